@@ -1,0 +1,1 @@
+"""The firmware model of a collective-offload NIC and switch."""

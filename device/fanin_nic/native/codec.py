@@ -1,0 +1,88 @@
+"""Headers between wire and record, generated from the field tables of fanin_wire.
+
+`decode_header(packet, header)` reads BTH and CETH at address `packet` into the native record `fields.HEADER` at
+address `header`; `encode_header(header, packet)` writes them back. Neither checks anything: the caller has made sure
+that `fields.TRANSPORT_SIZE` bytes are there.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from fanin_wire import fields
+
+
+def _members():
+    """(bit offset on the wire, width in bits, member of HEADER) of every field of BTH and CETH."""
+    rows, names = [], iter(fields.HEADER.names or ())
+    for base, header in ((0, fields.BTH), (fields.BTH.size * 8, fields.CETH)):
+        rows += [(base + field.offset, field.bits, next(names)) for field in header.fields]
+    return rows
+
+
+def _words():
+    """The fields grouped by the wire word (bit offset, 32 or 64 bits) that holds them: each word moves once."""
+    words: dict[tuple[int, int], list] = {}
+    for offset, bits, member in _members():
+        start = offset % 32 if bits <= 32 else 0
+        words.setdefault((offset - start, max(bits, 32)), []).append((start, bits, member))
+    return words
+
+
+def _member_pointer(builder, base, name):
+    dtype, offset = fields.HEADER.fields[name][:2]
+    width = ir.IntType(dtype.itemsize * 8)
+    return builder.inttoptr(builder.add(base, ir.Constant(ir.IntType(64), offset)), width.as_pointer()), width
+
+
+def _word_pointer(builder, base, offset, width):
+    address = builder.add(base, ir.Constant(ir.IntType(64), offset // 8))
+    return builder.inttoptr(address, ir.IntType(width).as_pointer())
+
+
+def _swapped(builder, value, width):
+    return builder.bswap(value) if width > 8 else value
+
+
+def _resize(builder, value, width):
+    have = value.type.width
+    if have == width.width:
+        return value
+    return builder.zext(value, width) if have < width.width else builder.trunc(value, width)
+
+
+@intrinsic
+def decode_header(typing_context, packet, header):
+    def generate(context, builder, signature, arguments):
+        for (offset, width), members in _words().items():
+            word = builder.load(_word_pointer(builder, arguments[0], offset, width), align=1)
+            word = _swapped(builder, word, width)
+            for start, bits, name in members:
+                value = builder.lshr(word, ir.Constant(word.type, width - start - bits))
+                if bits < width:
+                    value = builder.and_(value, ir.Constant(word.type, (1 << bits) - 1))
+                pointer, size = _member_pointer(builder, arguments[1], name)
+                builder.store(_resize(builder, value, size), pointer)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def encode_header(typing_context, header, packet):
+    def generate(context, builder, signature, arguments):
+        for (offset, width), members in _words().items():
+            word_type = ir.IntType(width)
+            word = ir.Constant(word_type, 0)
+            for start, bits, name in members:
+                pointer, _ = _member_pointer(builder, arguments[0], name)
+                value = _resize(builder, builder.load(pointer), word_type)
+                if bits < width:
+                    value = builder.and_(value, ir.Constant(word_type, (1 << bits) - 1))
+                word = builder.or_(word, builder.shl(value, ir.Constant(word_type, width - start - bits)))
+            builder.store(_swapped(builder, word, width), _word_pointer(builder, arguments[1], offset, width), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate

@@ -1,0 +1,62 @@
+"""The one decorator of compiled device code, and where its machine code is cached.
+
+The cache is shared by all processes of a user. Its folder carries a digest of the device's sources, because numba
+notices a change of a function's own file only, not of the functions that it calls. Where no folder can be written, a
+private temporary one serves for the life of the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import fanin_wire
+from numba import config, njit
+
+ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
+
+
+def source_digest() -> str:
+    """Digest over the sources that end up in compiled code: this package and fanin_wire."""
+    digest = hashlib.sha256()
+    for package in (Path(__file__).parents[1], Path(fanin_wire.__file__).parent):
+        for path in sorted([*package.rglob("*.py"), *package.rglob("*.h")]):
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_root() -> Path:
+    """Folder for caches: $FANIN_CACHE_DIR, else $XDG_CACHE_HOME/fanin, else ~/.cache/fanin."""
+    if explicit := os.environ.get(ENVIRONMENT_VARIABLE):
+        return Path(explicit)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fanin"
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def choose_cache_folder() -> Path:
+    """Folder of the compiled code of exactly these sources; made if it is missing."""
+    folder = cache_root() / f"compiled-{source_digest()}"
+    if _writable(folder):
+        return folder
+    temporary = Path(tempfile.mkdtemp(prefix="fanin-compiled-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return temporary
+
+
+CACHE_FOLDER = choose_cache_folder()
+config.CACHE_DIR = str(CACHE_FOLDER)
+
+compiled = njit(nogil=True, cache=True)

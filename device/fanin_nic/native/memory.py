@@ -1,0 +1,214 @@
+"""Memory by address, for compiled code: records, loads and stores, atomics.
+
+Addresses are unsigned 64-bit integers. A *record* is a numpy structured dtype laid over memory; a compiled function
+takes and passes records by reference. Records must come from an accessor made by `record_at`, never from the return
+value of a compiled function (numba would copy it).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np import numpy_support
+
+BYTE_POINTER = ir.IntType(8).as_pointer()
+
+
+def record_at(dtype: np.dtype):
+    """Compiled function `(address) -> record` that lays `dtype` over the memory at an address."""
+    record_type = numpy_support.from_dtype(dtype)
+
+    @intrinsic
+    def at(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], context.get_value_type(record_type))
+
+        return record_type(types.uint64), generate
+
+    return at
+
+
+def row_at(base: np.dtype, offset_member: str, row: np.dtype):
+    """Compiled function `(base record, index) -> record` of a table whose byte offset from the base record is kept in
+    the base record's 64-bit member `offset_member`."""
+    row_type = numpy_support.from_dtype(row)
+    member = base.fields[offset_member][1]  # type: ignore[index]
+
+    @intrinsic
+    def at(typing_context, record, index):
+        def generate(context, builder, signature, arguments):
+            word = ir.IntType(64)
+            start = builder.ptrtoint(arguments[0], word)
+            place = builder.inttoptr(builder.add(start, ir.Constant(word, member)), word.as_pointer())
+            table = builder.add(start, builder.load(place))
+            address = builder.add(table, builder.mul(arguments[1], ir.Constant(word, row.itemsize)))
+            return builder.inttoptr(address, context.get_value_type(row_type))
+
+        return row_type(record, types.uint64), generate
+
+    return at
+
+
+@intrinsic
+def address_of(typing_context, record):
+    """Address of a record."""
+    if not isinstance(record, types.Record):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(arguments[0], ir.IntType(64))
+
+    return types.uint64(record), generate
+
+
+def _load(bits: int, numba_type, swap: bool):
+    @intrinsic
+    def load(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            value = builder.load(pointer, align=1)
+            return builder.bswap(value) if swap and bits > 8 else value
+
+        return numba_type(types.uint64), generate
+
+    return load
+
+
+def _store(bits: int, numba_type, swap: bool):
+    @intrinsic
+    def store(typing_context, address, value):
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            stored = builder.bswap(arguments[1]) if swap and bits > 8 else arguments[1]
+            builder.store(stored, pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, numba_type), generate
+
+    return store
+
+
+load_u8 = _load(8, types.uint8, swap=False)
+load_u16 = _load(16, types.uint16, swap=False)
+load_u32 = _load(32, types.uint32, swap=False)
+load_u64 = _load(64, types.uint64, swap=False)
+load_be16 = _load(16, types.uint16, swap=True)
+load_be32 = _load(32, types.uint32, swap=True)
+load_be64 = _load(64, types.uint64, swap=True)
+store_u8 = _store(8, types.uint8, swap=False)
+store_u16 = _store(16, types.uint16, swap=False)
+store_u32 = _store(32, types.uint32, swap=False)
+store_u64 = _store(64, types.uint64, swap=False)
+store_be16 = _store(16, types.uint16, swap=True)
+store_be32 = _store(32, types.uint32, swap=True)
+store_be64 = _store(64, types.uint64, swap=True)
+
+
+@intrinsic
+def load_acquire(typing_context, address):
+    """32-bit load that later reads and writes can not overtake."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
+        return builder.load_atomic(pointer, "acquire", 4)
+
+    return types.uint32(types.uint64), generate
+
+
+@intrinsic
+def store_release(typing_context, address, value):
+    """32-bit store that earlier reads and writes can not be delayed past."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
+        builder.store_atomic(arguments[1], pointer, "release", 4)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint32), generate
+
+
+@intrinsic
+def full_fence(typing_context):
+    """Sequentially consistent fence: needed between 'store my flag' and 'look at the other side'."""
+
+    def generate(context, builder, signature, arguments):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def copy(typing_context, destination, source, length):
+    """memcpy of `length` bytes; the areas must not overlap."""
+
+    def generate(context, builder, signature, arguments):
+        target, origin, size = arguments
+        builder.call(
+            builder.module.declare_intrinsic("llvm.memcpy", [BYTE_POINTER, BYTE_POINTER, ir.IntType(64)]),
+            [
+                builder.inttoptr(target, BYTE_POINTER),
+                builder.inttoptr(origin, BYTE_POINTER),
+                size,
+                ir.Constant(ir.IntType(1), 0),
+            ],
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def fill_zero(typing_context, destination, length):
+    """Set `length` bytes to zero."""
+
+    def generate(context, builder, signature, arguments):
+        builder.call(
+            builder.module.declare_intrinsic("llvm.memset", [BYTE_POINTER, ir.IntType(64)]),
+            [
+                builder.inttoptr(arguments[0], BYTE_POINTER),
+                ir.Constant(ir.IntType(8), 0),
+                arguments[1],
+                ir.Constant(ir.IntType(1), 0),
+            ],
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def call_kernel(typing_context, kernel, accumulator, data, count):
+    """Call the C function at address `kernel`: void (void *accumulator, void *data, int64_t count)."""
+
+    def generate(context, builder, signature, arguments):
+        word = ir.IntType(64)
+        function_type = ir.FunctionType(ir.VoidType(), [BYTE_POINTER, BYTE_POINTER, word])
+        function = builder.inttoptr(arguments[0], function_type.as_pointer())
+        pointers = [builder.inttoptr(argument, BYTE_POINTER) for argument in arguments[1:3]]
+        builder.call(function, [*pointers, arguments[3]])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64, types.int64), generate
+
+
+@intrinsic
+def lowest_bit(typing_context, bitmap):
+    """Number of the lowest set bit of a 64-bit map; 64 if it is empty."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def count_bits(typing_context, bitmap):
+    """Number of set bits of a 64-bit map."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate

@@ -1,0 +1,225 @@
+/* The interface between host driver and device: what both sides map and send.
+ *
+ * This file is the only definition. The C core of the driver includes it, and fanin_wire.abi gives it to cffi,
+ * from whose offsets the numpy dtypes of the device are made. Little-endian, natural alignment, no implicit padding.
+ */
+#ifndef FANIN_ABI_H
+#define FANIN_ABI_H
+#include <stdint.h>
+
+#define FANIN_ABI_VERSION 1
+#define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
+#define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
+#define FANIN_INLINE_ADDRESSES 3  /* entries of the address list that fit into a WQE */
+#define FANIN_MAX_ADDRESSES 8     /* ranks that one WQE can post for */
+#define FANIN_MAX_HOPS 8          /* levels of switches above a node */
+#define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
+
+enum fanin_status {
+    FANIN_SUCCESS = 0,
+    FANIN_PENDING = 1,
+    FANIN_BUFFER_ERROR = 2,
+    FANIN_LOCAL_PROTECTION_ERROR = 3,
+    FANIN_PEER_LOST = 4,
+    FANIN_TIMEOUT = 5,
+    FANIN_OP_MISMATCH = 6,
+    FANIN_NOT_CONFIGURED = 7,
+    FANIN_JID_IN_USE = 8,
+    FANIN_NO_RESOURCES = 9,
+    FANIN_ABORTED = 10,
+    FANIN_FLUSHED = 11,
+    FANIN_NOT_SUPPORTED = 12,
+    FANIN_INVALID_REQUEST = 13,
+    FANIN_VERSION_MISMATCH = 14,
+    FANIN_DEVICE_LOST = 15,
+    FANIN_QUEUE_FULL = 16,
+    FANIN_NO_DEVICE = 17,
+    FANIN_PERMISSION_DENIED = 18,
+    FANIN_MEMBERS_MISMATCH = 19
+};
+
+enum fanin_op {
+    FANIN_OP_NONE = 0,
+    FANIN_OP_SUM = 1,
+    FANIN_OP_MIN = 2,
+    FANIN_OP_MAX = 3,
+    FANIN_OP_MEAN = 4
+};
+
+enum fanin_dtype {
+    FANIN_DTYPE_NONE = 0,
+    FANIN_DTYPE_F32 = 1,
+    FANIN_DTYPE_F64 = 2,
+    FANIN_DTYPE_I32 = 3,
+    FANIN_DTYPE_I64 = 4
+};
+
+/* Who brings data for a position; the owner of a ONE position is part of the WR. */
+enum fanin_class { FANIN_CLASS_NONE = 0, FANIN_CLASS_ONE = 1, FANIN_CLASS_ALL = 2 };
+
+/* The way of a job through the fabric. */
+enum fanin_route { FANIN_ROUTE_LOCAL = 0, FANIN_ROUTE_TREE = 1, FANIN_ROUTE_RING = 2 };
+
+enum fanin_wqe_opcode { FANIN_WQE_COLLECTIVE = 1 };
+
+enum fanin_wqe_flags {
+    FANIN_WQE_SIGNALED = 1,
+    FANIN_WQE_ADDRESS_LIST = 2 /* address[0].source points to the list, in the region of source_lkey */
+};
+
+enum fanin_access { FANIN_ACCESS_READ = 1, FANIN_ACCESS_WRITE = 2 };
+
+/* One entry of the address list: where a rank's data lies and where its result goes (client's virtual addresses). */
+struct fanin_address {
+    uint64_t source;
+    uint64_t destination;
+};
+
+/* Work queue entry, 128 bytes. */
+struct fanin_wqe {
+    uint8_t opcode;           /* enum fanin_wqe_opcode */
+    uint8_t op;               /* enum fanin_op */
+    uint8_t dtype;            /* enum fanin_dtype */
+    uint8_t contributors;     /* enum fanin_class */
+    uint16_t flags;           /* enum fanin_wqe_flags */
+    uint8_t route;            /* enum fanin_route; must be the job's */
+    uint8_t address_count;    /* ranks posted for: bits of the rank bitmap */
+    uint64_t wr_id;           /* returned in the CQE */
+    uint32_t jid;             /* job id */
+    uint32_t mid;             /* message number within the job */
+    uint32_t sid;             /* sequence number of the first segment within the message */
+    uint32_t seg;             /* first slot, relative to the lease: first position mod slots */
+    uint64_t node_bitmap;     /* nodes that take part */
+    uint64_t rank_bitmap;     /* ranks of this node that this WQE posts for */
+    uint64_t length;          /* bytes of the message */
+    uint32_t chunk;           /* bytes of one segment's payload */
+    uint32_t deadline_ms;     /* 0: none */
+    uint32_t source_lkey;
+    uint32_t destination_lkey;
+    struct fanin_address address[3];
+    uint64_t reserved;
+};
+
+/* Completion queue entry, 64 bytes. */
+struct fanin_cqe {
+    uint64_t wr_id;
+    uint64_t byte_length;     /* bytes of the message that are complete */
+    uint64_t missing;         /* TIMEOUT, PEER_LOST: bitmap of the ranks or nodes that were waited for */
+    uint32_t qp;
+    uint32_t jid;
+    uint32_t mid;
+    uint8_t status;           /* enum fanin_status */
+    uint8_t opcode;           /* of the WQE */
+    uint8_t missing_kind;     /* 0: ranks of this node, 1: nodes */
+    uint8_t reserved8;
+    uint32_t positions;       /* positions that are complete */
+    uint32_t reserved32;
+    uint64_t reserved64[2];
+};
+
+/* Head of a ring in shared memory; the entries follow it. Counters are free-running: entry = counter mod depth. */
+struct fanin_ring {
+    uint32_t producer;        /* stored with release by who fills the ring */
+    uint32_t reserved_producer[15];
+    uint32_t consumer;        /* stored with release by who empties it */
+    uint32_t reserved_consumer[15];
+    uint32_t waiting;         /* completion ring: a host thread sleeps on `producer` (futex) */
+    uint32_t reserved_waiting[15];
+};
+
+/* First page of the shared control region. */
+struct fanin_doorbell {
+    uint32_t device_sleeping; /* 1: write 1 to the eventfd after storing a send ring's producer */
+    uint32_t device_gone;     /* 1: the device has detached this client */
+    uint32_t reserved[14];
+};
+
+/* Messages on the UNIX socket (SOCK_SEQPACKET): one request, one reply with the same tag; JOIN and LEAVE answer late. */
+enum fanin_message_type {
+    FANIN_MSG_ATTACH = 1,     /* request + fd of /proc/self/mem (optional); reply + fds of control region and eventfd */
+    FANIN_MSG_REGISTER = 2,   /* request + fd of a memfd sealed against shrinking */
+    FANIN_MSG_DEREGISTER = 3,
+    FANIN_MSG_CREATE_CQ = 4,
+    FANIN_MSG_CREATE_QP = 5,
+    FANIN_MSG_JOIN = 6,
+    FANIN_MSG_LEAVE = 7,
+    FANIN_MSG_STATUS = 8,     /* reply: this head, then UTF-8 JSON */
+    FANIN_MSG_DESTROY_QP = 9,
+    FANIN_MSG_DESTROY_CQ = 10
+};
+
+struct fanin_message {
+    uint16_t version;         /* FANIN_ABI_VERSION */
+    uint16_t type;            /* enum fanin_message_type */
+    uint32_t tag;             /* chosen by the client, returned in the reply */
+    uint32_t status;          /* reply: enum fanin_status */
+    uint32_t reserved;
+};
+
+struct fanin_attach_reply {
+    struct fanin_message head;
+    uint64_t region_bytes;    /* size of the control region */
+    uint32_t sq_offset;       /* of send ring 0 in the control region */
+    uint32_t sq_stride;
+    uint32_t cq_offset;
+    uint32_t cq_stride;
+    uint32_t max_qp;          /* of this client */
+    uint32_t max_cq;
+    uint32_t max_chunk;       /* bytes: the largest payload of a segment, after the path MTU */
+    uint32_t slots;           /* seg buffers of the device */
+    uint32_t address;         /* IPv4 of the device, host order; 0: none */
+    uint32_t reserved;
+};
+
+struct fanin_register {       /* request and reply */
+    struct fanin_message head;
+    uint64_t address;         /* client's virtual address of the region */
+    uint64_t length;
+    uint64_t offset;          /* of the region in the memfd */
+    uint32_t access;          /* enum fanin_access, or-ed */
+    uint32_t lkey;            /* reply */
+};
+
+struct fanin_queue {          /* CREATE_CQ, CREATE_QP, DESTROY_*, LEAVE: request and reply */
+    struct fanin_message head;
+    uint32_t cq;              /* index of the completion ring */
+    uint32_t qp;              /* index of the send ring */
+};
+
+/* One level above a node: the device there, the bit of the lower device at it, and all the bits it waits for. */
+struct fanin_hop {
+    uint32_t address;         /* IPv4, host order */
+    uint32_t bit;
+    uint64_t mask;
+};
+
+struct fanin_join {           /* request */
+    struct fanin_message head;
+    uint32_t qp;
+    uint32_t jid;
+    uint32_t key;
+    uint32_t route;           /* enum fanin_route */
+    uint64_t rank_bitmap;     /* ranks that this queue pair posts for */
+    uint64_t rank_mask;       /* all ranks of this node in the job */
+    uint64_t digest[2];       /* over ordered members, route and parameters */
+    uint32_t slots;           /* offered lease: a power of two */
+    uint32_t chunk;           /* bytes of payload of a segment: a power of two */
+    uint32_t node_index;      /* ring: this node's place */
+    uint32_t node_count;      /* nodes of the job */
+    uint32_t next_address;    /* ring: IPv4 of the next node, host order */
+    uint32_t previous_address;
+    uint32_t hop_count;       /* tree: levels above this node */
+    uint32_t reserved;
+    struct fanin_hop hop[8];
+};
+
+struct fanin_join_reply {
+    struct fanin_message head;
+    uint32_t slots;           /* granted; on NO_RESOURCES: what would fit */
+    uint32_t window;          /* positions in flight */
+    uint32_t chunk;
+    uint32_t missing_kind;    /* PENDING timed out: 0 ranks of this node, 1 children of the device above */
+    uint64_t missing;
+};
+
+#endif

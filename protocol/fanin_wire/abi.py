@@ -1,0 +1,90 @@
+"""The host interface as cffi and numpy see it. The definition is `abi.h`, beside this file."""
+
+from __future__ import annotations
+
+import enum
+import re
+from pathlib import Path
+from typing import Any
+
+import cffi
+import numpy as np
+
+HEADER_PATH = Path(__file__).with_name("abi.h")
+
+
+def declarations() -> str:
+    """The text of `abi.h` without what cffi's parser does not take (include guard and includes)."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER_PATH.read_text(), flags=re.S)
+    lines = [line for line in text.splitlines() if not re.match(r"#(ifndef|endif|include|define\s+\w+\s*$)", line)]
+    return "\n".join(lines)
+
+
+ffi = cffi.FFI()
+ffi.cdef(declarations())
+
+
+def constant(name: str) -> int:
+    """Value of a `#define` of `abi.h`."""
+    match = re.search(rf"#define\s+{name}\s+(\w+)", HEADER_PATH.read_text())
+    if match is None:
+        raise KeyError(name)
+    return int(match.group(1), 0)
+
+
+def dtype(struct: str) -> np.dtype:
+    """numpy dtype of `struct <struct>`, with the offsets and the size that the C compiler gives it."""
+    return _dtype_of(ffi.typeof(f"struct {struct}"))
+
+
+def _dtype_of(ctype) -> np.dtype:
+    if ctype.kind == "array":
+        return np.dtype((_dtype_of(ctype.item), (ctype.length,)))
+    if ctype.kind == "primitive":
+        return np.dtype(ctype.cname.removesuffix("_t"))
+    names, fields = zip(*ctype.fields, strict=True)
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [_dtype_of(field.type) for field in fields],
+            "offsets": [field.offset for field in fields],
+            "itemsize": ffi.sizeof(ctype),
+        }
+    )
+
+
+def enumeration(name: str, prefix: str) -> Any:  # its members are known at run time only
+    """The C enum `name` as an IntEnum whose members lack the C prefix."""
+    values = sorted(ffi.typeof(f"enum {name}").relements.items(), key=lambda item: item[1])
+    members = {key.removeprefix(prefix): value for key, value in values}
+    return enum.IntEnum(name, members, module=__name__)  # type: ignore[call-overload]
+
+
+Status = enumeration("fanin_status", "FANIN_")
+Op = enumeration("fanin_op", "FANIN_OP_")
+DType = enumeration("fanin_dtype", "FANIN_DTYPE_")
+ContributorClass = enumeration("fanin_class", "FANIN_CLASS_")
+Route = enumeration("fanin_route", "FANIN_ROUTE_")
+WqeOpcode = enumeration("fanin_wqe_opcode", "FANIN_WQE_")
+WqeFlag = enumeration("fanin_wqe_flags", "FANIN_WQE_")
+Access = enumeration("fanin_access", "FANIN_ACCESS_")
+MessageType = enumeration("fanin_message_type", "FANIN_MSG_")
+
+WQE = dtype("fanin_wqe")
+CQE = dtype("fanin_cqe")
+RING = dtype("fanin_ring")
+DOORBELL = dtype("fanin_doorbell")
+MESSAGE = dtype("fanin_message")
+ATTACH_REPLY = dtype("fanin_attach_reply")
+REGISTER = dtype("fanin_register")
+QUEUE = dtype("fanin_queue")
+JOIN = dtype("fanin_join")
+JOIN_REPLY = dtype("fanin_join_reply")
+
+SQ_DEPTH = constant("FANIN_SQ_DEPTH")
+CQ_DEPTH = constant("FANIN_CQ_DEPTH")
+MAX_ADDRESSES = constant("FANIN_MAX_ADDRESSES")
+INLINE_ADDRESSES = constant("FANIN_INLINE_ADDRESSES")
+MAX_HOPS = constant("FANIN_MAX_HOPS")
+LKEY_PROCESS = constant("FANIN_LKEY_PROCESS")
+ABI_VERSION = constant("FANIN_ABI_VERSION")
