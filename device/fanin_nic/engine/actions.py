@@ -1,0 +1,48 @@
+"""What the engine asks its driver to do: one table of actions, in order, with a header record beside each.
+
+The driver performs them in order and then clears the table. Addresses in an action are valid until then.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+
+class ActionKind(enum.IntEnum):
+    """What an action is."""
+
+    NONE = 0
+    SEND = 1  # a packet: the header record of the same index, and the payload
+    DMA_READ = 2  # memory of a client's process to the device; answered by the event `dma_done`
+    DMA_WRITE = 3  # memory of the device to a client
+    COMPLETE = 4  # a completion queue entry
+    NOTICE = 5  # the answer to a JOIN or LEAVE of a queue pair
+
+
+ACTION = np.dtype(
+    [
+        ("kind", "u1"),
+        ("status", "u1"),  # COMPLETE, NOTICE: enum fanin_status
+        ("missing_kind", "u1"),  # COMPLETE, NOTICE: 0 ranks of this node, 1 nodes
+        ("opcode", "u1"),  # COMPLETE: of the WQE; NOTICE: enum fanin_message_type
+        ("queue", "u4"),  # DMA_READ, COMPLETE, NOTICE: index of the send queue
+        ("destination", "u4"),  # SEND: IPv4 address, host order
+        ("length", "u4"),  # SEND: payload bytes without padding; DMA: bytes
+        ("payload", "u8"),  # SEND: address of the payload; DMA: address on the device
+        ("remote", "u8"),  # DMA: address in the memory of the client (see `process`)
+        ("process", "u4"),  # DMA: 0: `remote` is mapped here; else 1 + the client whose process memory it is in
+        ("position", "u4"),  # DMA_READ: first position; COMPLETE: positions done
+        ("count", "u4"),  # DMA_READ: positions
+        ("jid", "u4"),  # COMPLETE, NOTICE
+        ("mid", "u4"),  # COMPLETE
+        ("window", "u4"),  # NOTICE: granted window
+        ("wr_id", "u8"),  # COMPLETE; NOTICE: tag of the request
+        ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots
+        ("missing", "u8"),  # COMPLETE, NOTICE: bitmap of who is missing
+        ("address_index", "u4"),  # DMA_READ: which entry of the address list
+        ("reserved", "u4"),
+    ],
+    align=True,
+)

@@ -1,0 +1,1 @@
+"""Status update: completion queue entries and the answers to control requests (step S6)."""

@@ -1,0 +1,81 @@
+"""Requests end here: in order within a queue, each signalled one with exactly one completion."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.actions import ActionKind
+from fanin_nic.engine.packet.encapsulate import append
+from fanin_nic.engine.state import U64, Counter, action_at, count, job_at, queue_at, request_at, request_index
+from fanin_nic.native.compiled import compiled
+
+COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+COMPLETIONS = int(Counter.COMPLETIONS)
+
+
+@compiled
+def complete_request(e, queue_index, request, status, missing_kind, missing):
+    """Append the completion of a request; a request that is not signalled is silent unless it failed."""
+    if status == 0 and not request.signaled:
+        return
+    queue = queue_at(e, queue_index)
+    action = action_at(e, append(e, COMPLETE))
+    action.queue = queue_index
+    action.status = status
+    action.opcode = request.opcode
+    action.wr_id = request.wr_id
+    action.mid = request.mid
+    action.missing_kind = missing_kind
+    action.missing = missing
+    action.position = request.done
+    action.byte_length = request.length if status == 0 else U64(0)
+    if queue.job:
+        action.jid = job_at(e, queue.job - 1).jid
+    count(e, COMPLETIONS)
+
+
+@compiled
+def retire(e, queue_index):
+    """Complete the oldest requests of a queue as long as they are done."""
+    queue = queue_at(e, queue_index)
+    while queue.head != queue.tail:
+        request = request_at(e, request_index(e, queue_index, queue.head))
+        if request.done != request.count:
+            return
+        if queue.head == queue.read:  # it has no positions: there was nothing to read
+            queue.read += 1
+        complete_request(e, queue_index, request, request.status, 0, U64(0))
+        queue.head += 1
+
+
+@compiled
+def flush(e, queue_index, status, missing_kind, missing, budget):
+    """Complete up to `budget` requests of a queue with a status. True when none is left."""
+    queue = queue_at(e, queue_index)
+    for _ in range(budget):
+        if queue.head == queue.tail:
+            break
+        request = request_at(e, request_index(e, queue_index, queue.head))
+        complete_request(e, queue_index, request, status, missing_kind, missing)
+        queue.head += 1
+    if queue.head == queue.tail:
+        queue.read = queue.tail
+        queue.read_segments = 0
+        return True
+    return False
+
+
+@compiled
+def notice(e, queue_index, message_type, status, missing_kind, missing):
+    """Answer the control request (JOIN, LEAVE) that a queue waits for."""
+    queue = queue_at(e, queue_index)
+    action = action_at(e, append(e, NOTICE))
+    action.queue = queue_index
+    action.opcode = message_type
+    action.status = status
+    action.wr_id = queue.tag
+    action.missing_kind = missing_kind
+    action.missing = missing
+    if queue.job:
+        job = job_at(e, queue.job - 1)
+        action.jid = job.jid
+        action.byte_length = job.slots if status == 0 else job.offered_slots
+        action.window = job.window

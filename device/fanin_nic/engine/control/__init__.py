@@ -1,0 +1,1 @@
+"""Execution control: work requests, leases, and the membership of jobs."""

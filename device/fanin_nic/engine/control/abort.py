@@ -1,0 +1,81 @@
+"""The end of a job before its time: everybody learns why, the record stays as a tombstone until all have left."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.completion.retire import notice
+from fanin_nic.engine.control.upward import begin_leave
+from fanin_nic.engine.packet.encapsulate import packet
+from fanin_nic.engine.state import (
+    MAX_CHILDREN,
+    ONE,
+    U64,
+    Counter,
+    JobState,
+    child_at,
+    child_index,
+    count,
+    header_at,
+    queue_at,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire.abi import MessageType, Route
+from fanin_wire.fields import Opcode
+
+ABORTED, FREE = int(JobState.ABORTED), int(JobState.FREE)
+ABORT = int(Opcode.ABORT)
+JOIN = int(MessageType.JOIN)
+RING = int(Route.RING)
+JOBS_ABORTED = int(Counter.JOBS_ABORTED)
+
+
+@compiled
+def send_abort(e, job, destination, source):
+    """Tell one device why the job has ended; also the answer to whatever it still sends."""
+    header = header_at(e, packet(e, job, ABORT, destination))
+    header.status = job.status
+    header.source = source
+    header.op = job.missing_kind
+    header.node_bitmap = job.missing
+
+
+@compiled
+def abort(e, job, status, missing_kind, missing):
+    """End a job with a status, once. `missing`: ranks (kind 0) or nodes (kind 1) that it is about."""
+    if job.state == ABORTED or job.state == FREE:
+        return
+    job.state = ABORTED
+    job.status = status
+    job.missing_kind = missing_kind
+    job.missing = missing
+    count(e, JOBS_ABORTED)
+    answer_joins(e, job)
+    abort_below(e, job)
+    if job.has_parent:
+        begin_leave(e, job)
+
+
+@compiled
+def abort_below(e, job):
+    """ABORT to the devices below that have not left; in a ring, to the previous node."""
+    if job.route == RING:
+        send_abort(e, job, job.previous_address, job.node_index)
+        send_abort(e, job, job.parent_address, job.node_index)
+        return
+    below = job.node_joined & ~job.node_left
+    while below:
+        bit = lowest_bit(below)
+        below &= below - ONE
+        send_abort(e, job, child_at(e, child_index(job, bit)).address, bit)
+
+
+@compiled
+def answer_joins(e, job):
+    """Ranks that still wait for their JOIN get the status."""
+    for rank in range(MAX_CHILDREN):
+        if not job.queue[rank]:
+            continue
+        queue_index = job.queue[rank] - 1
+        if not queue_at(e, queue_index).joined:
+            queue_at(e, queue_index).joined = 1
+            notice(e, queue_index, JOIN, job.status, job.missing_kind, U64(job.missing))

@@ -1,0 +1,133 @@
+"""The body of a CONFIG packet, read in place."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.control.upward import (
+    BOOT_ID,
+    CHUNK,
+    CONFIG_SIZE,
+    DIGEST_HIGH,
+    DIGEST_LOW,
+    HOP_ADDRESS,
+    HOP_BIT,
+    HOP_MASK,
+    HOP_SIZE,
+    HOPS,
+    ROUTE,
+    SLOTS,
+    WINDOW,
+)
+from fanin_nic.engine.state import MAX_CHILDREN, ZERO, bit_of
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import load_be32, load_be64, load_u8
+from fanin_wire.abi import MAX_HOPS
+
+
+@compiled
+def word(body, offset):
+    """A 32-bit field."""
+    return load_be32(body + offset)
+
+
+@compiled
+def hop(body, level):
+    """Address of an entry of the path."""
+    return body + CONFIG_SIZE + level * HOP_SIZE
+
+
+@compiled
+def hop_address(body, level):
+    """IPv4 address of a device of the path."""
+    return load_be32(hop(body, level) + HOP_ADDRESS + 12)
+
+
+@compiled
+def hop_mask(body, level):
+    """All bits that a device of the path waits for."""
+    return load_be64(hop(body, level) + HOP_MASK)
+
+
+@compiled
+def hop_bit(body, level):
+    """Bit of the device below at a device of the path."""
+    return load_u8(hop(body, level) + HOP_BIT)
+
+
+@compiled
+def bit(body):
+    """The sender's bit at the receiver."""
+    return hop_bit(body, 0)
+
+
+@compiled
+def boot_id(body):
+    """Which start of the sender this is."""
+    return load_be64(body + BOOT_ID)
+
+
+@compiled
+def slots(body):
+    """Offered lease."""
+    return word(body, SLOTS)
+
+
+@compiled
+def window(body):
+    """Positions in flight that the sender can take."""
+    return word(body, WINDOW)
+
+
+@compiled
+def chunk(body):
+    """Payload bytes of a segment."""
+    return word(body, CHUNK)
+
+
+@compiled
+def is_valid(e, header, body, length):
+    """Whether a CONFIG is complete, is for this device, and its bits make sense."""
+    if length < CONFIG_SIZE + HOP_SIZE:
+        return False
+    hops = load_u8(body + HOPS)
+    if hops < 1 or hops > MAX_HOPS or length < CONFIG_SIZE + hops * HOP_SIZE:
+        return False
+    for level in range(hops):
+        if hop_bit(body, level) >= MAX_CHILDREN or hop_mask(body, level) & bit_of(hop_bit(body, level)) == ZERO:
+            return False
+    if hop_bit(body, 0) != header.source or slots(body) == 0 or window(body) == 0 or chunk(body) == 0:
+        return False
+    return hop_address(body, 0) == e.address
+
+
+@compiled
+def agrees(job, body):
+    """Whether a CONFIG describes the job as it is known here."""
+    return (
+        load_be64(body + DIGEST_HIGH) == job.digest_high
+        and load_be64(body + DIGEST_LOW) == job.digest_low
+        and chunk(body) == job.chunk
+        and load_u8(body + ROUTE) == job.route
+        and hop_mask(body, 0) == job.config_mask
+    )
+
+
+@compiled
+def describe_job(job, body):
+    """What the first CONFIG says about the job and its place on the route."""
+    job.route = load_u8(body + ROUTE)
+    job.chunk = chunk(body)
+    job.digest_high = load_be64(body + DIGEST_HIGH)
+    job.digest_low = load_be64(body + DIGEST_LOW)
+    job.node_mask = hop_mask(body, 0)
+    job.config_mask = job.node_mask
+    hops = load_u8(body + HOPS)
+    if hops > 1:
+        job.has_parent = 1
+        job.parent_address = hop_address(body, 1)
+        job.parent_bit = hop_bit(body, 1)
+        job.parent_mask = hop_mask(body, 1)
+        job.hop_count = hops - 2
+        for level in range(job.hop_count):
+            job.hop_address[level] = hop_address(body, level + 2)
+            job.hop_bit[level] = hop_bit(body, level + 2)
+            job.hop_mask[level] = hop_mask(body, level + 2)

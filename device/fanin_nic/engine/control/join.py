@@ -1,0 +1,178 @@
+"""JOIN: a rank of this node enters a job through its queue pair."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.completion.retire import notice
+from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.control.lease import find_job, grant, lease, new_job
+from fanin_nic.engine.control.membership import member_window, progress_join
+from fanin_nic.engine.state import (
+    JOIN_EVENT,
+    MAX_CHILDREN,
+    U64,
+    ZERO,
+    JobState,
+    action_at,
+    bit_of,
+    job_at,
+    queue_at,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import count_bits, record_at
+from fanin_wire.abi import MAX_ADDRESSES, MAX_HOPS, MessageType, Route, Status
+
+LOCAL, TREE, RING = int(Route.LOCAL), int(Route.TREE), int(Route.RING)
+JOIN = int(MessageType.JOIN)
+JOINING, ABORTED = int(JobState.JOINING), int(JobState.ABORTED)
+INVALID_REQUEST, JID_IN_USE = int(Status.INVALID_REQUEST), int(Status.JID_IN_USE)
+MEMBERS_MISMATCH, NO_RESOURCES = int(Status.MEMBERS_MISMATCH), int(Status.NO_RESOURCES)
+FEWEST_SLOTS = 4
+SMALLEST_CHUNK = 8
+
+join_event = record_at(JOIN_EVENT)
+
+
+@compiled
+def is_power_of_two(value):
+    """Whether exactly one bit is set."""
+    return value > 0 and value & (value - 1) == 0
+
+
+@compiled
+def is_valid(e, request):
+    """Whether a JOIN makes sense by itself."""
+    if request.rank_bitmap == ZERO or request.rank_bitmap & ~request.rank_mask != ZERO:
+        return False
+    if count_bits(request.rank_bitmap) > MAX_ADDRESSES:
+        return False
+    if not is_power_of_two(request.slots) or request.slots < FEWEST_SLOTS:
+        return False
+    if not is_power_of_two(request.chunk) or not SMALLEST_CHUNK <= request.chunk <= e.max_chunk:
+        return False
+    if request.route == LOCAL:
+        return request.node_count == 1
+    if request.route == TREE:
+        return 1 <= request.hop_count <= MAX_HOPS
+    return request.route == RING and 2 <= request.node_count <= MAX_CHILDREN and request.node_index < request.node_count
+
+
+@compiled
+def refuse(e, queue_index, status, slots):
+    """Answer a JOIN that changes nothing. `slots`: what would fit."""
+    notice(e, queue_index, JOIN, status, 0, U64(0))
+    action_at(e, e.action_count - 1).byte_length = slots
+
+
+@compiled
+def join(e, queue_index, event):
+    """Event: the JOIN at address `event` of a queue pair. It is answered by a NOTICE, at once or when all have joined."""
+    request = join_event(event)
+    queue = queue_at(e, queue_index)
+    queue.tag = request.tag
+    if queue.job or not is_valid(e, request):
+        refuse(e, queue_index, INVALID_REQUEST, 0)
+        return
+    found = find_job(e, request.jid)
+    if found and job_at(e, found - 1).key != request.key:
+        refuse(e, queue_index, JID_IN_USE, 0)
+    elif found:
+        enter(e, queue_index, job_at(e, found - 1), request)
+    else:
+        create(e, queue_index, request)
+
+
+@compiled
+def create(e, queue_index, request):
+    """The first rank of this node: make the job and lease its slots."""
+    made = new_job(e, request.jid, request.key)
+    if not made:
+        refuse(e, queue_index, NO_RESOURCES, 0)
+        return
+    job = job_at(e, made - 1)
+    if not lease(e, job, request.slots):
+        job.state = 0
+        refuse(e, queue_index, NO_RESOURCES, grant(e, request.slots))
+        return
+    job.state = JOINING
+    describe_job(e, job, request)
+    enter(e, queue_index, job, request)
+
+
+@compiled
+def describe_job(e, job, request):
+    """What the JOIN says about the job and its place on the route."""
+    job.route = request.route
+    job.chunk = request.chunk
+    job.rank_mask = request.rank_mask
+    job.digest_high = request.digest_high
+    job.digest_low = request.digest_low
+    job.node_index = request.node_index
+    job.node_count = request.node_count
+    job.heard = e.now
+    job.heard_previous = e.now
+    job.next_keepalive = e.now + e.keepalive
+    if request.route == TREE:
+        describe_tree(job, request)
+    elif request.route == RING:
+        describe_ring(job, request)
+    job.offered_window = member_window(e, job)
+
+
+@compiled
+def describe_tree(job, request):
+    """Tree: the first hop is the device above, the others go with CONFIG."""
+    job.has_parent = 1
+    job.parent_address = request.hop_address[0]
+    job.parent_bit = request.hop_bit[0]
+    job.parent_mask = request.hop_mask[0]
+    job.hop_count = request.hop_count - 1
+    for level in range(job.hop_count):
+        job.hop_address[level] = request.hop_address[level + 1]
+        job.hop_bit[level] = request.hop_bit[level + 1]
+        job.hop_mask[level] = request.hop_mask[level + 1]
+
+
+@compiled
+def describe_ring(job, request):
+    """Ring: data comes from the previous node and goes to the next; CONFIG runs from node 1 round to node 0."""
+    previous = (U64(request.node_index) + U64(request.node_count) - U64(1)) % U64(request.node_count)
+    job.parent_address = request.next_address
+    job.previous_address = request.previous_address
+    job.parent_bit = request.node_index
+    job.parent_mask = bit_of(request.node_index)
+    job.has_parent = 1
+    job.node_mask = bit_of(previous)
+    job.config_mask = ZERO if request.node_index == 1 else bit_of(previous)
+
+
+@compiled
+def enter(e, queue_index, job, request):
+    """One more rank is here."""
+    queue = queue_at(e, queue_index)
+    if job.state == ABORTED:
+        refuse(e, queue_index, job.status, 0)
+        return
+    if job.state != JOINING or job.rank_joined & request.rank_bitmap != ZERO:
+        refuse(e, queue_index, INVALID_REQUEST, 0)
+        return
+    same = job.digest_high == request.digest_high and job.digest_low == request.digest_low
+    if not same or job.rank_mask != request.rank_mask or job.chunk != request.chunk or job.route != request.route:
+        refuse(e, queue_index, MEMBERS_MISMATCH, 0)
+        abort(e, job, MEMBERS_MISMATCH, 0, request.rank_bitmap)
+        return
+    seat(queue_index, queue, job, request.rank_bitmap)
+    progress_join(e, job)
+
+
+@compiled
+def seat(queue_index, queue, job, rank_bitmap):
+    """Tie a queue to the ranks that it posts for."""
+    queue.job = job.index + 1
+    queue.rank_bitmap = rank_bitmap
+    queue.rank_count = count_bits(rank_bitmap)
+    queue.joined = 0
+    queue.position = 0
+    job.rank_joined |= rank_bitmap
+    for rank in range(MAX_CHILDREN):
+        if rank_bitmap & bit_of(rank) != ZERO:
+            job.queue[rank] = queue_index + 1

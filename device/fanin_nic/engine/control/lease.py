@@ -1,0 +1,104 @@
+"""Jobs and the seg buffers they lease: a run of N slots of the device's pool."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.segment import slots
+from fanin_nic.engine.state import JOB, U64, JobState, job_at
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import address_of, fill_zero
+
+FREE = int(JobState.FREE)
+JOB_SIZE = U64(JOB.itemsize)
+
+
+@compiled
+def find_job(e, jid):
+    """1 + index of the job with an id; 0 if there is none."""
+    if e.last_job < e.jobs:
+        job = job_at(e, e.last_job)
+        if job.jid == jid and job.state != FREE:
+            return e.last_job + 1
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.jid == jid and job.state != FREE:
+            e.last_job = index
+            return index + 1
+    return 0
+
+
+@compiled
+def new_job(e, jid, key):
+    """1 + index of a fresh job record; 0 if the table is full."""
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state == FREE:
+            fill_zero(address_of(job), JOB_SIZE)
+            job.index = index
+            job.jid = jid
+            job.key = key
+            job.rto = e.rto
+            return index + 1
+    return 0
+
+
+@compiled
+def run_is_free(e, first, count):
+    """Whether no job leases a slot of a run."""
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state != FREE and first < job.slot_base + job.slots and job.slot_base < first + count:
+            return False
+    return True
+
+
+@compiled
+def grant(e, offered):
+    """Slots that can be leased now: the largest power of two that is free, at most what is offered; 0 if none."""
+    size = e.min_lease
+    while size * 2 <= min(offered, e.max_lease):
+        size *= 2
+    while size >= e.min_lease and size <= offered:
+        if first_run(e, size) >= 0:
+            return size
+        size //= 2
+    return 0
+
+
+@compiled
+def first_run(e, size):
+    """First slot of a free run of `size` slots, a multiple of `size`; -1 if there is none."""
+    for first in range(0, e.slots - size + 1, size):
+        if run_is_free(e, first, size):
+            return first
+    return -1
+
+
+@compiled
+def lease(e, job, offered):
+    """Give a job slots. False: not even the smallest lease is free."""
+    size = grant(e, offered)
+    if size == 0:
+        return False
+    job.slot_base = first_run(e, size)
+    job.slots = size
+    job.offered_slots = size
+    return True
+
+
+@compiled
+def start(e, job, count, window):
+    """The lease is agreed: N slots (at most those held), W positions in flight."""
+    job.slots = min(job.slots, count)
+    job.window = max(1, min(window, job.slots // 2))
+    job.base = 0
+    slots.clear_lease(e, job)
+
+
+@compiled
+def release(e, job):
+    """Free the job and all that it holds."""
+    e.slots_used -= job.occupied
+    job.occupied = 0
+    job.slots = 0
+    job.state = FREE
+    job.jid = 0

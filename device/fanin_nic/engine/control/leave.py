@@ -1,0 +1,132 @@
+"""LEAVE: ranks and devices go, one after the other; the job is freed when all have gone."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.completion.retire import notice
+from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.control.lease import release
+from fanin_nic.engine.control.upward import begin_leave
+from fanin_nic.engine.packet.encapsulate import packet
+from fanin_nic.engine.state import (
+    MAX_CHILDREN,
+    U64,
+    ZERO,
+    JobState,
+    Leave,
+    bit_of,
+    header_at,
+    job_at,
+    queue_at,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.fields import Opcode
+
+ACTIVE, ABORTED, LEAVING = int(JobState.ACTIVE), int(JobState.ABORTED), int(JobState.LEAVING)
+NOT_YET, ACKNOWLEDGED = int(Leave.NOT_YET), int(Leave.ACKNOWLEDGED)
+LEAVE_ACK = int(Opcode.LEAVE_ACK)
+LEAVE = int(MessageType.LEAVE)
+RING = int(Route.RING)
+TIMEOUT, ABORT_STATUS, SUCCESS = int(Status.TIMEOUT), int(Status.ABORTED), int(Status.SUCCESS)
+
+
+@compiled
+def leave_queue(e, queue_index, tag):
+    """Event: a queue pair leaves its job. With requests outstanding, or before all had joined, that ends the job."""
+    queue = queue_at(e, queue_index)
+    if queue.job:
+        job = job_at(e, queue.job - 1)
+        if job.state < ACTIVE:
+            missing = job.rank_mask & ~job.rank_joined
+            remote = missing == ZERO
+            abort(e, job, TIMEOUT, 1 if remote else 0, missing_devices(job) if remote else missing)
+        elif queue.head != queue.tail:
+            abort(e, job, ABORT_STATUS, 0, queue.rank_bitmap)
+        unseat(queue, job)
+        progress_leave(e, job)
+    queue.tag = tag
+    notice(e, queue_index, LEAVE, SUCCESS, 0, U64(0))
+
+
+@compiled
+def missing_devices(job):
+    """Lower devices that have not joined; if all have, those that the device above misses."""
+    return job.config_mask & ~job.node_joined if job.node_joined != job.config_mask else job.missing
+
+
+@compiled
+def lose_queue(e, queue_index, status):
+    """Event: the process of a queue pair is gone. Its job can not go on without it."""
+    queue = queue_at(e, queue_index)
+    if queue.job:
+        job = job_at(e, queue.job - 1)
+        abort(e, job, status, 0, queue.rank_bitmap)
+        unseat(queue, job)
+        progress_leave(e, job)
+    queue.active = 0
+
+
+@compiled
+def unseat(queue, job):
+    """The ranks of a queue have left; what the queue still held is dropped."""
+    job.rank_left |= queue.rank_bitmap
+    for rank in range(MAX_CHILDREN):
+        if queue.rank_bitmap & bit_of(rank) != ZERO:
+            job.queue[rank] = 0
+    queue.job = 0
+    queue.joined = 0
+    queue.reading = 0
+    queue.rank_bitmap = ZERO
+    queue.head = queue.tail
+    queue.read = queue.tail
+    queue.read_segments = 0
+
+
+@compiled
+def progress_leave(e, job):
+    """Go on when all below have left: leave the device above, then free the job."""
+    if job.rank_joined & ~job.rank_left != ZERO:
+        return
+    if job.state == ABORTED:
+        if job.node_joined & ~job.node_left == ZERO or job.route == RING:
+            if not job.has_parent or job.leave == ACKNOWLEDGED:
+                release(e, job)
+        return
+    if job.has_parent and job.leave == NOT_YET and may_leave(job):
+        begin_leave(e, job)
+    everyone_left = job.rank_left == job.rank_mask and job.node_left == job.node_mask
+    if everyone_left and (not job.has_parent or job.leave == ACKNOWLEDGED):
+        release(e, job)
+
+
+@compiled
+def may_leave(job):
+    """Whether this device needs nothing more from the one above: in a ring, that its own sends are acknowledged."""
+    if job.route == RING:
+        return job.rank_left == job.rank_mask and job.in_flight == 0
+    return job.rank_left == job.rank_mask and job.node_left == job.node_mask
+
+
+@compiled
+def acknowledge_leave(e, job, destination, source):
+    """LEAVE_ACK to a device below."""
+    header_at(e, packet(e, job, LEAVE_ACK, destination)).source = source
+
+
+@compiled
+def on_leave(e, job, header, source):
+    """Event: a device below leaves, perhaps because something went wrong there."""
+    acknowledge_leave(e, job, source, header.source)
+    job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)
+    if header.status:
+        missing = header.node_bitmap if job.route == RING else bit_of(header.source)
+        abort(e, job, header.status, 1, missing)
+    progress_leave(e, job)
+
+
+@compiled
+def on_leave_ack(e, job):
+    """Event: the device above has let this one go."""
+    if job.state == LEAVING or job.state == ABORTED:
+        job.leave = ACKNOWLEDGED
+        progress_leave(e, job)

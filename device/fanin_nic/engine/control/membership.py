@@ -1,0 +1,206 @@
+"""CONFIG goes up like a reduction, CONFIG_ACK comes down with the lease (or the refusal)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.completion.retire import notice
+from fanin_nic.engine.control import config_packet as packet_form
+from fanin_nic.engine.control.abort import abort, send_abort
+from fanin_nic.engine.control.lease import grant, lease, new_job, start
+from fanin_nic.engine.control.upward import begin_config
+from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
+from fanin_nic.engine.state import (
+    MAX_CHILDREN,
+    ONE,
+    U64,
+    ZERO,
+    Counter,
+    JobState,
+    bit_of,
+    child_at,
+    child_index,
+    count,
+    header_at,
+    job_at,
+    queue_at,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
+from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.fields import CONFIG_ACK_BODY, Opcode
+
+CONFIG_ACK = int(Opcode.CONFIG_ACK)
+JOIN = int(MessageType.JOIN)
+JOINING, CONFIGURING, ACTIVE = int(JobState.JOINING), int(JobState.CONFIGURING), int(JobState.ACTIVE)
+ABORTED, LEAVING = int(JobState.ABORTED), int(JobState.LEAVING)
+SUCCESS, PENDING, JID_IN_USE = int(Status.SUCCESS), int(Status.PENDING), int(Status.JID_IN_USE)
+NO_RESOURCES, MEMBERS_MISMATCH = int(Status.NO_RESOURCES), int(Status.MEMBERS_MISMATCH)
+PEER_LOST = int(Status.PEER_LOST)
+RING, TREE = int(Route.RING), int(Route.TREE)
+DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
+ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
+ACK_SIZE = CONFIG_ACK_BODY.size
+
+
+@compiled
+def member_window(e, job):
+    """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
+    senders = max(ONE, count_bits(job.node_mask))
+    return max(ONE, min(U64(job.slots) // U64(2), U64(e.receive_segments) // senders))
+
+
+@compiled
+def is_top(job):
+    """Whether the membership of a job ends here. In a ring that is node 0."""
+    return not job.has_parent or (job.route == RING and job.node_index == 0)
+
+
+@compiled
+def progress_join(e, job):
+    """Go on when all ranks and all lower devices are here."""
+    if job.state != JOINING or job.rank_joined != job.rank_mask or job.node_joined != job.config_mask:
+        return
+    if is_top(job):
+        activate(e, job, job.offered_slots, job.offered_window)
+    else:
+        begin_config(e, job)
+
+
+@compiled
+def activate(e, job, slots, window):
+    """The job runs: tell the devices below and the ranks."""
+    start(e, job, slots, window)
+    job.state = ACTIVE
+    job.retries = 0
+    job.heard = e.now
+    job.heard_previous = e.now
+    job.next_keepalive = e.now + e.keepalive
+    if job.has_parent:
+        e.next_deadline = min(e.next_deadline, job.next_keepalive)
+    below = job.config_mask
+    while below:
+        bit = lowest_bit(below)
+        below &= below - ONE
+        acknowledge(e, job, child_at(e, child_index(job, bit)).address, bit, SUCCESS)
+    for rank in range(MAX_CHILDREN):
+        if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
+            queue_at(e, job.queue[rank] - 1).joined = 1
+            notice(e, job.queue[rank] - 1, JOIN, SUCCESS, 0, ZERO)
+
+
+@compiled
+def acknowledge(e, job, destination, bit, status):
+    """CONFIG_ACK: the lease, or who is missing, or why not."""
+    index = packet(e, job, CONFIG_ACK, destination)
+    header = header_at(e, index)
+    header.source = bit
+    header.status = status
+    if status == PENDING:
+        header.node_bitmap = job.missing if job.state == CONFIGURING else job.config_mask & ~job.node_joined
+        header.rank_bitmap = job.rank_mask & ~job.rank_joined
+    body = body_at(e, index)
+    store_be32(body + ACK_SLOTS, job.slots)
+    store_be32(body + ACK_WINDOW, job.window)
+    attach_payload(e, index, body, ACK_SIZE)
+
+
+@compiled
+def refuse(e, header, destination, status, slots):
+    """CONFIG_ACK with a refusal, for a job that has no record here."""
+    job = job_at(e, e.jobs)  # the spare record behind the table
+    job.jid = header.jid
+    job.key = header.key
+    job.slots = slots
+    job.window = 0
+    acknowledge(e, job, destination, header.source, status)
+
+
+@compiled
+def on_config(e, found, header, body, length, source):
+    """Event: CONFIG from a device below. `found`: 1 + index of the job with that jid, or 0."""
+    if not packet_form.is_valid(e, header, body, length):
+        count(e, DROP_CONFIG)
+        return
+    if not found and not e.is_switch:
+        refuse(e, header, source, PENDING, 0)  # no rank of this node is there yet
+        return
+    if not found:
+        found = admit(e, header, body, source)
+        if not found:
+            return
+    job = job_at(e, found - 1)
+    if job.key != header.key:
+        refuse(e, header, source, JID_IN_USE, 0)
+    elif job.state == ABORTED:
+        send_abort(e, job, source, header.source)
+    elif packet_form.agrees(job, body):
+        seat_child(e, job, body, source)
+    else:
+        abort(e, job, MEMBERS_MISMATCH, 1, bit_of(header.source))
+        send_abort(e, job, source, header.source)
+
+
+@compiled
+def admit(e, header, body, source):
+    """A switch meets a new job: 1 + its index, or 0 after a refusal."""
+    made = new_job(e, header.jid, header.key)
+    if not made:
+        refuse(e, header, source, NO_RESOURCES, 0)
+        return 0
+    job = job_at(e, made - 1)
+    offered = packet_form.slots(body)
+    if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
+        refuse(e, header, source, NO_RESOURCES, grant(e, offered))
+        return 0
+    packet_form.describe_job(job, body)
+    job.state = JOINING
+    job.offered_window = member_window(e, job)
+    job.heard = e.now
+    return made
+
+
+@compiled
+def seat_child(e, job, body, source):
+    """A device below is here, for the first time or again."""
+    bit = packet_form.bit(body)
+    child = child_at(e, child_index(job, bit))
+    boot_id = packet_form.boot_id(body)
+    if job.node_joined & bit_of(bit) != ZERO:
+        if child.address != source:
+            count(e, DROP_SENDER)
+            return
+        if child.boot_id != boot_id:
+            abort(e, job, PEER_LOST, 1, bit_of(bit))
+            return
+    child.address = source
+    child.boot_id = boot_id
+    child.heard = e.now
+    job.node_joined |= bit_of(bit)
+    job.offered_slots = min(job.offered_slots, packet_form.slots(body))
+    job.offered_window = min(job.offered_window, packet_form.window(body))
+    answer_child(e, job, source, bit)
+
+
+@compiled
+def answer_child(e, job, source, bit):
+    """The lease if the job runs; else go on, and say that it is pending if that did not make it run."""
+    if job.state == ACTIVE or job.state == LEAVING:
+        acknowledge(e, job, source, bit, SUCCESS)
+        return
+    progress_join(e, job)
+    if job.state == JOINING or job.state == CONFIGURING:
+        acknowledge(e, job, source, bit, PENDING)
+
+
+@compiled
+def on_config_ack(e, job, header, body, length):
+    """Event: the device above answers a CONFIG."""
+    if job.state != CONFIGURING or length < ACK_SIZE:
+        return
+    if header.status == PENDING:
+        job.missing = header.node_bitmap
+    elif header.status == SUCCESS:
+        activate(e, job, packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW))
+    else:
+        job.offered_slots = packet_form.word(body, ACK_SLOTS)
+        abort(e, job, header.status, 1, header.node_bitmap)
+

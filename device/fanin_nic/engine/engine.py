@@ -1,0 +1,206 @@
+"""The engine as an object: one arena, events as methods, actions as an array.
+
+    engine = Engine(address="127.0.0.2", slots=256)
+    engine.packet(address_of_bth, length, source, now)
+    for action, header in engine.actions(): ...
+
+The running daemon calls the compiled events of `events` directly on `engine.base`; the simulator and the tests use this
+class. Both run the same machine code.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_nic.engine import events
+from fanin_nic.engine.segment.kernels import itemsize_table, kernel_table
+from fanin_nic.engine.state import (
+    BODY_SIZE,
+    COUNTERS,
+    ENGINE,
+    JOIN_EVENT,
+    MAX_CHILDREN,
+    NEVER,
+    TABLES,
+)
+from fanin_wire import abi, fields
+
+ALIGNMENT = 64
+
+
+class Limits(NamedTuple):
+    """Sizes of an engine's tables."""
+
+    jobs: int = 64
+    slots: int = 4096
+    queues: int = 256
+    requests: int = abi.SQ_DEPTH
+    regions: int = 1024
+    actions: int = 4096
+    max_chunk: int = 8192
+    min_lease: int = 8
+    max_lease: int = 4096
+    receive_segments: int = 4096
+
+
+class Timing(NamedTuple):
+    """Intervals in nanoseconds."""
+
+    rto: int = 200_000_000
+    reorder: int = 1_000_000
+    keepalive: int = 1_000_000_000
+    detection: int = 5_000_000_000
+    ageing: int = 60_000_000_000
+
+
+def _rows(limits: Limits) -> dict[str, int]:
+    """Rows of each table. `jobs`, `headers` and `bodies` have one to spare, for packets without a job or an action."""
+    return {
+        "jobs": limits.jobs + 1,
+        "children": (limits.jobs + 1) * MAX_CHILDREN,
+        "slots": limits.slots,
+        "queues": limits.queues,
+        "requests": limits.queues * limits.requests,
+        "regions": limits.regions,
+        "actions": limits.actions,
+        "headers": limits.actions + 1,
+        "kernels": 16 * 32,
+        "counters": COUNTERS,
+        "bodies": (limits.actions + 1) * BODY_SIZE,
+        "payload": limits.slots * limits.max_chunk,
+    }
+
+
+class Engine:
+    """One device. `tables` holds numpy views of the arena by table name; `header` the ENGINE record."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        is_switch: bool = False,
+        boot_id: int = 1,
+        limits: Limits | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        offsets, size = {}, _aligned(ENGINE.itemsize)
+        for name, rows in _rows(self.limits).items():
+            offsets[name] = size
+            size = _aligned(size + rows * TABLES[name].dtype.itemsize)
+        self._memory = np.zeros(size + ALIGNMENT, np.uint8)
+        start = -self._memory.ctypes.data % ALIGNMENT
+        self.arena = self._memory[start : start + size]
+        self.base = int(self.arena.ctypes.data)
+        self.header = self.arena[: ENGINE.itemsize].view(ENGINE)[0]
+        self.tables = {
+            name: self.arena[offsets[name] : offsets[name] + rows * TABLES[name].dtype.itemsize].view(
+                TABLES[name].dtype
+            )
+            for name, rows in _rows(self.limits).items()
+        }
+        self._fill_header(address, is_switch, boot_id, timing or Timing(), offsets)
+        self.tables["kernels"][:] = kernel_table().reshape(-1)
+        self.tables["kernels"][: len(itemsize_table())] = itemsize_table()
+
+    def _fill_header(self, address: str, is_switch: bool, boot_id: int, timing: Timing, offsets: dict) -> None:
+        header = self.header
+        header["address"] = int(ipaddress.IPv4Address(address))
+        header["is_switch"] = is_switch
+        header["boot_id"] = boot_id
+        header["next_deadline"] = NEVER
+        for name, value in {**self.limits._asdict(), **timing._asdict()}.items():
+            header[name] = value
+        header["stride"] = self.limits.max_chunk
+        header["last_job"] = 0
+        for name, table in TABLES.items():
+            header[table.offset] = offsets[name]
+
+    # Events
+
+    def packet(self, address: int, length: int, source: int, now: int) -> None:
+        """A packet whose ICRC is right lies at `address` (its BTH); `length` bytes to the ICRC; `source` IPv4 as int."""
+        events.packet(self.base, address, length, source, now)
+
+    def batch_end(self, now: int) -> None:
+        """The last packet of a batch has been given."""
+        events.batch_end(self.base, now)
+
+    def post(self, queue: int, wqe: np.ndarray, now: int) -> None:
+        """A work request: one element of abi.WQE."""
+        events.post(self.base, queue, wqe.ctypes.data, now)
+
+    def serve(self, now: int, budget: int = 1 << 30) -> int:
+        """Read what the ranks have posted, as far as the windows allow. Returns the number of segments."""
+        return events.serve(self.base, budget, now)
+
+    def dma_done(self, action: np.void, address: int, status: int, now: int) -> None:
+        """The data of a DMA_READ lie at `address`, or `status` says why not."""
+        events.dma_done(
+            self.base,
+            int(action["queue"]),
+            int(action["position"]),
+            int(action["count"]),
+            int(action["address_index"]),
+            address,
+            status,
+            now,
+        )
+
+    def tick(self, now: int) -> None:
+        """Time has passed; useful from `next_deadline` on."""
+        events.tick(self.base, now)
+
+    def join(self, queue: int, request: np.void, now: int) -> None:
+        """A JOIN of the host interface: one element of abi.JOIN."""
+        event = np.zeros(1, JOIN_EVENT)
+        for name in ("jid", "key", "route", "rank_bitmap", "rank_mask", "slots", "chunk"):
+            event[name] = request[name]
+        for name in ("node_index", "node_count", "next_address", "previous_address", "hop_count"):
+            event[name] = request[name]
+        event["tag"] = request["head"]["tag"]
+        event["digest_high"], event["digest_low"] = request["digest"]
+        for name in ("address", "bit", "mask"):
+            event[f"hop_{name}"][0] = request["hop"][name]
+        events.join(self.base, queue, event.ctypes.data, now)
+
+    def leave(self, queue: int, tag: int, now: int) -> None:
+        """A LEAVE of the host interface."""
+        events.leave(self.base, queue, tag, now)
+
+    def lose(self, queue: int, now: int) -> None:
+        """The process behind a queue pair has gone without leaving."""
+        events.lose(self.base, queue, int(abi.Status.PEER_LOST), now)
+
+    # Results
+
+    @property
+    def next_deadline(self) -> int:
+        """Time in ns of the next `tick` that would do something; 2^64 - 1: never."""
+        return int(self.header["next_deadline"])
+
+    def take_actions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the actions and of their headers; the table is empty afterwards."""
+        count = int(self.header["action_count"])
+        taken = self.tables["actions"][:count].copy(), self.tables["headers"][:count].copy()
+        self.header["action_count"] = 0
+        return taken
+
+    def counters(self) -> dict[str, int]:
+        """All counters by name: rx_ and tx_ by opcode, drops by reason."""
+        values = self.tables["counters"]
+        named = {}
+        for opcode in fields.Opcode:
+            named[f"rx_{opcode.name}"] = int(values[opcode & 15])
+            named[f"tx_{opcode.name}"] = int(values[16 + (opcode & 15)])
+        for counter in events.Counter:
+            if counter >= events.Counter.ORDINARY_PACKETS:
+                named[counter.name.lower()] = int(values[counter])
+        return named
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,111 @@
+"""The compiled entry points of the engine: one for each event. `base` is the address of the arena, `now` in ns.
+
+Each converts its arguments to fixed types, so that the code behind it is compiled once, whoever calls.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.control import leave as leaving
+from fanin_nic.engine.control import posting
+from fanin_nic.engine.control.join import join as join_job
+from fanin_nic.engine.packet import parse, ring
+from fanin_nic.engine.recovery.tick import tick as pass_time
+from fanin_nic.engine.segment.slots import advance_base
+from fanin_nic.engine.state import U32, U64, Counter, JobState, engine_at, job_at, queue_at
+from fanin_nic.engine.transfer import read
+from fanin_nic.native.compiled import compiled
+
+__all__ = ["Counter", "batch_end", "dma_done", "join", "leave", "lose", "packet", "post", "serve", "tick"]
+
+TURN = 16  # segments of one queue before the next is served
+FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
+
+
+@compiled
+def packet(base, address, length, source, now):
+    """A packet has arrived, its ICRC is right."""
+    e = engine_at(U64(base))
+    e.now = now
+    parse.on_packet(e, U64(address), U64(length), U32(source))
+
+
+@compiled
+def batch_end(base, now):
+    """No more packets for now: acknowledge what has come."""
+    e = engine_at(U64(base))
+    e.now = now
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state != FREE and job.ack_pending:
+            ring.acknowledge_batch(e, job)
+
+
+@compiled
+def post(base, queue, wqe, now):
+    """A work request was copied out of a send ring."""
+    e = engine_at(U64(base))
+    e.now = now
+    posting.post(e, U32(queue), U64(wqe))
+
+
+@compiled
+def serve(base, budget, now):
+    """Read from the ranks, queue after queue, up to `budget` segments. Returns how many. All earlier actions must have
+    been performed: only now are the windows moved."""
+    e = engine_at(U64(base))
+    e.now = now
+    for index in range(e.jobs):
+        if job_at(e, index).state == ACTIVE:
+            advance_base(e, job_at(e, index))
+    total = 0
+    progress = True
+    while progress and total < budget and e.action_count < e.actions // 2:
+        progress = False
+        for queue in range(e.queues):
+            if not queue_at(e, queue).active or not queue_at(e, queue).job:
+                continue
+            served = read.serve(e, queue, TURN)
+            if posting.drain(e, queue, TURN) or served:
+                progress = True
+            total += served
+    return total
+
+
+@compiled
+def dma_done(base, queue, position, count, entry, address, status, now):
+    """A DMA_READ has ended."""
+    e = engine_at(U64(base))
+    e.now = now
+    read.finish_read(e, U32(queue), U32(position), U32(count), U32(entry), U64(address), U32(status))
+
+
+@compiled
+def tick(base, now):
+    """Time has passed."""
+    e = engine_at(U64(base))
+    e.now = now
+    pass_time(e)
+
+
+@compiled
+def join(base, queue, event, now):
+    """A queue pair joins a job."""
+    e = engine_at(U64(base))
+    e.now = now
+    join_job(e, U32(queue), U64(event))
+
+
+@compiled
+def leave(base, queue, tag, now):
+    """A queue pair leaves its job."""
+    e = engine_at(U64(base))
+    e.now = now
+    leaving.leave_queue(e, U32(queue), U32(tag))
+
+
+@compiled
+def lose(base, queue, status, now):
+    """The process behind a queue pair is gone."""
+    e = engine_at(U64(base))
+    e.now = now
+    leaving.lose_queue(e, U32(queue), U32(status))

@@ -1,0 +1,1 @@
+"""Parse and encapsulate: packets to events of the engine, and back."""

@@ -1,0 +1,143 @@
+"""Actions and packets: the only place where the engine appends to its table of actions."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT
+from fanin_nic.engine.state import (
+    BODY_SIZE,
+    ONE,
+    U64,
+    ZERO,
+    Counter,
+    action_at,
+    bit_of,
+    count,
+    header_at,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import address_of, fill_zero
+from fanin_wire.abi import Route
+from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Opcode
+
+SEND = int(ActionKind.SEND)
+ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
+TX_FIRST = int(Counter.TX_FIRST)
+HEADER_SIZE = U64(HEADER.itemsize)
+ACTION_SIZE = U64(ACTION.itemsize)
+CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
+RING = int(Route.RING)
+
+
+@compiled
+def append(e, kind):
+    """Number of a new, zeroed action. A full table drops it and counts: the driver leaves room before each event."""
+    if e.action_count == e.actions:
+        count(e, ACTION_OVERFLOW)
+        e.action_count -= 1
+    index = e.action_count
+    action = action_at(e, index)
+    fill_zero(address_of(action), ACTION_SIZE)
+    action.kind = kind
+    e.action_count += 1
+    return index
+
+
+@compiled
+def packet(e, job, opcode, destination):
+    """Number of a new SEND of a header-only packet of a job; the caller fills in what its opcode says."""
+    index = append(e, SEND)
+    action_at(e, index).destination = destination
+    header = header_at(e, index)
+    fill_zero(address_of(header), HEADER_SIZE)
+    header.opcode = opcode
+    header.pkey = DEFAULT_PKEY
+    header.dqpn = COLLECTIVE_QPN
+    header.ceth_version = WIRE_VERSION
+    header.jid = job.jid
+    header.key = job.key
+    count(e, TX_FIRST + (opcode & 15))
+    return index
+
+
+@compiled
+def body_at(e, index):
+    """Address of the room for the body of a control packet."""
+    return address_of(e) + e.body_offset + U64(index) * U64(BODY_SIZE)
+
+
+@compiled
+def attach_payload(e, index, address, length):
+    """Give a SEND its payload."""
+    action = action_at(e, index)
+    action.payload = address
+    action.length = length
+    header_at(e, index).length = length
+
+
+@compiled
+def slot_packet(e, job, slot, opcode, destination):
+    """Number of a new header-only SEND about a slot's position."""
+    index = packet(e, job, opcode, destination)
+    header = header_at(e, index)
+    header.position = slot.position
+    header.seg = U64(slot.position) & (U64(job.slots) - ONE)
+    header.op = slot.op
+    header.dtype = slot.dtype
+    header.mid = slot.mid
+    header.sid = slot.sid
+    header.flags = slot.flags & ~HAS_DATA
+    header.status = slot.status
+    header.contributions = slot.contributions
+    return index
+
+
+@compiled
+def put_payload(e, job, slot, index):
+    """The slot's data travel with the packet, unless the position is poisoned or nobody brought any."""
+    if slot.flags & HAS_DATA and slot.status == 0:
+        header_at(e, index).flags |= HAS_DATA
+        attach_payload(e, index, slots.payload_of(e, job, slot.position), slot.length)
+
+
+@compiled
+def send_contribution(e, job, slot):
+    """The partial of a slot to the device above, or to the next node of the ring."""
+    index = slot_packet(e, job, slot, CONTRIBUTION, job.parent_address)
+    header = header_at(e, index)
+    header.flags |= WANTS_RESULT
+    header.source = job.parent_bit
+    header.rank_bitmap = job.rank_mask
+    if job.route == RING:
+        header.node_bitmap = slot.nodes & ~bit_of(job.node_index)
+    else:
+        header.node_bitmap = bit_of(job.parent_bit)
+    put_payload(e, job, slot, index)
+
+
+@compiled
+def send_result(e, job, slot, destination, source, node_bitmap, wanted):
+    """The result of a slot to one device: with data if it wants them, else a header that acknowledges."""
+    index = slot_packet(e, job, slot, RESULT, destination)
+    header = header_at(e, index)
+    header.source = source
+    header.node_bitmap = node_bitmap
+    if wanted:
+        put_payload(e, job, slot, index)
+    return index
+
+
+@compiled
+def reply(e, job, header, opcode, destination):
+    """Number of a new header-only answer to a packet about a position: same position, seg, source and token."""
+    index = packet(e, job, opcode, destination)
+    answer = header_at(e, index)
+    answer.position = header.position
+    answer.seg = header.seg
+    answer.mid = header.mid
+    answer.sid = header.sid
+    answer.source = header.source
+    answer.token = header.token
+    answer.node_bitmap = ZERO
+    return index

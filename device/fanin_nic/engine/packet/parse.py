@@ -1,0 +1,237 @@
+"""An arriving packet: is it ours, is it sound, may its sender say this, and who handles it (steps S3 and S403)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.control import leave, membership
+from fanin_nic.engine.control.abort import abort, send_abort
+from fanin_nic.engine.control.lease import find_job
+from fanin_nic.engine.packet import ring, tree
+from fanin_nic.engine.packet.encapsulate import packet
+from fanin_nic.engine.recovery.timers import measure
+from fanin_nic.engine.state import (
+    MAX_CHILDREN,
+    ONE,
+    U64,
+    ZERO,
+    Counter,
+    JobState,
+    bit_of,
+    child_at,
+    child_index,
+    count,
+    header_at,
+    job_at,
+)
+from fanin_nic.native.codec import decode_header
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import address_of, load_be32, load_u8
+from fanin_wire.abi import Route, Status
+from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WAIT_BODY, WIRE_VERSION, Opcode
+
+CONTRIBUTION, RESULT, PROBE = int(Opcode.CONTRIBUTION), int(Opcode.RESULT), int(Opcode.PROBE)
+NEED, WAIT, ACK = int(Opcode.NEED), int(Opcode.WAIT), int(Opcode.ACK)
+CONFIG, CONFIG_ACK = int(Opcode.CONFIG), int(Opcode.CONFIG_ACK)
+LEAVE, LEAVE_ACK = int(Opcode.LEAVE), int(Opcode.LEAVE_ACK)
+ABORT, NAK, KEEPALIVE = int(Opcode.ABORT), int(Opcode.NAK), int(Opcode.KEEPALIVE)
+ACTIVE, ABORTED, LEAVING = int(JobState.ACTIVE), int(JobState.ABORTED), int(JobState.LEAVING)
+
+RING = int(Route.RING)
+NOT_CONFIGURED, PEER_LOST = int(Status.NOT_CONFIGURED), int(Status.PEER_LOST)
+RX_FIRST, ORDINARY_PACKETS = int(Counter.RX_FIRST), int(Counter.ORDINARY_PACKETS)
+DROP_SHORT, DROP_VERSION = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION)
+DROP_UNKNOWN_OPCODE, DROP_UNKNOWN_JOB = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_UNKNOWN_JOB)
+DROP_KEY, DROP_SENDER = int(Counter.DROP_KEY), int(Counter.DROP_SENDER)
+DROP_SLOT, DROP_LENGTH, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_LENGTH), int(Counter.DROP_UNEXPECTED)
+NAK_INTERVAL = U64(1_000_000)  # ns
+OLDEST_AGE = U64(WAIT_BODY.byte_offset("oldest_age_us"))
+WAIT_SIZE = WAIT_BODY.size
+
+
+@compiled
+def on_packet(e, address, length, source):
+    """Event: a packet whose ICRC is right. `address`: its BTH; `length`: bytes from there to the ICRC; `source`: IPv4."""
+    if length < 12:
+        count(e, DROP_SHORT)
+    elif load_u8(address) < FIRST_OFFLOAD_OPCODE:
+        ordinary(e)
+    elif length < TRANSPORT_SIZE:
+        count(e, DROP_SHORT)
+    else:
+        header = header_at(e, e.actions)  # the spare record behind the table
+        decode_header(address, address_of(header))
+        if header.ceth_version != WIRE_VERSION or header.version != 0:
+            count(e, DROP_VERSION)
+        elif U64(header.length) + U64(header.padcount) != U64(length) - U64(TRANSPORT_SIZE):
+            count(e, DROP_LENGTH)
+        elif header.source >= MAX_CHILDREN or header.opcode > KEEPALIVE:
+            count(e, DROP_UNKNOWN_OPCODE)
+        else:
+            count(e, RX_FIRST + (header.opcode & 15))
+            dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
+
+
+@compiled
+def ordinary(e):
+    """Ordinary RDMA traffic (step S5): counted; this device has no queue pairs for it yet, so nothing else happens."""
+    count(e, ORDINARY_PACKETS)
+
+
+@compiled
+def dispatch(e, header, payload, source):
+    """Find the job; membership first, for it needs no running job."""
+    found = find_job(e, header.jid)
+    if header.opcode == CONFIG:
+        membership.on_config(e, found, header, payload, header.length, source)
+    elif not found or job_at(e, found - 1).key != header.key:
+        without_job(e, found, header, source)
+    elif job_at(e, found - 1).state == ABORTED:
+        to_tombstone(e, job_at(e, found - 1), header, source)
+    elif from_above(job_at(e, found - 1), header.opcode, source):
+        down(e, job_at(e, found - 1), header, payload)
+    elif from_below(e, job_at(e, found - 1), header, source):
+        up(e, job_at(e, found - 1), header, payload, source)
+    else:
+        count(e, DROP_SENDER)
+
+
+@compiled
+def without_job(e, found, header, source):
+    """Nothing is known of this job, or of this incarnation. LEAVE is acknowledged all the same: it has been left."""
+    spare = job_at(e, e.jobs)
+    spare.jid = header.jid
+    spare.key = header.key
+    if header.opcode == LEAVE:
+        leave.acknowledge_leave(e, spare, source, header.source)
+    elif found:
+        count(e, DROP_KEY)
+    else:
+        count(e, DROP_UNKNOWN_JOB)
+        if answers_nak(header.opcode) and e.now >= e.next_nak:
+            e.next_nak = e.now + NAK_INTERVAL
+            answer = header_at(e, packet(e, spare, NAK, source))
+            answer.status = NOT_CONFIGURED
+            answer.source = header.source
+
+
+@compiled
+def answers_nak(opcode):
+    """Only what a living job sends upward is answered; an answer never provokes one."""
+    return opcode == CONTRIBUTION or opcode == PROBE or opcode == KEEPALIVE
+
+
+@compiled
+def to_tombstone(e, job, header, source):
+    """The job has ended: say so to whoever does not know, and let them leave."""
+    if header.opcode == LEAVE:
+        leave.on_leave(e, job, header, source)
+    elif header.opcode == LEAVE_ACK and source == job.parent_address:
+        leave.on_leave_ack(e, job)
+    elif answers_nak(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
+        send_abort(e, job, source, header.source)
+
+
+@compiled
+def from_above(job, opcode, source):
+    """Whether this is an answer, or a result, of the device above (in a ring: of the next node)."""
+    if not job.has_parent or source != job.parent_address:
+        return False
+    if opcode == RESULT or opcode == NEED or opcode == WAIT:
+        return job.route != RING
+    return opcode == CONFIG_ACK or opcode == LEAVE_ACK or opcode == ABORT or opcode == NAK or opcode == ACK
+
+
+@compiled
+def from_below(e, job, header, source):
+    """Whether the sender is the device below (in a ring: the previous node) that it says it is; stamps it as heard."""
+    if job.route == RING:
+        if source != job.previous_address or job.node_mask & bit_of(header.source) == ZERO:
+            return False
+        job.heard_previous = e.now
+        return True
+    if job.node_joined & bit_of(header.source) == ZERO:
+        return False
+    child = child_at(e, child_index(job, header.source))
+    if child.address != source:
+        return False
+    child.heard = e.now
+    return True
+
+
+@compiled
+def down(e, job, header, payload):
+    """From above."""
+    job.heard = e.now
+    if header.opcode == CONFIG_ACK:
+        membership.on_config_ack(e, job, header, payload, header.length)
+    elif header.opcode == LEAVE_ACK:
+        leave.on_leave_ack(e, job)
+    elif header.opcode == ABORT:
+        abort(e, job, header.status, header.op, header.node_bitmap)
+    elif header.opcode == NAK:
+        if job.state == ACTIVE:
+            abort(e, job, PEER_LOST, 1, job.parent_mask)  # the device above has forgotten the job: it was restarted
+    elif job.state != ACTIVE and job.state != LEAVING:
+        count(e, DROP_UNEXPECTED)
+    elif not is_in_lease(job, header):
+        count(e, DROP_SLOT)
+    else:
+        down_data(e, job, header, payload)
+
+
+@compiled
+def down_data(e, job, header, payload):
+    """From above, about a position of a running job."""
+    if header.opcode == ACK:
+        if job.route == RING:
+            ring.on_ack(e, job, header)
+            leave.progress_leave(e, job)  # ranks that have left may only have waited for this
+    elif header.opcode == RESULT:
+        tree.on_result(e, job, header, payload)
+    else:
+        measure(e, job, header.token)
+        if header.opcode == NEED:
+            tree.on_need(e, job, header)
+        elif header.length >= WAIT_SIZE:
+            tree.on_wait(e, job, header, U64(load_be32(payload + OLDEST_AGE)) * U64(1000))
+
+
+@compiled
+def is_in_lease(job, header):
+    """Whether the slot that a packet names is the one that serves its position, and its data fit."""
+    return header.seg == U64(header.position) & (U64(job.slots) - ONE) and header.length <= job.chunk
+
+
+@compiled
+def up(e, job, header, payload, source):
+    """From below."""
+    if header.opcode == LEAVE:
+        leave.on_leave(e, job, header, source)
+    elif header.opcode == ABORT:
+        abort(e, job, header.status, header.op, header.node_bitmap)
+    elif header.opcode == KEEPALIVE:
+        return
+    elif job.state != ACTIVE and job.state != LEAVING:
+        count(e, DROP_UNEXPECTED)
+    elif not is_in_lease(job, header):
+        count(e, DROP_SLOT)
+    elif job.route == RING:
+        up_ring(e, job, header, payload)
+    elif header.opcode == CONTRIBUTION:
+        tree.on_contribution(e, job, header, payload, source)
+    elif header.opcode == PROBE:
+        tree.on_probe(e, job, header, source)
+    else:
+        count(e, DROP_UNEXPECTED)
+
+
+@compiled
+def up_ring(e, job, header, payload):
+    """From the previous node, about a position of a running job."""
+    if header.opcode == CONTRIBUTION:
+        ring.on_contribution(e, job, header, payload)
+    elif header.opcode == RESULT:
+        ring.on_result(e, job, header, payload)
+    elif header.opcode == PROBE:
+        ring.on_probe(e, job, header)
+    else:
+        count(e, DROP_UNEXPECTED)

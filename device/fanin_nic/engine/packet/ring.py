@@ -1,0 +1,220 @@
+"""Data packets of a ring: partials and results from the previous node, acknowledgements from the next."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.packet.encapsulate import packet, send_contribution, send_result
+from fanin_nic.engine.recovery.timers import measure, shorten
+from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.complete import (
+    SENT_CONTRIBUTION,
+    SENT_RESULT,
+    complete,
+    distribute,
+    start_timer,
+)
+from fanin_nic.engine.segment.contribute import HAS_DATA, add_data, describe, matches, poison
+from fanin_nic.engine.segment.rank import claim_for_node
+from fanin_nic.engine.state import (
+    ONE,
+    U64,
+    ZERO,
+    Counter,
+    bit_of,
+    count,
+    distance,
+    header_at,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import copy
+from fanin_wire.abi import Status
+from fanin_wire.fields import Opcode
+
+ACK = int(Opcode.ACK)
+DROP_SLOT, DROP_DUPLICATE = int(Counter.DROP_SLOT), int(Counter.DROP_DUPLICATE)
+DROP_UNEXPECTED, DROP_STALE, RESENT = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE), int(Counter.RESENT)
+OP_MISMATCH = int(Status.OP_MISMATCH)
+LOCAL, FINAL, DONE = slots.LOCAL, slots.FINAL, slots.DONE
+ACK_POSITIONS = 64
+
+
+@compiled
+def on_contribution(e, job, header, payload):
+    """Event: a partial from the previous node. It is stored, or refused by not acknowledging it."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.VIOLATION:
+        count(e, DROP_SLOT)
+        return
+    note_arrival(job, header.position)
+    if verdict == slots.STALE:
+        count(e, DROP_STALE)
+        return
+    if verdict == slots.REPLACE:
+        claim_for_node(e, job, slot, header.position, header.sid)
+        describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+    if slot.node_missing == ZERO:
+        count(e, DROP_DUPLICATE)
+        return
+    accept(e, job, slot, header, payload)
+
+
+@compiled
+def accept(e, job, slot, header, payload):
+    """The partial of all nodes before this one."""
+    if not matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
+        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
+        return
+    if header.status:
+        poison(slot, header.status)
+    elif header.flags & HAS_DATA and not add_data(e, job, slot, payload, header.length):
+        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
+        return
+    slot.contributions += U64(header.contributions)
+    slot.nodes = header.node_bitmap
+    slot.node_missing = ZERO
+    if slot.rank_missing == ZERO:
+        complete(e, job, slot)
+
+
+@compiled
+def on_result(e, job, header, payload):
+    """Event: a result from the previous node: store it, give it to the ranks, pass it on."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.STALE or verdict == slots.CURRENT:
+        note_arrival(job, header.position)
+    if verdict != slots.CURRENT or slot.state != LOCAL:
+        count(e, DROP_UNEXPECTED)
+        return
+    slot.unacked &= ~SENT_CONTRIBUTION  # the next node's share is in this result, so it has had ours
+    slot.status = header.status
+    slot.contributions = U64(header.contributions)
+    slot.flags = (slot.flags & ~HAS_DATA) | (header.flags & HAS_DATA)
+    slot.nodes = header.node_bitmap
+    if header.flags & HAS_DATA:
+        copy(slots.payload_of(e, job, slot.position), payload, U64(slot.length))
+    distribute(e, job, slot)
+
+
+@compiled
+def note_arrival(job, position):
+    """An acknowledgement is due for a position; it goes out at the end of the batch."""
+    if not job.ack_pending:
+        job.ack_pending = 1
+        job.ack_low = position
+        job.ack_high = position
+    elif distance(position, job.ack_low) < 0:
+        job.ack_low = position
+    elif distance(position, job.ack_high) > 0:
+        job.ack_high = position
+
+
+@compiled
+def stored(job, slot, position, result):
+    """Whether a position's partial (or its result) from the previous node is stored here, or was and is done with."""
+    ahead = distance(position, slot.position)
+    if ahead:
+        return ahead < 0
+    if slot.state == DONE or slot.state == FINAL:
+        return True
+    return not result and slot.node_missing == ZERO
+
+
+@compiled
+def acknowledge(e, job, base, echoed):
+    """ACK: for 64 positions from `base`, which partials and which results are stored. State, not history."""
+    header = header_at(e, packet(e, job, ACK, job.previous_address))
+    header.position = base
+    header.seg = U64(base) & (U64(job.slots) - ONE)
+    header.source = job.node_index
+    header.token = echoed
+    for offset in range(ACK_POSITIONS):
+        position = U64(base + offset) & U64(0xFFFFFFFF)
+        slot = slot_at(e, slot_index(job, position))
+        if stored(job, slot, position, False):
+            header.node_bitmap |= bit_of(offset)
+        if stored(job, slot, position, True):
+            header.rank_bitmap |= bit_of(offset)
+
+
+@compiled
+def acknowledge_batch(e, job):
+    """Event: the batch of received packets ends."""
+    if not job.ack_pending:
+        return
+    job.ack_pending = 0
+    base = job.ack_low
+    while distance(job.ack_high, base) >= 0:
+        acknowledge(e, job, base, 0)
+        base += ACK_POSITIONS
+
+
+@compiled
+def on_probe(e, job, header):
+    """Event: the previous node asks about a position."""
+    acknowledge(e, job, header.position, header.token)
+
+
+@compiled
+def on_ack(e, job, header):
+    """Event: what the next node has stored."""
+    measure(e, job, header.token)
+    newest = ZERO
+    for offset in range(ACK_POSITIONS):
+        slot = slot_at(e, slot_index(job, header.position + offset))
+        if slot.position != U64(header.position + offset) & U64(0xFFFFFFFF) or not slot.unacked:
+            continue
+        acknowledged = acknowledged_of(header, offset) & slot.unacked
+        if acknowledged:
+            newest = max(newest, slot.sent_at)
+            slot.unacked &= ~acknowledged
+            slot.retries = 0
+            settle(e, job, slot)
+    expect_earlier(e, job, header, newest)
+    if header.token:
+        resend(e, job, slot_at(e, slot_index(job, header.position)), header.position)
+
+
+@compiled
+def acknowledged_of(header, offset):
+    """Sent flags that the ACK confirms for the position `offset` after its base."""
+    flags = 0
+    if header.node_bitmap & bit_of(offset) != ZERO:
+        flags |= SENT_CONTRIBUTION
+    if header.rank_bitmap & bit_of(offset) != ZERO:
+        flags |= SENT_RESULT
+    return flags
+
+
+@compiled
+def settle(e, job, slot):
+    """A slot that holds the result and whose own sends are acknowledged is done."""
+    if slot.state == FINAL and not slot.unacked:
+        slots.occupy(e, job, slot, DONE)
+
+
+@compiled
+def expect_earlier(e, job, header, newest):
+    """What was sent before something that is acknowledged should be so too: if not, ask soon."""
+    for offset in range(ACK_POSITIONS):
+        slot = slot_at(e, slot_index(job, header.position + offset))
+        if slot.position == U64(header.position + offset) & U64(0xFFFFFFFF) and slot.unacked:
+            if slot.sent_at < newest and slot.retries == 0:
+                shorten(e, slot)
+
+
+@compiled
+def resend(e, job, slot, position):
+    """The next node has answered a PROBE for this position and lacks what is still unacknowledged."""
+    if slot.position != position or not slot.unacked:
+        return
+    count(e, RESENT)
+    start_timer(e, job, slot)
+    slot.retries = 0
+    if slot.unacked & SENT_CONTRIBUTION:
+        send_contribution(e, job, slot)
+    if slot.unacked & SENT_RESULT:
+        send_result(e, job, slot, job.parent_address, job.node_index, slot.nodes, True)

@@ -1,0 +1,180 @@
+"""Data packets of a tree: contributions from the devices below, results from the one above."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
+from fanin_nic.engine.recovery.timers import overtaken, token, waited
+from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.complete import complete, distribute, start_timer, unicast_result
+from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, add_data, describe, matches, poison
+from fanin_nic.engine.state import (
+    ONE,
+    U64,
+    ZERO,
+    Counter,
+    bit_of,
+    child_at,
+    child_index,
+    count,
+    header_at,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.transfer.write import deliver
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import copy, lowest_bit, store_be32
+from fanin_wire.abi import Status
+from fanin_wire.fields import WAIT_BODY, Opcode
+
+NEED, WAIT, PROBE = int(Opcode.NEED), int(Opcode.WAIT), int(Opcode.PROBE)
+DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE)
+DROP_SLOT, DROP_UNEXPECTED, RESENT = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.RESENT)
+OP_MISMATCH, PEER_LOST = int(Status.OP_MISMATCH), int(Status.PEER_LOST)
+OPEN, LOCAL, FINAL, DONE = slots.OPEN, slots.LOCAL, slots.FINAL, slots.DONE
+OLDEST_AGE = WAIT_BODY.byte_offset("oldest_age_us")
+WAIT_SIZE = WAIT_BODY.size
+
+
+@compiled
+def on_contribution(e, job, header, payload, source):
+    """Event: CONTRIBUTION from a device below."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.STALE:
+        count(e, DROP_STALE)
+    elif verdict == slots.VIOLATION:
+        count(e, DROP_SLOT)
+    elif verdict == slots.CURRENT and slot.node_missing & bit_of(header.source) == ZERO:
+        count(e, DROP_DUPLICATE)
+        repeat(e, job, slot, header, source)
+    else:
+        if verdict == slots.REPLACE:
+            slots.claim(e, job, slot, header.position)
+            slot.node_missing = job.node_mask
+            describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+        accept(e, job, slot, header, payload)
+
+
+@compiled
+def accept(e, job, slot, header, payload):
+    """The first arrival of a child's contribution: check, compute, clear its bit."""
+    if not matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
+        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
+        return
+    if header.status:
+        poison(slot, header.status)
+    elif header.flags & HAS_DATA and not add_data(e, job, slot, payload, header.length):
+        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
+        return
+    slot.contributions += U64(header.contributions)
+    if header.flags & WANTS_RESULT:
+        slot.wants |= bit_of(header.source)
+    slot.node_missing &= ~bit_of(header.source)
+    if slot.node_missing == ZERO and slot.rank_missing == ZERO:
+        complete(e, job, slot)
+
+
+@compiled
+def repeat(e, job, slot, header, source):
+    """A child that has contributed asks or sends again. It gets the result; a middle device asks its own parent, once
+    for all, on behalf of its lowest child."""
+    if slot.state == FINAL:
+        unicast_result(e, job, slot, U64(header.source))
+    elif slot.state == LOCAL and lowest_bit(job.node_mask) == U64(header.source):
+        probe_above(e, job, slot)
+
+
+@compiled
+def probe_above(e, job, slot):
+    """PROBE for a slot to the device above."""
+    header = header_at(e, slot_packet(e, job, slot, PROBE, job.parent_address))
+    header.source = job.parent_bit
+    header.token = token(e)
+
+
+@compiled
+def on_probe(e, job, header, source):
+    """Event: PROBE from a device below. It always gets an answer, unless it is older than what it must know."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.STALE:
+        count(e, DROP_STALE)
+    elif verdict == slots.VIOLATION:
+        count(e, DROP_SLOT)
+    elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
+        reply(e, job, header, NEED, source)
+    elif slot.state == FINAL:
+        unicast_result(e, job, slot, U64(header.source))
+    else:
+        repeat(e, job, slot, header, source)
+        say_wait(e, job, slot, header, source)
+
+
+@compiled
+def say_wait(e, job, slot, header, source):
+    """WAIT: the child's data is here, others' is not; how long ago the most silent of them was heard."""
+    index = reply(e, job, header, WAIT, source)
+    header_at(e, index).node_bitmap = slot.node_missing
+    body = body_at(e, index)
+    store_be32(body + OLDEST_AGE, silence(e, job, slot.node_missing) // U64(1000))
+    store_be32(body + U64(4), 0)
+    attach_payload(e, index, body, WAIT_SIZE)
+
+
+@compiled
+def silence(e, job, missing):
+    """ns since the most silent of the missing children was heard."""
+    longest = ZERO
+    while missing:
+        bit = lowest_bit(missing)
+        missing &= missing - ONE
+        longest = max(longest, e.now - child_at(e, child_index(job, bit)).heard)
+    return longest
+
+
+@compiled
+def on_result(e, job, header, payload):
+    """Event: RESULT from the device above. It is taken only for a position that waits for it."""
+    slot = slot_at(e, slot_index(job, header.position))
+    if slot.position != header.position or slot.state != LOCAL:
+        count(e, DROP_UNEXPECTED)
+        return
+    slot.status = header.status
+    slot.contributions = U64(header.contributions)
+    slot.flags = (slot.flags & ~HAS_DATA) | (header.flags & HAS_DATA)
+    overtaken(e, job, slot)
+    if job.node_mask == ZERO:  # a NIC: straight into the ranks' memory, nothing is stored
+        deliver(e, job, slot, payload, slot.flags)
+        slots.occupy(e, job, slot, DONE)
+        return
+    if header.flags & HAS_DATA:
+        copy(slots.payload_of(e, job, slot.position), payload, U64(slot.length))
+    distribute(e, job, slot)
+
+
+@compiled
+def on_need(e, job, header):
+    """Event: the device above lacks this device's contribution."""
+    slot = slot_at(e, slot_index(job, header.position))
+    if slot.position != header.position or slot.state != LOCAL:
+        count(e, DROP_UNEXPECTED)
+        return
+    count(e, RESENT)
+    start_timer(e, job, slot)
+    slot.retries = 0
+    send_contribution(e, job, slot)
+
+
+@compiled
+def on_wait(e, job, header, oldest_age):
+    """Event: the device above has the contribution and waits for others; `oldest_age` in ns."""
+    slot = slot_at(e, slot_index(job, header.position))
+    if slot.position != header.position or slot.state != LOCAL:
+        count(e, DROP_UNEXPECTED)
+        return
+    job.missing = header.node_bitmap
+    if oldest_age > e.detection:
+        abort(e, job, PEER_LOST, 1, header.node_bitmap)
+        return
+    waited(e, job, slot)

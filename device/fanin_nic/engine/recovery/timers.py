@@ -1,0 +1,75 @@
+"""The timer of a slot that has sent and waits, and what is known of the round trip.
+
+The time-out starts at `rto`. It is shortened to the reorder time when a later position is answered first, and stretched
+to the keep-alive interval when the other side says WAIT. Round trips are measured on probe and answer only: a PROBE
+carries the time in microseconds as its token, its answer returns it.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.state import U64, ZERO, distance, slot_at, slot_index
+from fanin_nic.engine.segment import slots
+from fanin_nic.native.compiled import compiled
+
+LOCAL = slots.LOCAL
+MICROSECOND = U64(1000)
+SHORTEST_RTO = U64(5_000_000)
+LONGEST_RTO = U64(1_000_000_000)
+
+
+@compiled
+def token(e):
+    """Time stamp of a PROBE: microseconds modulo 2^32, never 0."""
+    return ((e.now // MICROSECOND) & U64(0xFFFFFFFF)) | U64(1)
+
+
+@compiled
+def measure(e, job, echoed):
+    """Learn from the token that an answer returned (RFC 6298)."""
+    if not echoed:
+        return
+    elapsed = (((e.now // MICROSECOND) - U64(echoed)) & U64(0xFFFFFFFF)) * MICROSECOND
+    if elapsed > LONGEST_RTO:
+        return
+    if job.srtt == ZERO:
+        job.srtt = elapsed
+        job.rttvar = elapsed // U64(2)
+    else:
+        error = max(job.srtt, elapsed) - min(job.srtt, elapsed)
+        job.rttvar += (error >> U64(2)) - (job.rttvar >> U64(2))
+        job.srtt += (elapsed >> U64(3)) - (job.srtt >> U64(3))
+    job.rto = min(LONGEST_RTO, max(SHORTEST_RTO, job.srtt + U64(4) * job.rttvar))
+
+
+@compiled
+def shorten(e, slot):
+    """Something sent later was answered first: expect an answer within the reorder time."""
+    slot.deadline = min(slot.deadline, e.now + e.reorder)
+    e.next_deadline = min(e.next_deadline, slot.deadline)
+
+
+@compiled
+def overtaken(e, job, slot):
+    """A result has come for `slot`: earlier positions that were sent before it are overtaken."""
+    behind = distance(slot.position, job.base)
+    for offset in range(behind):
+        earlier = slot_at(e, slot_index(job, job.base + offset))
+        if earlier.state == LOCAL and earlier.sent_at <= slot.sent_at and earlier.retries == 0:
+            shorten(e, earlier)
+
+
+@compiled
+def back_off(e, job, slot):
+    """A probe is out: wait longer for each that stays without answer."""
+    interval = min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
+    slot.retries = min(slot.retries + 1, 255)
+    slot.deadline = e.now + interval
+    e.next_deadline = min(e.next_deadline, slot.deadline)
+
+
+@compiled
+def waited(e, job, slot):
+    """The other side has everything from here: ask again after the keep-alive interval."""
+    slot.retries = 1
+    slot.deadline = e.now + e.keepalive
+    e.next_deadline = min(e.next_deadline, slot.deadline)

@@ -1,0 +1,1 @@
+"""Segment buffer and compute: slots, contributions, kernels, completion of a segment."""

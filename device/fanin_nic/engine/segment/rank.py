@@ -1,0 +1,82 @@
+"""A local rank's contribution to a segment: find or claim the slot, check, compute, clear the rank's bit."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.complete import all_nodes, complete
+from fanin_nic.engine.segment.contribute import add_data, describe, matches, poison
+from fanin_nic.engine.state import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    job_at,
+    queue_at,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire.abi import ContributorClass, Route, Status
+from fanin_wire.fields import CLASS_SHIFT
+
+RING = int(Route.RING)
+CLASS_NONE = int(ContributorClass.NONE)
+OP_MISMATCH = int(Status.OP_MISMATCH)
+OPEN = slots.OPEN
+
+
+@compiled
+def ring_start(job, sid):
+    """Node at which a segment of the ring starts; it completes at the node before."""
+    return (U64(sid) + ONE) % U64(job.node_count)
+
+
+@compiled
+def claim_for_node(e, job, slot, position, sid):
+    """Claim a slot for this node's own ranks and, in a ring, for what the previous node sends."""
+    slots.claim(e, job, slot, position)
+    slot.rank_missing = job.rank_mask
+    if job.route == RING:
+        if ring_start(job, sid) == U64(job.node_index):
+            slot.nodes = all_nodes(job)
+        else:
+            slot.node_missing = job.node_mask
+
+
+@compiled
+def rank_of_entry(queue, entry):
+    """Bit number of the rank that entry `entry` of the address list belongs to."""
+    bitmap = queue.rank_bitmap
+    for _ in range(entry):
+        bitmap &= bitmap - ONE
+    return lowest_bit(bitmap)
+
+
+@compiled
+def contribute_rank(e, queue_index, request, segment, entry, address):
+    """Segment `segment` of a request from the rank of address list entry `entry`; its data lie at `address`."""
+    queue = queue_at(e, queue_index)
+    job = job_at(e, queue.job - 1)
+    position = U64(request.first + segment) & U64(0xFFFFFFFF)
+    slot = slot_at(e, slot_index(job, position))
+    rank = rank_of_entry(queue, entry)
+    sid = request.sid + segment
+    length = min(U64(job.chunk), request.length - U64(segment) * U64(job.chunk))
+    flags = request.contributors << CLASS_SHIFT
+    if slot.position != position or slot.state != OPEN:
+        claim_for_node(e, job, slot, position, sid)
+        describe(slot, request.op, request.dtype, flags, request.mid, sid)
+    elif not matches(slot, request.op, request.dtype, flags, request.mid, sid):
+        abort(e, job, OP_MISMATCH, 0, bit_of(rank))
+        return
+    if request.poison:
+        poison(slot, request.poison)
+    elif request.contributors != CLASS_NONE and not add_data(e, job, slot, address, length):
+        abort(e, job, OP_MISMATCH, 0, bit_of(rank))
+        return
+    slot.contributions += ONE
+    slot.rank_missing &= ~bit_of(rank)
+    if slot.rank_missing == ZERO and slot.node_missing == ZERO:
+        complete(e, job, slot)

@@ -1,0 +1,73 @@
+"""A result into the buffers of the ranks of this node that take part (step S404)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.actions import ActionKind
+from fanin_nic.engine.completion.retire import retire
+from fanin_nic.engine.packet.encapsulate import append
+from fanin_nic.engine.segment.contribute import HAS_DATA
+from fanin_nic.engine.state import (
+    MAX_CHILDREN,
+    U64,
+    action_at,
+    distance,
+    queue_at,
+    request_at,
+    request_index,
+)
+from fanin_nic.native.compiled import compiled
+
+DMA_WRITE = int(ActionKind.DMA_WRITE)
+
+
+@compiled
+def find_request(e, queue_index, position):
+    """1 + counter of the outstanding request of a queue that holds a position; 0 if none does."""
+    queue = queue_at(e, queue_index)
+    for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
+        counter = queue.head + offset
+        request = request_at(e, request_index(e, queue_index, counter))
+        ahead = distance(position, request.first)
+        if 0 <= ahead < request.count:
+            return U64(counter & 0xFFFFFFFF) + U64(1)
+    return U64(0)
+
+
+@compiled
+def write_result(e, queue_index, request, job, slot, payload):
+    """One DMA write for each buffer of the request."""
+    offset = U64(distance(slot.position, request.first)) * U64(job.chunk)
+    for entry in range(request.addresses):
+        action = action_at(e, append(e, DMA_WRITE))
+        action.queue = queue_index
+        action.payload = payload
+        action.length = slot.length
+        action.remote = request.destination[entry] + offset
+        action.process = request.destination_process
+
+
+@compiled
+def deliver(e, job, slot, payload, flags):
+    """Write the result of a slot to every local rank, and complete the requests that it finishes."""
+    for rank in range(MAX_CHILDREN):
+        if not job.queue[rank]:
+            continue
+        queue_index = job.queue[rank] - 1
+        if not first_rank_of(e, queue_index, rank):
+            continue
+        counter = find_request(e, queue_index, slot.position)
+        if not counter:
+            continue
+        request = request_at(e, request_index(e, queue_index, counter - U64(1)))
+        if flags & HAS_DATA and slot.status == 0 and not request.poison:
+            write_result(e, queue_index, request, job, slot, payload)
+        request.status = max(request.status, slot.status)
+        request.done += 1
+        retire(e, queue_index)
+
+
+@compiled
+def first_rank_of(e, queue_index, rank):
+    """Whether `rank` is the lowest of the ranks that a queue posts for: each queue is served once."""
+    bitmap = queue_at(e, queue_index).rank_bitmap
+    return (bitmap & ((U64(1) << U64(rank)) - U64(1))) == U64(0)
