@@ -1,0 +1,145 @@
+"""CRC-32 of Ethernet over memory, in the fastest way that this CPU has.
+
+`crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes. The
+register is neither inverted on the way in nor on the way out: begin with `START`, take `~state` at the end
+(`zlib.crc32` does both). `VARIANTS` has every implementation that this CPU can run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint32, uint64
+from numba.core.registry import cpu_target
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import load_u8, load_u32, load_u64
+from fanin_nic.port.folding import carryless_multiply, folded_with
+from fanin_nic.port.polynomial import BARRETT_POLYNOMIAL, BARRETT_QUOTIENT, byte_tables, multiplier
+
+START = 0xFFFF_FFFF
+
+TABLES = byte_tables(16)
+X64 = np.uint64(multiplier(64))
+X96 = np.uint64(multiplier(96))
+QUOTIENT = np.uint64(BARRETT_QUOTIENT)
+POLYNOMIAL = np.uint64(BARRETT_POLYNOMIAL)
+
+fold_512 = folded_with(512, 4)
+fold_256 = folded_with(256, 4)
+fold_128 = folded_with(128, 4)
+fold_serial = folded_with(128, 1)
+
+
+@compiled
+def _sliced_word(word, first):
+    """Contribution of 8 message bytes that are followed by `first` further ones of the same step."""
+    state = uint32(0)
+    for i in range(8):
+        state ^= TABLES[first + 7 - i, (word >> uint64(8 * i)) & uint64(0xFF)]
+    return state
+
+
+@compiled
+def crc_slicing(state, address, length):
+    """Slicing-by-16 (Kounavis and Berry 2005): table look-ups only, for every CPU."""
+    end = address + length
+    while end - address >= 16:
+        state = uint32(_sliced_word(load_u64(address) ^ state, 8) ^ _sliced_word(load_u64(address + uint64(8)), 0))
+        address += uint64(16)
+    while address < end:
+        state = uint32((state >> 8) ^ TABLES[0, (state ^ load_u8(address)) & 0xFF])
+        address += uint64(1)
+    return state
+
+
+@compiled
+def _reduce_64(remainder):
+    """CRC register of a 64-bit remainder: Barrett reduction."""
+    quotient = carryless_multiply(remainder & uint64(0xFFFF_FFFF), QUOTIENT)[0] & uint64(0xFFFF_FFFF)
+    return uint32((remainder ^ carryless_multiply(quotient, POLYNOMIAL)[0]) >> uint64(32))
+
+
+@compiled
+def _reduce_96(low, high):
+    """CRC register of a 96-bit remainder in the upper bits of (low, high)."""
+    return _reduce_64(high ^ carryless_multiply(low, X64)[1])
+
+
+@compiled
+def _reduce_128(low, high):
+    """CRC register after the 16 message bytes (low, high) from a register of 0."""
+    product = carryless_multiply(low, X96)
+    return _reduce_96(product[0] ^ (high << uint64(32)), product[1] ^ (high >> uint64(32)))
+
+
+@compiled
+def _tail(state, address, length):
+    """The last 0 to 15 bytes."""
+    if length & uint64(8):
+        word = load_u64(address) ^ state
+        state = _reduce_96(word << uint64(32), word >> uint64(32))
+        address += uint64(8)
+    if length & uint64(4):
+        state = _reduce_64(uint64(load_u32(address) ^ state))
+        address += uint64(4)
+    for i in range(length & uint64(3)):
+        byte = (state ^ load_u8(address + i)) & uint32(0xFF)
+        state = uint32((state >> 8) ^ _reduce_64(uint64(byte) << uint64(24)))
+    return state
+
+
+@compiled
+def crc_clmul_128(state, address, length):
+    """Folding with `pclmulqdq`: 16 bytes an instruction."""
+    blocks = length >> uint64(4)
+    if blocks >= 4:
+        low, high = fold_128(state, address, blocks)
+        state = _reduce_128(low, high)
+    elif blocks > 0:
+        low, high = fold_serial(state, address, blocks)
+        state = _reduce_128(low, high)
+    return _tail(state, address + (blocks << uint64(4)), length & uint64(15))
+
+
+@compiled
+def crc_clmul_256(state, address, length):
+    """Folding with `vpclmulqdq` on AVX2 registers: 32 bytes an instruction."""
+    blocks = length >> uint64(4)
+    if blocks < 8:
+        return crc_clmul_128(state, address, length)
+    low, high = fold_256(state, address, blocks)
+    return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
+
+
+@compiled
+def crc_clmul_512(state, address, length):
+    """Folding with `vpclmulqdq` on AVX-512 registers: 64 bytes an instruction."""
+    blocks = length >> uint64(4)
+    if blocks < 16:
+        return crc_clmul_128(state, address, length)
+    low, high = fold_512(state, address, blocks)
+    return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
+
+
+# Fastest first: implementation and the CPU features that it needs.
+REQUIREMENTS = (
+    (crc_clmul_512, ("vpclmulqdq", "avx512f", "pclmul")),
+    (crc_clmul_256, ("vpclmulqdq", "avx2", "pclmul")),
+    (crc_clmul_128, ("pclmul", "sse4.1")),
+    (crc_slicing, ()),
+)
+
+
+def cpu_features() -> frozenset[str]:
+    """LLVM names of the features that numba compiles for (NUMBA_CPU_FEATURES narrows them)."""
+    features = cpu_target.target_context.codegen().magic_tuple()[2]
+    return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))
+
+
+def available_variants(features: frozenset[str]) -> dict:
+    """The implementations that a CPU with these features can run, by name, fastest first."""
+    return {function.__name__: function for function, needed in REQUIREMENTS if features.issuperset(needed)}
+
+
+VARIANTS = available_variants(cpu_features())
+crc_update = next(iter(VARIANTS.values()))

@@ -1,0 +1,116 @@
+"""The tables of a port: what compiled code and the daemon find at the address `UdpPort.state`.
+
+Members named `..._table` are addresses of arrays of the record beside them. IPv4 addresses and UDP ports are in host
+byte order unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from fanin_wire.fields import ICRC_SIZE, SUPER_PACKET_SEGMENTS, TRANSPORT_SIZE
+
+RECEIVE_MESSAGES = 16  # super-packets of one recvmmsg: 1 MiB, what a core's second-level cache holds
+RECEIVE_BUFFER_SIZE = 1 << 16  # more than any UDP datagram
+RECEIVED_PER_MESSAGE = 128  # the kernel's limit for the segments of a super-packet (UDP_MAX_SEGMENTS since Linux 6.9)
+RECEIVED_CAPACITY = RECEIVE_MESSAGES * RECEIVED_PER_MESSAGE
+
+SEND_MESSAGES = 32  # super-packets of one sendmmsg
+IOVECS_PER_MESSAGE = 2 * SUPER_PACKET_SEGMENTS + 1
+FRAME_SIZE = SUPER_PACKET_SEGMENTS * (TRANSPORT_SIZE + 3 + ICRC_SIZE)  # headers, padding and ICRCs of a super-packet
+
+PEER_SLOTS = 1024  # power of two; one more entry counts for all that find no place
+
+
+class Drop(enum.IntEnum):
+    """Why the port dropped a packet: index into PORT.dropped."""
+
+    RUNT = 0  # received: too short for its headers, or not a multiple of 4
+    VERSION = 1  # received: transport header version other than 0
+    ICRC = 2  # received: damaged, or not RoCEv2
+    LENGTH = 3  # received: CETH length and padding disagree with the packet's size
+    QUEUE_PAIR = 4  # received: an offload opcode for another queue pair
+    TABLE_FULL = 5  # received: more segments than the kernel is known to aggregate
+    TOO_LONG = 6  # to send: longer than the configured path MTU
+    MESSAGE_SIZE = 7  # to send: longer than the MTU of the interface (EMSGSIZE)
+    QUEUE_FULL = 8  # to send: the socket stayed full (EAGAIN)
+    NO_BUFFERS = 9  # to send: a queue or the memory of the kernel is full (ENOBUFS, ENOMEM)
+    UNREACHABLE = 10  # to send: no route (ENETUNREACH, EHOSTUNREACH)
+    NOT_PERMITTED = 11  # to send: refused by a packet filter (EPERM, EACCES)
+    SEND_ERROR = 12  # to send: anything else, see PORT.last_error (EINVAL: older kernels for MESSAGE_SIZE)
+
+
+# One packet of the last `receive`; valid until the next.
+RECEIVED = np.dtype(
+    [
+        ("source", "u4"),  # IPv4 address of the sender
+        ("length", "u4"),  # bytes from the BTH to before the ICRC, padding included
+        ("address", "u8"),  # of the BTH
+    ],
+    align=True,
+)
+
+# One other device. Bytes are whole IP packets, header to ICRC; payload is what lies behind BTH and, for offload
+# opcodes, CETH, without padding.
+PEER = np.dtype(
+    [
+        ("address", "u4"),  # 0: free
+        ("open_message", "u4"),  # 1 + the SEND_MESSAGE of this batch that a further packet may join; 0: none
+        ("tx_packets", "u8"),
+        ("tx_bytes", "u8"),
+        ("tx_payload_bytes", "u8"),
+        ("rx_packets", "u8"),
+        ("rx_bytes", "u8"),
+        ("rx_payload_bytes", "u8"),
+    ],
+    align=True,
+)
+PEER_COUNTERS = tuple(name for name in PEER.names or () if name.startswith(("tx_", "rx_")))
+
+# One super-packet that is being put together, beside the MMSGHDR of the same index.
+SEND_MESSAGE = np.dtype(
+    [
+        ("destination", "u4"),
+        ("packets", "u4"),
+        ("segment_size", "u4"),  # UDP payload of each packet; the last may have less
+        ("segment_limit", "u4"),  # packets at most; lowered to `packets` once a shorter one is in
+        ("length", "u4"),  # UDP payload of all packets
+        ("payload_length", "u4"),  # thereof payload without padding
+        ("cursor", "u8"),  # address of the next free byte of this message's frame
+        ("iovec", "u8"),  # address of the IOVEC that is being filled
+        ("peer", "u8"),  # address of the PEER
+    ],
+    align=True,
+)
+
+# struct sockaddr_in
+SOCKET_ADDRESS = np.dtype([("family", "u2"), ("port", ">u2"), ("address", ">u4"), ("zero", "u8")])
+
+# struct cmsghdr with the segment size: u2 for UDP_SEGMENT, i4 for UDP_GRO.
+CONTROL = np.dtype([("length", "u8"), ("level", "i4"), ("type", "i4"), ("segment_size", "i4"), ("reserved", "u4")])
+
+PORT = np.dtype(
+    [
+        ("address", "u4"),
+        ("source_port", "u4"),
+        ("receive_fd", "i4"),
+        ("send_fd", "i4"),
+        ("mtu", "u4"),
+        ("psn", "u4"),  # of the next packet
+        ("receive_used", "u4"),  # receive messages whose lengths the kernel has overwritten
+        ("send_filled", "u4"),  # send messages of the present batch
+        ("last_error", "u4"),  # errno behind the last SEND_ERROR or failed recvmmsg
+        ("receive_errors", "u4"),  # recvmmsg calls that failed
+        ("received_table", "u8"),  # RECEIVED [RECEIVED_CAPACITY]
+        ("receive_message_table", "u8"),  # MMSGHDR [RECEIVE_MESSAGES]
+        ("send_message_table", "u8"),  # SEND_MESSAGE [SEND_MESSAGES]
+        ("send_header_table", "u8"),  # MMSGHDR [SEND_MESSAGES]
+        ("send_iovec_table", "u8"),  # IOVEC [SEND_MESSAGES, IOVECS_PER_MESSAGE]
+        ("send_frame_table", "u8"),  # bytes [SEND_MESSAGES, FRAME_SIZE]
+        ("peer_table", "u8"),  # PEER [PEER_SLOTS + 1]
+        ("dropped", "u8", (len(Drop),)),
+    ],
+    align=True,
+)

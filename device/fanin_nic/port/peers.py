@@ -1,0 +1,29 @@
+"""The table of other devices, found by IPv4 address: a hash table that only grows."""
+
+from __future__ import annotations
+
+from numba import uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import record_at
+from fanin_nic.port.descriptors import PEER, PEER_SLOTS
+
+peer_at = record_at(PEER)
+
+PEER_SIZE = PEER.itemsize
+PROBES = 16
+MULTIPLIER = 0x9E37_79B1  # 2^32 / golden ratio: Knuth's multiplicative hash
+
+
+@compiled
+def find_peer(table, address):
+    """Address of the PEER of an IPv4 address, entered if it is new; the entry for all others where there is no room."""
+    first = (uint64(address) * uint64(MULTIPLIER) >> uint64(16)) & uint64(PEER_SLOTS - 1)
+    for probe in range(PROBES):
+        place = table + uint64((first + probe) & (PEER_SLOTS - 1)) * uint64(PEER_SIZE)
+        peer = peer_at(place)
+        if peer.address == 0:
+            peer.address = address
+        if peer.address == address:
+            return place
+    return table + uint64(PEER_SLOTS * PEER_SIZE)

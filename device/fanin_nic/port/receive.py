@@ -1,0 +1,194 @@
+"""Packets in: one recvmmsg, super-packets split where UDP_GRO joined them, each packet checked and entered in a table.
+
+`receive(port) -> count` never blocks. What it found is RECEIVED[0 .. count) at PORT.received_table; the packets stay
+in the port's buffers until the next call.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from numba import int64, uint32, uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, errno, recvmmsg
+from fanin_nic.native.memory import load_be16, load_be32, load_u8, load_u32, load_u64, record_at
+from fanin_nic.port.descriptors import (
+    CONTROL,
+    PORT,
+    RECEIVE_MESSAGES,
+    RECEIVED,
+    RECEIVED_CAPACITY,
+    SOCKET_ADDRESS,
+    Drop,
+)
+from fanin_nic.port.icrc import contiguous_icrc
+from fanin_nic.port.peers import find_peer, peer_at
+from fanin_nic.port.tables import UDP_GRO
+from fanin_wire import fields
+
+port_at = record_at(PORT)
+message_at = record_at(MMSGHDR)
+control_at = record_at(CONTROL)
+received_at = record_at(RECEIVED)
+
+MESSAGE_SIZE = MMSGHDR.itemsize
+RECEIVED_SIZE = RECEIVED.itemsize
+CONTROL_SIZE = CONTROL.itemsize
+SOCKET_ADDRESS_SIZE = SOCKET_ADDRESS.itemsize
+SOURCE_PORT = SOCKET_ADDRESS.fields["port"][1]  # type: ignore[index]
+SOURCE_ADDRESS = SOCKET_ADDRESS.fields["address"][1]  # type: ignore[index]
+MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
+IPPROTO_UDP = int(socket.IPPROTO_UDP)
+
+FIRST_OFFLOAD_OPCODE = fields.FIRST_OFFLOAD_OPCODE
+COLLECTIVE_QPN = fields.COLLECTIVE_QPN
+IPV4_UDP_SIZE = fields.IPV4_UDP_SIZE
+ICRC_SIZE = fields.ICRC_SIZE
+TRANSPORT_SIZE = fields.TRANSPORT_SIZE
+BTH_SIZE = fields.BTH.size
+QUEUE_PAIR = fields.BTH.byte_offset("resv6")  # 8 reserved bits, then the 24 of dqpn
+LENGTH = BTH_SIZE + fields.CETH.byte_offset("length")
+SEGMENT_INDEX = BTH_SIZE + fields.CETH.byte_offset("segment_index")
+
+ACCEPTED = -1
+RUNT, VERSION, ICRC = int(Drop.RUNT), int(Drop.VERSION), int(Drop.ICRC)
+WRONG_LENGTH, WRONG_QUEUE_PAIR, TABLE_FULL = int(Drop.LENGTH), int(Drop.QUEUE_PAIR), int(Drop.TABLE_FULL)
+
+
+@compiled
+def _is_offload(packet):
+    return load_u8(packet) >= FIRST_OFFLOAD_OPCODE
+
+
+@compiled
+def _padding(packet):
+    return (load_u8(packet + uint64(1)) >> 4) & 3
+
+
+@compiled
+def _payload_length(packet, size):
+    """Payload bytes, without padding, of a packet of `size` bytes from BTH to ICRC."""
+    if _is_offload(packet):
+        return uint64(load_be16(packet + uint64(LENGTH)))
+    return uint64(size - BTH_SIZE - _padding(packet) - ICRC_SIZE)
+
+
+@compiled
+def _check_size(packet, size):
+    """Whether all headers are there; ACCEPTED or the reason to drop the packet."""
+    if size < BTH_SIZE + ICRC_SIZE:
+        return RUNT
+    if load_u8(packet + uint64(1)) & 0xF:
+        return VERSION
+    if size & 3:
+        return WRONG_LENGTH
+    if _is_offload(packet) and size < TRANSPORT_SIZE + ICRC_SIZE:
+        return RUNT
+    return ACCEPTED
+
+
+@compiled
+def _icrc_matches(port, source, source_port, packet, size):
+    # The kernel numbers the segments of a super-packet from 0 in the IP identification; a lone packet has 0.
+    identification = uint32(load_u8(packet + uint64(SEGMENT_INDEX))) if _is_offload(packet) else uint32(0)
+    covered = uint64(size - ICRC_SIZE)
+    icrc = contiguous_icrc(source, port.address, source_port, packet, covered, identification)
+    return icrc == load_u32(packet + covered)
+
+
+@compiled
+def _check_offload(packet, size):
+    if load_be32(packet + uint64(QUEUE_PAIR)) & 0xFF_FFFF != COLLECTIVE_QPN:
+        return WRONG_QUEUE_PAIR
+    length = int64(load_be16(packet + uint64(LENGTH)))
+    if _padding(packet) != (-length & 3) or TRANSPORT_SIZE + length + _padding(packet) + ICRC_SIZE != size:
+        return WRONG_LENGTH
+    return ACCEPTED
+
+
+@compiled
+def _check(port, source, source_port, packet, size):
+    """ACCEPTED, or why the packet of `size` bytes from BTH to ICRC is dropped."""
+    verdict = _check_size(packet, size)
+    if verdict != ACCEPTED:
+        return verdict
+    if not _icrc_matches(port, source, source_port, packet, size):
+        return ICRC
+    return _check_offload(packet, size) if _is_offload(packet) else ACCEPTED
+
+
+@compiled
+def _segment_size(message):
+    """Size of the datagrams that make up a message; the last may have less."""
+    if message.control_length >= CONTROL_SIZE - 4:
+        control = control_at(message.control)
+        if control.level == IPPROTO_UDP and control.type == UDP_GRO and control.segment_size > 0:
+            return int64(control.segment_size)
+    return int64(message.length)
+
+
+@compiled
+def _enter(port, index, source, packet, size):
+    entry = received_at(port.received_table + uint64(index) * uint64(RECEIVED_SIZE))
+    entry.source = source
+    entry.length = size - ICRC_SIZE
+    entry.address = packet
+
+
+@compiled
+def _split(port, message, found):
+    """Check the packets of one message and enter the good ones behind the `found` first; the new number."""
+    source = load_be32(message.name + uint64(SOURCE_ADDRESS))
+    source_port = uint32(load_be16(message.name + uint64(SOURCE_PORT)))
+    buffer = load_u64(message.iov)  # IOVEC.base
+    segment, length = _segment_size(message), int64(message.length)
+    before, offset, wire_bytes, payload_bytes = found, int64(0), uint64(0), uint64(0)
+    while offset < length or length == 0:
+        packet, size = buffer + uint64(offset), min(segment, length - offset)
+        verdict = TABLE_FULL if found == RECEIVED_CAPACITY else _check(port, source, source_port, packet, size)
+        if verdict == ACCEPTED:
+            _enter(port, found, source, packet, size)
+            found += 1
+            wire_bytes += uint64(size + IPV4_UDP_SIZE)
+            payload_bytes += _payload_length(packet, size)
+        else:
+            port.dropped[verdict] += 1
+        if length == 0:
+            break
+        offset += segment
+    if found > before:
+        peer = peer_at(find_peer(port.peer_table, source))
+        peer.rx_packets += uint64(found - before)
+        peer.rx_bytes += wire_bytes
+        peer.rx_payload_bytes += payload_bytes
+    return found
+
+
+@compiled
+def _arm(port):
+    """Give back to the messages of the last call the lengths that the kernel took."""
+    for i in range(port.receive_used):
+        message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
+        message.name_length = SOCKET_ADDRESS_SIZE
+        message.control_length = CONTROL_SIZE
+    port.receive_used = 0
+
+
+@compiled
+def receive(port_address):
+    """Take in what has arrived, at most RECEIVE_MESSAGES super-packets; the number of good packets."""
+    port = port_at(port_address)
+    _arm(port)
+    messages = recvmmsg(port.receive_fd, port.receive_message_table, RECEIVE_MESSAGES, MSG_DONTWAIT, 0)
+    if messages < 0:
+        reason = errno()
+        if reason not in (EAGAIN, EINTR):
+            port.receive_errors += 1
+            port.last_error = reason
+        return uint32(0)
+    port.receive_used = messages
+    found = int64(0)
+    for i in range(messages):
+        found = _split(port, message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE)), found)
+    return uint32(found)

@@ -1,0 +1,152 @@
+"""The sockets of a port, and the port as Python sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+
+import numpy as np
+
+from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
+from fanin_nic.port.tables import UDP_GRO, PortTables
+from fanin_wire.fields import UDP_PORT
+
+IP_MTU_DISCOVER = 10  # linux/in.h; the socket module of Python does not name them
+IP_PMTUDISC_DO = 2
+SO_SNDBUFFORCE = 32
+SO_RCVBUFFORCE = 33
+
+FIRST_SOURCE_PORT = 0xC000  # the start of the range that RoCEv2 takes its source ports from
+LANES = 64
+SMALLEST_MTU, LARGEST_MTU = 576, 65535
+DEFAULT_RECEIVE_BUFFER = 32 << 20  # 8 children with 128 segments of 4 KiB in flight, and the kernel's overhead twice
+SEND_BUFFER = 8 << 20
+UNUSED_BUFFER = 4096
+
+REMEDIES = {
+    errno.EADDRNOTAVAIL: "give the device an address of this machine; every 127.x.y.z is one",
+    errno.EADDRINUSE: "stop the device that has this address, or choose another address",
+    errno.ENOPROTOOPT: "use Linux 5.0 or later, which has UDP_GRO",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+
+
+class PortError(Exception):
+    """A port could not be opened. The message has the cause and the remedy."""
+
+
+@contextlib.contextmanager
+def _explained(action: str):
+    try:
+        yield
+    except OSError as error:
+        remedy = REMEDIES.get(error.errno or 0, "see the cause")
+        raise PortError(f"cannot {action}: {os.strerror(error.errno or 0)}; {remedy}") from error
+
+
+def _ipv4(address: str) -> int:
+    try:
+        return int(ipaddress.IPv4Address(address))
+    except ipaddress.AddressValueError as error:
+        raise PortError(f"{address!r} is not an IPv4 address ({error}); give it as four numbers, 127.0.1.1") from error
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise PortError(f"{name} {value} is out of range; choose {least} to {most}")
+
+
+def _set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
+    """Ask for a buffer beyond the system's limit, else up to it; the bytes granted, in units of what is asked for."""
+    try:
+        udp.setsockopt(socket.SOL_SOCKET, forced, size)
+    except PermissionError:
+        udp.setsockopt(socket.SOL_SOCKET, limited, size)
+    return udp.getsockopt(socket.SOL_SOCKET, limited) // 2  # the kernel doubles it for its own overhead
+
+
+def _bound_socket(address: str, port: int) -> socket.socket:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        with _explained(f"open UDP port {port} of {address}"):
+            udp.bind((address, port))
+    except PortError:
+        udp.close()
+        raise
+    return udp
+
+
+class UdpPort:
+    """A RoCEv2 port on UDP: receives at (address, 4791), sends from (address, 0xC000 + lane).
+
+    `state` is the address of its PORT record, for `receive` and `transmit`. Both must be called by one thread at a
+    time. Raises PortError if an argument is out of range or the sockets can not be had.
+    """
+
+    def __init__(self, address: str, mtu: int = 9000, lane: int = 0, receive_buffer: int | None = None) -> None:
+        host = _ipv4(address)
+        _check_range("MTU", mtu, SMALLEST_MTU, LARGEST_MTU)
+        _check_range("lane", lane, 0, LANES - 1)
+        self.address, self.mtu, self.lane = address, mtu, lane
+        source_port = FIRST_SOURCE_PORT + lane
+        with contextlib.ExitStack() as opened:
+            self._receiver = opened.enter_context(_bound_socket(address, UDP_PORT))
+            self._sender = opened.enter_context(_bound_socket(address, source_port))
+            self._configure(receive_buffer or DEFAULT_RECEIVE_BUFFER)
+            opened.pop_all()
+        self._tables = PortTables()
+        port = self._tables.port
+        port["address"], port["source_port"], port["mtu"] = host, source_port, mtu
+        port["receive_fd"], port["send_fd"] = self._receiver.fileno(), self._sender.fileno()
+        self.state = np.uint64(port.ctypes.data)
+
+    def _configure(self, receive_buffer: int) -> None:
+        with _explained(f"set the socket options of {self.address}"):
+            self._receiver.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+            self.receive_buffer_bytes = _set_buffer(self._receiver, SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
+            # DF: the kernel then sends identification 0, which the ICRC covers.
+            self._sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+            _set_buffer(self._sender, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
+            # Nobody reads here; what strangers send to it must not cost memory.
+            self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNUSED_BUFFER)
+
+    @property
+    def receive_fd(self) -> int:
+        """Descriptor to poll for arriving packets."""
+        return self._receiver.fileno()
+
+    @property
+    def received(self) -> np.ndarray:
+        """The RECEIVED table; `receive` says how many entries are valid."""
+        return self._tables.received
+
+    def peers(self) -> dict[str, dict[str, int]]:
+        """Counters of each other device by IPv4 address (PEER_COUNTERS); "other" where the table is full."""
+        peers = self._tables.peers
+        rows = {str(ipaddress.IPv4Address(int(row["address"]))): row for row in peers[peers["address"] != 0]}
+        if peers[PEER_SLOTS]["rx_packets"] or peers[PEER_SLOTS]["tx_packets"]:
+            rows["other"] = peers[PEER_SLOTS]
+        return {name: {counter: int(row[counter]) for counter in PEER_COUNTERS} for name, row in rows.items()}
+
+    def drops(self) -> dict[str, int]:
+        """Packets dropped so far, by reason: "drop_icrc" and so on for each member of Drop."""
+        dropped = self._tables.port["dropped"][0]
+        return {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
+
+    def last_error(self) -> str:
+        """Name of the error behind the last drop_send_error or failed receive, "EINVAL" for instance; "" if none."""
+        return errno.errorcode.get(int(self._tables.port["last_error"][0]), "")
+
+    def close(self) -> None:
+        """Close the sockets. `state` must not be used any more."""
+        self._receiver.close()
+        self._sender.close()
+
+    def __enter__(self) -> UdpPort:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,90 @@
+"""Memory of a port's tables: allocated once, linked by address, filled with what never changes."""
+
+from __future__ import annotations
+
+import socket
+
+import numpy as np
+
+from fanin_nic.native.libc import IOVEC, MMSGHDR
+from fanin_nic.port.descriptors import (
+    CONTROL,
+    FRAME_SIZE,
+    IOVECS_PER_MESSAGE,
+    PEER,
+    PEER_SLOTS,
+    PORT,
+    RECEIVE_BUFFER_SIZE,
+    RECEIVE_MESSAGES,
+    RECEIVED,
+    RECEIVED_CAPACITY,
+    SEND_MESSAGE,
+    SEND_MESSAGES,
+    SOCKET_ADDRESS,
+)
+from fanin_wire.fields import UDP_PORT
+
+UDP_SEGMENT = 103  # linux/udp.h; the socket module of Python does not name them
+UDP_GRO = 104
+CONTROL_LENGTH_SEGMENT = 16 + 2  # CMSG_LEN of the u2 that UDP_SEGMENT takes
+
+
+def addresses_of(table: np.ndarray) -> np.ndarray:
+    """Memory address of each entry along the first axis, uint64."""
+    return np.uint64(table.ctypes.data) + np.arange(len(table), dtype=np.uint64) * np.uint64(table.strides[0])
+
+
+class PortTables:
+    """All tables of one port; they live as long as this object."""
+
+    def __init__(self) -> None:
+        self.port = np.zeros(1, PORT)
+        self.received = np.zeros(RECEIVED_CAPACITY, RECEIVED)
+        self.peers = np.zeros(PEER_SLOTS + 1, PEER)
+        self.receive_messages = np.zeros(RECEIVE_MESSAGES, MMSGHDR)
+        self.send_headers = np.zeros(SEND_MESSAGES, MMSGHDR)
+        self.send_messages = np.zeros(SEND_MESSAGES, SEND_MESSAGE)
+        self._arrange_receive()
+        self._arrange_send()
+        self._link()
+
+    def _arrange_receive(self) -> None:
+        """Each message has a buffer for a whole super-packet; `receive` arms the lengths that the kernel overwrites."""
+        self._buffers = np.zeros((RECEIVE_MESSAGES, RECEIVE_BUFFER_SIZE), np.uint8)
+        self._receive_iovecs = np.zeros(RECEIVE_MESSAGES, IOVEC)
+        self._receive_iovecs["base"] = addresses_of(self._buffers)
+        self._receive_iovecs["length"] = RECEIVE_BUFFER_SIZE
+        self._sources = np.zeros(RECEIVE_MESSAGES, SOCKET_ADDRESS)
+        self._receive_controls = np.zeros(RECEIVE_MESSAGES, CONTROL)
+        messages = self.receive_messages
+        messages["name"] = addresses_of(self._sources)
+        messages["iov"], messages["iov_count"] = addresses_of(self._receive_iovecs), 1
+        messages["control"] = addresses_of(self._receive_controls)
+        self.port["receive_used"] = RECEIVE_MESSAGES
+
+    def _arrange_send(self) -> None:
+        """Each message has a destination, a control message for UDP_SEGMENT, and room for its small pieces."""
+        self._frames = np.zeros((SEND_MESSAGES, FRAME_SIZE), np.uint8)
+        self._send_iovecs = np.zeros((SEND_MESSAGES, IOVECS_PER_MESSAGE), IOVEC)
+        self._destinations = np.zeros(SEND_MESSAGES, SOCKET_ADDRESS)
+        self._destinations["family"], self._destinations["port"] = socket.AF_INET, UDP_PORT
+        self._send_controls = np.zeros(SEND_MESSAGES, CONTROL)
+        self._send_controls["length"] = CONTROL_LENGTH_SEGMENT
+        self._send_controls["level"], self._send_controls["type"] = socket.IPPROTO_UDP, UDP_SEGMENT
+        headers = self.send_headers
+        headers["name"], headers["name_length"] = addresses_of(self._destinations), SOCKET_ADDRESS.itemsize
+        headers["iov"] = addresses_of(self._send_iovecs)
+        headers["control"] = addresses_of(self._send_controls)
+
+    def _link(self) -> None:
+        tables = {
+            "received_table": self.received,
+            "receive_message_table": self.receive_messages,
+            "send_message_table": self.send_messages,
+            "send_header_table": self.send_headers,
+            "send_iovec_table": self._send_iovecs,
+            "send_frame_table": self._frames,
+            "peer_table": self.peers,
+        }
+        for member, table in tables.items():
+            self.port[member] = table.ctypes.data

@@ -1,0 +1,149 @@
+"""Packets out: the engine's SEND actions, gathered to super-packets per destination and sent with sendmmsg.
+
+`transmit(port, actions, headers, count) -> packets sent`. The order of packets to one destination is kept. A packet
+that can not be sent is dropped and counted by reason, never an error: the engine's recovery deals with loss.
+"""
+
+from __future__ import annotations
+
+import errno as errno_names
+import socket
+
+from numba import int64, uint32, uint64
+
+from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import EAGAIN, EINTR, POLLFD, POLLOUT, errno, poll, sendmmsg, stack_bytes
+from fanin_nic.native.memory import record_at
+from fanin_nic.port.descriptors import PORT, SEND_MESSAGES, Drop
+from fanin_nic.port.peers import find_peer, peer_at
+from fanin_nic.port.super_packet import (
+    action_at,
+    admits,
+    append,
+    finish,
+    header_at,
+    message_address,
+    message_at,
+    mmsghdr_address,
+    packet_size,
+    start,
+)
+from fanin_wire.fields import HEADER, IPV4_UDP_SIZE
+
+port_at = record_at(PORT)
+pollfd_at = record_at(POLLFD)
+
+ACTION_SIZE = ACTION.itemsize
+HEADER_SIZE = HEADER.itemsize
+SEND = int(ActionKind.SEND)
+MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
+
+FULL_SOCKET_WAITS = 10  # in one batch, each
+FULL_SOCKET_WAIT_MS = 2  # at most: then the packet counts as lost
+
+TOO_LONG, MESSAGE_SIZE = int(Drop.TOO_LONG), int(Drop.MESSAGE_SIZE)
+QUEUE_FULL, NO_BUFFERS = int(Drop.QUEUE_FULL), int(Drop.NO_BUFFERS)
+UNREACHABLE, NOT_PERMITTED, SEND_ERROR = int(Drop.UNREACHABLE), int(Drop.NOT_PERMITTED), int(Drop.SEND_ERROR)
+REASONS = (
+    (errno_names.EMSGSIZE, MESSAGE_SIZE),
+    (errno_names.EAGAIN, QUEUE_FULL),
+    (errno_names.ENOBUFS, NO_BUFFERS),
+    (errno_names.ENOMEM, NO_BUFFERS),
+    (errno_names.ENETUNREACH, UNREACHABLE),
+    (errno_names.EHOSTUNREACH, UNREACHABLE),
+    (errno_names.EPERM, NOT_PERMITTED),
+    (errno_names.EACCES, NOT_PERMITTED),
+)
+
+
+@compiled
+def transmit(port_address, actions, headers, count):
+    """Send the packets of `count` actions with the HEADER record of each; the number that the kernel took.
+
+    `actions` and `headers` are addresses of parallel ACTION and HEADER tables; actions other than SEND are skipped.
+    """
+    port = port_at(port_address)
+    sent = int64(0)
+    for i in range(int64(count)):
+        action = action_at(uint64(actions) + uint64(i * ACTION_SIZE))
+        if action.kind == SEND:
+            sent += _place(port, action, header_at(uint64(headers) + uint64(i * HEADER_SIZE)))
+    return uint32(sent + _flush(port))
+
+
+@compiled
+def _place(port, action, header):
+    """Put a packet into the open super-packet of its peer or a new one; the packets sent to make room for it."""
+    if packet_size(action.length) + IPV4_UDP_SIZE > port.mtu:
+        port.dropped[TOO_LONG] += 1
+        return int64(0)
+    peer_address = find_peer(port.peer_table, action.destination)
+    peer = peer_at(peer_address)
+    if peer.open_message > 0:
+        message = message_at(message_address(port, uint64(peer.open_message - 1)))
+        if admits(message, action):
+            append(port, message, action, header)
+            return int64(0)
+    sent = _flush(port) if port.send_filled == SEND_MESSAGES else int64(0)
+    index = uint64(port.send_filled)
+    start(port, index, action, peer_address)
+    append(port, message_at(message_address(port, index)), action, header)
+    port.send_filled += 1
+    peer.open_message = port.send_filled
+    return sent
+
+
+@compiled
+def _flush(port):
+    """Send the present batch and begin a new one; the packets sent."""
+    filled = uint64(port.send_filled)
+    for i in range(filled):
+        finish(port, i)
+        peer_at(message_at(message_address(port, i)).peer).open_message = 0
+    sent, done, waits = int64(0), uint64(0), 0
+    while done < filled:
+        messages = sendmmsg(port.send_fd, mmsghdr_address(port, done), uint32(filled - done), MSG_DONTWAIT)
+        if messages > 0:
+            for i in range(done, done + uint64(messages)):
+                sent += _count_sent(message_at(message_address(port, i)))
+            done += uint64(messages)
+            continue
+        reason = errno()
+        if reason in (EAGAIN, EINTR) and waits < FULL_SOCKET_WAITS:
+            _wait_writable(port)
+            waits += 1
+        else:
+            _count_dropped(port, message_at(message_address(port, done)), reason)
+            done += uint64(1)
+    port.send_filled = 0
+    return sent
+
+
+@compiled
+def _count_sent(message):
+    peer = peer_at(message.peer)
+    peer.tx_packets += message.packets
+    peer.tx_bytes += message.length + message.packets * IPV4_UDP_SIZE
+    peer.tx_payload_bytes += message.payload_length
+    return int64(message.packets)
+
+
+@compiled
+def _count_dropped(port, message, reason):
+    for known, drop in REASONS:
+        if reason == known:
+            port.dropped[drop] += message.packets
+            return
+    port.dropped[SEND_ERROR] += message.packets
+    port.last_error = reason
+
+
+@compiled
+def _wait_writable(port):
+    descriptor = stack_bytes(8)
+    entry = pollfd_at(descriptor)
+    entry.fd = port.send_fd
+    entry.events = POLLOUT
+    entry.revents = 0
+    poll(descriptor, 1, FULL_SOCKET_WAIT_MS)

@@ -1,0 +1,83 @@
+"""Every CRC implementation that this CPU can run, against zlib and published values."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanin_nic.port import crc, polynomial
+
+LARGE_LENGTHS = (1023, 1024, 1080, 4096, 4152, 8192, 65_507, 1_000_003)
+MEMORY = np.random.default_rng(20).integers(0, 256, max(LARGE_LENGTHS) + 64, np.uint8)
+
+every_variant = pytest.mark.parametrize("variant", crc.VARIANTS.values(), ids=list(crc.VARIANTS))
+
+
+def crc_of(variant, offset: int, length: int, state: int = crc.START) -> int:
+    """CRC register after `length` bytes of MEMORY."""
+    address = np.uint64(MEMORY.ctypes.data + offset)
+    return int(variant(np.uint32(state), address, np.uint64(length)))
+
+
+def zlib_crc(offset: int, length: int) -> int:
+    """The same from zlib, which inverts the register."""
+    return ~zlib.crc32(MEMORY[offset : offset + length].tobytes()) & 0xFFFF_FFFF
+
+
+@every_variant
+def test_all_short_lengths_at_random_alignments(variant):
+    offsets = np.random.default_rng(21).integers(0, 64, 601)
+    wrong = [n for n, at in enumerate(offsets) if crc_of(variant, int(at), n) != zlib_crc(int(at), n)]
+    assert wrong == []
+
+
+@every_variant
+@pytest.mark.parametrize("length", LARGE_LENGTHS)
+@pytest.mark.parametrize("offset", [0, 1, 37])
+def test_large_lengths(variant, length, offset):
+    assert crc_of(variant, offset, length) == zlib_crc(offset, length)
+
+
+@every_variant
+@given(first=st.integers(0, 700), second=st.integers(0, 700))
+def test_a_message_may_come_in_pieces(variant, first, second):
+    state = crc_of(variant, 0, first)
+    assert crc_of(variant, first, second, state) == zlib_crc(0, first + second)
+
+
+@every_variant
+def test_check_value_of_the_catalogue(variant):
+    """ "123456789" gives 0xCBF43926 in every catalogue of CRCs."""
+    message = np.frombuffer(b"123456789", np.uint8)
+    state = variant(np.uint32(crc.START), np.uint64(message.ctypes.data), np.uint64(9))
+    assert ~int(state) & 0xFFFF_FFFF == 0xCBF4_3926
+
+
+def test_barrett_constants_are_the_published_ones():
+    """Gopal et al., Intel 2009, for the reflected Ethernet polynomial."""
+    assert polynomial.BARRETT_QUOTIENT == 0x1_F701_1641
+    assert polynomial.BARRETT_POLYNOMIAL == 0x1_DB71_0641
+
+
+@pytest.mark.parametrize(
+    ("features", "fastest"),
+    [
+        ({"pclmul", "sse4.1", "avx2", "vpclmulqdq", "avx512f"}, "crc_clmul_512"),
+        ({"pclmul", "sse4.1", "avx2", "vpclmulqdq"}, "crc_clmul_256"),
+        ({"pclmul", "sse4.1", "avx2"}, "crc_clmul_128"),
+        ({"neon", "crc"}, "crc_slicing"),
+        (set(), "crc_slicing"),
+    ],
+)
+def test_choice_by_cpu_features(features, fastest):
+    variants = crc.available_variants(frozenset(features))
+    assert next(iter(variants)) == fastest
+    assert "crc_slicing" in variants
+
+
+def test_the_fastest_variant_of_this_cpu_is_in_use():
+    assert crc.crc_update is next(iter(crc.available_variants(crc.cpu_features()).values()))
