@@ -175,6 +175,10 @@ class Engine:
         """The process behind a queue pair has gone without leaving."""
         events.lose(self.base, queue, int(abi.Status.PEER_LOST), now)
 
+    def fail(self, queue: int, status: abi.Status, now: int) -> None:
+        """The requests of a queue pair can not be carried out any more."""
+        events.fail(self.base, queue, int(status), now)
+
     # Results
 
     @property

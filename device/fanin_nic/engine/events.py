@@ -15,7 +15,7 @@ from fanin_nic.engine.state import U32, U64, Counter, JobState, engine_at, job_a
 from fanin_nic.engine.transfer import read
 from fanin_nic.native.compiled import compiled
 
-__all__ = ["Counter", "batch_end", "dma_done", "join", "leave", "lose", "packet", "post", "serve", "tick"]
+__all__ = ["Counter", "batch_end", "dma_done", "fail", "join", "leave", "lose", "packet", "post", "serve", "tick"]
 
 TURN = 16  # segments of one queue before the next is served
 FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
@@ -109,3 +109,11 @@ def lose(base, queue, status, now):
     e = engine_at(U64(base))
     e.now = now
     leaving.lose_queue(e, U32(queue), U32(status))
+
+
+@compiled
+def fail(base, queue, status, now):
+    """What a queue pair has posted can not be carried out any more: its job ends with `status`."""
+    e = engine_at(U64(base))
+    e.now = now
+    leaving.fail_queue(e, U32(queue), U32(status))

@@ -67,6 +67,14 @@ def lose_queue(e, queue_index, status):
 
 
 @compiled
+def fail_queue(e, queue_index, status):
+    """Event: the requests of a queue pair can not be carried out. They and all others of the job end with `status`."""
+    queue = queue_at(e, queue_index)
+    if queue.job:
+        abort(e, job_at(e, queue.job - 1), status, 0, queue.rank_bitmap)
+
+
+@compiled
 def unseat(queue, job):
     """The ranks of a queue have left; what the queue still held is dropped."""
     job.rank_left |= queue.rank_bitmap

@@ -1,0 +1,1 @@
+"""The running device: engine, port and host interface in one process."""

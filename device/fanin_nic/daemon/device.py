@@ -1,0 +1,145 @@
+"""One running device: parts, loop, sleep."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import secrets
+import select
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_nic.daemon import lane as lanes
+from fanin_nic.daemon.host_port import HostPort
+from fanin_nic.daemon.status import DeviceStatus
+from fanin_nic.daemon.warm import warm
+from fanin_nic.engine.actions import ACTION
+from fanin_nic.engine.engine import Engine, Limits
+from fanin_nic.engine.state import NEVER
+from fanin_nic.engine.transfer.read import READ_BYTES
+from fanin_nic.hostif import messages
+from fanin_nic.hostif.client import DeviceLimits
+from fanin_nic.hostif.server import ControlServer
+from fanin_nic.port.sockets import UdpPort
+from fanin_wire import abi, fields
+
+log = logging.getLogger(__name__)
+
+SMALLEST_CHUNK, LARGEST_CHUNK = 256, 8192
+LONGEST_SLEEP_MS = 10_000
+
+
+class Settings(NamedTuple):
+    """What a device is started with."""
+
+    name: str
+    address: str
+    socket: str
+    is_switch: bool
+    mtu: int = 9000
+    slots: int = 4096
+    receive_buffer: int | None = None
+
+
+def largest_chunk(mtu: int) -> int:
+    """The largest power of two whose packets fit the path MTU, between 256 and 8192 bytes."""
+    room = mtu - fields.IPV4_UDP_SIZE - fields.TRANSPORT_SIZE - fields.ICRC_SIZE
+    chunk = SMALLEST_CHUNK
+    while chunk * 2 <= min(room, LARGEST_CHUNK):
+        chunk *= 2
+    return chunk
+
+
+class Device:
+    """A NIC or a switch. `run` serves until `stop` is called (from a signal handler)."""
+
+    def __init__(self, settings: Settings) -> None:
+        warm()
+        self._stopping = False
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        self.port = UdpPort(settings.address, settings.mtu, receive_buffer=settings.receive_buffer)
+        max_chunk = largest_chunk(settings.mtu)
+        segments = self.port.receive_buffer_bytes // (2 * (max_chunk + 1024))
+        limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
+        self.engine = Engine(
+            settings.address, is_switch=settings.is_switch, boot_id=secrets.randbits(63) + 1, limits=limits
+        )
+        self.host = HostPort(self.engine)
+        self._lane = np.zeros(1, lanes.LANE)
+        self._staging = np.zeros(READ_BYTES, np.uint8)
+        self._notices = np.zeros(lanes.MAX_NOTICES, ACTION)
+        status = DeviceStatus(settings.name, self.engine, self.port, self._lane)
+        offer = DeviceLimits(max_chunk, settings.slots, int(ipaddress.IPv4Address(settings.address)))
+        self.server = ControlServer(
+            settings.socket, status, None if settings.is_switch else self.host, None if settings.is_switch else offer
+        )
+        self._fill_lane()
+        self._poll = select.poll()
+        self._poll.register(self.port.receive_fd, select.POLLIN)
+        self._poll.register(self.server.fileno(), select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+
+    def _fill_lane(self) -> None:
+        record = self._lane[0]
+        record["engine"], record["port"] = self.engine.base, self.port.state
+        record["send_rings"] = self.host.send_rings.ctypes.data
+        record["completion_rings"] = self.host.completion_rings.ctypes.data
+        record["memory_fds"] = self.host.memory_fds.ctypes.data
+        record["staging"] = self._staging.ctypes.data
+        record["notices"] = self._notices.ctypes.data
+        record["control_fd"], record["receive_fd"] = self.server.fileno(), self.port.receive_fd
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        while not self._stopping:
+            self._lane[0]["queues"] = self.host.queues_in_use
+            reason = lanes.run(self._lane.ctypes.data)
+            if reason == lanes.Reason.IDLE and self.server.prepare_sleep():
+                self._sleep()
+            self.server.end_sleep()
+            self.server.service()
+            self._give_notice()
+
+    def stop(self) -> None:
+        """Leave `run` soon. May be called from a signal handler."""
+        self._stopping = True
+        os.eventfd_write(self._wake, 1)
+
+    def close(self) -> None:
+        """Detach the clients and give the sockets back."""
+        self.server.close()
+        self.port.close()
+        os.close(self._wake)
+
+    def _sleep(self) -> None:
+        deadline = self.engine.next_deadline
+        timeout = LONGEST_SLEEP_MS
+        if deadline != NEVER:
+            timeout = min(timeout, max(0, -(-(deadline - time.monotonic_ns()) // 1_000_000)))
+        self._poll.poll(timeout)
+
+    def _give_notice(self) -> None:
+        """Answers to JOIN and LEAVE, to the clients that wait for them."""
+        count = int(self._lane[0]["notice_count"])
+        self._lane[0]["notice_count"] = 0
+        for notice in self._notices[:count]:
+            queue = self.engine.tables["queues"][notice["queue"]]
+            if queue["active"]:
+                self.server.notice(int(queue["client"]), _reply(notice))
+
+
+def _reply(notice: np.void) -> bytes:
+    tag, status = int(notice["wr_id"]), int(notice["status"])
+    if notice["opcode"] == abi.MessageType["LEAVE"]:
+        return messages.leave_reply(tag, status)
+    return messages.join_reply(
+        tag,
+        status,
+        slots=int(notice["byte_length"]),
+        window=int(notice["window"]),
+        missing=int(notice["missing"]),
+        missing_kind=int(notice["missing_kind"]),
+    )

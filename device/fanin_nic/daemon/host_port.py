@@ -1,0 +1,101 @@
+"""The engine as the control server sees it (hostif.engine_port.EnginePort)."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from fanin_nic.engine.engine import Engine
+from fanin_nic.engine.state import U64, engine_at
+from fanin_nic.engine.transfer.regions import add_region, remove_region
+from fanin_nic.hostif.engine_port import NoResources
+from fanin_nic.hostif.server import MAX_CLIENTS
+from fanin_nic.native.compiled import compiled
+from fanin_wire import abi
+
+ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
+WHOLE_ADDRESS_SPACE = 2**63 - 1
+
+
+@compiled
+def _add(base, client, lkey, start, length, access, mapped):
+    return add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
+
+
+@compiled
+def _remove(base, client, lkey):
+    return remove_region(engine_at(U64(base)), client, lkey)
+
+
+class HostPort:
+    """Queues, regions and memberships of the clients of one engine.
+
+    `send_rings` and `completion_rings` hold the rings' addresses by queue, `memory_fds` descriptors by client, for the
+    compiled loop. `clients` names the owner of each queue; `tags` are in the engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        queues = engine.limits.queues
+        self.send_rings = np.zeros(queues, np.uint64)
+        self.completion_rings = np.zeros(queues, np.uint64)
+        self.memory_fds = np.full(MAX_CLIENTS, -1, np.int32)
+        self._queues = engine.tables["queues"]
+
+    def attach(self, client: int, memory_fd: int) -> None:
+        """A client has come, perhaps with its process memory."""
+        self.memory_fds[client] = memory_fd
+        if memory_fd >= 0:
+            self.register(client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0)
+
+    def detach(self, client: int) -> None:
+        """A client has gone."""
+        _remove(self.engine.base, client, abi.LKEY_PROCESS)
+        self.memory_fds[client] = -1
+
+    def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
+        """Memory of a client is mapped at `device_address`."""
+        if not _add(self.engine.base, client, lkey, start, length, access, device_address):
+            raise NoResources("regions of the device")
+
+    def deregister(self, client: int, lkey: int) -> None:
+        """Forget a region. Requests that use it end with their job."""
+        for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
+            if self._queues[queue]["head"] != self._queues[queue]["tail"]:
+                self.engine.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"], time.monotonic_ns())
+        _remove(self.engine.base, client, lkey)
+
+    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
+        """Serve a send ring; returns the number of the queue."""
+        free = np.flatnonzero(self._queues["active"] == 0)
+        if not len(free):
+            raise NoResources("send queues of the device")
+        queue = int(free[0])
+        self._queues[queue] = np.zeros(1, self._queues.dtype)[0]
+        self._queues[queue]["active"] = 1
+        self._queues[queue]["client"] = client
+        self._queues[queue]["qp"] = qp
+        self.send_rings[queue] = sq_address
+        self.completion_rings[queue] = cq_address
+        return queue
+
+    def destroy_queue(self, queue: int) -> None:
+        """Forget a queue; a job that it is still in ends."""
+        self.engine.lose(queue, time.monotonic_ns())
+        self.send_rings[queue] = 0
+        self.completion_rings[queue] = 0
+
+    def join(self, queue: int, request: np.void) -> None:
+        """A queue pair joins a job."""
+        self.engine.join(queue, request, time.monotonic_ns())
+
+    def leave(self, queue: int, tag: int) -> None:
+        """A queue pair leaves its job."""
+        self.engine.leave(queue, tag, time.monotonic_ns())
+
+    @property
+    def queues_in_use(self) -> int:
+        """1 + the highest queue in use."""
+        used = np.flatnonzero(self._queues["active"])
+        return int(used[-1]) + 1 if len(used) else 0

@@ -1,0 +1,242 @@
+"""A lane: the compiled loop that moves packets, work requests and data between port, engine and host interface.
+
+`run` returns to Python only to sleep, or when there is something that Python does: a message on the control socket, an
+answer to a JOIN or LEAVE.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+from numba import int64
+
+from fanin_nic.daemon.dma import read_process, write_mapped, write_process
+from fanin_nic.engine import events
+from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.control.posting import can_post
+from fanin_nic.engine.state import (
+    U64,
+    action_at,
+    engine_at,
+    header_at,
+    queue_at,
+)
+from fanin_nic.hostif.rings import complete, fetch
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import POLLFD, POLLIN, monotonic_ns, poll, sched_yield
+from fanin_nic.native.memory import address_of, copy, fill_zero, load_u64, record_at
+from fanin_nic.port.descriptors import PORT, RECEIVED
+from fanin_nic.port.receive import receive
+from fanin_nic.port.transmit import transmit
+from fanin_wire import abi
+
+MAX_NOTICES = 1024
+YIELDS = 50  # before sleep; letting a core go idle costs a wake-up of about 25 us
+CONTROL_INTERVAL = 1_000_000  # ns between looks at the control socket while there is work
+LONGEST_RUN = 50_000_000  # ns
+POSTS_PER_TURN = 32
+
+
+class Reason(enum.IntEnum):
+    """Why `run` has returned."""
+
+    IDLE = 0
+    CONTROL = 1
+    NOTICES = 2
+    TIME = 3  # Python handles signals only when it is back
+
+
+LANE = np.dtype(
+    [
+        ("engine", "u8"),  # address of the arena
+        ("port", "u8"),  # address of the PORT record
+        ("send_rings", "u8"),  # addresses of the send rings by queue; 0: none
+        ("completion_rings", "u8"),  # addresses of the completion rings by queue
+        ("memory_fds", "u8"),  # int32 descriptors of process memory by client; -1: none
+        ("staging", "u8"),  # bytes read from process memory, before they are computed
+        ("notices", "u8"),  # ACTION records for Python
+        ("notice_count", "u4"),
+        ("queues", "u4"),  # 1 + highest queue in use
+        ("control_fd", "i4"),
+        ("receive_fd", "i4"),
+        ("next_control", "u8"),  # ns
+        ("cq_overflows", "u8"),
+        ("dma_errors", "u8"),
+        ("wqe", abi.WQE),
+        ("cqe", abi.CQE),
+        ("pollfd", POLLFD, (2,)),
+    ],
+    align=True,
+)
+_SCALARS = [name for name in LANE.names or () if name not in ("wqe", "cqe", "pollfd")]
+WQE_SCRATCH = U64(LANE.fields["wqe"][1])  # type: ignore[index]
+CQE_SCRATCH = U64(LANE.fields["cqe"][1])  # type: ignore[index]
+POLLFDS = U64(LANE.fields["pollfd"][1])  # type: ignore[index]
+POLLFD_SIZE = U64(POLLFD.itemsize)
+
+lane_at = record_at(LANE[_SCALARS])
+cqe_at = record_at(abi.CQE)
+received_at = record_at(RECEIVED)
+port_at = record_at(PORT)
+pollfd_at = record_at(POLLFD)
+
+DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
+COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+IDLE, CONTROL, NOTICES, TIME = (int(reason) for reason in Reason)
+ACTION_SIZE, RECEIVED_SIZE = U64(ACTION.itemsize), U64(RECEIVED.itemsize)
+
+
+@compiled
+def run(lane_address):
+    """Work until there is nothing to do, or something for Python."""
+    lane = lane_at(U64(lane_address))
+    idle = 0
+    end = U64(monotonic_ns()) + U64(LONGEST_RUN)
+    while True:
+        now = U64(monotonic_ns())
+        if turn(lane, now):
+            idle = 0
+        else:
+            idle += 1
+        if lane.notice_count:
+            return NOTICES
+        if now >= lane.next_control:
+            lane.next_control = now + U64(CONTROL_INTERVAL)
+            if is_readable(lane, 1):
+                return CONTROL
+        if now >= end:
+            return TIME
+        if idle > YIELDS:
+            return IDLE
+        if idle:
+            sched_yield()
+
+
+@compiled
+def turn(lane, now):
+    """One round: packets in, requests in, data, timers, actions out. True when something was done."""
+    e = engine_at(lane.engine)
+    work = take_packets(lane, e, now)
+    work += take_requests(lane, e, now)
+    while True:
+        served = events.serve(lane.engine, 512, now)
+        done = flush(lane, e, now)
+        work += served + done
+        if not served and not done:
+            break
+    if now >= e.next_deadline:
+        events.tick(lane.engine, now)
+        flush(lane, e, now)
+    return work != 0
+
+
+@compiled
+def take_packets(lane, e, now):
+    """Everything that one receive brings, into the engine."""
+    packets = receive(lane.port)
+    table = port_at(lane.port).received_table
+    for index in range(packets):
+        if e.action_count > e.actions // 2:
+            flush(lane, e, now)
+        entry = received_at(table + U64(index) * RECEIVED_SIZE)
+        events.packet(lane.engine, entry.address, entry.length, entry.source, now)
+    if packets:
+        events.batch_end(lane.engine, now)
+        flush(lane, e, now)
+    return int(packets)
+
+
+@compiled
+def take_requests(lane, e, now):
+    """Work requests from the send rings, queue after queue."""
+    taken = 0
+    wqe = address_of(lane) + WQE_SCRATCH
+    for queue in range(lane.queues):
+        ring = load_u64(lane.send_rings + U64(queue * 8))
+        if not ring or not queue_at(e, queue).active:
+            continue
+        for _ in range(POSTS_PER_TURN):
+            if e.action_count > e.actions // 2 or not can_post(e, queue) or not fetch(ring, wqe):
+                break
+            events.post(lane.engine, queue, wqe, now)
+            taken += 1
+    return taken
+
+
+@compiled
+def flush(lane, e, now):
+    """Perform all actions, also those that a finished DMA read brings. Returns how many."""
+    first = U64(0)
+    while first < U64(e.action_count):
+        end = U64(e.action_count)
+        actions, headers = address_of(action_at(e, first)), address_of(header_at(e, first))
+        transmit(lane.port, actions, headers, end - first)
+        for index in range(first, end):
+            perform(lane, e, index, now)
+        first = end
+    e.action_count = 0
+    return int(first)
+
+
+@compiled
+def perform(lane, e, index, now):
+    """One action other than SEND."""
+    action = action_at(e, index)
+    if action.kind == DMA_WRITE:
+        if not action.process:
+            write_mapped(action)
+        elif not write_process(lane.memory_fds, action):
+            lane.dma_errors += U64(1)
+    elif action.kind == DMA_READ:
+        status = read_process(lane.memory_fds, action, lane.staging)
+        events.dma_done(
+            lane.engine,
+            action.queue,
+            action.position,
+            action.count,
+            action.address_index,
+            lane.staging,
+            status,
+            now,
+        )
+    elif action.kind == COMPLETE:
+        report(lane, action)
+    elif action.kind == NOTICE and lane.notice_count < MAX_NOTICES:
+        copy(lane.notices + U64(lane.notice_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
+        lane.notice_count += 1
+
+
+@compiled
+def report(lane, action):
+    """A completion queue entry for the host (step S6)."""
+    ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
+    address = address_of(lane) + CQE_SCRATCH
+    fill_zero(address, U64(64))
+    cqe = cqe_at(address)
+    cqe.wr_id = action.wr_id
+    cqe.byte_length = action.byte_length
+    cqe.missing = action.missing
+    cqe.missing_kind = action.missing_kind
+    cqe.jid = action.jid
+    cqe.mid = action.mid
+    cqe.status = action.status
+    cqe.opcode = action.opcode
+    cqe.positions = action.position
+    cqe.qp = action.count
+    if ring and not complete(ring, address):
+        lane.cq_overflows += U64(1)
+
+
+@compiled
+def is_readable(lane, which):
+    """Whether descriptor 0 (the port) or 1 (the control server) has something to read."""
+    entry = pollfd_at(address_of(lane) + POLLFDS + U64(which) * POLLFD_SIZE)
+    entry.fd = lane.control_fd if which else lane.receive_fd
+    entry.events = POLLIN
+    return poll(address_of(entry), 1, 0) > 0
+
+
+def prepare() -> None:
+    """Have `run` compiled, or loaded from the cache, for the argument that `Device` gives it."""
+    run.compile((int64,))

@@ -1,0 +1,67 @@
+"""The programs `fanin-nic` and `fanin-switch`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+
+PORT_HELP = "IPv4 address of the device; it receives on UDP port 4791"
+
+
+def _arguments(kind: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=f"fanin-{kind}", description=f"A collective-offload {kind}. It is ready when its socket answers."
+    )
+    parser.add_argument("--name", required=True, help="name in logs and status")
+    parser.add_argument("--address", required=True, help=PORT_HELP)
+    parser.add_argument("--socket", required=True, help="path of the control socket")
+    parser.add_argument("--mtu", type=int, default=9000, help="MTU of the path in bytes (default 9000)")
+    parser.add_argument("--slots", type=int, default=4096, help="seg buffers (default 4096)")
+    parser.add_argument("--receive-buffer", type=int, help="bytes of the socket's receive buffer")
+    parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
+    return parser.parse_args()
+
+
+def _serve(kind: str) -> int:
+    arguments = _arguments(kind)
+    logging.basicConfig(
+        level=arguments.log_level.upper(), format=f"%(asctime)s {arguments.name} %(levelname)s %(name)s: %(message)s"
+    )
+    from fanin_nic.daemon.device import Device, Settings  # loads the compiled code: not for --help
+    from fanin_nic.hostif.listener import SocketInUse
+    from fanin_nic.port.sockets import PortError
+
+    try:
+        device = Device(
+            Settings(
+                arguments.name,
+                arguments.address,
+                arguments.socket,
+                kind == "switch",
+                arguments.mtu,
+                arguments.slots,
+                arguments.receive_buffer,
+            )
+        )
+    except (PortError, SocketInUse, OSError) as error:
+        print(f"fanin-{kind}: {arguments.name}: {error}", file=sys.stderr)
+        return 1
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: device.stop())
+    try:
+        device.run()
+    finally:
+        device.close()
+    return 0
+
+
+def nic() -> None:
+    """Entry point of `fanin-nic`."""
+    sys.exit(_serve("nic"))
+
+
+def switch() -> None:
+    """Entry point of `fanin-switch`."""
+    sys.exit(_serve("switch"))

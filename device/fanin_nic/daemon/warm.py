@@ -1,0 +1,45 @@
+"""Compile everything that a device runs, into the cache: `python -m fanin_nic.daemon.warm`.
+
+A device does the same before it says that it is ready, so that no client ever waits for the compiler.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from fanin_nic.daemon import host_port, lane
+from fanin_nic.engine.engine import Engine, Limits
+from fanin_nic.hostif import rings
+from fanin_nic.native.compiled import CACHE_FOLDER
+from fanin_wire import abi
+
+SMALL = Limits(jobs=1, slots=8, queues=1, requests=8, regions=2, actions=64, max_chunk=256)
+
+
+def warm() -> None:
+    """Call every compiled entry point once, on an engine that does nothing."""
+    engine = Engine("127.0.0.1", limits=SMALL)
+    host = host_port.HostPort(engine)
+    host.register(0, 1, 0, 1, 1, 0)
+    host.deregister(0, 1)
+    host.join(0, np.zeros(1, abi.JOIN)[0])
+    host.leave(0, 0)
+    host.destroy_queue(0)
+    engine.fail(0, abi.Status["ABORTED"], 0)
+    nothing = np.zeros(1, np.uint64)
+    rings.set_sleeping(nothing.ctypes.data, 0, 0)
+    rings.any_pending(nothing.ctypes.data, 0)
+    lane.prepare()
+
+
+def main() -> None:
+    """Entry point of the module."""
+    start = time.monotonic()
+    warm()
+    print(f"compiled code of the device is in {CACHE_FOLDER} ({time.monotonic() - start:.1f} s)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The device's side of the host interface: control socket, clients and their memory, rings."""

@@ -1,0 +1,81 @@
+"""The UNIX socket at which clients find the device."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+BACKLOG = 64
+OWNER_ONLY = 0o600
+
+
+class SocketInUse(RuntimeError):
+    """Another device answers at the path, or something that is not a socket lies there."""
+
+
+class Listener:
+    """Listens at `path`. A socket that a dead device has left there is replaced; SocketInUse if it is alive."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        try:
+            _remove_stale(self.path)
+            self.socket.bind(str(self.path))
+            os.chmod(self.path, OWNER_ONLY)
+            self.socket.listen(BACKLOG)
+        except BaseException:
+            self.socket.close()
+            raise
+        self._inode = os.stat(self.path).st_ino
+
+    def accept(self) -> socket.socket | None:
+        """The next connection, non-blocking; None if there is none any more."""
+        try:
+            connection, _ = self.socket.accept()
+        except OSError:
+            return None
+        connection.setblocking(False)
+        return connection
+
+    def close(self) -> None:
+        """Stop listening and remove the socket, unless somebody has put another one there."""
+        self.socket.close()
+        try:
+            if os.stat(self.path).st_ino == self._inode:
+                self.path.unlink()
+        except FileNotFoundError:
+            return
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise SocketInUse(f"{path} exists and is not a socket: remove it, or give the device another path")
+    if _answers(path):
+        raise SocketInUse(f"another device listens at {path}: end it, or give this one another path")
+    path.unlink()
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as probe:
+        try:
+            probe.connect(str(path))
+        except BlockingIOError:
+            return True  # its backlog is full
+        except OSError:
+            return False
+        return True
+
+
+def peer_is_trusted(connection: socket.socket) -> bool:
+    """Whether the peer runs as our user or as root."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return uid in (0, os.geteuid())

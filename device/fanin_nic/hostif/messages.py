@@ -1,0 +1,150 @@
+"""Messages of the control socket: strict reading of requests, and replies. No input makes anything but Malformed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from fanin_nic.hostif.engine_port import Refused
+from fanin_wire import abi
+from fanin_wire.abi import MessageType, Route, Status
+
+MIN_CHUNK = 256
+MAX_CHILDREN = 64
+MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffer
+
+REQUESTS = {
+    int(MessageType["ATTACH"]): abi.MESSAGE,
+    int(MessageType["STATUS"]): abi.MESSAGE,
+    int(MessageType["REGISTER"]): abi.REGISTER,
+    int(MessageType["DEREGISTER"]): abi.REGISTER,
+    int(MessageType["CREATE_CQ"]): abi.QUEUE,
+    int(MessageType["CREATE_QP"]): abi.QUEUE,
+    int(MessageType["DESTROY_QP"]): abi.QUEUE,
+    int(MessageType["DESTROY_CQ"]): abi.QUEUE,
+    int(MessageType["LEAVE"]): abi.QUEUE,
+    int(MessageType["JOIN"]): abi.JOIN,
+}
+
+
+class Malformed(Exception):
+    """Not even a message head: there is nobody to answer."""
+
+
+def read_head(data: bytes) -> np.void:
+    """The head of a message (a record of abi.MESSAGE); Malformed if it is too short for one."""
+    if len(data) < abi.MESSAGE.itemsize:
+        raise Malformed(f"{len(data)} bytes")
+    return np.frombuffer(data, abi.MESSAGE, count=1)[0]
+
+
+def read_request(data: bytes) -> np.void:
+    """The record of a request; Refused if its version, type or size is wrong."""
+    head = read_head(data)
+    if head["version"] != abi.ABI_VERSION:
+        raise Refused(Status["VERSION_MISMATCH"], f"host interface version {head['version']}")
+    dtype = REQUESTS.get(int(head["type"]))
+    if dtype is None:
+        raise Refused(Status["NOT_SUPPORTED"], f"message type {head['type']}")
+    if len(data) != dtype.itemsize:
+        raise Refused(Status["INVALID_REQUEST"], f"{len(data)} bytes instead of {dtype.itemsize}")
+    record = np.zeros(1, dtype)
+    record.view("u1")[:] = np.frombuffer(data, "u1")
+    head_of(record[0])["status"] = Status["SUCCESS"]  # of the reply, which is made from the request
+    return record[0]
+
+
+def head_of(record: np.void) -> np.void:
+    """The head of a request's record."""
+    return record if record.dtype == abi.MESSAGE else record["head"]
+
+
+def refusal(head: np.void, status: int) -> bytes:
+    """Reply that says no."""
+    reply = np.zeros(1, abi.MESSAGE)
+    reply[0] = (abi.ABI_VERSION, head["type"], head["tag"], status, 0)
+    return reply.tobytes()
+
+
+def status_reply(head: np.void, status: dict[str, Any]) -> bytes:
+    """Reply to STATUS; Refused if the text is too long for one message."""
+    text = json.dumps(status, separators=(",", ":")).encode()
+    if len(text) > MAX_STATUS_BYTES:
+        raise Refused(Status["NO_RESOURCES"], f"a status of {len(text)} bytes")
+    return refusal(head, Status["SUCCESS"]) + text
+
+
+def late_reply(dtype: np.dtype, message_type: str, tag: int, status: int) -> np.ndarray:
+    """Record for the answer to a JOIN or LEAVE."""
+    reply = np.zeros(1, dtype)
+    reply["head"][0] = (abi.ABI_VERSION, MessageType[message_type], tag, status, 0)
+    return reply
+
+
+def join_reply(
+    tag: int, status: int, slots: int = 0, window: int = 0, chunk: int = 0, missing: int = 0, missing_kind: int = 0
+) -> bytes:
+    """Answer to a JOIN. With status PENDING it is news (who is missing), and another answer must follow."""
+    reply = late_reply(abi.JOIN_REPLY, "JOIN", tag, status)
+    for name, value in (("slots", slots), ("window", window), ("chunk", chunk), ("missing", missing)):
+        reply[name] = value
+    reply["missing_kind"] = missing_kind
+    return reply.tobytes()
+
+
+def leave_reply(tag: int, status: int) -> bytes:
+    """Answer to a LEAVE."""
+    return late_reply(abi.QUEUE, "LEAVE", tag, status).tobytes()
+
+
+def check_join(request: np.void, max_chunk: int) -> None:
+    """Refused if the request contradicts itself or does not fit this device."""
+    ranks, mask = int(request["rank_bitmap"]), int(request["rank_mask"])
+    _require(ranks != 0 and ranks & ~mask == 0, "ranks outside the node's mask")
+    _require(_is_power_of_two(int(request["slots"])), "slots must be a power of two")
+    chunk = int(request["chunk"])
+    _require(_is_power_of_two(chunk) and chunk >= MIN_CHUNK, "chunk must be a power of two from 256 on")
+    if chunk > max_chunk:
+        raise Refused(Status["NO_RESOURCES"], f"chunk {chunk}, at most {max_chunk}")
+    index, count = int(request["node_index"]), int(request["node_count"])
+    _require(0 <= index < count <= MAX_CHILDREN, "node_index or node_count")
+    _CHECK_ROUTE.get(int(request["route"]), _unknown_route)(request)
+
+
+def _check_local(request: np.void) -> None:
+    _require(request["node_count"] == 1, "route local with several nodes")
+
+
+def _check_tree(request: np.void) -> None:
+    count = int(request["hop_count"])
+    _require(1 <= count <= abi.MAX_HOPS, "hop_count")
+    for hop in request["hop"][:count]:
+        bit, mask = int(hop["bit"]), int(hop["mask"])
+        _require(hop["address"] != 0 and bit < MAX_CHILDREN and mask >> bit & 1 == 1, "a hop")
+
+
+def _check_ring(request: np.void) -> None:
+    _require(request["node_count"] > 1, "a ring of one node")
+    _require(request["next_address"] != 0 and request["previous_address"] != 0, "the neighbours")
+
+
+def _unknown_route(request: np.void) -> None:
+    raise Refused(Status["NOT_SUPPORTED"], f"route {request['route']}")
+
+
+_CHECK_ROUTE = {
+    int(Route["LOCAL"]): _check_local,
+    int(Route["TREE"]): _check_tree,
+    int(Route["RING"]): _check_ring,
+}
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+def _require(condition: bool, complaint: str) -> None:
+    if not condition:
+        raise Refused(Status["INVALID_REQUEST"], complaint)

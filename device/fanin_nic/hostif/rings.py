@@ -1,0 +1,74 @@
+"""The device's ends of send and completion rings, in compiled code, by address.
+
+The rings lie in memory that the client can write. A WQE is copied out before anybody looks at it, and counters that
+can not be right make a ring look empty: a client that scribbles harms its own queues only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint32, uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import futex_wake
+from fanin_nic.native.memory import copy, full_fence, load_acquire, load_u32, load_u64, store_release
+from fanin_wire import abi
+
+PRODUCER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "producer"))
+CONSUMER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer"))
+WAITING = np.uint64(abi.ffi.offsetof("struct fanin_ring", "waiting"))
+ENTRIES = np.uint64(abi.RING.itemsize)
+WQE_BYTES = np.uint64(abi.WQE.itemsize)
+CQE_BYTES = np.uint64(abi.CQE.itemsize)
+SQ_DEPTH = np.uint32(abi.SQ_DEPTH)
+CQ_DEPTH = np.uint32(abi.CQ_DEPTH)
+SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"))
+
+
+@compiled
+def pending(ring):
+    """Number of WQEs in the send ring at address `ring`; 0 also if its counters are garbage."""
+    count = uint32(load_acquire(ring + PRODUCER) - load_u32(ring + CONSUMER))
+    return count if count <= SQ_DEPTH else uint32(0)
+
+
+@compiled
+def fetch(ring, wqe):
+    """Copy the oldest WQE of the send ring to address `wqe` and free its entry. False: there is none."""
+    if pending(ring) == 0:
+        return False
+    consumer = load_u32(ring + CONSUMER)
+    copy(wqe, ring + ENTRIES + uint64(consumer % SQ_DEPTH) * WQE_BYTES, WQE_BYTES)
+    store_release(ring + CONSUMER, uint32(consumer + 1))
+    return True
+
+
+@compiled
+def complete(ring, cqe):
+    """Store the CQE at address `cqe` in the completion ring and wake who sleeps on it. False: the ring is full."""
+    producer = load_u32(ring + PRODUCER)
+    if uint32(producer - load_acquire(ring + CONSUMER)) >= CQ_DEPTH:
+        return False
+    copy(ring + ENTRIES + uint64(producer % CQ_DEPTH) * CQE_BYTES, cqe, CQE_BYTES)
+    store_release(ring + PRODUCER, uint32(producer + 1))
+    full_fence()
+    if load_u32(ring + WAITING) != 0:
+        futex_wake(ring + PRODUCER)
+    return True
+
+
+@compiled
+def set_sleeping(doorbells, count, sleeping):
+    """Tell clients whether the device sleeps. `doorbells`: address of `count` addresses of doorbell pages."""
+    for index in range(count):
+        store_release(load_u64(doorbells + uint64(8 * index)) + SLEEPING, uint32(sleeping))
+    full_fence()
+
+
+@compiled
+def any_pending(rings, count):
+    """Whether any send ring has work. `rings`: address of `count` addresses of rings."""
+    total = 0
+    for index in range(count):
+        total += pending(load_u64(rings + uint64(8 * index)))
+    return total != 0

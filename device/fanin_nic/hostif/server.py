@@ -1,0 +1,199 @@
+"""The control server: connections, their messages, and the wake-ups of the device.
+
+It never blocks and has no thread. The daemon polls one descriptor (`fileno()`) beside its network sockets, and calls
+`service()` when it is readable. Before it sleeps it calls `prepare_sleep()`, after it `end_sleep()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fanin_nic.hostif import messages, rings
+from fanin_nic.hostif.client import Client, DeviceLimits, accept_process_memory
+from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
+from fanin_nic.hostif.listener import Listener, peer_is_trusted
+from fanin_wire.abi import MessageType, Status
+
+log = logging.getLogger(__name__)
+
+MAX_CLIENTS = 64
+MAX_CONNECTIONS = 2 * MAX_CLIENTS  # not all that connect attach: some only ask for the status
+MAX_MESSAGE = 4096
+MAX_FDS = 4
+MAX_EVENTS = 64
+
+
+class Connection:
+    """One connected socket and the client behind it, once it has attached."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.socket = stream
+        self.trusted = peer_is_trusted(stream)
+        self.client: Client | None = None
+
+    def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
+        """Send, or hang up on a peer that does not read: its end then comes as an event."""
+        try:
+            socket.send_fds(self.socket, [data], descriptors)
+        except OSError as error:
+            log.info("a client does not take its replies: %s", error)
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """End the conversation; the connection is closed when the event of it comes."""
+        with contextlib.suppress(OSError):  # the peer was faster
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+
+class ControlServer:
+    """Serves the control socket at `path`.
+
+    status: called for STATUS. engine: takes the requests of clients; None (a switch): only STATUS is served.
+    Raises SocketInUse.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        status: Callable[[], dict[str, Any]],
+        engine: EnginePort | None = None,
+        limits: DeviceLimits | None = None,
+    ) -> None:
+        self._status, self._engine, self._limits = status, engine, limits
+        self._listener = Listener(path)
+        self._epoll = select.epoll()
+        self._epoll.register(self._listener.socket, select.EPOLLIN)
+        self._connections: dict[int, Connection] = {}
+        self._eventfds: dict[int, Client] = {}
+        self._attached: dict[int, Connection] = {}  # by client index
+        self._refresh_tables()
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when there is something to do, doorbells included."""
+        return self._epoll.fileno()
+
+    def service(self) -> None:
+        """Do what has come: connections, requests, ends, doorbells. Returns at once when there is nothing."""
+        for descriptor, _ in self._epoll.poll(0, MAX_EVENTS):
+            if descriptor == self._listener.socket.fileno():
+                self._accept()
+            elif descriptor in self._eventfds:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(descriptor)
+            elif descriptor in self._connections:
+                self._receive(self._connections[descriptor])
+
+    def prepare_sleep(self) -> bool:
+        """Announce sleep to the clients. False: work has come meanwhile, so do not sleep."""
+        rings.set_sleeping(self._doorbells.ctypes.data, len(self._doorbells), 1)
+        return not rings.any_pending(self._rings.ctypes.data, len(self._rings))
+
+    def end_sleep(self) -> None:
+        """From now on clients need not wake the device."""
+        rings.set_sleeping(self._doorbells.ctypes.data, len(self._doorbells), 0)
+
+    def notice(self, client: int, data: bytes) -> None:
+        """Send a late reply (messages.join_reply, leave_reply). A client that has gone is ignored."""
+        if connection := self._attached.get(client):
+            connection.send(data)
+
+    def close(self) -> None:
+        """Detach all clients and remove the socket."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self._epoll.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while accepted := self._listener.accept():
+            if len(self._connections) >= MAX_CONNECTIONS:
+                accepted.close()
+                continue
+            self._connections[accepted.fileno()] = Connection(accepted)
+            self._epoll.register(accepted, select.EPOLLIN | select.EPOLLRDHUP)
+
+    def _receive(self, connection: Connection) -> None:
+        """One message: the next one is another event, so that no client holds up the others."""
+        descriptors: list[int] = []
+        try:
+            data, descriptors, flags, _ = socket.recv_fds(
+                connection.socket, MAX_MESSAGE, MAX_FDS, socket.MSG_CMSG_CLOEXEC
+            )
+            if not data:
+                self._drop(connection)
+                return
+            self._answer(connection, data, [] if flags & socket.MSG_CTRUNC else descriptors)
+        except BlockingIOError:
+            return
+        except (OSError, messages.Malformed) as error:
+            log.info("a client is dropped: %s", error)
+            self._drop(connection)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _answer(self, connection: Connection, data: bytes, descriptors: list[int]) -> None:
+        head = messages.read_head(data)
+        try:
+            if not connection.trusted:
+                raise Refused(Status["PERMISSION_DENIED"], "a client of another user")
+            self._dispatch(connection, messages.read_request(data), descriptors)
+        except Refused as refused:
+            log.info("request of type %d refused: %s", head["type"], refused)
+            connection.send(messages.refusal(head, refused.status))
+
+    def _dispatch(self, connection: Connection, record: np.void, descriptors: list[int]) -> None:
+        head = messages.head_of(record)
+        if head["type"] == MessageType["STATUS"]:
+            connection.send(messages.status_reply(head, self._status()))
+        elif head["type"] == MessageType["ATTACH"] and connection.client is None:
+            self._attach(connection, head, descriptors)
+        elif connection.client is None:
+            status = "INVALID_REQUEST" if self._engine else "NOT_SUPPORTED"
+            raise Refused(Status[status], "not attached")
+        else:
+            reply = connection.client.request(record, descriptors)
+            self._refresh_tables()
+            if reply is not None:
+                connection.send(reply)
+
+    def _attach(self, connection: Connection, head: np.void, descriptors: list[int]) -> None:
+        if self._engine is None or self._limits is None:
+            raise Refused(Status["NOT_SUPPORTED"], "a switch has no host interface")
+        index = next((number for number in range(MAX_CLIENTS) if number not in self._attached), None)
+        if index is None:
+            raise NoResources("clients")
+        memory = accept_process_memory(descriptors)
+        try:
+            client = Client(index, self._engine, self._limits, memory)
+        except OSError as error:
+            raise NoResources(str(error)) from None
+        connection.client, self._attached[index] = client, connection
+        self._eventfds[client.eventfd] = client
+        self._epoll.register(client.eventfd, select.EPOLLIN)
+        self._refresh_tables()
+        connection.send(client.attach_reply(head), (client.region.descriptor, client.eventfd))
+
+    def _drop(self, connection: Connection) -> None:
+        self._epoll.unregister(connection.socket)
+        del self._connections[connection.socket.fileno()]
+        if client := connection.client:
+            self._epoll.unregister(client.eventfd)
+            del self._eventfds[client.eventfd], self._attached[client.index]
+            client.close()
+            self._refresh_tables()
+        connection.socket.close()
+
+    def _refresh_tables(self) -> None:
+        """Addresses of doorbell pages and send rings, as compiled code takes them."""
+        clients = [connection.client for connection in self._attached.values() if connection.client]
+        self._doorbells = np.array([client.region.doorbell for client in clients], "u8")
+        self._rings = np.array([ring for client in clients for ring in client.send_rings()], "u8")

@@ -1,0 +1,16 @@
+"""Fanin for programs: collective communication in the network devices.
+
+    import fanin
+    with fanin.Communicator() as communicator:
+        result = communicator.allreduce(array, op="sum")
+
+`fanin.verbs` is the interface below, in the habits of pyverbs; `fanin.errors` has an exception for each status.
+"""
+
+from fanin.communicator import Communicator
+from fanin.errors import FaninError
+from fanin.job import Job, JobNode
+from fanin.request import Request
+from fanin.verbs.context import device_status
+
+__all__ = ["Communicator", "FaninError", "Job", "JobNode", "Request", "device_status"]

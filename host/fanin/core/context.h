@@ -1,0 +1,65 @@
+/* What the files of the driver core share; not installed for programs. */
+#ifndef FANIN_CONTEXT_H
+#define FANIN_CONTEXT_H
+#include "fanin.h"
+#include <pthread.h>
+#include <sys/types.h>
+
+#define FANIN_REQUEST_TIMEOUT_MS 5000 /* a living device answers in microseconds */
+#define FANIN_SLICE_MS 100            /* the longest sleep without a look at the device's health */
+#define FANIN_REPLY_BYTES (192 * 1024) /* the longest message of a socket with the kernel's default buffer */
+#define FANIN_MAX_FDS 2
+
+struct fanin_context {
+    int socket;
+    int doorbell_fd;
+    uint8_t *region;               /* control region: doorbell, send rings, completion rings */
+    struct fanin_attach_reply limits;
+    uint32_t lost;                 /* the device's end of the socket is closed */
+    uint64_t health_checked_ms;
+    uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
+
+    pthread_mutex_t ring_lock;     /* producers of send rings, consumers of completion rings */
+    pthread_mutex_t request_lock;  /* all that follows */
+    pthread_cond_t answered;
+    int reading;                   /* some thread reads the socket on behalf of all */
+    uint32_t last_tag;
+    struct fanin_request *pending;
+    uint8_t reply[FANIN_REPLY_BYTES]; /* of the reading thread */
+};
+
+struct fanin_request {
+    struct fanin_context *context;
+    struct fanin_request *next;
+    uint32_t tag;
+    uint16_t type;
+    int answered;
+    void *reply;                   /* at least a struct fanin_message */
+    size_t capacity;
+    size_t length;                 /* of the reply, also when it is longer than `capacity` */
+    int fds[FANIN_MAX_FDS];        /* -1: none came */
+    struct fanin_join_reply late;  /* `reply` of JOIN and LEAVE */
+};
+
+/* transport.c: one message with file descriptors over a SEQPACKET socket. */
+enum fanin_status fanin_status_of_errno(int error);
+enum fanin_status fanin_send_message(int socket, const void *message, size_t size, int fd);
+ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS]);
+
+/* requests.c: tagged requests of several threads over one socket. */
+enum fanin_status fanin_request_start(struct fanin_context *context, struct fanin_request *request,
+                                      struct fanin_message *message, size_t size, int fd);
+enum fanin_status fanin_request_wait(struct fanin_request *request, uint32_t timeout_ms);
+void fanin_request_end(struct fanin_request *request);
+/* Start, wait, end: `message` is overwritten with the reply. */
+enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
+                                 size_t size, int fd);
+
+/* health.c */
+uint64_t fanin_now_ms(void);
+int fanin_device_lost(struct fanin_context *context);
+
+/* rings.c: NULL when there is no such ring. */
+struct fanin_ring *fanin_completion_ring(const struct fanin_context *context, uint32_t cq);
+
+#endif

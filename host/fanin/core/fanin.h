@@ -1,0 +1,68 @@
+/* The driver core: what a host program uses to work with one Fanin device.
+ *
+ * Every function returns enum fanin_status (>= 0); FANIN_SUCCESS is 0. Output arguments are written on success, or
+ * where the comment says so. A context may be used by several threads; it must not be closed while another thread
+ * is inside a call. cffi reads the declarations of this file: no macros, no inline functions.
+ */
+#ifndef FANIN_H
+#define FANIN_H
+#include "abi.h"
+#include <stddef.h>
+
+#pragma GCC visibility push(default)
+
+struct fanin_context;         /* a connection to one device */
+struct fanin_request;         /* a JOIN or LEAVE under way */
+
+/* Connect to the control socket of a device. Enough for fanin_read_status; all the rest needs fanin_attach. */
+enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **context);
+
+/* Exchange memory with the device: it gets this process's memory (where /proc allows it), we get rings and limits. */
+enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits);
+
+/* Give everything back. Sends nothing, so that a forked child can drop its copy without touching its parent's. */
+void fanin_close(struct fanin_context *context);
+
+/* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
+enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length);
+
+/* Register `length` bytes at `address`, which are the bytes from `offset` of a memfd sealed against shrinking. */
+enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint64_t offset, void *address,
+                                 uint64_t length, uint32_t access, uint32_t *lkey);
+enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey);
+
+/* New zeroed memory that is registered: a sealed memfd, mapped. */
+enum fanin_status fanin_allocate(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
+                                 uint32_t *lkey);
+
+/* Unmap what fanin_allocate mapped. Deregister it first; needs no context, so memory may outlive the device. */
+void fanin_unmap(void *address, uint64_t length);
+
+enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq);
+enum fanin_status fanin_destroy_cq(struct fanin_context *context, uint32_t cq);
+enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, uint32_t *qp);
+/* When it returns FANIN_SUCCESS the device touches no memory any more on behalf of this queue pair. */
+enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp);
+
+/* Start to join (leave) the job; head fields are filled in here. fanin_await tells the outcome, fanin_forget frees. */
+enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_join *join,
+                             struct fanin_request **request);
+enum fanin_status fanin_leave(struct fanin_context *context, uint32_t qp, struct fanin_request **request);
+
+/* Wait for the outcome, at most `timeout_ms`. FANIN_PENDING: not yet. `reply` holds what is known, also on refusal. */
+enum fanin_status fanin_await(struct fanin_request *request, struct fanin_join_reply *reply, uint32_t timeout_ms);
+void fanin_forget(struct fanin_request *request);
+
+/* Copy a WQE into the send ring and ring the doorbell. FANIN_QUEUE_FULL: the device has not taken enough yet. */
+enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
+
+/* Take up to `capacity` completions. `seen` becomes the number of completions ever taken, for fanin_wait.
+ * FANIN_DEVICE_LOST only when none is left. */
+enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
+                             uint32_t *count, uint32_t *seen);
+
+/* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`. */
+enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,146 @@
+/* The data path: work requests into send rings, completions out of completion rings, and the sleep between.
+ *
+ * Counters are free-running 32-bit numbers; who fills a ring stores `producer` with release and loads `consumer` with
+ * acquire, and the other way round. "Store my side, full fence, look at the other side" keeps wake-ups from being lost.
+ */
+#define _GNU_SOURCE
+#include "context.h"
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
+#define MIN_SPIN_BUDGET 3  /* ranks behind a network wait longer than any spin is worth */
+
+static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
+{
+    if (!context->region || qp >= context->limits.max_qp)
+        return NULL;
+    return (void *)(context->region + context->limits.sq_offset + (size_t)qp * context->limits.sq_stride);
+}
+
+struct fanin_ring *fanin_completion_ring(const struct fanin_context *context, uint32_t cq)
+{
+    if (!context->region || cq >= context->limits.max_cq)
+        return NULL;
+    return (void *)(context->region + context->limits.cq_offset + (size_t)cq * context->limits.cq_stride);
+}
+
+static void ring_doorbell(const struct fanin_context *context)
+{
+    const struct fanin_doorbell *doorbell = (const void *)context->region;
+    uint64_t one = 1;
+
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&doorbell->device_sleeping, __ATOMIC_RELAXED))
+        return;
+    /* A full eventfd means that the device has a wake-up waiting already. */
+    if (write(context->doorbell_fd, &one, sizeof one) < 0)
+        return;
+}
+
+enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)
+{
+    struct fanin_ring *ring = send_ring(context, qp);
+    struct fanin_wqe *entries = (void *)(ring + 1);
+    enum fanin_status status = FANIN_QUEUE_FULL;
+
+    if (!ring)
+        return FANIN_INVALID_REQUEST;
+    if (fanin_device_lost(context))
+        return FANIN_DEVICE_LOST;
+    pthread_mutex_lock(&context->ring_lock);
+    uint32_t producer = ring->producer;
+    if (producer - __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE) < FANIN_SQ_DEPTH) {
+        entries[producer % FANIN_SQ_DEPTH] = *wqe;
+        __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
+        status = FANIN_SUCCESS;
+    }
+    pthread_mutex_unlock(&context->ring_lock);
+    if (status == FANIN_SUCCESS)
+        ring_doorbell(context);
+    return status;
+}
+
+enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
+                             uint32_t *count, uint32_t *seen)
+{
+    struct fanin_ring *ring = fanin_completion_ring(context, cq);
+    const struct fanin_cqe *entries = (const void *)(ring + 1);
+    uint32_t consumer, available, taken = 0;
+
+    if (!ring)
+        return FANIN_INVALID_REQUEST;
+    pthread_mutex_lock(&context->ring_lock);
+    consumer = ring->consumer;
+    available = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) - consumer;
+    for (; taken < available && taken < capacity; taken++)
+        cqes[taken] = entries[(consumer + taken) % FANIN_CQ_DEPTH];
+    if (taken)
+        __atomic_store_n(&ring->consumer, consumer + taken, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&context->ring_lock);
+    *count = taken;
+    *seen = consumer + taken;
+    return available == 0 && fanin_device_lost(context) ? FANIN_DEVICE_LOST : FANIN_SUCCESS;
+}
+
+static int has_more(const struct fanin_ring *ring, uint32_t seen)
+{
+    return __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) != seen;
+}
+
+/* Yield a few times; the budget shrinks while that does not help, and grows back when it does. */
+static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t seen)
+{
+    uint32_t budget = __atomic_load_n(&context->spin_budget, __ATOMIC_RELAXED);
+    uint32_t yields = 0;
+    int found = has_more(ring, seen);
+
+    while (!found && yields < budget) {
+        sched_yield();
+        yields++;
+        found = has_more(ring, seen);
+    }
+    budget = found ? budget * 2 : budget / 2;
+    budget = budget > MAX_SPIN_BUDGET ? MAX_SPIN_BUDGET : budget < MIN_SPIN_BUDGET ? MIN_SPIN_BUDGET : budget;
+    __atomic_store_n(&context->spin_budget, budget, __ATOMIC_RELAXED);
+    return found;
+}
+
+/* `waiting` counts the sleepers, so that one who leaves does not hide another; the device wakes them all. */
+static void sleep_on(struct fanin_ring *ring, uint32_t seen, uint64_t wait_ms)
+{
+    struct timespec limit = {.tv_sec = (time_t)(wait_ms / 1000), .tv_nsec = (long)(wait_ms % 1000) * 1000000};
+
+    __atomic_fetch_add(&ring->waiting, 1, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!has_more(ring, seen))
+        syscall(SYS_futex, &ring->producer, FUTEX_WAIT, seen, &limit, NULL, 0);
+    __atomic_fetch_sub(&ring->waiting, 1, __ATOMIC_SEQ_CST);
+}
+
+enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
+{
+    struct fanin_ring *ring = fanin_completion_ring(context, cq);
+    uint64_t deadline, now;
+
+    if (!ring)
+        return FANIN_INVALID_REQUEST;
+    if (timeout_ms ? spin(context, ring, seen) : has_more(ring, seen))
+        return FANIN_SUCCESS;
+    deadline = fanin_now_ms() + timeout_ms;
+    do {
+        now = fanin_now_ms();
+        uint64_t left = deadline > now ? deadline - now : 0;
+        if (left)
+            sleep_on(ring, seen, left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS);
+        if (has_more(ring, seen))
+            return FANIN_SUCCESS;
+        if (fanin_device_lost(context))
+            return FANIN_DEVICE_LOST;
+    } while (now < deadline);
+    return FANIN_PENDING;
+}

@@ -1,0 +1,42 @@
+"""The driver core (C, `core/`) as Python calls it: loaded with dlopen, the GIL released in every call."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import cffi
+
+from fanin.errors import DriverMissing, FaninError
+from fanin_wire import abi
+
+LIBRARY_PATH = Path(__file__).with_name("libfanin.so")
+HEADER_PATH = Path(__file__).with_name("core") / "fanin.h"
+SLICE_MS = 100  # longest stay in a C call, so that Ctrl-C gets through
+
+
+def _declarations() -> str:
+    return re.sub(r"^#.*$", "", HEADER_PATH.read_text(), flags=re.M)
+
+
+ffi = cffi.FFI()
+ffi.include(abi.ffi)
+ffi.cdef(_declarations())
+
+
+@functools.cache
+def library() -> Any:
+    """The loaded driver core; DriverMissing if there is none."""
+    try:
+        return ffi.dlopen(str(LIBRARY_PATH))
+    except OSError as error:
+        remedy = "Build it: install a C compiler (Debian: gcc), then `pip install -e .` in the project's folder."
+        raise DriverMissing(f"the driver core can not be loaded ({error})", remedy=remedy) from None
+
+
+def check(status: int, detail: str = "") -> None:
+    """Raise the exception of a status other than SUCCESS."""
+    if status:
+        raise FaninError.of(status, detail)

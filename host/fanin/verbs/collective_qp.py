@@ -1,0 +1,150 @@
+"""CollectiveQP: the send queue of one rank in one job."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fanin.driver import SLICE_MS, check, ffi, library
+from fanin.errors import FaninError, InvalidRequest, NotConfigured, Timeout
+from fanin.verbs.collective_wr import CollectiveWR
+from fanin.verbs.cq import CQ
+from fanin.verbs.membership import Lease, Membership
+from fanin.verbs.pd import PD
+from fanin.verbs.resource import Resource, columns
+from fanin.verbs.wc import NODES
+from fanin_wire.abi import Status
+
+MODULUS = 1 << 32  # of positions and message numbers
+
+
+class CollectiveQP(Resource):
+    """Posts the collectives of one job, in order. It knows where the job's stream of segments stands, and fills it in.
+
+    `position` is the next free position of the stream and `mid` the next message number; both are equal on all ranks.
+    """
+
+    def __init__(self, pd: PD, cq: CQ) -> None:
+        cq.require_open()
+        pd.require_open()
+        self.context, self.cq = pd.context, cq
+        index = ffi.new("uint32_t *")
+        check(library().fanin_create_qp(self.context.handle, cq.index, index), "can not create a queue pair")
+        self.qp_num = int(index[0])
+        self.membership: Membership | None = None
+        self.lease: Lease | None = None
+        self.position = 0
+        self.mid = 0
+        self._request: Any = None
+        super().__init__(pd, cq)  # both are closed after it
+
+    def join(self, membership: Membership, timeout: float = 30.0) -> Lease:
+        """Join a job; returns when all its members have joined.
+
+        Raises Timeout (naming the missing where they are known) or the refusal: JidInUse, MembersMismatch,
+        NoResources, PeerLost, VersionMismatch, InvalidRequest.
+        """
+        self.start_join(membership)
+        return self.finish_join(timeout)
+
+    def start_join(self, membership: Membership) -> None:
+        """Begin to join, for a program that joins with several queue pairs from one thread."""
+        self.require_open()
+        if self._request is not None or self.lease is not None:
+            raise InvalidRequest(f"queue pair {self.qp_num} has joined already")
+        started = ffi.new("struct fanin_request **")
+        status = library().fanin_join(self.context.handle, membership.to_c(self.qp_num), started)
+        check(status, f"can not join job {membership.jid}")
+        self.membership, self._request = membership, started[0]
+
+    def finish_join(self, timeout: float = 30.0) -> Lease:
+        """Wait for the end of start_join."""
+        if self.membership is None or self._request is None:
+            raise InvalidRequest(f"queue pair {self.qp_num} has no join under way")
+        reply = ffi.new("struct fanin_join_reply *")
+        status = self._await(reply, timeout)
+        if status != Status["SUCCESS"]:
+            raise _refusal(status, self.membership, reply)
+        self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
+        self.position = self.mid = 0
+        return self.lease
+
+    def leave(self, timeout: float = 10.0) -> None:
+        """Leave the job; the devices free what they hold for it when all members have left."""
+        self._require_joined()
+        started = ffi.new("struct fanin_request **")
+        check(library().fanin_leave(self.context.handle, self.qp_num, started), "can not leave the job")
+        self._request, self.lease = started[0], None
+        status = self._await(ffi.new("struct fanin_join_reply *"), timeout)
+        if status == Status["PENDING"]:
+            raise Timeout(f"the device has not confirmed within {timeout:g} s that the job is left")
+        check(status, "can not leave the job")
+
+    def _await(self, reply: Any, timeout: float) -> int:
+        """Wait in slices (so that Ctrl-C gets through) for the reply to a join or leave; its status."""
+        deadline = time.monotonic() + timeout
+        try:
+            while True:
+                left = int(max(0.0, deadline - time.monotonic()) * 1000)
+                status = library().fanin_await(self._request, reply, min(left, SLICE_MS))
+                if status != Status["PENDING"] or left == 0:
+                    return int(status)
+        finally:
+            self._forget_request()
+
+    def post_send(self, wr: CollectiveWR) -> None:
+        """Post a work request. QueueFull: take completions first. NotConfigured: join first."""
+        lease, membership = self._require_joined()
+        chunk = wr.chunk_length or lease.chunk
+        defaults = {
+            "jid": membership.jid,
+            "mid": self.mid,
+            "node": (1 << membership.node_count) - 1,
+            "rank": membership.rank_bitmap,
+            "seg": self.position % lease.slots if lease.slots else 0,
+            "chunk_length": lease.chunk,
+            "route": membership.route,
+        }
+        wqe = wr.to_c(defaults)
+        check(library().fanin_post(self.context.handle, self.qp_num, wqe), f"can not post to job {membership.jid}")
+        self.position = (self.position + -(-wr.length // chunk)) % MODULUS
+        self.mid = (wqe.mid + 1) % MODULUS
+
+    def skip_message(self) -> None:
+        """Count a message without segments, for which nothing needs to be posted."""
+        self._require_joined()
+        self.mid = (self.mid + 1) % MODULUS
+
+    def _require_joined(self) -> tuple[Lease, Membership]:
+        self.require_open()
+        if self.lease is None or self.membership is None:
+            raise NotConfigured(f"queue pair {self.qp_num} has not joined a job")
+        return self.lease, self.membership
+
+    def _forget_request(self) -> None:
+        if self._request is not None:
+            library().fanin_forget(self._request)
+            self._request = None
+
+    def _release(self) -> None:
+        self._forget_request()
+        status = library().fanin_destroy_qp(self.context.handle, self.qp_num)
+        if status != Status["DEVICE_LOST"]:
+            check(status, f"can not destroy queue pair {self.qp_num}")
+
+    def __str__(self) -> str:
+        job = self.membership.jid if self.membership else None
+        return columns(qp=self.qp_num, cq=self.cq.index, jid=job, position=self.position, mid=self.mid)
+
+
+def _refusal(status: int, membership: Membership, reply: Any) -> FaninError:
+    detail = f"could not join job {membership.jid}"
+    if reply.missing:
+        kind = "nodes" if reply.missing_kind == NODES else "ranks of this node"
+        bits = [bit for bit in range(64) if reply.missing >> bit & 1]
+        detail += f"; {kind} that are missing (bits): {bits}"
+    if status == Status["NO_RESOURCES"]:
+        detail += f"; asked for {membership.slots} slots of {membership.chunk} bytes, {reply.slots} would fit"
+    if status == Status["PENDING"]:
+        return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
+    return FaninError.of(status, detail)

@@ -1,0 +1,106 @@
+"""Context: the connection of this process to one device."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from typing import Any, NamedTuple
+
+from fanin.driver import check, ffi, library
+from fanin.errors import InvalidRequest
+from fanin.verbs.regions import RegionTable
+from fanin.verbs.resource import Resource, columns
+
+MAX_STATUS_BYTES = 192 * 1024
+
+
+class DeviceAttributes(NamedTuple):
+    """What the device offers to this client."""
+
+    max_qp: int
+    max_cq: int
+    max_chunk: int  # bytes: the largest payload of a segment
+    slots: int  # seg buffers of the device
+    address: int  # IPv4, host order; 0: none
+
+
+class Context(Resource):
+    """Attach to the device whose control socket is at `socket_path`.
+
+    Raises NoDevice, PermissionDenied, NoResources (too many clients), VersionMismatch or Timeout (it does not answer).
+    In a forked child every context is closed: memory and queues belong to the parent.
+    """
+
+    def __init__(self, socket_path: str | os.PathLike[str]) -> None:
+        super().__init__()
+        self.socket_path = os.fspath(socket_path)
+        self.regions = RegionTable()
+        self.handle = ffi.gc(_connect(self.socket_path), library().fanin_close)
+        limits = ffi.new("struct fanin_attach_reply *")
+        status = library().fanin_attach(self.handle, limits)
+        if status:
+            self.close()
+            check(status, f"the device at {self.socket_path} refused to attach this process")
+        self._attributes = DeviceAttributes(*(getattr(limits, name) for name in DeviceAttributes._fields))
+        _contexts.add(self)
+
+    def query_device(self) -> DeviceAttributes:
+        """Limits of the device for this client."""
+        return self._attributes
+
+    def status(self) -> dict[str, Any]:
+        """The device's status: jobs, slots, links, counters (the STATUS reply of the control socket)."""
+        self.require_open()
+        return _read_status(self.handle, self.socket_path)
+
+    def _release(self) -> None:
+        ffi.release(self.handle)
+        self.handle = ffi.NULL
+
+    def abandon(self) -> None:
+        """Drop the connection without a word to the device: in a forked child it is still the parent's."""
+        if not self.closed:
+            super().abandon()
+            self._release()
+
+    def require_open(self) -> None:
+        if self.closed:
+            remedy = "Make a new one; a forked child needs its own."
+            raise InvalidRequest(f"the context of {self.socket_path} is closed", remedy=remedy)
+
+    def __str__(self) -> str:
+        return columns(socket=self.socket_path, **self._attributes._asdict())
+
+
+def device_status(socket_path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Status of a device (NIC or switch) without attaching to it."""
+    handle = _connect(os.fspath(socket_path))
+    try:
+        return _read_status(handle, os.fspath(socket_path))
+    finally:
+        library().fanin_close(handle)
+
+
+def _connect(socket_path: str) -> Any:
+    handle = ffi.new("struct fanin_context **")
+    check(library().fanin_connect(os.fsencode(socket_path), handle), f"can not connect to {socket_path}")
+    return handle[0]
+
+
+def _read_status(handle: Any, socket_path: str) -> dict[str, Any]:
+    text = ffi.new("char[]", MAX_STATUS_BYTES)
+    length = ffi.new("size_t *")
+    check(library().fanin_read_status(handle, text, MAX_STATUS_BYTES, length), f"no status from {socket_path}")
+    return json.loads(bytes(ffi.buffer(text, length[0])))
+
+
+_contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for context in list(_contexts):
+        context.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

@@ -1,0 +1,72 @@
+"""CQ: the completion queue."""
+
+from __future__ import annotations
+
+import time
+
+from fanin.driver import SLICE_MS, check, ffi, library
+from fanin.errors import FaninError
+from fanin.verbs.context import Context
+from fanin.verbs.resource import Resource, columns
+from fanin.verbs.wc import WC
+from fanin_wire.abi import CQ_DEPTH, Status
+
+BATCH = 64
+
+
+class CQ(Resource):
+    """A ring of completions in memory shared with the device."""
+
+    def __init__(self, context: Context) -> None:
+        context.require_open()
+        self.context = context
+        index = ffi.new("uint32_t *")
+        check(library().fanin_create_cq(context.handle, index), "can not create a completion queue")
+        self.index = int(index[0])
+        self.cqe = CQ_DEPTH
+        self._entries = ffi.new("struct fanin_cqe[]", BATCH)
+        self._count, self._seen = ffi.new("uint32_t *"), ffi.new("uint32_t *")
+        super().__init__(context)
+
+    @property
+    def seen(self) -> int:
+        """Completions taken so far, mod 2^32, as of the last poll."""
+        return int(self._seen[0])
+
+    def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
+        """Up to `num_entries` completions, without waiting: (how many, list). One thread at a time.
+
+        DeviceLost when none is left and the device is gone.
+        """
+        self.require_open()
+        wanted = min(num_entries, BATCH)
+        status = library().fanin_poll(self.context.handle, self.index, self._entries, wanted, self._count, self._seen)
+        check(status, f"the device at {self.context.socket_path} has ended")
+        count = int(self._count[0])
+        return count, [WC.of(self._entries[i]) for i in range(count)]
+
+    def wait(self, timeout: float | None = None, seen: int | None = None) -> bool:
+        """Sleep until a completion is there. False: `timeout` seconds have passed. DeviceLost: the device is gone.
+
+        `seen`: wait until the device has stored more than so many; for several threads that poll one queue.
+        """
+        self.require_open()
+        seen = self.seen if seen is None else seen
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = SLICE_MS if deadline is None else int(max(0.0, deadline - time.monotonic()) * 1000 + 0.999)
+            status = library().fanin_wait(self.context.handle, self.index, seen, min(left, SLICE_MS))
+            if status == Status["SUCCESS"]:
+                return True
+            if status != Status["PENDING"]:
+                raise FaninError.of(status, f"the device at {self.context.socket_path} has ended")
+            if left <= SLICE_MS and deadline is not None:
+                return False
+
+    def _release(self) -> None:
+        status = library().fanin_destroy_cq(self.context.handle, self.index)
+        if status != Status["DEVICE_LOST"]:
+            check(status, f"can not destroy completion queue {self.index}")
+
+    def __str__(self) -> str:
+        return columns(cq=self.index, cqe=self.cqe, taken=self.seen)

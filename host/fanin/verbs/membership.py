@@ -1,0 +1,76 @@
+"""Membership: what a queue pair tells its device about the job it joins. Lease: what it is granted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fanin.driver import ffi
+from fanin.errors import InvalidRequest
+from fanin_wire.abi import MAX_HOPS, Route
+
+
+class Hop(NamedTuple):
+    """One level above a node: the device there, the bit of the lower device at it, and all bits it waits for."""
+
+    address: int  # IPv4, host order
+    bit: int
+    mask: int
+
+
+class Lease(NamedTuple):
+    """What the devices of the path have granted."""
+
+    slots: int  # seg buffers; 0: none needed (all ranks on one node)
+    window: int  # positions in flight
+    chunk: int  # payload bytes of a segment
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The place of one queue pair in a job. Bitmaps name the ranks of this node; addresses are IPv4 in host order."""
+
+    jid: int
+    key: int
+    route: int = int(Route["LOCAL"])
+    rank_bitmap: int = 1  # ranks that the queue pair posts for
+    rank_mask: int = 1  # all ranks of this node in the job
+    slots: int = 256  # offered lease, a power of two
+    chunk: int = 4096  # a power of two
+    digest: bytes = bytes(16)  # over ordered members, route and parameters: equal on every rank
+    node_index: int = 0
+    node_count: int = 1
+    next_address: int = 0  # ring
+    previous_address: int = 0
+    hops: tuple[Hop, ...] = ()  # tree: levels above this node, lowest first
+
+    def to_c(self, qp: int) -> Any:
+        """As a struct fanin_join of the queue pair `qp`; InvalidRequest if a value does not fit its field."""
+        if len(self.hops) > MAX_HOPS:
+            raise InvalidRequest(f"{len(self.hops)} levels of switches; at most {MAX_HOPS} are possible")
+        join = ffi.new("struct fanin_join *", {"qp": qp, "hop_count": len(self.hops)})
+        try:
+            for name in _PLAIN:
+                setattr(join, name, getattr(self, name))
+            join.digest = [int.from_bytes(self.digest[:8], "big"), int.from_bytes(self.digest[8:16], "big")]
+            for row, hop in zip(join.hop, self.hops, strict=False):
+                row.address, row.bit, row.mask = hop
+        except OverflowError as error:
+            raise InvalidRequest(f"{self}: {error}") from None
+        return join
+
+
+# Members with the same name in struct fanin_join.
+_PLAIN = (
+    "jid",
+    "key",
+    "route",
+    "rank_bitmap",
+    "rank_mask",
+    "slots",
+    "chunk",
+    "node_index",
+    "node_count",
+    "next_address",
+    "previous_address",
+)

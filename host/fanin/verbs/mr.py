@@ -1,0 +1,90 @@
+"""MR: memory that the device maps, so that it reads and writes it without a copy."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from fanin.driver import check, ffi, library
+from fanin.errors import FaninError, InvalidRequest
+from fanin.verbs.context import Context
+from fanin.verbs.pd import PD
+from fanin.verbs.resource import Resource, columns
+from fanin_wire.abi import Access
+
+READ_WRITE = int(Access["READ"] | Access["WRITE"])
+
+
+class Mapping:
+    """Memory made by fanin_allocate: deregistered once, unmapped when the last view of it is gone."""
+
+    def __init__(self, context: Context, address: Any, length: int, lkey: int) -> None:
+        self.context = context
+        self.length = length
+        self.lkey = lkey
+        self.registered = True
+        context.regions.add(int(ffi.cast("uintptr_t", address)), length, lkey)
+
+    def deregister(self) -> None:
+        """Take the memory from the device; a device or context that is gone has let go of it already."""
+        if not self.registered:
+            return
+        self.registered = False
+        self.context.regions.remove(self.lkey)
+        if not self.context.closed:
+            check(library().fanin_deregister(self.context.handle, self.lkey), f"can not deregister lkey {self.lkey:#x}")
+
+    def unmap(self, address: Any) -> None:
+        """Called by the garbage collector."""
+        with contextlib.suppress(FaninError):  # the device is gone; our side is freed all the same
+            self.deregister()
+        library().fanin_unmap(address, self.length)
+
+
+class MR(Resource):
+    """`length` bytes of new, zeroed, registered memory: a sealed memfd that both sides map.
+
+    `buf` is a writable buffer over it (numpy.frombuffer(mr.buf, ...)). The memory itself lives until the last view of
+    it is gone, also when the MR, the context or the device is closed before.
+    """
+
+    collectable = True
+
+    def __init__(self, pd: PD, length: int, access: int = READ_WRITE) -> None:
+        if length <= 0:
+            raise InvalidRequest(f"a memory region of {length} bytes")
+        pd.require_open()
+        address, lkey = ffi.new("void **"), ffi.new("uint32_t *")
+        status = library().fanin_allocate(pd.context.handle, length, access, address, lkey)
+        check(status, f"can not register {length} bytes")
+        self.length = length
+        self.lkey = int(lkey[0])
+        self._mapping = Mapping(pd.context, address[0], length, self.lkey)
+        self._memory = ffi.gc(address[0], self._mapping.unmap)
+        self.address = int(ffi.cast("uintptr_t", address[0]))
+        super().__init__(pd)
+
+    @property
+    def buf(self) -> Any:
+        """The memory as a writable buffer object, which keeps it mapped."""
+        return ffi.buffer(self._memory, self.length)
+
+    def read(self, length: int, offset: int) -> bytes:
+        """Copy of `length` bytes from `offset`."""
+        self._check_range(length, offset)
+        return bytes(self.buf[offset : offset + length])
+
+    def write(self, data: bytes, length: int, offset: int = 0) -> None:
+        """Store the first `length` bytes of `data` at `offset`."""
+        self._check_range(length, offset)
+        self.buf[offset : offset + length] = data[:length]
+
+    def _check_range(self, length: int, offset: int) -> None:
+        if offset < 0 or length < 0 or offset + length > self.length:
+            raise InvalidRequest(f"bytes {offset} to {offset + length} of a region of {self.length}")
+
+    def _release(self) -> None:
+        self._mapping.deregister()
+
+    def __str__(self) -> str:
+        return columns(lkey=f"{self.lkey:#x}", address=f"{self.address:#x}", length=self.length)

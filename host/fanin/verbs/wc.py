@@ -1,0 +1,50 @@
+"""WC: a work completion."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+from fanin.verbs.resource import columns
+from fanin_wire.status import status_entry
+
+NODES = 1  # missing_kind: `missing` counts nodes; 0: ranks of this node
+
+
+class WC(NamedTuple):
+    """What became of a work request."""
+
+    wr_id: int
+    status: int  # enum fanin_status
+    opcode: int
+    byte_len: int  # bytes of the message that are complete
+    qp_num: int
+    jid: int
+    mid: int
+    positions: int
+    missing: int  # bitmap of who was waited for
+    missing_kind: int
+
+    @classmethod
+    def of(cls, cqe: Any) -> Self:
+        """From a struct fanin_cqe."""
+        return cls(
+            wr_id=cqe.wr_id,
+            status=cqe.status,
+            opcode=cqe.opcode,
+            byte_len=cqe.byte_length,
+            qp_num=cqe.qp,
+            jid=cqe.jid,
+            mid=cqe.mid,
+            positions=cqe.positions,
+            missing=cqe.missing,
+            missing_kind=cqe.missing_kind,
+        )
+
+    def missing_members(self) -> list[int]:
+        """Numbers of the bits of `missing`, ascending."""
+        return [bit for bit in range(64) if self.missing >> bit & 1]
+
+    def __str__(self) -> str:
+        kind = "nodes" if self.missing_kind == NODES else "ranks of this node"
+        missing = f"{kind} {self.missing_members()}" if self.missing else "nobody"
+        return columns(**{**self._asdict(), "status": status_entry(self.status).name, "missing": missing})

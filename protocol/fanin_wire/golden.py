@@ -1,0 +1,83 @@
+"""The golden vectors: literal packets with their meaning, for the tests of every implementation.
+
+They are the files `vectors/*.toml`, reviewed and checked in; this module only reads them. Each vector is a whole IPv4
+packet; the meaning of its fields stands beside its bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanin_wire.fields import IPV4_UDP_SIZE
+
+FOLDER = Path(__file__).with_name("vectors")
+
+_PLAIN_KEYS = ("name", "text", "hex", "payload", "elements")
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One golden packet.
+
+    `packet`: bytes from the IPv4 header to the ICRC. `headers`: values of the fields by header, in wire order (IP, UDP,
+    BTH, ...; HOP is a list); a field that is not named is 0. `payload`: without padding. `elements`: the payload as
+    numbers of the type in the CETH; empty if it is not of a type.
+    """
+
+    file: str
+    name: str
+    text: str
+    packet: bytes
+    headers: dict
+    payload: bytes
+    elements: tuple
+
+    @property
+    def datagram(self) -> bytes:
+        """What a UDP receiver sees: BTH to ICRC."""
+        return self.packet[IPV4_UDP_SIZE:]
+
+    def value(self, header: str, field: str) -> int:
+        """Value of a field; 0 if the vector does not name it."""
+        return self.headers[header].get(field, 0)
+
+
+def _number(value: object) -> object:
+    """64-bit fields are hexadecimal strings in the files, because TOML's integers are signed."""
+    return int(value, 16) if isinstance(value, str) and value.startswith("0x") else value
+
+
+def _values(table: dict | list) -> dict | list:
+    if isinstance(table, list):
+        return [_values(entry) for entry in table]
+    return {name: _number(value) for name, value in table.items()}
+
+
+def _vector(file: str, entry: dict) -> Vector:
+    return Vector(
+        file=file,
+        name=entry["name"],
+        text=" ".join(entry["text"].split()),
+        packet=bytes.fromhex("".join(entry["hex"])),
+        headers={name: _values(table) for name, table in entry.items() if name not in _PLAIN_KEYS},
+        payload=bytes.fromhex(entry.get("payload", "")),
+        elements=tuple(entry.get("elements", ())),
+    )
+
+
+@functools.cache
+def vectors() -> tuple[Vector, ...]:
+    """All golden vectors, in the order of the files."""
+    files = sorted(FOLDER.glob("*.toml"))
+    return tuple(_vector(path.stem, entry) for path in files for entry in tomllib.loads(path.read_text())["vector"])
+
+
+def vector(name: str) -> Vector:
+    """The golden vector called `name`; KeyError if there is none."""
+    for candidate in vectors():
+        if candidate.name == name:
+            return candidate
+    raise KeyError(f"no golden vector is called {name}")

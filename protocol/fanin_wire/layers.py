@@ -1,0 +1,216 @@
+"""scapy layers of RoCEv2 and of the offload, on top of scapy.contrib.roce (which has BTH, AETH and the ICRC only).
+
+A packet is built as `IP(...)/UDP(sport=..., dport=4791)/BTH(opcode=...)/...`; padding, PadCnt, CETH length and ICRC are
+right unless they are given. A dissected packet has padding and ICRC apart, in the fields `pad` and `icrc` of BTH. The
+field lists come from the tables of `fields`. Importing this module takes a second, because scapy does; nothing else of
+this package imports it. The layers are the tool and the check, never the data path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.contrib import roce
+from scapy.contrib.roce import AETH, CNP_OPCODE, CNPPadding, cnp
+from scapy.fields import (
+    BitEnumField,
+    BitField,
+    BitFieldLenField,
+    FCSField,
+    Field,
+    FlagsField,
+    IP6Field,
+    PacketListField,
+    StrLenField,
+    TrailerField,
+    XBitField,
+)
+from scapy.layers.inet import UDP
+from scapy.packet import Packet, bind_bottom_up, bind_layers, bind_top_down, split_bottom_up
+
+from fanin_wire import fields
+from fanin_wire.abi import DType, Op, Route, Status
+from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, ICRC_SIZE, UDP_PORT, WIRE_VERSION, Opcode
+
+__all__ = ["AETH", "BTH", "CETH", "CNP_OPCODE", "CONFIG", "CONFIG_ACK", "DETH", "HOP", "RETH", "WAIT"]
+__all__ += ["AtomicETH", "CNPPadding", "ImmDt", "cnp", "offload", "opcode"]
+
+# Names of the codes of a field, by field name.
+_ENUMERATIONS: dict[str, dict[int, str]] = {
+    "op": {code: code.name for code in Op},
+    "dtype": {code: code.name for code in DType},
+    "status": {code: code.name for code in Status},
+    "route": {code: code.name for code in Route},
+}
+# Bits 5 and 6 are the contributor class: NONE 0, ONE 1, ALL 2.
+_FLAG_NAMES = [*(str(flag.name) for flag in fields.Flag), "CLASS_ONE", "CLASS_ALL", "resv"]
+_HEXADECIMAL = {"key", "token", "boot_id", "digest_high", "digest_low", "node_bitmap", "rank_bitmap", "mask"}
+_HEXADECIMAL |= {"va", "rkey", "qkey", "immdt", "pkey", "swap", "compare"}
+
+_OPCODE_NAMES = {**roce.BTH.fields_desc[0].i2s, **{int(code): code.name for code in Opcode}}
+
+
+def _field(row: fields.Field, default: int | None) -> Field:
+    if row.name in _ENUMERATIONS:
+        return BitEnumField(row.name, default, row.bits, _ENUMERATIONS[row.name])
+    if row.name == "flags":
+        return FlagsField(row.name, default, row.bits, _FLAG_NAMES)
+    return (XBitField if row.name in _HEXADECIMAL else BitField)(row.name, default, row.bits)
+
+
+def _fields_desc(header: fields.Header, *whole: Field, **defaults: int | None) -> list[Field]:
+    """The fields of a table, 0 by default or as given; a `whole` field replaces the row of its name, or follows all."""
+    given = {field.name: field for field in whole}
+    rows = [given.pop(row.name, None) or _field(row, defaults.get(row.name, 0)) for row in header.fields]
+    return [*rows, *given.values()]
+
+
+def opcode(transport: str, operation: str) -> int:
+    """BTH opcode, as `opcode("UD", "SEND_ONLY")`."""
+    return roce.opcode(transport, operation)[0]
+
+
+class BTH(roce.BTH):
+    """scapy's BTH that pads: PadCnt counts the bytes that bring the payload to a multiple of 4."""
+
+    name = "BTH"
+    fields_desc = _fields_desc(
+        fields.BTH,
+        BitEnumField("opcode", 0, 8, _OPCODE_NAMES),
+        FCSField("icrc", None, fmt="!I"),
+        # Behind the ICRC in this list, because trailers are taken from the packet's end inward.
+        TrailerField(StrLenField("pad", b"", length_from=lambda packet: packet.padcount)),
+        padcount=None,
+        pkey=DEFAULT_PKEY,
+    )
+
+    def post_build(self, p: bytes, pay: bytes) -> bytes:
+        if self.padcount is None:
+            count = -len(pay) % 4
+            p = p[:1] + bytes([p[1] | count << 4]) + p[2:]
+            pay = pay[:-ICRC_SIZE] + bytes(count) + pay[-ICRC_SIZE:]
+        return super().post_build(p, pay)
+
+    def compute_icrc(self, p: bytes) -> bytes:
+        """scapy's computation, over a plain BTH of the finished bytes: it would not see the padding otherwise."""
+        if self.underlayer is None or self.underlayer.underlayer is None:
+            return super().compute_icrc(p)
+        ip = self.underlayer.underlayer.copy()
+        ip[UDP].remove_payload()
+        return (ip / roce.BTH(p))[roce.BTH].compute_icrc(p)
+
+
+class Extended(Packet):
+    """An extended transport header: what follows it depends on the opcode of the BTH, see HEADERS."""
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        below, depth = self.underlayer, 1
+        while isinstance(below, Extended):
+            below, depth = below.underlayer, depth + 1
+        following = HEADERS.get(below.opcode, ())[depth:] if isinstance(below, BTH) else ()
+        return following[0] if following else conf.raw_layer
+
+
+class RETH(Extended):
+    name = "RETH"
+    fields_desc = _fields_desc(fields.RETH)
+
+
+class DETH(Extended):
+    name = "DETH"
+    fields_desc = _fields_desc(fields.DETH)
+
+
+class ImmDt(Extended):
+    name = "ImmDt"
+    fields_desc = _fields_desc(fields.IMMDT)
+
+
+class AtomicETH(Extended):
+    name = "AtomicETH"
+    fields_desc = _fields_desc(fields.ATOMICETH)
+
+
+class CETH(Extended):
+    """Collective extended transport header. `length` is the payload's, unless it is given."""
+
+    name = "CETH"
+    fields_desc = _fields_desc(fields.CETH, version=WIRE_VERSION, length=None)
+
+    def post_build(self, p: bytes, pay: bytes) -> bytes:
+        if self.length is None:
+            at = fields.CETH.byte_offset("length")
+            p = p[:at] + len(pay).to_bytes(2) + p[at + 2 :]
+        return p + pay
+
+
+class HOP(Packet):
+    """One level above the sender of a CONFIG; the address is IPv6, or IPv4 in its mapped form (::ffff:192.0.2.1)."""
+
+    name = "HOP"
+    fields_desc = _fields_desc(fields.HOP_BODY, IP6Field("address", "::"))
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        return b"", s
+
+
+class CONFIG(Packet):
+    name = "CONFIG"
+    fields_desc = _fields_desc(
+        fields.CONFIG_BODY,
+        BitFieldLenField("hops", None, 8, count_of="hop"),
+        PacketListField("hop", [], HOP, count_from=lambda packet: packet.hops),
+    )
+
+
+class CONFIG_ACK(Packet):
+    name = "CONFIG_ACK"
+    fields_desc = _fields_desc(fields.CONFIG_ACK_BODY)
+
+
+class WAIT(Packet):
+    name = "WAIT"
+    fields_desc = _fields_desc(fields.WAIT_BODY)
+
+
+def offload(code: Opcode, **ceth: Any) -> Packet:
+    """An offload packet: BTH and CETH, to be put on `IP()/UDP()`; fields of the CETH by name."""
+    return BTH(opcode=int(code), dqpn=COLLECTIVE_QPN) / CETH(**ceth)
+
+
+# What stands between the BTH and the payload, by opcode (InfiniBand specification, table 38; the offload: SPEC.md).
+HEADERS: dict[int, tuple[type[Packet], ...]] = {
+    opcode("UD", "SEND_ONLY"): (DETH,),
+    opcode("UD", "SEND_ONLY_WITH_IMMEDIATE"): (DETH, ImmDt),
+    opcode("RC", "RDMA_READ_REQUEST"): (RETH,),
+    opcode("RC", "RDMA_READ_RESPONSE_FIRST"): (AETH,),
+    opcode("RC", "RDMA_READ_RESPONSE_LAST"): (AETH,),
+    opcode("RC", "RDMA_READ_RESPONSE_ONLY"): (AETH,),
+    opcode("RC", "ACKNOWLEDGE"): (AETH,),
+    opcode("RC", "ATOMIC_ACKNOWLEDGE"): (AETH,),
+    opcode("RC", "COMPARE_SWAP"): (AtomicETH,),
+    opcode("RC", "FETCH_ADD"): (AtomicETH,),
+    **{int(code): (CETH,) for code in Opcode},
+    int(Opcode.CONFIG): (CETH, CONFIG),
+    int(Opcode.CONFIG_ACK): (CETH, CONFIG_ACK),
+    int(Opcode.WAIT): (CETH, WAIT),
+}
+for _transport in ("RC", "UC"):
+    HEADERS |= {
+        opcode(_transport, "SEND_LAST_WITH_IMMEDIATE"): (ImmDt,),
+        opcode(_transport, "SEND_ONLY_WITH_IMMEDIATE"): (ImmDt,),
+        opcode(_transport, "RDMA_WRITE_FIRST"): (RETH,),
+        opcode(_transport, "RDMA_WRITE_LAST_WITH_IMMEDIATE"): (ImmDt,),
+        opcode(_transport, "RDMA_WRITE_ONLY"): (RETH,),
+        opcode(_transport, "RDMA_WRITE_ONLY_WITH_IMMEDIATE"): (RETH, ImmDt),
+    }
+
+split_bottom_up(UDP, roce.BTH, dport=UDP_PORT)  # the first binding found would win
+bind_layers(UDP, BTH, dport=UDP_PORT)
+for _opcode, _headers in HEADERS.items():
+    bind_bottom_up(BTH, _headers[0], opcode=_opcode)
+bind_top_down(BTH, CETH, opcode=int(Opcode.CONTRIBUTION), dqpn=COLLECTIVE_QPN)
+bind_top_down(BTH, DETH, opcode=opcode("UD", "SEND_ONLY"))
+bind_top_down(BTH, RETH, opcode=opcode("RC", "RDMA_WRITE_ONLY"))
+bind_top_down(BTH, AtomicETH, opcode=opcode("RC", "FETCH_ADD"))

@@ -1,0 +1,142 @@
+"""Every status of CQEs, control packets and driver calls: what it means and what to do about it.
+
+One table for the code, the command line and SPEC.md. The codes are `enum fanin_status` of `abi.h`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanin_wire.abi import Status
+
+
+class StatusEntry(NamedTuple):
+    """A status: its code, its name, what it means, and the remedy (a sentence that says what to do)."""
+
+    code: int
+    name: str
+    meaning: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.meaning} {self.remedy}"
+
+
+# (name, meaning, remedy), in the order of the codes
+_ROWS = (
+    (
+        "SUCCESS",
+        "The operation is complete.",
+        "Nothing is to be done.",
+    ),
+    (
+        "PENDING",
+        "The operation has begun and waits for others, who are named.",
+        "Wait, or start the members that are missing.",
+    ),
+    (
+        "BUFFER_ERROR",
+        "A length, chunk or seg does not fit the lease of the job or the buffer.",
+        "Give buffers of the same length on every rank, and post in order with the chunk that the job was granted.",
+    ),
+    (
+        "LOCAL_PROTECTION_ERROR",
+        "An address is outside the registered region, the region lacks the right, or its memory may shrink.",
+        "Register the whole buffer with the access that the operation needs, from a memfd sealed with F_SEAL_SHRINK.",
+    ),
+    (
+        "PEER_LOST",
+        "A process, device or link of the job has gone silent or has restarted.",
+        "See which member is named, repair or replace it, and form the job again under a new key.",
+    ),
+    (
+        "TIMEOUT",
+        "The deadline of the work request passed before all members had posted.",
+        "See which member is named as missing, or give the request a later deadline or none.",
+    ),
+    (
+        "OP_MISMATCH",
+        "Members posted different operations, data types, lengths or orders for one position.",
+        "Make every rank call the same collectives in the same order with the same operation, type and length.",
+    ),
+    (
+        "NOT_CONFIGURED",
+        "The device does not know the job.",
+        "Join before posting; if the job was known, the device has restarted or has aged it out: join again.",
+    ),
+    (
+        "JID_IN_USE",
+        "Another job, with another key, holds this job id on a device of the path.",
+        "Choose another job id, or wait until the other job has left or has aged out.",
+    ),
+    (
+        "NO_RESOURCES",
+        "A device of the path has too few free slots, queues or job entries.",
+        "Ask for fewer slots (the reply says how many would fit), or free some by leaving other jobs.",
+    ),
+    (
+        "ABORTED",
+        "A member ended the job, or another operation of it has failed.",
+        "Look at the first failure of the job, which names the cause; then form the job again.",
+    ),
+    (
+        "FLUSHED",
+        "The request was still queued when its queue pair was destroyed or its job ended.",
+        "Look at the completion before it for the cause; post again after joining anew.",
+    ),
+    (
+        "NOT_SUPPORTED",
+        "The device does not implement what was asked for.",
+        "Use an operation, data type and route that the device lists as supported.",
+    ),
+    (
+        "INVALID_REQUEST",
+        "A field of the request contradicts another one or the job.",
+        "Correct the request; the device has done nothing.",
+    ),
+    (
+        "VERSION_MISMATCH",
+        "The two sides speak different versions of the protocol or of the host interface.",
+        "Install the same version of Fanin on every host and restart the devices.",
+    ),
+    (
+        "DEVICE_LOST",
+        "The connection to the device is closed: it has ended or has detached this client.",
+        "Start the device again, then attach and join anew.",
+    ),
+    (
+        "QUEUE_FULL",
+        "The send queue has no free entry.",
+        "Take completions from the completion queue before posting more.",
+    ),
+    (
+        "NO_DEVICE",
+        "No device answers at the given socket.",
+        "Check the path of the socket and that the device is running.",
+    ),
+    (
+        "PERMISSION_DENIED",
+        "The caller may not use the device, the memory or the job.",
+        "Run as the user that owns the device, or have its owner grant access.",
+    ),
+    (
+        "MEMBERS_MISMATCH",
+        "Members described the job differently: other members, order, route or parameters.",
+        "Give every rank the same description of the job.",
+    ),
+)
+
+STATUSES: dict[int, StatusEntry] = {
+    int(Status[name]): StatusEntry(int(Status[name]), name, meaning, remedy) for name, meaning, remedy in _ROWS
+}
+
+
+def status_entry(code: int) -> StatusEntry:
+    """The row of a status code. A code of a later version gets a row that says so; never raises."""
+    unknown = StatusEntry(
+        int(code),
+        f"STATUS_{int(code)}",
+        "This version does not know the status.",
+        "Use the same version of Fanin on every host.",
+    )
+    return STATUSES.get(int(code), unknown)

@@ -1,0 +1,124 @@
+"""The tables of SPEC.md, made from the definitions: `python -m fanin_wire.tables [FILE]`.
+
+Without an argument every table is printed. With the path of SPEC.md, the blocks between `<!-- table: NAME -->` and
+`<!-- end of table -->` are replaced in that file. A test holds the file equal to the definitions.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from fanin_wire import abi, fields
+from fanin_wire.datatypes import DATATYPES
+from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Opcode
+from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS
+from fanin_wire.operations import OPERATIONS
+from fanin_wire.status import STATUSES
+
+_BLOCK = re.compile(r"(<!-- table: (?P<name>[^>]+?) -->\n).*?(<!-- end of table -->)", re.S)
+
+
+def _markdown(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(str(cell) for cell in line)} |\n" for line in lines)
+
+
+def _place(field: Field) -> tuple[str, str]:
+    """(byte, bits) of a field: the byte where it begins; the bit there, 7 the most significant, if it shares bytes."""
+    byte, bit = divmod(field.offset, 8)
+    whole = bit == 0 and field.bits % 8 == 0
+    return str(byte), str(field.bits) if whole else f"{field.bits} (bit {7 - bit} down)"
+
+
+def header_table(name: str) -> str:
+    """Table of a header's fields: byte offset, width, name, meaning."""
+    meanings = FIELD_MEANINGS[name]
+    rows = (
+        (*_place(field), field.name, "0" if field.name.startswith("resv") else meanings[field.name])
+        for field in HEADERS[name].fields
+    )
+    return _markdown(("byte", "bits", "field", "meaning"), rows)
+
+
+def opcode_table() -> str:
+    """Table of the offload's opcodes."""
+    rows = ((f"0x{code:02X}", code.name, *OPCODE_MEANINGS[code]) for code in Opcode)
+    return _markdown(("code", "opcode", "tree", "says", "demands of the receiver"), rows)
+
+
+def flag_table() -> str:
+    """Table of the bits of CETH.flags."""
+    rows = [(f"0x{flag:02X}", flag.name, FLAG_MEANINGS[str(flag.name)]) for flag in Flag]
+    mask = CLASS_MASK << CLASS_SHIFT
+    rows.append((f"0x{mask:02X}", "class", f"contributor class, shifted left by {CLASS_SHIFT}: 0 NONE, 1 ONE, 2 ALL"))
+    rows.append((f"0x{0xFF & ~mask & ~sum(Flag):02X}", "reserved", "0"))
+    return _markdown(("bits", "flag", "meaning"), rows)
+
+
+def operation_table() -> str:
+    """Table of the operations."""
+    return _markdown(("code", "op"), [(0, "none"), *((int(entry.code), entry.name) for entry in OPERATIONS)])
+
+
+def datatype_table() -> str:
+    """Table of the element types."""
+    rows = [(int(entry.code), entry.name, entry.itemsize, entry.numpy.name) for entry in DATATYPES]
+    return _markdown(
+        ("code", "dtype", "bytes", "numpy"), [(0, "none", 1, "plain bytes, which are not computed with"), *rows]
+    )
+
+
+def status_table() -> str:
+    """Table of the status codes."""
+    rows = ((entry.code, entry.name, entry.meaning, entry.remedy) for entry in STATUSES.values())
+    return _markdown(("code", "status", "meaning", "remedy"), rows)
+
+
+def constant_table() -> str:
+    """Table of the numbers that both sides must agree on."""
+    rows = (
+        ("UDP destination port", fields.UDP_PORT),
+        ("BTH.dqpn", f"0x{fields.COLLECTIVE_QPN:06x}"),
+        ("BTH.pkey", f"0x{fields.DEFAULT_PKEY:04x}"),
+        ("CETH.version", fields.WIRE_VERSION),
+        ("bytes of BTH and CETH", fields.TRANSPORT_SIZE),
+        ("bytes of the ICRC", fields.ICRC_SIZE),
+        ("children of a device, nodes of a ring, at most", fields.CETH.field("node_bitmap").bits),
+        ("HOP entries of a CONFIG, at most", abi.MAX_HOPS),
+        ("packets of a super-packet, at most", fields.SUPER_PACKET_SEGMENTS),
+        ("bytes of a super-packet from the first BTH on, at most", fields.SUPER_PACKET_BYTES),
+    )
+    return _markdown(("constant", "value"), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    **{name: functools.partial(header_table, name) for name in HEADERS},
+    "opcodes": opcode_table,
+    "flags": flag_table,
+    "operations": operation_table,
+    "data types": datatype_table,
+    "status": status_table,
+    "constants": constant_table,
+}
+
+
+def with_tables(text: str) -> str:
+    """`text` with every marked block replaced by its table; KeyError for a table that there is not."""
+    return _BLOCK.sub(lambda match: match[1] + TABLES[match["name"]]() + match[3], text)
+
+
+def main() -> None:
+    """Print all tables, or bring those of a file up to date."""
+    if len(sys.argv) == 1:
+        print("\n".join(f"{name}\n\n{make()}" for name, make in TABLES.items()))
+        return
+    path = Path(sys.argv[1])
+    path.write_text(with_tables(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()

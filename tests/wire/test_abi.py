@@ -1,0 +1,78 @@
+"""The numpy dtypes of the host interface against the C compiler's own sizes and offsets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from fanin_wire import abi
+
+STRUCTS = sorted(name for name in abi.ffi.list_types()[1] if name.startswith("fanin_"))
+ENUMS = {
+    "fanin_status": (abi.Status, "FANIN_"),
+    "fanin_op": (abi.Op, "FANIN_OP_"),
+    "fanin_dtype": (abi.DType, "FANIN_DTYPE_"),
+    "fanin_message_type": (abi.MessageType, "FANIN_MSG_"),
+}
+
+
+def _program() -> str:
+    """C program that prints {struct: {"size": n, member: offset, ...}} and the values of the enums, as JSON."""
+    lines = []
+    for struct in STRUCTS:
+        lines.append(f'    printf("\\"{struct}\\": {{\\"size\\": %zu", sizeof(struct {struct}));')
+        for member in abi.dtype(struct).names or ():
+            lines.append(f'    printf(", \\"{member}\\": %zu", offsetof(struct {struct}, {member}));')
+        lines.append('    printf("},\\n");')
+    for name, (values, prefix) in ENUMS.items():
+        entries = "".join(f", (int){prefix}{member.name}" for member in values)
+        shape = ", ".join(f'\\"{member.name}\\": %d' for member in values)
+        lines.append(f'    printf("\\"{name}\\": {{{shape}}},\\n"{entries});')
+    body = "\n".join(lines)
+    head = '#include <stddef.h>\n#include <stdio.h>\n#include "abi.h"\n'
+    return f'{head}int main(void)\n{{\n    printf("{{");\n{body}\n    printf("\\"end\\": 0}}");\n    return 0;\n}}\n'
+
+
+@pytest.fixture(scope="module")
+def compiler_says(tmp_path_factory):
+    """What the C compiler says of every struct and enum."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler is installed (cc)")
+    folder = tmp_path_factory.mktemp("abi")
+    source, program = folder / "layout.c", folder / "layout"
+    source.write_text(_program())
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wpadded"]
+    include = f"-I{abi.HEADER_PATH.parent}"
+    subprocess.run([compiler, *flags, include, str(source), "-o", str(program)], check=True, timeout=60)
+    return json.loads(subprocess.run([program], check=True, capture_output=True, timeout=60).stdout)
+
+
+@pytest.mark.parametrize("struct", STRUCTS)
+def test_layout_is_the_compilers(compiler_says, struct):
+    dtype = abi.dtype(struct)
+    ours = {"size": dtype.itemsize} | {name: dtype.fields[name][1] for name in dtype.names}
+    assert compiler_says[struct] == ours
+
+
+@pytest.mark.parametrize("name", ENUMS)
+def test_enum_is_the_compilers(compiler_says, name):
+    assert compiler_says[name] == {member.name: int(member) for member in ENUMS[name][0]}
+
+
+def test_sizes_that_are_promised():
+    assert (abi.WQE.itemsize, abi.CQE.itemsize) == (128, 64)
+
+
+@pytest.mark.parametrize("counter", ["producer", "consumer", "waiting"])
+def test_ring_counters_have_a_cache_line_each(counter):
+    assert abi.RING.fields[counter][1] % 64 == 0
+    assert abi.RING.itemsize == 192
+
+
+def test_unknown_constant():
+    with pytest.raises(KeyError, match="FANIN_NOTHING"):
+        abi.constant("FANIN_NOTHING")
