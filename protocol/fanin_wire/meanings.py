@@ -61,6 +61,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
     },
     "WAIT": {
         "oldest_age_us": "microseconds since the most silent of the missing children was heard",
+        "oldest_child": "the bit of that child",
     },
     "RETH": {
         "va": "virtual address",

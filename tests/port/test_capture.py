@@ -13,11 +13,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from scapy.contrib.roce import BTH
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from fanin_wire import fields
+from fanin_wire.layers import BTH
 
 SEGMENT_INDEX = fields.CETH.byte_offset("segment_index")
 

@@ -19,7 +19,7 @@ LAYOUTS = {
     ),
     "CONFIG": (">QQQIIIBBxx", "boot_id digest_high digest_low slots window chunk route hops"),
     "CONFIG_ACK": (">II", "slots window"),
-    "WAIT": (">Ixxxx", "oldest_age_us"),
+    "WAIT": (">II", "oldest_age_us oldest_child"),
     "RETH": (">QII", "va rkey dlen"),
     "DETH": (">II", "qkey sqpn"),
     "ImmDt": (">I", "immdt"),

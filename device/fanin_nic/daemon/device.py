@@ -6,8 +6,6 @@ import ipaddress
 import logging
 import os
 import secrets
-import select
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +16,6 @@ from fanin_nic.daemon.status import DeviceStatus
 from fanin_nic.daemon.warm import warm
 from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Engine, Limits
-from fanin_nic.engine.state import NEVER
 from fanin_nic.engine.transfer.read import READ_BYTES
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import DeviceLimits
@@ -29,7 +26,6 @@ from fanin_wire import abi, fields
 log = logging.getLogger(__name__)
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 256, 8192
-LONGEST_SLEEP_MS = 10_000
 
 
 class Settings(NamedTuple):
@@ -77,10 +73,6 @@ class Device:
             settings.socket, status, None if settings.is_switch else self.host, None if settings.is_switch else offer
         )
         self._fill_lane()
-        self._poll = select.poll()
-        self._poll.register(self.port.receive_fd, select.POLLIN)
-        self._poll.register(self.server.fileno(), select.POLLIN)
-        self._poll.register(self._wake, select.POLLIN)
 
     def _fill_lane(self) -> None:
         record = self._lane[0]
@@ -91,15 +83,13 @@ class Device:
         record["staging"] = self._staging.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["control_fd"], record["receive_fd"] = self.server.fileno(), self.port.receive_fd
+        record["wake_fd"] = self._wake
 
     def run(self) -> None:
         """Serve until `stop`."""
         while not self._stopping:
-            self._lane[0]["queues"] = self.host.queues_in_use
-            reason = lanes.run(self._lane.ctypes.data)
-            if reason == lanes.Reason.IDLE and self.server.prepare_sleep():
-                self._sleep()
-            self.server.end_sleep()
+            self._show_clients()
+            lanes.run(self._lane.ctypes.data)
             self.server.service()
             self._give_notice()
 
@@ -114,12 +104,12 @@ class Device:
         self.port.close()
         os.close(self._wake)
 
-    def _sleep(self) -> None:
-        deadline = self.engine.next_deadline
-        timeout = LONGEST_SLEEP_MS
-        if deadline != NEVER:
-            timeout = min(timeout, max(0, -(-(deadline - time.monotonic_ns()) // 1_000_000)))
-        self._poll.poll(timeout)
+    def _show_clients(self) -> None:
+        """The queues and doorbells as they are now, for the compiled loop."""
+        record, doorbells, rings = self._lane[0], self.server.doorbells, self.server.send_rings
+        record["queues"] = self.host.queues_in_use
+        record["doorbells"], record["doorbell_count"] = doorbells.ctypes.data, len(doorbells)
+        record["rings"], record["ring_count"] = rings.ctypes.data, len(rings)
 
     def _give_notice(self) -> None:
         """Answers to JOIN and LEAVE, to the clients that wait for them."""
@@ -140,6 +130,7 @@ def _reply(notice: np.void) -> bytes:
         status,
         slots=int(notice["byte_length"]),
         window=int(notice["window"]),
+        chunk=int(notice["length"]),
         missing=int(notice["missing"]),
         missing_kind=int(notice["missing_kind"]),
     )

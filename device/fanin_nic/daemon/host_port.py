@@ -60,11 +60,26 @@ class HostPort:
             raise NoResources("regions of the device")
 
     def deregister(self, client: int, lkey: int) -> None:
-        """Forget a region. Requests that use it end with their job."""
-        for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
-            if self._queues[queue]["head"] != self._queues[queue]["tail"]:
-                self.engine.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"], time.monotonic_ns())
+        """Forget a region. A request that still uses it ends with its job."""
+        regions = self.engine.tables["regions"]
+        for region in regions[(regions["client"] == client + 1) & (regions["lkey"] == lkey)]:
+            for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
+                if self._uses(int(queue), region):
+                    self.engine.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"], time.monotonic_ns())
         _remove(self.engine.base, client, lkey)
+
+    def _uses(self, queue: int, region: np.void) -> bool:
+        """Whether an outstanding request of a queue reads or writes a mapped region."""
+        record, depth = self._queues[queue], self.engine.limits.requests
+        numbers = int(record["head"]) + np.arange((int(record["tail"]) - int(record["head"])) & 0xFFFFFFFF)
+        requests = self.engine.tables["requests"][queue * depth + numbers % depth]
+        first, last = int(region["mapped"]), int(region["mapped"]) + int(region["length"])
+        for request in requests:
+            for place in ("source", "destination"):
+                addresses = request[place][: request["addresses"]]
+                if not request[f"{place}_process"] and ((first <= addresses) & (addresses < last)).any():
+                    return True
+        return False
 
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
         """Serve a send ring; returns the number of the queue."""

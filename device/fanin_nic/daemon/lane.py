@@ -1,7 +1,8 @@
 """A lane: the compiled loop that moves packets, work requests and data between port, engine and host interface.
 
-`run` returns to Python only to sleep, or when there is something that Python does: a message on the control socket, an
-answer to a JOIN or LEAVE.
+`run` returns to Python only when there is something that Python does: a message on the control socket, an answer to a
+JOIN or LEAVE, a signal. With nothing to do it yields for a while, then sleeps in poll until a packet, a doorbell, a
+message or a timer.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fanin_nic.engine.state import (
     header_at,
     queue_at,
 )
-from fanin_nic.hostif.rings import complete, fetch
+from fanin_nic.hostif.rings import any_pending, complete, fetch, set_sleeping
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import POLLFD, POLLIN, monotonic_ns, poll, sched_yield
 from fanin_nic.native.memory import address_of, copy, fill_zero, load_u64, record_at
@@ -33,15 +34,16 @@ from fanin_wire import abi
 
 MAX_NOTICES = 1024
 YIELDS = 50  # before sleep; letting a core go idle costs a wake-up of about 25 us
+LONGEST_SLEEP = 10_000_000_000  # ns
 CONTROL_INTERVAL = 1_000_000  # ns between looks at the control socket while there is work
 LONGEST_RUN = 50_000_000  # ns
 POSTS_PER_TURN = 32
+MILLISECOND = 1_000_000
 
 
 class Reason(enum.IntEnum):
     """Why `run` has returned."""
 
-    IDLE = 0
     CONTROL = 1
     NOTICES = 2
     TIME = 3  # Python handles signals only when it is back
@@ -60,12 +62,17 @@ LANE = np.dtype(
         ("queues", "u4"),  # 1 + highest queue in use
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
+        ("wake_fd", "i4"),  # a signal has come
+        ("doorbell_count", "u4"),
+        ("ring_count", "u4"),
+        ("doorbells", "u8"),  # addresses of the clients' doorbell pages
+        ("rings", "u8"),  # addresses of their send rings
         ("next_control", "u8"),  # ns
         ("cq_overflows", "u8"),
         ("dma_errors", "u8"),
         ("wqe", abi.WQE),
         ("cqe", abi.CQE),
-        ("pollfd", POLLFD, (2,)),
+        ("pollfd", POLLFD, (3,)),
     ],
     align=True,
 )
@@ -83,7 +90,7 @@ pollfd_at = record_at(POLLFD)
 
 DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
-IDLE, CONTROL, NOTICES, TIME = (int(reason) for reason in Reason)
+CONTROL, NOTICES, TIME = (int(reason) for reason in Reason)
 ACTION_SIZE, RECEIVED_SIZE = U64(ACTION.itemsize), U64(RECEIVED.itemsize)
 
 
@@ -103,13 +110,15 @@ def run(lane_address):
             return NOTICES
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
-            if is_readable(lane, 1):
+            if wait(lane, 0) and not is_only_port(lane):
                 return CONTROL
         if now >= end:
             return TIME
         if idle > YIELDS:
-            return IDLE
-        if idle:
+            if not sleep(lane, now):
+                return CONTROL
+            idle = 0
+        elif idle:
             sched_yield()
 
 
@@ -229,12 +238,36 @@ def report(lane, action):
 
 
 @compiled
-def is_readable(lane, which):
-    """Whether descriptor 0 (the port) or 1 (the control server) has something to read."""
-    entry = pollfd_at(address_of(lane) + POLLFDS + U64(which) * POLLFD_SIZE)
-    entry.fd = lane.control_fd if which else lane.receive_fd
-    entry.events = POLLIN
-    return poll(address_of(entry), 1, 0) > 0
+def sleep(lane, now):
+    """Sleep until something comes or a timer expires. False: there is something for Python."""
+    set_sleeping(lane.doorbells, lane.doorbell_count, 1)
+    woken = True
+    if not any_pending(lane.rings, lane.ring_count):
+        deadline = min(engine_at(lane.engine).next_deadline, now + U64(LONGEST_SLEEP))
+        timeout = (deadline - now + U64(MILLISECOND - 1)) // U64(MILLISECOND) if deadline > now else U64(0)
+        ready = wait(lane, int(timeout))
+        woken = ready >= 0 and is_only_port(lane)
+    set_sleeping(lane.doorbells, lane.doorbell_count, 0)
+    return woken
+
+
+@compiled
+def wait(lane, timeout_ms):
+    """Poll the port, the control server and the signals; the number of those that are ready, -1 after a signal."""
+    place = address_of(lane) + POLLFDS
+    for index, descriptor in enumerate((lane.receive_fd, lane.control_fd, lane.wake_fd)):
+        entry = pollfd_at(place + U64(index) * POLLFD_SIZE)
+        entry.fd = descriptor
+        entry.events = POLLIN
+        entry.revents = 0
+    return poll(place, 3, timeout_ms)
+
+
+@compiled
+def is_only_port(lane):
+    """Whether the last `wait` found nothing but packets."""
+    place = address_of(lane) + POLLFDS
+    return not pollfd_at(place + POLLFD_SIZE).revents and not pollfd_at(place + U64(2) * POLLFD_SIZE).revents
 
 
 def prepare() -> None:

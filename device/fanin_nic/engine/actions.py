@@ -29,12 +29,12 @@ ACTION = np.dtype(
         ("opcode", "u1"),  # COMPLETE: of the WQE; NOTICE: enum fanin_message_type
         ("queue", "u4"),  # DMA_READ, COMPLETE, NOTICE: index of the send queue
         ("destination", "u4"),  # SEND: IPv4 address, host order
-        ("length", "u4"),  # SEND: payload bytes without padding; DMA: bytes
+        ("length", "u4"),  # SEND: payload bytes without padding; DMA: bytes; NOTICE: chunk
         ("payload", "u8"),  # SEND: address of the payload; DMA: address on the device
         ("remote", "u8"),  # DMA: address in the memory of the client (see `process`)
         ("process", "u4"),  # DMA: 0: `remote` is mapped here; else 1 + the client whose process memory it is in
         ("position", "u4"),  # DMA_READ: first position; COMPLETE: positions done
-        ("count", "u4"),  # DMA_READ: positions
+        ("count", "u4"),  # DMA_READ: positions; COMPLETE: number of the queue pair
         ("jid", "u4"),  # COMPLETE, NOTICE
         ("mid", "u4"),  # COMPLETE
         ("window", "u4"),  # NOTICE: granted window

@@ -50,7 +50,7 @@ class Timing(NamedTuple):
     """Intervals in nanoseconds."""
 
     rto: int = 200_000_000
-    reorder: int = 1_000_000
+    reorder: int = 20_000_000
     keepalive: int = 1_000_000_000
     detection: int = 5_000_000_000
     ageing: int = 60_000_000_000

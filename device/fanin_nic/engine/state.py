@@ -80,9 +80,9 @@ ENGINE = np.dtype(
         ("receive_segments", "u4"),  # of max_chunk bytes, that the port can buffer
         ("slots_used", "u4"),
         ("slots_high_water", "u4"),
-        ("reserved", "u4"),
+        ("first_position", "u4"),  # of a new job's stream
         ("rto", "u8"),  # ns: first retransmission time-out
-        ("reorder", "u8"),  # ns: how long a later result may overtake
+        ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
         ("keepalive", "u8"),  # ns
         ("detection", "u8"),  # ns: silence after which a peer is lost
         ("ageing", "u8"),  # ns: silence after which a job is freed
@@ -146,6 +146,7 @@ JOB = np.dtype(
         ("offered_slots", "u4"),
         ("offered_window", "u4"),
         ("rto", "u8"),
+        ("reorder", "u8"),  # ns: as ENGINE.reorder, learnt for this job
         ("srtt", "u8"),
         ("rttvar", "u8"),
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated

@@ -1,7 +1,8 @@
 """The control server: connections, their messages, and the wake-ups of the device.
 
 It never blocks and has no thread. The daemon polls one descriptor (`fileno()`) beside its network sockets, and calls
-`service()` when it is readable. Before it sleeps it calls `prepare_sleep()`, after it `end_sleep()`.
+`service()` when it is readable. Before it sleeps it sets the sleeping flags of `doorbells` (rings.set_sleeping), looks
+at `send_rings` once more (rings.any_pending), and clears the flags when it wakes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin_nic.hostif import messages, rings
+from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import Client, DeviceLimits, accept_process_memory
 from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.listener import Listener, peer_is_trusted
@@ -90,15 +91,6 @@ class ControlServer:
                     os.eventfd_read(descriptor)
             elif descriptor in self._connections:
                 self._receive(self._connections[descriptor])
-
-    def prepare_sleep(self) -> bool:
-        """Announce sleep to the clients. False: work has come meanwhile, so do not sleep."""
-        rings.set_sleeping(self._doorbells.ctypes.data, len(self._doorbells), 1)
-        return not rings.any_pending(self._rings.ctypes.data, len(self._rings))
-
-    def end_sleep(self) -> None:
-        """From now on clients need not wake the device."""
-        rings.set_sleeping(self._doorbells.ctypes.data, len(self._doorbells), 0)
 
     def notice(self, client: int, data: bytes) -> None:
         """Send a late reply (messages.join_reply, leave_reply). A client that has gone is ignored."""
@@ -195,5 +187,5 @@ class ControlServer:
     def _refresh_tables(self) -> None:
         """Addresses of doorbell pages and send rings, as compiled code takes them."""
         clients = [connection.client for connection in self._attached.values() if connection.client]
-        self._doorbells = np.array([client.region.doorbell for client in clients], "u8")
-        self._rings = np.array([ring for client in clients for ring in client.send_rings()], "u8")
+        self.doorbells = np.array([client.region.doorbell for client in clients], "u8")
+        self.send_rings = np.array([ring for client in clients for ring in client.send_rings()], "u8")

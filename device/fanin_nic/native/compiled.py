@@ -20,12 +20,18 @@ from numba import config, njit
 ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
 
 
+def compiled_sources() -> list[Path]:
+    """The files whose content ends up in machine code: fanin_wire and this package, but for the simulator."""
+    device, wire = Path(__file__).parents[1], Path(fanin_wire.__file__).parent
+    sources = [path for path in device.rglob("*.py") if path.parent.name != "sim"]
+    return sorted([*sources, *wire.glob("*.py"), *wire.glob("*.h")])
+
+
 def source_digest() -> str:
-    """Digest over the sources that end up in compiled code: this package and fanin_wire."""
+    """Digest over `compiled_sources`."""
     digest = hashlib.sha256()
-    for package in (Path(__file__).parents[1], Path(fanin_wire.__file__).parent):
-        for path in sorted([*package.rglob("*.py"), *package.rglob("*.h")]):
-            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in compiled_sources():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -38,6 +38,7 @@ def _register(base, client, lkey, start, length, access, mapped):
     return add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
 
 
+PENDING = int(abi.Status["PENDING"])
 ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
 
 
@@ -84,7 +85,7 @@ class Device:
                         self.engine.dma_done(action, int(action["remote"]), 0, now)
                     case ActionKind.COMPLETE:
                         self.completions.append(action)
-                    case ActionKind.NOTICE:
+                    case ActionKind.NOTICE if action["status"] != PENDING:
                         self.notices.append(action)
 
     def _packet(self, action: np.void, header: np.void) -> Packet:

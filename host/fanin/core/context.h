@@ -55,11 +55,8 @@ void fanin_request_end(struct fanin_request *request);
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
                                  size_t size, int fd);
 
-/* health.c */
+/* health.c: the monotonic clock, and whether the device is still there. */
 uint64_t fanin_now_ms(void);
 int fanin_device_lost(struct fanin_context *context);
-
-/* rings.c: NULL when there is no such ring. */
-struct fanin_ring *fanin_completion_ring(const struct fanin_context *context, uint32_t cq);
 
 #endif

@@ -22,7 +22,7 @@ static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_
     return (void *)(context->region + context->limits.sq_offset + (size_t)qp * context->limits.sq_stride);
 }
 
-struct fanin_ring *fanin_completion_ring(const struct fanin_context *context, uint32_t cq)
+static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
 {
     if (!context->region || cq >= context->limits.max_cq)
         return NULL;
@@ -68,7 +68,7 @@ enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const s
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
                              uint32_t *count, uint32_t *seen)
 {
-    struct fanin_ring *ring = fanin_completion_ring(context, cq);
+    struct fanin_ring *ring = completion_ring(context, cq);
     const struct fanin_cqe *entries = (const void *)(ring + 1);
     uint32_t consumer, available, taken = 0;
 
@@ -124,7 +124,7 @@ static void sleep_on(struct fanin_ring *ring, uint32_t seen, uint64_t wait_ms)
 
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
 {
-    struct fanin_ring *ring = fanin_completion_ring(context, cq);
+    struct fanin_ring *ring = completion_ring(context, cq);
     uint64_t deadline, now;
 
     if (!ring)

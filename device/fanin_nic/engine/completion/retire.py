@@ -19,6 +19,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
     queue = queue_at(e, queue_index)
     action = action_at(e, append(e, COMPLETE))
     action.queue = queue_index
+    action.count = queue.qp
     action.status = status
     action.opcode = request.opcode
     action.wr_id = request.wr_id
@@ -79,3 +80,4 @@ def notice(e, queue_index, message_type, status, missing_kind, missing):
         action.jid = job.jid
         action.byte_length = job.slots if status == 0 else job.offered_slots
         action.window = job.window
+        action.length = job.chunk

@@ -50,7 +50,10 @@ def abort(e, job, status, missing_kind, missing):
     job.missing = missing
     count(e, JOBS_ABORTED)
     answer_joins(e, job)
+    job.heard = e.now
     abort_below(e, job)
+    if job.has_parent and missing_kind and job.route != RING:
+        send_abort(e, job, job.parent_address, job.parent_bit)
     if job.has_parent:
         begin_leave(e, job)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.lease import find_job, grant, lease, new_job
-from fanin_nic.engine.control.membership import member_window, progress_join
+from fanin_nic.engine.control.membership import member_window, progress_join, tell_pending
 from fanin_nic.engine.state import (
     JOIN_EVENT,
     MAX_CHILDREN,
@@ -160,18 +160,20 @@ def enter(e, queue_index, job, request):
         refuse(e, queue_index, MEMBERS_MISMATCH, 0)
         abort(e, job, MEMBERS_MISMATCH, 0, request.rank_bitmap)
         return
-    seat(queue_index, queue, job, request.rank_bitmap)
+    seat(e, queue_index, queue, job, request.rank_bitmap)
     progress_join(e, job)
+    if job.state == JOINING:
+        tell_pending(e, job)
 
 
 @compiled
-def seat(queue_index, queue, job, rank_bitmap):
+def seat(e, queue_index, queue, job, rank_bitmap):
     """Tie a queue to the ranks that it posts for."""
     queue.job = job.index + 1
     queue.rank_bitmap = rank_bitmap
     queue.rank_count = count_bits(rank_bitmap)
     queue.joined = 0
-    queue.position = 0
+    queue.position = e.first_position
     job.rank_joined |= rank_bitmap
     for rank in range(MAX_CHILDREN):
         if rank_bitmap & bit_of(rank) != ZERO:

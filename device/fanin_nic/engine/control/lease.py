@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.state import JOB, U64, JobState, job_at
+from fanin_nic.engine.state import JOB, MAX_CHILDREN, U64, JobState, job_at, queue_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, fill_zero
 
@@ -37,6 +37,7 @@ def new_job(e, jid, key):
             job.jid = jid
             job.key = key
             job.rto = e.rto
+            job.reorder = e.reorder
             return index + 1
     return 0
 
@@ -90,13 +91,16 @@ def start(e, job, count, window):
     """The lease is agreed: N slots (at most those held), W positions in flight."""
     job.slots = min(job.slots, count)
     job.window = max(1, min(window, job.slots // 2))
-    job.base = 0
+    job.base = e.first_position
     slots.clear_lease(e, job)
 
 
 @compiled
 def release(e, job):
     """Free the job and all that it holds."""
+    for rank in range(MAX_CHILDREN):
+        if job.queue[rank]:
+            queue_at(e, job.queue[rank] - 1).job = 0
     e.slots_used -= job.occupied
     job.occupied = 0
     job.slots = 0

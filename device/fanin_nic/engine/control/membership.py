@@ -49,6 +49,19 @@ def member_window(e, job):
 
 
 @compiled
+def tell_pending(e, job):
+    """News for the ranks that wait for their JOIN: who is missing, here or at the device above."""
+    here = job.rank_mask & ~job.rank_joined
+    nodes = job.config_mask & ~job.node_joined if job.state == JOINING else job.missing
+    for rank in range(MAX_CHILDREN):
+        if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
+            if here != ZERO:
+                notice(e, job.queue[rank] - 1, JOIN, PENDING, 0, here)
+            else:
+                notice(e, job.queue[rank] - 1, JOIN, PENDING, 1, nodes)
+
+
+@compiled
 def is_top(job):
     """Whether the membership of a job ends here. In a ring that is node 0."""
     return not job.has_parent or (job.route == RING and job.node_index == 0)
@@ -197,7 +210,9 @@ def on_config_ack(e, job, header, body, length):
     if job.state != CONFIGURING or length < ACK_SIZE:
         return
     if header.status == PENDING:
-        job.missing = header.node_bitmap
+        if job.missing != header.node_bitmap:
+            job.missing = header.node_bitmap
+            tell_pending(e, job)
     elif header.status == SUCCESS:
         activate(e, job, packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW))
     else:

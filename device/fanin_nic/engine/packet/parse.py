@@ -24,7 +24,7 @@ from fanin_nic.engine.state import (
 )
 from fanin_nic.native.codec import decode_header
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, load_be32, load_u8
+from fanin_nic.native.memory import address_of, load_u8
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WAIT_BODY, WIRE_VERSION, Opcode
 
@@ -43,7 +43,6 @@ DROP_UNKNOWN_OPCODE, DROP_UNKNOWN_JOB = int(Counter.DROP_UNKNOWN_OPCODE), int(Co
 DROP_KEY, DROP_SENDER = int(Counter.DROP_KEY), int(Counter.DROP_SENDER)
 DROP_SLOT, DROP_LENGTH, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_LENGTH), int(Counter.DROP_UNEXPECTED)
 NAK_INTERVAL = U64(1_000_000)  # ns
-OLDEST_AGE = U64(WAIT_BODY.byte_offset("oldest_age_us"))
 WAIT_SIZE = WAIT_BODY.size
 
 
@@ -192,7 +191,7 @@ def down_data(e, job, header, payload):
         if header.opcode == NEED:
             tree.on_need(e, job, header)
         elif header.length >= WAIT_SIZE:
-            tree.on_wait(e, job, header, U64(load_be32(payload + OLDEST_AGE)) * U64(1000))
+            tree.on_wait(e, job, header, payload)
 
 
 @compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import packet, send_contribution, send_result
-from fanin_nic.engine.recovery.timers import measure, shorten
+from fanin_nic.engine.recovery.timers import measure, proved_lost, shorten
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.complete import (
     SENT_CONTRIBUTION,
@@ -203,7 +203,7 @@ def expect_earlier(e, job, header, newest):
         slot = slot_at(e, slot_index(job, header.position + offset))
         if slot.position == U64(header.position + offset) & U64(0xFFFFFFFF) and slot.unacked:
             if slot.sent_at < newest and slot.retries == 0:
-                shorten(e, slot)
+                shorten(e, job, slot)
 
 
 @compiled
@@ -212,6 +212,7 @@ def resend(e, job, slot, position):
     if slot.position != position or not slot.unacked:
         return
     count(e, RESENT)
+    proved_lost(job)
     start_timer(e, job, slot)
     slot.retries = 0
     if slot.unacked & SENT_CONTRIBUTION:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
-from fanin_nic.engine.recovery.timers import overtaken, token, waited
+from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.complete import complete, distribute, start_timer, unicast_result
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, add_data, describe, matches, poison
@@ -23,7 +23,7 @@ from fanin_nic.engine.state import (
 )
 from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import copy, lowest_bit, store_be32
+from fanin_nic.native.memory import copy, load_be32, lowest_bit, store_be32
 from fanin_wire.abi import Status
 from fanin_wire.fields import WAIT_BODY, Opcode
 
@@ -32,7 +32,7 @@ DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE
 DROP_SLOT, DROP_UNEXPECTED, RESENT = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.RESENT)
 OP_MISMATCH, PEER_LOST = int(Status.OP_MISMATCH), int(Status.PEER_LOST)
 OPEN, LOCAL, FINAL, DONE = slots.OPEN, slots.LOCAL, slots.FINAL, slots.DONE
-OLDEST_AGE = WAIT_BODY.byte_offset("oldest_age_us")
+OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
 WAIT_SIZE = WAIT_BODY.size
 
 
@@ -113,24 +113,32 @@ def on_probe(e, job, header, source):
 
 @compiled
 def say_wait(e, job, slot, header, source):
-    """WAIT: the child's data is here, others' is not; how long ago the most silent of them was heard."""
+    """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
     index = reply(e, job, header, WAIT, source)
     header_at(e, index).node_bitmap = slot.node_missing
+    oldest = most_silent(e, job, slot.node_missing)
     body = body_at(e, index)
-    store_be32(body + OLDEST_AGE, silence(e, job, slot.node_missing) // U64(1000))
-    store_be32(body + U64(4), 0)
+    store_be32(body + OLDEST_AGE, silence(e, job, oldest) // U64(1000))
+    store_be32(body + OLDEST_CHILD, oldest)
     attach_payload(e, index, body, WAIT_SIZE)
 
 
 @compiled
-def silence(e, job, missing):
-    """ns since the most silent of the missing children was heard."""
-    longest = ZERO
+def silence(e, job, bit):
+    """ns since a child was heard."""
+    return e.now - child_at(e, child_index(job, bit)).heard
+
+
+@compiled
+def most_silent(e, job, missing):
+    """The missing child that was heard least recently; 0 if none is missing."""
+    oldest = lowest_bit(missing) & U64(63)
     while missing:
         bit = lowest_bit(missing)
         missing &= missing - ONE
-        longest = max(longest, e.now - child_at(e, child_index(job, bit)).heard)
-    return longest
+        if silence(e, job, bit) > silence(e, job, oldest):
+            oldest = bit
+    return oldest
 
 
 @compiled
@@ -161,20 +169,22 @@ def on_need(e, job, header):
         count(e, DROP_UNEXPECTED)
         return
     count(e, RESENT)
+    proved_lost(job)
     start_timer(e, job, slot)
     slot.retries = 0
     send_contribution(e, job, slot)
 
 
 @compiled
-def on_wait(e, job, header, oldest_age):
-    """Event: the device above has the contribution and waits for others; `oldest_age` in ns."""
+def on_wait(e, job, header, body):
+    """Event: the device above has the contribution and waits for others."""
     slot = slot_at(e, slot_index(job, header.position))
     if slot.position != header.position or slot.state != LOCAL:
         count(e, DROP_UNEXPECTED)
         return
     job.missing = header.node_bitmap
-    if oldest_age > e.detection:
-        abort(e, job, PEER_LOST, 1, header.node_bitmap)
+    if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
+        abort(e, job, PEER_LOST, 1, bit_of(load_be32(body + OLDEST_CHILD) & 63))
         return
+    proved_late(job)
     waited(e, job, slot)

@@ -1,7 +1,8 @@
 """The timer of a slot that has sent and waits, and what is known of the round trip.
 
 The time-out starts at `rto`. It is shortened to the reorder time when a later position is answered first, and stretched
-to the keep-alive interval when the other side says WAIT. Round trips are measured on probe and answer only: a PROBE
+to the keep-alive interval when the other side says WAIT. The reorder time is learnt: it is halved when what was overtaken
+proves lost, doubled when it was only late (kernels reorder when a thread changes its core). Round trips are measured on probe and answer only: a PROBE
 carries the time in microseconds as its token, its answer returns it.
 """
 
@@ -13,6 +14,7 @@ from fanin_nic.native.compiled import compiled
 
 LOCAL = slots.LOCAL
 MICROSECOND = U64(1000)
+SHORTEST_REORDER = U64(1_000_000)
 SHORTEST_RTO = U64(5_000_000)
 LONGEST_RTO = U64(1_000_000_000)
 
@@ -42,9 +44,9 @@ def measure(e, job, echoed):
 
 
 @compiled
-def shorten(e, slot):
+def shorten(e, job, slot):
     """Something sent later was answered first: expect an answer within the reorder time."""
-    slot.deadline = min(slot.deadline, e.now + e.reorder)
+    slot.deadline = min(slot.deadline, e.now + job.reorder)
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
@@ -55,7 +57,7 @@ def overtaken(e, job, slot):
     for offset in range(behind):
         earlier = slot_at(e, slot_index(job, job.base + offset))
         if earlier.state == LOCAL and earlier.sent_at <= slot.sent_at and earlier.retries == 0:
-            shorten(e, earlier)
+            shorten(e, job, earlier)
 
 
 @compiled
@@ -73,3 +75,15 @@ def waited(e, job, slot):
     slot.retries = 1
     slot.deadline = e.now + e.keepalive
     e.next_deadline = min(e.next_deadline, slot.deadline)
+
+
+@compiled
+def proved_lost(job):
+    """What was asked for was lost."""
+    job.reorder = max(SHORTEST_REORDER, job.reorder // U64(2))
+
+
+@compiled
+def proved_late(job):
+    """What was asked for was only late."""
+    job.reorder = min(job.rto, job.reorder * U64(2))

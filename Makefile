@@ -1,0 +1,68 @@
+# Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
+# PYTEST_FLAGS and DEMO_FLAGS are passed on.
+
+PYTHON ?= python3
+PYTEST_FLAGS ?=
+DEMO_FLAGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CORE := setup.py $(wildcard host/fanin/core/*.[ch]) protocol/fanin_wire/abi.h
+PEER := .bench/openmpi
+
+.PHONY: help install demo test lint bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    reduce over every route, verify, show what each link carried"
+	@echo "make test    all tests that this machine allows; what is skipped says why"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   allreduce beside Open MPI (installed into .bench)"
+	@echo "make install only the environment, in $(VENV)"
+	@echo "make clean   remove what was made here"
+
+install: $(VENV)/.installed
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "fanin: NOT_SUPPORTED: $(PYTHON) is missing or older than 3.11; make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@echo "== making $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "fanin: NOT_SUPPORTED: $(PYTHON) can not make environments; install its venv module (Debian: python3-venv)"; \
+	  rm -rf $(VENV); exit 1; }
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml $(CORE)
+	@echo "== installing fanin and what it needs (once; numba is large), building the driver core"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	@echo "== installing what tests and lint need"
+	@$(PIP) install --editable '.[test,lint]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	@$(BIN)/fanin demo $(DEMO_FLAGS)
+
+test: $(VENV)/.tested
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lint: $(VENV)/.tested
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+$(PEER)/.installed: $(VENV)/.made
+	@echo "== installing Open MPI and mpi4py into $(PEER)"
+	@$(PYTHON) -m venv $(PEER)
+	@$(PEER)/bin/python -m pip --disable-pip-version-check --quiet install 'openmpi>=5,<6' 'mpi4py>=4,<5' 'numpy>=2,<3'
+	@touch $@
+
+bench: $(VENV)/.installed
+	@$(MAKE) --no-print-directory $(PEER)/.installed || echo "Open MPI can not be installed here: measuring without it"
+	@$(BIN)/fanin bench
+
+clean:
+	@rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis host/fanin/libfanin.so
+	@find protocol device host tools tests -name __pycache__ -type d -prune -exec rm -rf {} +

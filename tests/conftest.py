@@ -1,0 +1,61 @@
+"""What all tests share: skips that count as failures on request, and a summary of what each skipped group lacks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator
+
+import pytest
+
+pytest_plugins = ["tests.fabric.fixtures"]
+
+SKIPS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="a test that is skipped is a failure")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SKIPS] = defaultdict(list)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        note_skip(item.config, report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A module that is skipped as a whole."""
+    report = yield
+    if report.skipped:
+        note_skip(collector.config, report)
+    return report
+
+
+def note_skip(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Remember the reason; with --no-skips make it a failure that names the test and the reason."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    config.stash[SKIPS][reason].append(report.nodeid)
+    if config.getoption("--no-skips"):
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was skipped, which --no-skips forbids; it lacks: {reason}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    skips = config.stash[SKIPS]
+    if skips:
+        terminalreporter.section("what was skipped, and what it lacks")
+    for reason, nodes in sorted(skips.items()):
+        files = sorted({node.partition("::")[0] for node in nodes})
+        terminalreporter.write_line(f"{len(nodes):4} lack: {reason} ({', '.join(files)})")

@@ -1,0 +1,116 @@
+"""Descriptions: made from options, written, read again, refused with the place and the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanin_tools.errors import UsageError
+from fanin_tools.fabric import description_file
+from fanin_tools.fabric.description import DescriptionError
+from fanin_tools.fabric.generate import Shape, make
+
+shapes = st.builds(
+    Shape,
+    nodes=st.integers(1, 64),
+    ranks_per_node=st.integers(1, 64),
+    direct=st.booleans(),
+    netns=st.just(True),
+    rate=st.sampled_from(["", "1gbit", "100mbit"]),
+    slots=st.sampled_from([2, 256, 4096]),
+    mtu=st.integers(1280, 65535),
+)
+
+GOOD = """
+name = "bench"
+[[device]]
+kind = "nic"
+name = "nic0"
+address = "127.77.9.1"
+host = "a"
+ranks = 4
+[[device]]
+kind = "switch"
+name = "s"
+address = "127.77.9.254"
+host = "b"
+[[link]]
+ends = ["nic0", "s"]
+"""
+
+
+@given(shapes)
+def test_what_is_written_is_read(shape: Shape) -> None:
+    fabric = make("round-trip", shape)
+    assert description_file.parse(description_file.render(fabric), "memory") == fabric
+
+
+@pytest.mark.parametrize(("nodes", "links"), [(1, 0), (2, 1), (3, 3), (8, 8)])
+def test_direct_links_form_a_cycle(nodes: int, links: int) -> None:
+    fabric = make("ring", Shape(nodes, direct=True))
+    assert fabric.switch is None
+    assert len(fabric.links) == links
+    ends = [end for link in fabric.links for end in link.ends]
+    assert all(ends.count(nic.name) == min(2, nodes - 1) for nic in fabric.nics)
+
+
+def test_star_links_every_nic_to_the_switch() -> None:
+    fabric = make("star", Shape(3))
+    assert [link.ends for link in fabric.links] == [(f"nic{node}", "switch") for node in range(3)]
+
+
+def test_file_has_defaults() -> None:
+    fabric = description_file.parse(GOOD, "bench.toml")
+    assert (fabric.mtu, fabric.netns, fabric.nics[0].slots) == (9000, False, 4096)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ('kind = "nic"', 'kind = "hub"', "bench.toml: device[0].kind"),
+        ('name = "nic0"', 'name = "NIC 0"', "bench.toml: device[0].name"),
+        ("127.77.9.1", "127.77.9", "bench.toml: device[0].address"),
+        ("127.77.9.1", "10.0.0.1", "bench.toml: device.address"),
+        ("127.77.9.254", "127.77.9.1", "bench.toml: device.address"),
+        ("ranks = 4", "ranks = 0", "bench.toml: device[0].ranks"),
+        ("ranks = 4", 'ranks = "4"', "bench.toml: device[0].ranks"),
+        ("ranks = 4", "ranks = true", "bench.toml: device[0].ranks"),
+        ("ranks = 4", "ranks = 4\nslots = 100", "bench.toml: device[0].slots"),
+        ("ranks = 4", "rank = 4", "bench.toml: device[0].rank"),
+        ('host = "a"', "", "bench.toml: device[0].host"),
+        ('["nic0", "s"]', '["nic0", "x"]', "bench.toml: link[0].ends"),
+        ('["nic0", "s"]', '["nic0"]', "bench.toml: link[0].ends"),
+        ('["nic0", "s"]', '["nic0", "s"]\nrate = "fast"', "bench.toml: link[0].rate"),
+        ('["nic0", "s"]', '["nic0", "s"]\nrate = "1gbit"', "bench.toml: link[0].rate"),
+        ('name = "bench"', "", "bench.toml.name"),
+        ('name = "bench"', 'name = "bench"\nmtu = 100', "bench.toml: mtu"),
+        ('name = "bench"', 'name = "bench"\ndevices = 1', "bench.toml.devices"),
+        ('name = "bench"', "name = ", "bench.toml"),
+    ],
+)
+def test_mistake_is_named_with_its_place(old: str, new: str, place: str) -> None:
+    with pytest.raises(DescriptionError) as caught:
+        description_file.parse(GOOD.replace(old, new, 1), "bench.toml")
+    assert caught.value.cause.startswith(place)
+    assert caught.value.remedy
+    assert caught.value.exit_code == 2
+
+
+def test_two_switches_are_refused() -> None:
+    second = '[[device]]\nkind = "switch"\nname = "t"\naddress = "127.77.9.253"\nhost = "c"\n[[link]]'
+    with pytest.raises(DescriptionError, match="2 switches"):
+        description_file.parse(GOOD.replace("[[link]]", second), "bench.toml")
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"absent\.toml: No such file"):
+        description_file.read(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("shape", [Shape(0), Shape(65), Shape(ranks_per_node=65), Shape(rate="1gbit")])
+def test_impossible_options_are_refused(shape: Shape) -> None:
+    with pytest.raises(DescriptionError, match="options"):
+        make("impossible", shape, "127.77.9")

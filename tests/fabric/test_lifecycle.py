@@ -1,0 +1,121 @@
+"""Up, status and down: idempotent, refused where they must be, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import generate, lifecycle
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
+from fanin_tools.fabric.state import FabricState
+from tests.fabric.fixtures import Up
+
+
+def test_up_makes_every_device_answer(up: Up, fabric: Fabric) -> None:
+    running = up(fabric)
+    status = lifecycle.status("pair")
+    assert running.fresh
+    assert [row["answer"]["name"] for row in status["devices"]] == ["nic0", "nic1", "switch"]
+    assert [row["answer"]["pid"] for row in status["devices"]] == [row["pid"] for row in status["devices"]]
+
+
+def test_up_again_changes_nothing(up: Up, fabric: Fabric) -> None:
+    up(fabric)
+    before = FabricState("pair").processes()
+    assert not up(lifecycle.generated("pair", generate.Shape(nodes=2))).fresh
+    assert FabricState("pair").processes() == before
+
+
+def test_up_refuses_another_description(up: Up, fabric: Fabric) -> None:
+    up(fabric)
+    with pytest.raises(ToolError, match="FABRIC_DIFFERS"):
+        up(replace(fabric, mtu=4096))
+    assert lifecycle.find("pair") is not None
+
+
+def test_two_fabrics_live_beside_each_other(up: Up, fabric: Fabric) -> None:
+    up(fabric)
+    other = up(lifecycle.generated("other", generate.Shape(nodes=1)))
+    assert other.fabric.nics[0].address != fabric.nics[0].address
+    lifecycle.down("pair")
+    assert lifecycle.find("other") is not None
+
+
+def test_down_leaves_nothing(up: Up, fabric: Fabric, state_root: Path) -> None:
+    up(fabric)
+    processes = FabricState("pair").processes()
+    assert lifecycle.down("pair")
+    assert list(state_root.iterdir()) == []
+    assert not any(process.alive for process in processes.values())
+    assert not lifecycle.down("pair")
+
+
+def test_failed_start_is_rolled_back_and_says_why(
+    up: Up, fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FANIN_STANDIN_FAILS", "nic1")
+    with pytest.raises(
+        ToolError, match="DEVICE_LOST: device nic1 ended while starting; it said: nic1 was told to fail"
+    ):
+        up(fabric)
+    assert list(state_root.iterdir()) == []
+    assert generate.free_loopback_prefix() == fabric.nics[0].address.rpartition(".")[0]
+
+
+def test_up_after_a_crash_starts_afresh(up: Up, fabric: Fabric) -> None:
+    up(fabric)
+    old = FabricState("pair").processes()
+    send_signal(old["nic0"], signal.SIGKILL)
+    wait_until_gone([old["nic0"]], 5)
+    assert lifecycle.find("pair") is None
+    assert up(fabric).fresh
+    assert not any(process.alive for process in old.values())
+
+
+def test_status_shows_what_is_gone(up: Up, fabric: Fabric) -> None:
+    up(fabric)
+    terminate([FabricState("pair").processes()["nic1"]], 5)
+    rows = {row["name"]: row for row in lifecycle.status("pair")["devices"]}
+    assert rows["nic1"]["pid"] is None
+    assert rows["nic1"]["answer"] is None
+    assert rows["nic0"]["answer"] is not None
+
+
+def test_reused_pid_is_never_signalled(state_root: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        identity = ProcessIdentity.of(stranger.pid)
+        impostor = replace(identity, start_time=identity.start_time - 1)
+        assert identity.alive
+        assert not impostor.alive
+        terminate([impostor], 0.1)
+        assert stranger.poll() is None
+        stranger.communicate(b"\n")
+    assert stranger.returncode == 0
+
+
+def test_state_folder_belongs_to_the_user_alone(up: Up, fabric: Fabric, state_root: Path) -> None:
+    up(fabric)
+    for folder in (state_root, state_root / "pair"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_open_state_folder_is_refused(up: Up, state_root: Path) -> None:
+    state_root.mkdir(exist_ok=True)
+    os.chmod(state_root, 0o777)
+    with pytest.raises(ToolError, match="PERMISSION_DENIED"):
+        lifecycle.find("pair")
+    os.chmod(state_root, 0o700)
+
+
+def test_unknown_fabric_is_named(state_root: Path) -> None:
+    with pytest.raises(ToolError, match="NO_FABRIC: there is no fabric nowhere"):
+        lifecycle.status("nowhere")

@@ -1,0 +1,107 @@
+"""Fabrics in namespaces: who reaches whom, at which MTU and rate, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import lifecycle, namespaces
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Shape, make
+from fanin_tools.fabric.state import FabricState
+from tests.fabric.fixtures import Up
+
+BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
+
+
+def allowed() -> bool:
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
+        return False
+    return subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode == 0
+
+
+needs_namespaces = pytest.mark.skipif(not allowed(), reason="root, iproute2 and the right to make namespaces")
+
+
+def inside(fabric: Fabric, host: str, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*namespaces.prefix_command(fabric, host), *command], capture_output=True, text=True)
+
+
+def reaches(fabric: Fabric, host: str, address: str) -> bool:
+    """Whether a UDP datagram of a full MTU with DF set gets from `host` to `address`."""
+    receive = f"import socket; s = socket.socket(2, 2); s.bind(('{address}', 9)); s.settimeout(2); s.recv(9000)"
+    send = (
+        f"import socket; s = socket.socket(2, 2); s.setsockopt(0, 10, 2); "
+        f"[s.sendto(bytes({BIG_PACKET}), ('{address}', 9)) for _ in range(3)]"
+    )
+    owner = next(device.host for device in fabric.devices if device.address == address)
+    with subprocess.Popen(
+        [*namespaces.prefix_command(fabric, owner), "python3", "-c", receive], stderr=subprocess.DEVNULL
+    ) as receiver:
+        while receiver.poll() is None and inside(fabric, host, "python3", "-c", send).returncode == 0:
+            try:
+                receiver.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+        if receiver.poll() is None:
+            receiver.kill()
+    return receiver.returncode == 0
+
+
+@needs_namespaces
+def test_every_host_reaches_every_other_through_the_bridge(up: Up) -> None:
+    fabric = make("nsbridge", Shape(nodes=2, netns=True))
+    up(fabric)
+    assert reaches(fabric, "host0", fabric.nics[1].address)
+    assert fabric.switch is not None
+    assert reaches(fabric, "host0", fabric.switch.address)
+
+
+@needs_namespaces
+def test_direct_links_reach_neighbours_only(up: Up) -> None:
+    fabric = make("nsdirect", Shape(nodes=4, netns=True, direct=True))
+    up(fabric)
+    assert reaches(fabric, "host0", fabric.nics[1].address)
+    assert reaches(fabric, "host0", fabric.nics[3].address)
+    route = inside(fabric, "host0", "ip", "route", "get", fabric.nics[2].address)
+    assert "unreachable" in route.stderr
+
+
+@needs_namespaces
+def test_rate_shapes_both_ends(up: Up) -> None:
+    fabric = make("nsrate", Shape(nodes=1, netns=True, rate="1gbit"))
+    up(fabric)
+    for host in ("host0", "switch"):
+        assert re.search(r"qdisc tbf .* rate 1Gbit", inside(fabric, host, "tc", "qdisc", "show").stdout)
+
+
+@needs_namespaces
+def test_down_removes_namespaces_also_after_a_crash(up: Up) -> None:
+    fabric = make("nscrash", Shape(nodes=1, netns=True))
+    up(fabric)
+    names = {namespaces.namespace(fabric, device.host) for device in fabric.devices}
+    assert names <= namespaces.existing()
+    devices = FabricState("nscrash").processes().values()
+    (FabricState("nscrash").folder / "processes.json").unlink()
+    lifecycle.down("nscrash")
+    assert not any(device.alive for device in devices)
+    assert not names & namespaces.existing()
+
+
+def test_namespaces_without_root_are_refused(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda command: command)
+    with pytest.raises(ToolError, match="PERMISSION_DENIED: namespaces need root"):
+        up(make("nsuser", Shape(nodes=1, netns=True)))
+    assert lifecycle.find("nsuser") is None
+
+
+def test_namespaces_without_ip_are_refused(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda command: None)
+    with pytest.raises(ToolError, match="NOT_SUPPORTED: namespaces need the commands ip and tc"):
+        up(make("nsbare", Shape(nodes=1, netns=True)))

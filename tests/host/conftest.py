@@ -1,0 +1,126 @@
+"""What the tests of the host side share: device processes, and the ranks of a job as threads of the test."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanin import Communicator, FaninError, Job, JobNode, device_status
+
+MODEL_DEVICE = Path(__file__).with_name("model_device.py")
+START_S = 60  # compilation on the first run
+BOUND_S = 30  # longest that anything here may take before a test fails
+_jids = itertools.count(1)
+
+
+class Device:
+    """A device process on a socket of its own."""
+
+    def __init__(self, folder: Path, kind: str = "nic") -> None:
+        self.socket = folder / "control"
+        self.process = subprocess.Popen([sys.executable, str(MODEL_DEVICE), str(self.socket), kind])
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                device_status(self.socket)
+                return
+            except FaninError:
+                assert self.process.poll() is None, "the device process has ended"
+                assert time.monotonic() < deadline, "the device process does not answer"
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it without any chance to clean up."""
+        self.process.kill()
+        self.process.wait(BOUND_S)
+
+    def stop(self) -> None:
+        """End it as a service would."""
+        self.process.terminate()
+        try:
+            self.process.wait(BOUND_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+@contextlib.contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder for a socket: the paths of pytest's own can be too long for one. Every user may enter it."""
+    with tempfile.TemporaryDirectory(prefix="fanin-", dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def device() -> Iterator[Device]:
+    """A device that all tests share."""
+    with short_folder() as folder:
+        shared = Device(folder)
+        yield shared
+        end_shared(shared)
+
+
+def end_shared(shared: Device) -> None:
+    """Stop it, and see that no test has harmed it."""
+    alive = shared.process.poll() is None
+    shared.stop()
+    assert alive, "some test has ended the shared device"
+    assert shared.process.returncode == 0
+    assert not shared.socket.exists()
+
+
+@pytest.fixture
+def own_device() -> Iterator[Device]:
+    """A device that the test may kill."""
+    with short_folder() as folder:
+        own = Device(folder)
+        yield own
+        own.stop()
+
+
+@pytest.fixture
+def own_switch() -> Iterator[Device]:
+    """A switch: a device without a host interface."""
+    with short_folder() as folder:
+        switch = Device(folder, "switch")
+        yield switch
+        switch.stop()
+
+
+@pytest.fixture
+def make_job() -> Callable[..., Job]:
+    """Function: a new job of `size` ranks on one node."""
+
+    def make(size: int, **parts: Any) -> Job:
+        node = JobNode("127.0.0.1", tuple(range(size)))
+        return Job(jid=os.getpid() * 1000 + next(_jids), key=7, nodes=(node,), **parts)
+
+    return make
+
+
+@pytest.fixture
+def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
+    """Function: run `program(communicator)` as every rank of a new job, each in a thread; the results in rank order."""
+
+    def run(device: Device, size: int, program: Callable[[Communicator], Any]) -> list[Any]:
+        job = make_job(size)
+
+        def rank_program(rank: int) -> Any:
+            with Communicator(job, rank, device.socket, timeout=BOUND_S) as communicator:
+                return program(communicator)
+
+        with ThreadPoolExecutor(size) as pool:
+            return [future.result(BOUND_S) for future in [pool.submit(rank_program, rank) for rank in range(size)]]
+
+    return run

@@ -1,0 +1,48 @@
+"""The device process of these tests: the real control server and rings, with a model of the engine behind them.
+
+Arguments: the path of the control socket, and "nic" or "switch".
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import sys
+
+from model_engine import ModelEngine
+
+from fanin_nic.hostif.client import DeviceLimits
+from fanin_nic.hostif.rings import any_pending, set_sleeping
+from fanin_nic.hostif.server import ControlServer
+
+LIMITS = DeviceLimits(max_chunk=8192, slots=4096, address=0x7F000001, max_qp=4, max_cq=4, max_regions=8)
+IDLE_MS = 200
+DEADLINE_MS = 10
+
+
+def main(path: str, kind: str) -> None:
+    running = True
+
+    def stop(*_: object) -> None:
+        nonlocal running
+        running = False
+
+    signal.signal(signal.SIGTERM, stop)
+    engine = ModelEngine()
+    server = ControlServer(path, engine.status, *((engine, LIMITS) if kind == "nic" else ()))
+    engine.server = server
+    poller = select.poll()
+    poller.register(server.fileno(), select.POLLIN)
+    while running:
+        server.service()
+        if engine.progress():
+            continue
+        set_sleeping(server.doorbells.ctypes.data, len(server.doorbells), 1)
+        if not any_pending(server.send_rings.ctypes.data, len(server.send_rings)):
+            poller.poll(DEADLINE_MS if engine.waits() else IDLE_MS)
+        set_sleeping(server.doorbells.ctypes.data, len(server.doorbells), 0)
+    server.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,212 @@
+"""The Communicator as a program uses it, against a device process."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fanin import Communicator, errors
+from fanin_wire.abi import SQ_DEPTH
+from fanin_wire.operations import OPERATIONS
+
+RANK_PROGRAM = Path(__file__).with_name("rank_program.py")
+DTYPES = ["f4", "f8", "i4", "i8"]
+
+
+def values(rank: int, count: int, dtype: str = "f4") -> np.ndarray:
+    return (np.random.default_rng(rank).standard_normal(count) * 1000).astype(dtype)
+
+
+@pytest.mark.parametrize("registered", [False, True], ids=["process", "registered"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda entry: entry.name)
+def test_results_equal_the_oracle(run_ranks, device, operation, dtype, registered):
+    def program(communicator):
+        data = values(communicator.rank, 1000, dtype)
+        if registered:
+            source = communicator.alloc(data.shape, dtype)
+            source[:] = data
+            data = source
+        return communicator.allreduce(data, op=operation.name.lower())
+
+    expected = operation.oracle(np.stack([values(rank, 1000, dtype) for rank in range(3)]))
+    for result in run_ranks(device, 3, program):
+        assert result.tobytes() == expected.tobytes()
+
+
+def test_result_in_place_and_into_out(run_ranks, device):
+    def program(communicator):
+        data, out = values(communicator.rank, 10), np.zeros((2, 5), "f4")
+        assert communicator.allreduce(data, out=out) is out
+        assert communicator.allreduce(data, out=data) is data
+        return out.ravel() == data
+
+    assert np.all(run_ranks(device, 2, program))
+
+
+def test_shapes_and_scalars(run_ranks, device):
+    def program(communicator):
+        assert communicator.allreduce(np.ones((2, 3, 4), "f8")).shape == (2, 3, 4)
+        assert communicator.allreduce(np.float32(1.5)) == 3.0
+        return True
+
+    assert run_ranks(device, 2, program) == [True, True]
+
+
+def test_buffer_protocol(run_ranks, device):
+    def program(communicator):
+        out = array.array("d", [0.0, 0.0])
+        communicator.allreduce(array.array("d", [1.0, communicator.rank]), out=out)
+        return list(out)
+
+    assert run_ranks(device, 2, program) == [[2.0, 1.0]] * 2
+
+
+def test_non_contiguous_input_is_copied(run_ranks, device):
+    def program(communicator):
+        return communicator.allreduce(np.arange(20, dtype="i4").reshape(4, 5)[:, ::2])
+
+    for result in run_ranks(device, 2, program):
+        assert np.array_equal(result, 2 * np.arange(20).reshape(4, 5)[:, ::2])
+
+
+def test_zero_length_takes_no_position(run_ranks, device):
+    def program(communicator):
+        assert communicator.allreduce(np.empty((0, 3), "f4")).shape == (0, 3)
+        assert communicator.alloc(0).size == 0
+        assert communicator.status()["posted"] == 0
+        return communicator.allreduce(np.ones(1, "f4"))[0]
+
+    assert run_ranks(device, 2, program) == [2.0, 2.0]
+
+
+def test_more_requests_than_the_queue_holds(run_ranks, device):
+    count = 3 * SQ_DEPTH + 7
+
+    def program(communicator):
+        requests = [communicator.iallreduce(np.array([i, 1], "i8")) for i in range(count)]
+        return [request.wait(20)[0] for request in reversed(requests)][::-1]
+
+    for result in run_ranks(device, 2, program):
+        assert result == [2 * i for i in range(count)]
+
+
+def test_two_communicators_in_opposite_order(device, make_job):
+    """Each rank waits first for the job that the other one waits for last, with more than the queues hold."""
+    jobs = [make_job(2), make_job(2)]
+
+    def program(rank):
+        with Communicator(jobs[0], rank, device.socket) as a, Communicator(jobs[1], rank, device.socket) as b:
+            order = [a, b] if rank == 0 else [b, a]
+            count = SQ_DEPTH + 50
+            requests = [[one.iallreduce(np.ones(1, "f4")) for _ in range(count)] for one in order]
+            return sum(request.wait(20)[0] for group in requests for request in group)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [future.result(30) for future in [pool.submit(program, rank) for rank in range(2)]] == [
+            4.0 * (SQ_DEPTH + 50)
+        ] * 2
+
+
+def test_arrays_live_until_completion(run_ranks, device):
+    def program(communicator):
+        requests = [communicator.iallreduce(np.full(50_000, i, "f4")) for i in range(20)]
+        noise = [np.full(50_000, -1, "f4") for _ in range(20)]
+        return all(np.all(request.wait(20) == 2 * i) for i, request in enumerate(requests)) and len(noise) == 20
+
+    assert run_ranks(device, 2, program) == [True, True]
+
+
+def test_test_and_wait(run_ranks, device):
+    """test() is False while the other rank has not posted; a wait that times out leaves the request alive."""
+    released = threading.Event()
+
+    def program(communicator):
+        if communicator.rank == 1:
+            assert released.wait(20)
+            return communicator.allreduce(np.ones(4, "f4"))[0]
+        request = communicator.iallreduce(np.ones(4, "f4"))
+        assert request.test() is False
+        with pytest.raises(errors.Timeout):
+            request.wait(0.05)
+        released.set()
+        result = request.wait(20)
+        assert request.test() is True
+        return result[0]
+
+    assert run_ranks(device, 2, program) == [2.0, 2.0]
+
+
+def test_one_communicator_in_several_threads(run_ranks, device):
+    def program(communicator):
+        requests = [communicator.iallreduce(np.full(8, i, "i4")) for i in range(64)]
+        found: list[np.ndarray] = [np.empty(0)] * 64
+
+        def collect(first):
+            for i in range(first, 64, 4):
+                found[i] = requests[i].wait(20)
+
+        threads = [threading.Thread(target=collect, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(25)
+        return [int(result[0]) for result in found]
+
+    assert run_ranks(device, 2, program) == [[2 * i for i in range(64)]] * 2
+
+
+def test_allocated_memory_outlives_its_communicator(run_ranks, device):
+    def program(communicator):
+        memory = communicator.alloc((3, 4), "f8")
+        memory[:] = communicator.rank
+        return memory
+
+    for rank, memory in enumerate(run_ranks(device, 2, program)):
+        assert np.all(memory == rank)
+
+
+def test_dropped_arrays_free_their_registration(run_ranks, device):
+    def program(communicator):
+        for _ in range(30):  # the device allows 8 regions
+            communicator.alloc(100)[:] = 1
+        return communicator.status()["device"]["regions"]
+
+    assert run_ranks(device, 1, program) == [0]
+
+
+def test_status(run_ranks, device):
+    def program(communicator):
+        communicator.allreduce(np.ones(1, "f4"))
+        return communicator.status()
+
+    status = run_ranks(device, 1, program)[0]
+    assert (status["rank"], status["size"], status["route"]) == (0, 1, "local")
+    assert (status["posted"], status["outstanding"], status["backlog"]) == (1, 0, 0)
+    assert status["device"]["name"] == "model"
+
+
+def test_rank_processes_from_the_environment(device, make_job, tmp_path):
+    """Ranks as processes of their own, as `fanin run` starts them."""
+    job_file = tmp_path / "job.json"
+    job_file.write_text(json.dumps(make_job(3).to_dict()))
+    environment = {**os.environ, "FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "3"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(RANK_PROGRAM)],
+            env={**environment, "FANIN_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+        )
+        for rank in range(3)
+    ]
+    outputs = [json.loads(rank.communicate(timeout=30)[0]) for rank in ranks]
+    assert outputs == [{"rank": rank, "size": 3, "sum": 3.0, "max": 2.0} for rank in range(3)]

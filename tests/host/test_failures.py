@@ -1,0 +1,195 @@
+"""Things that die: devices, ranks, connections. Everybody else hears of it, and nothing hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from fanin import Communicator, device_status, errors
+
+ONES = np.ones(16, "f4")
+BOUND_S = 20
+
+
+def join_all(device, job):
+    """One communicator for each rank of a job, in one process."""
+    found: dict[int, Communicator] = {}
+
+    def join(rank):
+        found[rank] = Communicator(job, rank, device.socket, timeout=BOUND_S)
+
+    threads = [threading.Thread(target=join, args=(rank,)) for rank in range(job.size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(BOUND_S)
+    return [found[rank] for rank in range(job.size)]
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_device_that_ends_in_the_middle(own_device, make_job, end):
+    communicator, other = join_all(own_device, make_job(2))
+    requests = [communicator.iallreduce(ONES) for _ in range(3)]
+    timer = threading.Timer(0.2, getattr(own_device, end))
+    timer.start()
+    for request in requests:
+        with pytest.raises(errors.DeviceLost):
+            request.wait(BOUND_S)
+    timer.join()
+    with pytest.raises(errors.DeviceLost):
+        communicator.allreduce(ONES)
+    with pytest.raises(errors.DeviceLost):
+        communicator.alloc(10)
+    with pytest.raises(errors.DeviceLost):
+        communicator.status()
+    for one in (communicator, other):
+        one.close()
+
+
+def test_device_that_ends_is_seen_by_test(own_device, make_job):
+    communicator, _ = join_all(own_device, make_job(2))
+    request = communicator.iallreduce(ONES)
+    own_device.kill()
+    with pytest.raises(errors.DeviceLost):
+        wait_until(request.test)
+
+
+def test_results_before_the_end_of_the_device_are_delivered(own_device, make_job):
+    (communicator,) = join_all(own_device, make_job(1))
+    request = communicator.iallreduce(ONES)
+    wait_until(lambda: device_status(own_device.socket)["completed"] == 1)
+    own_device.kill()
+    assert np.array_equal(request.wait(BOUND_S), ONES)
+    with pytest.raises(errors.DeviceLost):
+        communicator.allreduce(ONES)
+
+
+def test_device_that_ends_during_a_join(own_device, make_job):
+    threading.Timer(0.2, own_device.kill).start()
+    with pytest.raises(errors.DeviceLost):
+        Communicator(make_job(2), 0, own_device.socket, timeout=BOUND_S)
+
+
+def test_device_that_hangs(own_device, make_job):
+    """A stopped process keeps its socket: requests time out, by name, and so does attaching."""
+    (communicator,) = join_all(own_device, make_job(1))
+    own_device.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(errors.Timeout):
+            communicator.allreduce(ONES, timeout=0.1)
+        with pytest.raises(errors.Timeout):
+            device_status(own_device.socket)
+    finally:
+        own_device.process.send_signal(signal.SIGCONT)
+    communicator.close()
+
+
+def test_rank_that_is_killed(device, make_job, tmp_path):
+    """The device forgets it, and the other rank of its job hears of it."""
+    job = make_job(2)
+    code = (
+        "import sys, json, time, fanin\n"
+        "job = fanin.Job.from_dict(json.loads(sys.argv[1]))\n"
+        "communicator = fanin.Communicator(job, 1, sys.argv[2])\n"
+        "print('joined', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    arguments = [sys.executable, "-c", code, json.dumps(job.to_dict()), str(device.socket)]
+    with (
+        subprocess.Popen(arguments, stdout=subprocess.PIPE) as victim,
+        Communicator(job, 0, device.socket, timeout=BOUND_S) as communicator,
+    ):
+        assert victim.stdout.readline() == b"joined\n"
+        clients = device_status(device.socket)["clients"]
+        request = communicator.iallreduce(ONES)
+        victim.kill()
+        with pytest.raises(errors.PeerLost, match="rank 1") as caught:
+            request.wait(BOUND_S)
+        assert caught.value.missing_ranks == (1,)
+        assert device_status(device.socket)["clients"] == clients - 1
+
+
+def test_rank_that_ends_with_an_exception(device, make_job):
+    first, second = join_all(device, make_job(2))
+    with pytest.raises(ZeroDivisionError), second:
+        _ = 1 // 0
+    with first, pytest.raises(errors.PeerLost):
+        first.allreduce(ONES, timeout=BOUND_S)
+
+
+def test_deadline_names_the_missing(device, make_job):
+    first, second = join_all(device, make_job(2))
+    with first, second:
+        with pytest.raises(errors.Timeout, match=r"missing: rank 1 \(node 127.0.0.1\)") as caught:
+            first.allreduce(ONES, timeout=0.1)
+        assert caught.value.missing_ranks == (1,)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ({"array": ONES}, {"array": np.ones(17, "f4")}),
+        ({"array": ONES}, {"array": np.ones(16, "i4")}),
+        ({"array": ONES}, {"array": ONES, "op": "max"}),
+    ],
+    ids=["length", "type", "operation"],
+)
+def test_mismatch_between_ranks(device, make_job, mine, theirs):
+    first, second = join_all(device, make_job(2))
+    with first, second:
+        requests = [first.iallreduce(**mine), second.iallreduce(**theirs)]
+        for request in requests:
+            with pytest.raises(errors.OpMismatch):
+                request.wait(BOUND_S)
+
+
+def test_zero_length_on_one_rank_only_is_found(device, make_job):
+    first, second = join_all(device, make_job(2))
+    with first, second:
+        first.allreduce(ONES[:0])
+        with pytest.raises(errors.OpMismatch):
+            [one.wait(BOUND_S) for one in [first.iallreduce(ONES), second.iallreduce(ONES), second.iallreduce(ONES)]]
+
+
+def test_forked_child_has_no_communicator(device, make_job):
+    (communicator,) = join_all(device, make_job(1))
+    memory = communicator.alloc(16)
+    child = os.fork()
+    if child == 0:
+        refused = False
+        try:
+            communicator.allreduce(ONES)
+        except errors.InvalidRequest:
+            refused = True
+        memory[:] = 3  # shared with the parent, and still mapped
+        communicator.close()
+        os._exit(0 if refused else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.all(memory == 3)
+    assert np.array_equal(communicator.allreduce(ONES), ONES)
+    communicator.close()
+
+
+def test_ctrl_c_gets_through_a_wait(device, make_job):
+    first, second = join_all(device, make_job(2))
+    with second:
+        request = first.iallreduce(ONES)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            request.wait()
+        first.close()

@@ -1,0 +1,324 @@
+"""The verbs interface: objects, what they refuse, queues that are full, memory that is not allowed."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from fanin import errors
+from fanin.driver import ffi, library
+from fanin.verbs import CQ, MR, PD, QP, SGE, Address, CollectiveQP, CollectiveWR, Context, Lease, Membership, SendWR
+from fanin_wire.abi import CQ_DEPTH, LKEY_PROCESS, SQ_DEPTH, Access, DType, Op, Status
+
+SUM, F32 = int(Op["SUM"]), int(DType["F32"])
+
+
+@pytest.fixture
+def context(device):
+    with Context(device.socket) as opened:
+        yield opened
+
+
+@pytest.fixture
+def pd(context):
+    return PD(context)
+
+
+@pytest.fixture
+def joined(pd, make_job):
+    """A queue pair that is the only member of its job, and its completion queue."""
+    cq = CQ(pd.context)
+    qp = CollectiveQP(pd, cq)
+    job = make_job(1)
+    assert qp.join(job.membership(0), 10) == Lease(job.slots, job.slots // 2, job.chunk)
+    yield qp, cq
+    qp.close()
+    cq.close()
+
+
+def request_over(source: int, destination: int, length: int, **fields: object) -> CollectiveWR:
+    return CollectiveWR(SUM, F32, length, [Address(source, destination)], **fields)
+
+
+def one_completion(cq):
+    assert cq.wait(20)
+    count, completions = cq.poll(2)
+    assert count == 1
+    return completions[0]
+
+
+def test_a_collective_over_registered_memory(pd, joined):
+    qp, cq = joined
+    mr = MR(pd, 8192)
+    data = np.frombuffer(mr.buf, "f4")
+    data[:1024] = np.arange(1024)
+    wr = request_over(mr.address, mr.address + 4096, 4096, wr_id=77, source_lkey=mr.lkey, destination_lkey=mr.lkey)
+    qp.post_send(wr)
+    completion = one_completion(cq)
+    assert (completion.wr_id, completion.status, completion.byte_len) == (77, Status["SUCCESS"], 4096)
+    assert (completion.qp_num, completion.mid) == (qp.qp_num, 0)
+    assert np.array_equal(data[1024:], np.arange(1024))
+    assert (qp.position, qp.mid) == (1, 1)
+
+
+def test_positions_follow_the_chunks(joined):
+    qp, cq = joined
+    memory = np.zeros(10_000, "f4")
+    for length, position in [(4, 1), (4096, 2), (4100, 4), (40_000, 14)]:
+        qp.post_send(request_over(memory.ctypes.data, memory.ctypes.data, length))
+        assert one_completion(cq).status == Status["SUCCESS"]
+        assert qp.position == position
+    assert qp.mid == 4
+
+
+@pytest.mark.parametrize(
+    ("shift", "length"), [(0, 8196), (8188, 8), (-4, 8), (1 << 40, 8)], ids=["long", "end", "before", "far"]
+)
+def test_outside_the_region(pd, joined, shift, length):
+    qp, cq = joined
+    mr = MR(pd, 8192)
+    qp.post_send(request_over(mr.address + shift, mr.address, length, source_lkey=mr.lkey, destination_lkey=mr.lkey))
+    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+
+
+def test_rights_of_a_region(pd, joined):
+    qp, cq = joined
+    mr = MR(pd, 64, int(Access["READ"]))
+    qp.post_send(request_over(mr.address, mr.address, 64, source_lkey=mr.lkey, destination_lkey=mr.lkey))
+    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+
+
+def test_closed_region_is_gone_from_the_device(pd, joined):
+    qp, cq = joined
+    mr = MR(pd, 64)
+    view = np.frombuffer(mr.buf, "f4")
+    mr.close()
+    mr.close()
+    qp.post_send(request_over(mr.address, mr.address, 64, source_lkey=mr.lkey, destination_lkey=mr.lkey))
+    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+    assert np.all(view == 0)
+
+
+def test_unmapped_process_memory(joined):
+    qp, cq = joined
+    memory = mmap.mmap(-1, 8192)
+    address = np.frombuffer(memory, "u1").ctypes.data
+    memory.close()
+    qp.post_send(request_over(address, address, 8192))
+    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+
+
+def test_full_send_queue(pd, joined, device):
+    """Posts beyond the ring are refused, not lost: a stopped device takes none."""
+    qp, cq = joined
+    memory = np.ones(1, "f4")
+    device.process.send_signal(signal.SIGSTOP)
+    try:
+        for i in range(SQ_DEPTH):
+            qp.post_send(request_over(memory.ctypes.data, memory.ctypes.data, 4, wr_id=i))
+        with pytest.raises(errors.QueueFull):
+            qp.post_send(request_over(memory.ctypes.data, memory.ctypes.data, 4))
+        assert qp.mid == SQ_DEPTH
+    finally:
+        device.process.send_signal(signal.SIGCONT)
+    found: list[int] = []
+    while len(found) < SQ_DEPTH:
+        assert cq.wait(20)
+        found += [completion.wr_id for completion in cq.poll(64)[1]]
+    assert found == list(range(SQ_DEPTH))
+
+
+def test_full_completion_queue_loses_nothing(joined):
+    """The device holds completions back until there is room."""
+    qp, cq = joined
+    memory = np.ones(1, "f4")
+    count = CQ_DEPTH + 100
+    for i in range(count):
+        while True:
+            try:
+                qp.post_send(request_over(memory.ctypes.data, memory.ctypes.data, 4, wr_id=i))
+                break
+            except errors.QueueFull:
+                time.sleep(0.001)
+    found: list[int] = []
+    while len(found) < count:
+        assert cq.wait(20)
+        found += [completion.wr_id for completion in cq.poll(64)[1]]
+    assert found == list(range(count))
+
+
+def test_wait_times_out(joined):
+    assert joined[1].wait(0) is False
+    assert joined[1].wait(0.05) is False
+
+
+def test_post_before_join(pd):
+    qp = CollectiveQP(pd, CQ(pd.context))
+    with pytest.raises(errors.NotConfigured):
+        qp.post_send(request_over(0, 0, 4))
+    with pytest.raises(errors.NotConfigured):
+        qp.leave()
+
+
+def test_join_twice(joined, make_job):
+    with pytest.raises(errors.InvalidRequest):
+        joined[0].join(make_job(1).membership(0))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rank_bitmap": 0},
+        {"rank_bitmap": 2},
+        {"slots": 0},
+        {"slots": 3},
+        {"chunk": 128},
+        {"chunk": 5000},
+        {"node_count": 0},
+        {"node_index": 1},
+        {"route": 1},
+        {"route": 2},
+        {"node_count": 2},
+    ],
+    ids=str,
+)
+def test_join_that_contradicts_itself(pd, wrong):
+    qp = CollectiveQP(pd, CQ(pd.context))
+    with pytest.raises(errors.InvalidRequest):
+        qp.join(Membership(**{"jid": 1, "key": 1, **wrong}), 10)
+
+
+def test_field_that_does_not_fit(joined):
+    with pytest.raises(errors.InvalidRequest, match="fit"):
+        joined[0].post_send(request_over(0, 0, 4, deadline_ms=1 << 32))
+    with pytest.raises(errors.InvalidRequest):
+        joined[0].post_send(CollectiveWR(SUM, F32, 4, [Address(0, 0), Address(0, 0)]))
+
+
+def test_address_list_in_ordinary_memory(pd, make_job):
+    """More addresses than fit into the request: it points to a list."""
+    wr = CollectiveWR(SUM, F32, 4, [Address(16 * i, 16 * i + 8) for i in range(5)], rank=31)
+    defaults = {"jid": 1, "mid": 2, "node": 1, "rank": 1, "seg": 3, "chunk_length": 4096, "route": 0}
+    wqe = wr.to_c(defaults)
+    assert (wqe.address_count, wqe.rank_bitmap, wqe.mid, wqe.seg, wqe.flags & 2) == (5, 31, 2, 3, 2)
+    listed = ffi.cast("struct fanin_address *", wqe.address[0].source)
+    assert [(listed[i].source, listed[i].destination) for i in range(5)] == [(16 * i, 16 * i + 8) for i in range(5)]
+    registered = CollectiveWR(SUM, F32, 4, [Address(0, 0)] * 4, rank=15, source_lkey=5)
+    with pytest.raises(errors.InvalidRequest, match="list_address"):
+        registered.to_c(defaults)
+
+
+def register(context, descriptor, length, offset=0, access=3, address=0x10000):
+    lkey = ffi.new("uint32_t *")
+    pointer = ffi.cast("void *", address)
+    return library().fanin_register(context.handle, descriptor, offset, pointer, length, access, lkey)
+
+
+@pytest.fixture
+def sealed():
+    """A memfd of 8192 bytes that can not shrink."""
+    descriptor = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, 8192)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_memfd_that_may_shrink_is_refused(context):
+    descriptor = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, 8192)
+    assert register(context, descriptor, 8192) == Status["LOCAL_PROTECTION_ERROR"]
+    os.close(descriptor)
+
+
+def test_ordinary_file_is_refused(context, tmp_path):
+    with open(tmp_path / "file", "w+b") as file:
+        file.truncate(8192)
+        assert register(context, file.fileno(), 8192) == Status["LOCAL_PROTECTION_ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status"),
+    [
+        ({"length": 8192}, "SUCCESS"),
+        ({"length": 100, "offset": 4000}, "SUCCESS"),
+        ({"length": 0}, "INVALID_REQUEST"),
+        ({"length": 8193}, "LOCAL_PROTECTION_ERROR"),
+        ({"length": 1, "offset": 8192}, "LOCAL_PROTECTION_ERROR"),
+        ({"length": 8192, "offset": 1}, "LOCAL_PROTECTION_ERROR"),
+        ({"length": 8192, "offset": (1 << 64) - 1}, "LOCAL_PROTECTION_ERROR"),
+        ({"length": (1 << 64) - 1}, "INVALID_REQUEST"),
+        ({"length": 8192, "address": (1 << 63) - 100}, "INVALID_REQUEST"),
+        ({"length": 8192, "access": 0}, "INVALID_REQUEST"),
+        ({"length": 8192, "access": 4}, "INVALID_REQUEST"),
+    ],
+    ids=str,
+)
+def test_bounds_of_a_region(context, sealed, bounds, status):
+    assert register(context, sealed, **bounds) == Status[status]
+
+
+def test_sealed_against_writing(context, sealed):
+    fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    assert register(context, sealed, 8192) == Status["LOCAL_PROTECTION_ERROR"]
+    assert register(context, sealed, 8192, access=int(Access["READ"])) == Status["SUCCESS"]
+
+
+def test_quotas_of_a_client(context, sealed):
+    limits = context.query_device()
+    queues = [CQ(context) for _ in range(limits.max_cq)]
+    with pytest.raises(errors.NoResources):
+        CQ(context)
+    queues[2].close()
+    assert CQ(context).index == 2
+    assert [register(context, sealed, 64) for _ in range(9)] == [0] * 8 + [Status["NO_RESOURCES"]]
+
+
+def test_completion_queue_in_use_is_closed_after_its_queue_pairs(pd):
+    cq = CQ(pd.context)
+    qp = CollectiveQP(pd, cq)
+    cq.close()
+    assert qp.closed
+    with pytest.raises(errors.InvalidRequest, match="closed"):
+        CollectiveQP(pd, cq)
+
+
+def test_close_order_and_context_managers(device):
+    with Context(device.socket) as context, PD(context) as pd, CQ(context) as cq:
+        qp, mr = CollectiveQP(pd, cq), MR(pd, 100)
+    assert all(thing.closed for thing in (context, pd, cq, qp, mr))
+    with pytest.raises(errors.InvalidRequest, match="closed"):
+        cq.poll()
+    with pytest.raises(errors.InvalidRequest, match="closed"):
+        context.status()
+
+
+def test_read_and_write_of_a_region(pd):
+    mr = MR(pd, 10)
+    mr.write(b"abcdef", 3, 2)
+    assert mr.read(5, 1) == b"\0abc\0"
+    with pytest.raises(errors.InvalidRequest):
+        mr.read(5, 6)
+    with pytest.raises(errors.InvalidRequest):
+        MR(pd, 0)
+
+
+def test_ordinary_traffic_is_refused_by_name():
+    for make in (QP, SendWR):
+        with pytest.raises(errors.NotSupported, match="ordinary RDMA traffic"):
+            make()
+
+
+def test_objects_print_as_columns(pd, joined):
+    qp, cq = joined
+    mr = MR(pd, 64)
+    wr = request_over(1, 2, 3)
+    for thing in (pd.context, pd, cq, qp, mr, wr, SGE(1, 2, LKEY_PROCESS)):
+        lines = str(thing).splitlines()
+        assert len({line.index(":") for line in lines}) == 1

@@ -1,0 +1,88 @@
+"""The command as a user meets it: help, errors, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fanin_tools import options
+from fanin_tools.errors import UsageError
+
+FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
+
+
+def fanin(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*FANIN, *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("command", [[], ["fabric"], ["fabric", "up"], ["run"], ["demo"], ["bench"], ["doctor"]])
+def test_every_command_has_help(command: list[str]) -> None:
+    result = fanin(*command, "--help")
+    assert result.returncode == 0
+    assert "--help" in result.stdout
+
+
+def test_help_needs_neither_engine_nor_library() -> None:
+    """Completion calls the command on every key: it must not load the compiler."""
+    code = "import sys, fanin_tools.cli; sys.exit(bool({'numba', 'numpy', 'scapy', 'fanin'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "code"),
+    [
+        (["demo", "--bytes", "many"], "INVALID_REQUEST", 2),
+        (["demo", "--op", "xor"], "INVALID_REQUEST", 2),
+        (["demo", "--dtype", "f8"], "INVALID_REQUEST", 2),
+        (["demo", "--rate", "1gbit"], "BAD_DESCRIPTION", 2),
+        (["fabric", "up", "/no/such.toml"], "NO_DESCRIPTION", 2),
+        (["fabric", "up", "--nodes", "65"], "BAD_DESCRIPTION", 2),
+        (["fabric", "up", "--name", "../x"], "BAD_DESCRIPTION", 2),
+        (["fabric", "down", "--name", "../x"], "BAD_DESCRIPTION", 2),
+        (["fabric", "status", "--name", "nowhere"], "NO_FABRIC", 1),
+    ],
+)
+def test_error_is_one_line_with_name_and_remedy(state_root: Path, arguments: list[str], name: str, code: int) -> None:
+    result = fanin(*arguments, "--json")
+    assert result.returncode == code
+    assert result.stderr.startswith(f"fanin: {name}: ")
+    assert len(result.stderr.splitlines()) == 1
+    error = json.loads(result.stdout)["error"]
+    assert error["name"] == name
+    assert error["cause"]
+    assert error["remedy"]
+
+
+def test_status_without_fabrics_is_an_empty_list(state_root: Path) -> None:
+    assert json.loads(fanin("fabric", "status", "--json").stdout) == []
+
+
+def test_down_of_nothing_is_no_error(state_root: Path) -> None:
+    assert json.loads(fanin("fabric", "down", "--json").stdout) == {"name": "default", "was_present": False}
+
+
+def test_doctor_speaks_of_everything_it_looks_at() -> None:
+    result = fanin("doctor", "--json")
+    findings = {finding["subject"]: finding for finding in json.loads(result.stdout)}
+    assert {"python", "numba", "cc", "UDP GSO", "socket buffer", "namespaces", "tshark", "MPI"} <= findings.keys()
+    assert findings["python"]["level"] == "ok"
+    assert all(finding["remedy"] for finding in findings.values() if finding["level"] != "ok")
+    broken = any(finding["level"] == "broken" for finding in findings.values())
+    assert result.returncode == (1 if broken else 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0", 0), ("4097", 4097), ("64K", 65536), ("64M", 64 << 20), ("1GiB", 1 << 30), ("8b", 8)]
+)
+def test_sizes_are_read(text: str, count: int) -> None:
+    assert options.parse_size(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1", "1.5M", "64X"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a size"):
+        options.parse_size(text)

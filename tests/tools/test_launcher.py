@@ -1,0 +1,101 @@
+"""Rank processes: their environment, their exit codes, and that none is left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job.launcher import launch
+from fanin_tools.job.placement import place
+from tests.fabric.fixtures import Up
+
+RANKS = 4
+
+
+@pytest.fixture
+def running(up: Up, fabric: Fabric) -> Running:
+    return up(fabric)
+
+
+def python(running: Running, code: str, *arguments: str, **options) -> int:
+    command = [sys.executable, "-c", f"import os, sys, time, signal\nrank = int(os.environ['FANIN_RANK'])\n{code}"]
+    return launch(running, place(running.fabric, RANKS, "auto"), [*command, *arguments], **options)
+
+
+def test_every_rank_runs_with_its_environment(running: Running, tmp_path: Path) -> None:
+    code = "import shutil; shutil.copy(os.environ['FANIN_JOB'], sys.argv[1] + os.environ['FANIN_RANK'])"
+    assert python(running, code, f"{tmp_path}/") == 0
+    jobs = [json.loads(path.read_text()) for path in sorted(tmp_path.iterdir())]
+    assert len(jobs) == RANKS
+    assert all(job == jobs[0] for job in jobs)
+    assert [node["ranks"] for node in jobs[0]["nodes"]] == [[0, 1], [2, 3]]
+
+
+def test_job_file_is_removed(running: Running) -> None:
+    python(running, "pass")
+    assert not list(running.state.folder.glob("job-*"))
+
+
+def test_first_failure_decides_and_ends_the_others(running: Running) -> None:
+    assert python(running, "sys.exit(7) if rank == 2 else time.sleep(600)", grace=0.1) == 7
+
+
+def test_others_may_end_by_themselves_after_a_failure(running: Running, tmp_path: Path) -> None:
+    code = "sys.exit(7) if rank == 2 else (time.sleep(0.3), open(sys.argv[1] + str(rank), 'w').close())"
+    assert python(running, code, f"{tmp_path}/", grace=20) == 7
+    assert len(list(tmp_path.iterdir())) == RANKS - 1
+
+
+def test_rank_that_ignores_the_request_to_end_is_killed(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanin_tools.job.launcher.TERMINATE_SECONDS", 0.2)
+    code = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[1] + str(os.getpid()), 'w').close()
+while len(os.listdir(sys.argv[1])) < 4: time.sleep(0.01)
+sys.exit(5) if rank == 0 else time.sleep(600)"""
+    assert python(running, code, f"{tmp_path}/", grace=0) == 5
+    assert not any(Path(f"/proc/{path.name}").exists() for path in tmp_path.iterdir())
+
+
+def test_death_by_a_signal_is_reported_as_a_shell_does(running: Running) -> None:
+    assert python(running, "os.kill(os.getpid(), signal.SIGKILL)") == 137
+
+
+def test_output_is_prefixed_on_request(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+    python(running, "print('hello')", prefix=True)
+    assert sorted(capfd.readouterr().out.splitlines()) == [f"[{rank}] hello" for rank in range(RANKS)]
+
+
+def test_missing_program_is_named(running: Running) -> None:
+    with pytest.raises(ToolError, match=r"NO_PROGRAM: /no/such can not be started: No such file"):
+        launch(running, place(running.fabric, 2, "auto"), ["/no/such"])
+
+
+def test_interrupt_ends_all_ranks(running: Running, tmp_path: Path) -> None:
+    """As a terminal does it: SIGINT to the launcher alone must be enough."""
+    program = f"""
+import sys
+from fanin_tools.fabric import lifecycle
+from fanin_tools.job.launcher import launch
+from fanin_tools.job.placement import place
+running = lifecycle.find({running.fabric.name!r})
+code = "import os, time; open({str(tmp_path)!r} + '/' + str(os.getpid()), 'w').close(); time.sleep(600)"
+launch(running, place(running.fabric, 2, 'auto'), [sys.executable, '-c', code])
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as launcher:
+        while launcher.poll() is None and len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.02)
+        launcher.send_signal(2)
+        _, errors = launcher.communicate()
+    assert b"KeyboardInterrupt" in errors
+    assert not any(Path(f"/proc/{path.name}").exists() for path in tmp_path.iterdir())

@@ -1,0 +1,1 @@
+"""`fanin bench`: allreduce beside an MPI library, interleaved in the same run."""

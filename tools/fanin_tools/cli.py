@@ -1,0 +1,38 @@
+"""The command `fanin`. Subcommands import what they need when they run, so that help and completion are quick."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from fanin_tools.commands import fabric
+from fanin_tools.commands.bench import bench
+from fanin_tools.commands.demo import demo
+from fanin_tools.commands.doctor import doctor
+from fanin_tools.commands.run import run
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Collective communication in the network devices. Exit code 1: it failed; 2: it was asked for wrongly.",
+)
+app.command()(demo)
+app.add_typer(fabric.app, name="fabric")
+app.command()(run)
+app.command()(bench)
+app.command()(doctor)
+
+TERMINATED = 143  # 128 + SIGTERM, as a shell gives it
+
+
+def main() -> None:
+    """Entry point. SIGTERM unwinds as an interrupt does, so that ranks and borrowed fabrics are ended."""
+    signal.signal(signal.SIGTERM, _terminated)
+    app()
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(TERMINATED)

@@ -1,0 +1,55 @@
+"""Ask a device for its status over its control socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fanin_tools.errors import ToolError
+from fanin_wire import abi
+
+REPLY_LIMIT = 1 << 20  # bytes: JSON with all counters, jobs and links of a device
+STATUS_TAG = 1
+
+
+def query(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
+    """The STATUS reply of the device whose control socket is `path`, as a dictionary.
+
+    Raises ToolError NO_DEVICE if nobody answers there, VERSION_MISMATCH or the device's own status if it refuses.
+    """
+    try:
+        reply = _exchange(path, timeout_seconds)
+    except OSError as error:
+        cause = f"{path}: {error.strerror or error}"
+        raise ToolError("NO_DEVICE", cause, "see fanin fabric status, start devices with fanin fabric up") from error
+    return _decode(path, reply)
+
+
+def _exchange(path: Path, timeout_seconds: float) -> bytes:
+    request = np.zeros(1, abi.MESSAGE)
+    request["version"] = abi.ABI_VERSION
+    request["type"] = abi.MessageType.STATUS
+    request["tag"] = STATUS_TAG
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(timeout_seconds)
+        connection.connect(str(path))
+        connection.send(request.tobytes())
+        return connection.recv(REPLY_LIMIT)
+
+
+def _decode(path: Path, reply: bytes) -> dict[str, Any]:
+    size = abi.MESSAGE.itemsize
+    if len(reply) < size:
+        raise ToolError("NO_DEVICE", f"{path} closed the connection without an answer", "see the log of the device")
+    head = np.frombuffer(reply, abi.MESSAGE, count=1)[0]
+    if head["version"] != abi.ABI_VERSION:
+        cause = f"{path} speaks version {head['version']} of the host interface, this command {abi.ABI_VERSION}"
+        raise ToolError("VERSION_MISMATCH", cause, "restart the fabric with this installation")
+    if head["status"] != abi.Status.SUCCESS:
+        name = abi.Status(head["status"]).name
+        raise ToolError(name, f"{path} refused a STATUS request", "see the log of the device")
+    return json.loads(reply[size:])

@@ -1,0 +1,69 @@
+"""What a job cost the network: STATUS of all devices before and after, subtracted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fanin_tools import control
+from fanin_tools.fabric.lifecycle import Running
+
+Snapshot = dict[str, dict[str, Any]]  # device name -> its STATUS reply
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """Bytes that a NIC sent (up) and received (down): payload of segments, and IP packets as a whole."""
+
+    payload_up: int
+    payload_down: int
+    wire_up: int
+    wire_down: int
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one run used. slots: the most that were occupied at once on any device, of `lease` on each."""
+
+    links: dict[str, LinkUse]
+    slots: int
+    lease: int
+    probes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for `--json`."""
+        return asdict(self)
+
+
+def snapshot(running: Running) -> Snapshot:
+    """STATUS of every device of the fabric."""
+    return {device.name: control.query(running.state.socket(device.name)) for device in running.fabric.devices}
+
+
+def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Use:
+    """Use of the links between two snapshots, and the slots of job `jid`."""
+    jobs = [job for status in after.values() for job in status["jobs"] if job["jid"] == jid]
+    return Use(
+        links={nic.name: _link_use(before[nic.name], after[nic.name]) for nic in running.fabric.nics},
+        slots=max((job["slots_high_water"] for job in jobs), default=0),
+        lease=max((job["slots"] for job in jobs), default=0),
+        probes=_counter(after, "tx_PROBE") - _counter(before, "tx_PROBE"),
+    )
+
+
+def _link_use(before: dict[str, Any], after: dict[str, Any]) -> LinkUse:
+    def grown(key: str) -> int:
+        return sum(link[key] for link in after["links"].values()) - sum(link[key] for link in before["links"].values())
+
+    return LinkUse(grown("tx_payload_bytes"), grown("rx_payload_bytes"), grown("tx_bytes"), grown("rx_bytes"))
+
+
+def _counter(statuses: Snapshot, name: str) -> int:
+    return sum(status["counters"].get(name, 0) for status in statuses.values())
+
+
+def expected_payload(route: str, nodes: int, message: int) -> float:
+    """Payload bytes that each NIC sends, and receives, for a message of `message` bytes without loss."""
+    if route == "ring":
+        return 2 * (nodes - 1) / nodes * message
+    return float(message) if route == "tree" else 0.0

@@ -1,0 +1,1 @@
+"""`fanin doctor`: what this machine can do, and what is missing for the rest."""

@@ -1,0 +1,72 @@
+"""Programs and libraries: what is installed, in which version."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fanin_tools.doctor.finding import Finding, Level
+
+LIBRARIES = ("numpy", "numba", "cffi", "scapy", "typer", "rich")
+
+# command, what it enables, how to get it
+COMMANDS = (
+    ("cc", "building the driver core", "install a C compiler (Debian: gcc)"),
+    ("make", "make demo, test, lint, bench", "install make"),
+    ("ip", "fabrics in namespaces (--netns)", "install iproute2"),
+    ("tc", "shaped links (--rate)", "install iproute2"),
+    ("nft", "random loss in the kernel", "install nftables"),
+    ("tshark", "a second opinion on captured packets", "install tshark"),
+)
+
+PEERS_FOLDER = Path(".bench")  # where `make bench` puts them
+
+
+def look() -> Iterator[Finding]:
+    """Findings about software."""
+    yield _python()
+    for name in LIBRARIES:
+        yield _library(name)
+    yield _driver_core()
+    for command, enables, remedy in COMMANDS:
+        path = shutil.which(command)
+        yield Finding(
+            command, Level.OK if path else Level.MISSING, path or "not found", enables, "" if path else remedy
+        )
+    yield _mpi()
+
+
+def _python() -> Finding:
+    level = Level.OK if sys.version_info >= (3, 11) else Level.BROKEN
+    return Finding(
+        "python", level, platform.python_version(), "everything", "" if level == Level.OK else "3.11 or newer"
+    )
+
+
+def _library(name: str) -> Finding:
+    try:
+        return Finding(name, Level.OK, importlib.metadata.version(name), "everything")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, Level.BROKEN, "not installed", "everything", "make install")
+
+
+def _driver_core() -> Finding:
+    package = importlib.util.find_spec("fanin")
+    folders = list(package.submodule_search_locations or []) if package else []
+    built = [path for folder in folders for path in Path(folder).glob("libfanin*.so")]
+    if built:
+        return Finding("driver core", Level.OK, built[0].name, "programs on a fabric")
+    return Finding("driver core", Level.BROKEN, "libfanin.so is not built", "programs on a fabric", "make install")
+
+
+def _mpi() -> Finding:
+    runner = shutil.which("mpiexec") or next((str(path) for path in PEERS_FOLDER.glob("*/bin/mpiexec")), None)
+    enables = "a peer to measure beside (fanin bench)"
+    if runner:
+        return Finding("MPI", Level.OK, runner, enables)
+    return Finding("MPI", Level.MISSING, "no mpiexec", enables, "make bench installs Open MPI into .bench")

@@ -1,0 +1,107 @@
+"""Kernel and hardware: CPU, sockets, namespaces, RDMA devices, the cache of compiled code."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from fanin_tools.doctor.finding import Finding, Level
+
+SOL_UDP = 17  # include/uapi/linux/udp.h
+UDP_SEGMENT = 103
+UDP_GRO = 104
+SO_RCVBUFFORCE = 33  # asm-generic/socket.h
+WANTED_BUFFER = 4 << 20  # bytes: measured on loopback and veth, no drops from here on
+CARRYLESS = ("vpclmulqdq", "pclmulqdq")  # CPU flags, best first
+RDMA_FOLDER = Path("/sys/class/infiniband")
+
+
+def look() -> Iterator[Finding]:
+    """Findings about kernel and hardware."""
+    yield Finding("CPUs", Level.OK, f"{len(os.sched_getaffinity(0))} usable", "everything")
+    yield _checksum()
+    yield _socket_option("UDP GSO", UDP_SEGMENT, 1400)
+    yield _socket_option("UDP GRO", UDP_GRO, 1)
+    yield _receive_buffer()
+    yield _namespaces()
+    yield _rdma()
+    yield _cache()
+
+
+def _checksum() -> Finding:
+    """The ICRC is computed with carry-less multiplication where the CPU has it."""
+    flags = _cpu_flags()
+    best = next((flag for flag in CARRYLESS if flag in flags), None)
+    if best == CARRYLESS[0]:
+        return Finding("ICRC", Level.OK, best, "checksums at memory speed")
+    detail = f"{platform.machine()} with {best or 'no carry-less multiplication'}"
+    return Finding("ICRC", Level.LIMITED, detail, "checksums at memory speed", "works, with a slower method")
+
+
+def _cpu_flags() -> set[str]:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return set(value.split())
+    return set()
+
+
+def _socket_option(subject: str, option: int, value: int) -> Finding:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.setsockopt(SOL_UDP, option, value)
+        except OSError as error:
+            detail = f"setsockopt: {error.strerror}"
+            return Finding(subject, Level.LIMITED, detail, "super-packets of many segments", "use Linux 5.0 or newer")
+    return Finding(subject, Level.OK, "there", "super-packets of many segments")
+
+
+def _receive_buffer() -> Finding:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, WANTED_BUFFER)
+        except PermissionError:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WANTED_BUFFER)
+        granted = probe.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2  # the kernel counts its overhead double
+    detail, enables = f"{granted >> 10} KiB", "many segments in flight"
+    if granted >= WANTED_BUFFER:
+        return Finding("socket buffer", Level.OK, detail, enables)
+    remedy = f"works, with small windows; for more: sysctl net.core.rmem_max={WANTED_BUFFER}"
+    return Finding("socket buffer", Level.LIMITED, detail, enables, remedy)
+
+
+def _namespaces() -> Finding:
+    """Tried, not guessed: containers often have root without the right to make namespaces."""
+    enables = "fabrics with a host per namespace (--netns)"
+    if os.geteuid() != 0:
+        return Finding("namespaces", Level.MISSING, "not root", enables, "run as root")
+    if shutil.which("unshare") is None:
+        return Finding("namespaces", Level.MISSING, "no unshare to try it with", enables, "install util-linux")
+    result = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
+    if result.returncode:
+        return Finding("namespaces", Level.MISSING, result.stderr.strip(), enables, "allow CAP_SYS_ADMIN here")
+    return Finding("namespaces", Level.OK, "allowed", enables)
+
+
+def _rdma() -> Finding:
+    devices = sorted(path.name for path in RDMA_FOLDER.iterdir()) if RDMA_FOLDER.is_dir() else []
+    if devices:
+        return Finding("RDMA devices", Level.OK, ", ".join(devices), "ordinary verbs traffic")
+    return Finding(
+        "RDMA devices", Level.MISSING, "none", "ordinary verbs traffic", "not needed: UDP carries everything"
+    )
+
+
+def _cache() -> Finding:
+    from fanin_nic.native.compiled import CACHE_FOLDER, cache_root
+
+    enables = "start without compiling"
+    if CACHE_FOLDER.is_relative_to(cache_root()):
+        return Finding("compiled code", Level.OK, str(CACHE_FOLDER), enables)
+    remedy = "set FANIN_CACHE_DIR to a writable folder"
+    return Finding("compiled code", Level.LIMITED, f"{cache_root()} is not writable", enables, remedy)

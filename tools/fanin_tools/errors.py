@@ -1,0 +1,34 @@
+"""What goes wrong, as the command reports it: a name, the cause, the remedy."""
+
+from __future__ import annotations
+
+
+class ToolError(Exception):
+    """A failure that the user can act on.
+
+    name: in capitals, one of the status names of the host interface where that fits
+    cause: what was wrong, with the object that it concerns
+    remedy: what to do about it
+    exit_code: 1 for a failure, 2 for wrong use
+    """
+
+    def __init__(self, name: str, cause: str, remedy: str, exit_code: int = 1) -> None:
+        super().__init__(name, cause, remedy)
+        self.name = name
+        self.cause = cause
+        self.remedy = remedy
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.cause}; {self.remedy}"
+
+    def as_dict(self) -> dict[str, str]:
+        """The same for `--json`."""
+        return {"name": self.name, "cause": self.cause, "remedy": self.remedy}
+
+
+class UsageError(ToolError):
+    """Options or files that make no sense, found before anything was done."""
+
+    def __init__(self, cause: str, remedy: str, name: str = "INVALID_REQUEST") -> None:
+        super().__init__(name, cause, remedy, exit_code=2)

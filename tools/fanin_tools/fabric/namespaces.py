@@ -1,0 +1,139 @@
+"""Hosts as network namespaces, cables as veth pairs, an ordinary switch as a bridge beside the offloading one.
+
+With a switch: the bridge lies in the switch's namespace, carries the switch's address and forwards whatever is not
+addressed to it. On direct links: a device's address lies on `lo`, and a host route over each cable leads to the
+neighbour; there is no way to anybody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.description import Device, Fabric, Link
+from fanin_tools.fabric.processes import ProcessIdentity, terminate
+
+PREFIX_LENGTH = 24
+BRIDGE = "br0"
+TERMINATE_SECONDS = 5.0
+# A bucket of 256 KiB keeps 1 Gbit/s at the rate asked for; 50 ms of queue are 6 MB there, more than a window.
+SHAPING = ("burst", "256kb", "latency", "50ms")
+
+
+def namespace(fabric: Fabric, host: str) -> str:
+    """Name of the namespace of a host."""
+    return f"fanin-{fabric.name}-{host}"
+
+
+def prefix_command(fabric: Fabric, host: str) -> list[str]:
+    """What to put before a command so that it runs on `host`: nothing on loopback."""
+    return ["ip", "netns", "exec", namespace(fabric, host)] if fabric.netns else []
+
+
+def require() -> None:
+    """Raise ToolError unless this user may make namespaces."""
+    if shutil.which("ip") is None or shutil.which("tc") is None:
+        cause = "namespaces need the commands ip and tc"
+        raise ToolError("NOT_SUPPORTED", cause, "install iproute2, or leave out --netns")
+    if os.geteuid() != 0:
+        raise ToolError("PERMISSION_DENIED", "namespaces need root", "run as root, or leave out --netns")
+
+
+def build(fabric: Fabric) -> None:
+    """Make namespaces, links, addresses and routes."""
+    require()
+    for command in commands(fabric):
+        _run(command)
+
+
+def remove(fabric: Fabric) -> None:
+    """End what still runs in the namespaces that exist, and delete them; links, addresses and routes go with them."""
+    present = existing()
+    for device in fabric.devices:
+        name = namespace(fabric, device.host)
+        if name in present:
+            terminate(_inhabitants(name), TERMINATE_SECONDS)
+            _run(["ip", "netns", "delete", name])
+
+
+def _inhabitants(name: str) -> list[ProcessIdentity]:
+    """Processes in a namespace of ours: a device that a crash left unrecorded, or a rank."""
+    found = []
+    for word in _run(["ip", "netns", "pids", name]).split():
+        with contextlib.suppress(ProcessLookupError):
+            found.append(ProcessIdentity.of(int(word)))
+    return found
+
+
+def existing() -> set[str]:
+    """Names of all namespaces of this machine."""
+    if shutil.which("ip") is None:
+        return set()
+    return {line.split()[0] for line in _run(["ip", "netns", "list"]).splitlines() if line}
+
+
+def commands(fabric: Fabric) -> Iterator[list[str]]:
+    """The commands that build the network of `fabric`, in order."""
+    for device in fabric.devices:
+        yield ["ip", "netns", "add", namespace(fabric, device.host)]
+        yield _ip(fabric, device, "link", "set", "lo", "up")
+    if fabric.switch is not None:
+        yield from _bridge(fabric, fabric.switch)
+    for index, link in enumerate(fabric.links):
+        yield from _cable(fabric, index, link)
+    if fabric.switch is None:
+        yield from _direct_routes(fabric)
+
+
+def _bridge(fabric: Fabric, switch: Device) -> Iterator[list[str]]:
+    yield _ip(fabric, switch, "link", "add", BRIDGE, "type", "bridge")
+    yield _ip(fabric, switch, "link", "set", BRIDGE, "mtu", str(fabric.mtu), "up")
+    yield _ip(fabric, switch, "address", "add", f"{switch.address}/{PREFIX_LENGTH}", "dev", BRIDGE)
+
+
+def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
+    """A veth pair, each end made where it belongs: no name of it ever shows on this machine's own network."""
+    ends = [fabric.device(name) for name in link.ends]
+    names = [interface(fabric, index, end) for end in ends]
+    peer = ["peer", "name", names[1], "netns", namespace(fabric, ends[1].host)]
+    yield _ip(fabric, ends[0], "link", "add", names[0], "type", "veth", *peer)
+    for end, name in zip(ends, names, strict=True):
+        yield _ip(fabric, end, "link", "set", name, "mtu", str(fabric.mtu), "up")
+        if end.kind == "switch":
+            yield _ip(fabric, end, "link", "set", name, "master", BRIDGE)
+        elif fabric.switch is not None:
+            yield _ip(fabric, end, "address", "add", f"{end.address}/{PREFIX_LENGTH}", "dev", name)
+        if link.rate:
+            shaper = ["dev", name, "root", "tbf", "rate", link.rate, *SHAPING]
+            yield ["tc", "-n", namespace(fabric, end.host), "qdisc", "add", *shaper]
+
+
+def interface(fabric: Fabric, index: int, end: Device) -> str:
+    """Name of one end of link `index`: eth0 on a host with a switch, else named after the link."""
+    return "eth0" if end.kind == "nic" and fabric.switch is not None else f"link{index}"
+
+
+def _direct_routes(fabric: Fabric) -> Iterator[list[str]]:
+    for nic in fabric.nics:
+        yield _ip(fabric, nic, "address", "add", f"{nic.address}/32", "dev", "lo")
+    for index, link in enumerate(fabric.links):
+        first, second = (fabric.device(name) for name in link.ends)
+        for here, there in ((first, second), (second, first)):
+            via = ["dev", interface(fabric, index, here), "src", here.address]
+            yield _ip(fabric, here, "route", "add", f"{there.address}/32", *via)
+
+
+def _ip(fabric: Fabric, device: Device, *words: str) -> list[str]:
+    return ["ip", "-n", namespace(fabric, device.host), *words]
+
+
+def _run(command: list[str]) -> str:
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        cause = f"`{' '.join(command)}` failed: {result.stderr.strip()}"
+        raise ToolError("PERMISSION_DENIED", cause, "check that this machine allows namespaces (fanin doctor)")
+    return result.stdout

@@ -1,0 +1,88 @@
+"""Processes that we started, recognised again later: by pid and start time, so that a reused pid is never signalled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# Fields of /proc/PID/stat behind the command in parentheses (proc(5)): state is field 3, starttime field 22.
+STATE_FIELD = 0
+START_TIME_FIELD = 19
+POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process for all time: its pid and when it started, in clock ticks since boot."""
+
+    pid: int
+    start_time: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity:
+        """Identity of the running process `pid`; ProcessLookupError if there is none."""
+        fields = _stat_fields(pid)
+        if fields is None:
+            raise ProcessLookupError(pid)
+        return cls(pid, int(fields[START_TIME_FIELD]))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; a zombie does not."""
+        fields = _stat_fields(self.pid)
+        return fields is not None and int(fields[START_TIME_FIELD]) == self.start_time and fields[STATE_FIELD] != "Z"
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command may hold spaces and parentheses itself: the last parenthesis ends it.
+    return text.rpartition(")")[2].split()
+
+
+def send_signal(process: ProcessIdentity, number: int) -> None:
+    """Signal `process` if it still runs. The pidfd is opened before the check: the pid can not be reused in between."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        if process.alive:
+            signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def wait_until_gone(processes: list[ProcessIdentity], seconds: float) -> list[ProcessIdentity]:
+    """Wait until all have ended, at most `seconds`; returns those that have not."""
+    end = time.monotonic() + seconds
+    while (left := [process for process in processes if process.alive]) and time.monotonic() < end:
+        _reap(left)
+        time.sleep(POLL_SECONDS)
+    return left
+
+
+def terminate(processes: list[ProcessIdentity], grace_seconds: float) -> None:
+    """SIGTERM to all, SIGKILL to those that still run `grace_seconds` later; returns when none runs."""
+    for process in processes:
+        send_signal(process, signal.SIGTERM)
+    stubborn = wait_until_gone(processes, grace_seconds)
+    for process in stubborn:
+        send_signal(process, signal.SIGKILL)
+    wait_until_gone(stubborn, grace_seconds)
+
+
+def _reap(processes: list[ProcessIdentity]) -> None:
+    """Collect those that are our children, so that they do not stay as zombies."""
+    for process in processes:
+        try:
+            os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            continue

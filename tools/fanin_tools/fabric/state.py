@@ -1,0 +1,118 @@
+"""What is kept on disk of a fabric that is up: a folder per fabric, readable by its owner only.
+
+| file | holds |
+| --- | --- |
+| fabric.toml | the description; written first, so that a crash later can be cleaned up after |
+| processes.json | identity of every device's process |
+| DEVICE.sock, DEVICE.log | control socket and output of a device |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import description_file
+from fanin_tools.fabric.description import Fabric, check_name
+from fanin_tools.fabric.processes import ProcessIdentity
+
+SOCKET_PATH_LIMIT = 107  # bytes of sockaddr_un.sun_path without the final zero, unix(7)
+
+
+def root() -> Path:
+    """$XDG_RUNTIME_DIR/fanin or /tmp/fanin-UID; made with mode 0700, refused if somebody else could have made it."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(runtime) / "fanin" if runtime else Path(f"/tmp/fanin-{os.getuid()}")
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        cause = f"{path}: {error.strerror}"
+        raise ToolError("PERMISSION_DENIED", cause, "set XDG_RUNTIME_DIR to a folder of yours") from error
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise ToolError(
+            "PERMISSION_DENIED", f"{path} is not a folder of mode 0700 of yours", "remove it, or set XDG_RUNTIME_DIR"
+        )
+    return path
+
+
+def names() -> list[str]:
+    """Names of the fabrics that have a folder, up or crashed."""
+    return sorted(path.name for path in root().iterdir() if path.is_dir())
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Only one process at a time changes fabrics of this user. The lock is the root folder itself: no file is left."""
+    descriptor = os.open(root(), os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class FabricState:
+    """The folder of one fabric. DescriptionError if `name` is no name: it becomes part of a path that is removed."""
+
+    def __init__(self, name: str) -> None:
+        check_name(name, "--name")
+        self.name = name
+        self.folder = root() / name
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything of this fabric, up or crashed."""
+        return self.folder.exists()
+
+    def create(self, fabric: Fabric) -> None:
+        """Make the folder and write the description."""
+        for device in fabric.devices:
+            if len(os.fsencode(self.socket(device.name))) > SOCKET_PATH_LIMIT:
+                cause = f"{self.socket(device.name)} is too long for the path of a UNIX socket"
+                raise ToolError("BAD_PATH", cause, "set XDG_RUNTIME_DIR to a shorter path")
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._write("fabric.toml", description_file.render(fabric))
+
+    def description(self) -> Fabric | None:
+        """The description, or None where a crash came before it was written."""
+        path = self.folder / "fabric.toml"
+        return description_file.read(path) if path.exists() else None
+
+    def record(self, processes: dict[str, ProcessIdentity]) -> None:
+        """Write down the processes of all devices started so far."""
+        rows = {name: [process.pid, process.start_time] for name, process in processes.items()}
+        self._write("processes.json", json.dumps(rows))
+
+    def processes(self) -> dict[str, ProcessIdentity]:
+        """The processes recorded, by name of the device; they may have ended."""
+        try:
+            rows = json.loads((self.folder / "processes.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return {name: ProcessIdentity(*row) for name, row in rows.items()}
+
+    def socket(self, device: str) -> Path:
+        """Control socket of a device."""
+        return self.folder / f"{device}.sock"
+
+    def log(self, device: str) -> Path:
+        """Output of a device."""
+        return self.folder / f"{device}.log"
+
+    def remove(self) -> None:
+        """Remove the folder and all in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, name: str, text: str) -> None:
+        """Replace a file in one step: a crash leaves the old one or the new one."""
+        fresh = self.folder / f".{name}"
+        fresh.write_text(text)
+        fresh.replace(self.folder / name)

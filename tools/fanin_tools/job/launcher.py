@@ -1,0 +1,147 @@
+"""The processes of a job: all started, all ended; the first that fails decides.
+
+A rank that fails leaves the others time to report it in their own words (the devices tell them that a peer is lost);
+then they are told to end, then made to.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job import job_file
+from fanin_tools.job.placement import Placement
+
+GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
+TERMINATE_SECONDS = 3.0
+
+
+@dataclass
+class Ranks:
+    """The running processes of a job, by rank. prefix: put the rank before every line of their output."""
+
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    printers: list[threading.Thread] = field(default_factory=list)
+
+    def start(self, running: Running, placement: Placement, job: Path, command: Sequence[str], prefix: bool) -> None:
+        """Start every rank on the host of its NIC."""
+        for rank in range(placement.size):
+            host = placement.nics[placement.node_of(rank)].host
+            line = [*namespaces.prefix_command(running.fabric, host), *command]
+            environment = os.environ | job_file.environment(running, placement, rank, job)
+            self.processes.append(_spawn(line, environment, prefix))
+            if prefix:
+                self._print_lines(rank)
+
+    def _print_lines(self, rank: int) -> None:
+        stream = self.processes[rank].stdout
+        assert stream is not None
+        self.printers.append(threading.Thread(target=copy_lines, args=(stream, f"[{rank}] "), daemon=True))
+        self.printers[-1].start()
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Wait until all have ended or one has failed, at most `seconds`; its exit code, 0, or None: time is up."""
+        end = None if seconds is None else time.monotonic() + seconds
+        running = [process for process in self.processes if process.poll() is None]
+        while not (failed := first_failure(self.processes)) and running:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            wait_for_any(running, left)
+            running = [process for process in running if process.poll() is None]
+        return failed
+
+    def stop(self, grace_seconds: float) -> None:
+        """Let them end by themselves for `grace_seconds`, then SIGTERM, then SIGKILL."""
+        for seconds, number in ((grace_seconds, signal.SIGTERM), (TERMINATE_SECONDS, signal.SIGKILL)):
+            if wait_for_all(self.processes, seconds):
+                break
+            for process in self.processes:
+                process.send_signal(number)
+        wait_for_all(self.processes, None)
+        for printer in self.printers:
+            printer.join(TERMINATE_SECONDS)
+
+
+def _spawn(line: list[str], environment: dict[str, str], prefix: bool) -> subprocess.Popen[bytes]:
+    output = subprocess.PIPE if prefix else None
+    errors = subprocess.STDOUT if prefix else None
+    try:
+        return subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+    except OSError as error:
+        cause = f"{line[0]} can not be started: {error.strerror}"
+        raise ToolError("NO_PROGRAM", cause, "give the path of a program behind --", exit_code=2) from error
+
+
+def copy_lines(stream: IO[bytes], prefix: str) -> None:
+    """Copy `stream` to the standard output, `prefix` before each line."""
+    for line in stream:
+        sys.stdout.write(prefix + line.decode(errors="replace"))
+        sys.stdout.flush()
+
+
+def first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Exit code of a failed process as a shell gives it (128 + signal), 0 if none has failed."""
+    for process in processes:
+        code = process.returncode
+        if code:
+            return code if code > 0 else 128 - code
+    return 0
+
+
+def wait_for_any(processes: Sequence[subprocess.Popen[bytes]], seconds: float | None) -> None:
+    """Sleep until one of `processes` ends, at most `seconds`."""
+    with ExitStack() as stack:
+        poller = select.poll()
+        for process in processes:
+            descriptor = os.pidfd_open(process.pid)
+            stack.callback(os.close, descriptor)
+            poller.register(descriptor, select.POLLIN)
+        poller.poll(None if seconds is None else max(0.0, seconds) * 1000)
+
+
+def wait_for_all(processes: Sequence[subprocess.Popen[Any]], seconds: float | None) -> bool:
+    """Wait until all have ended, at most `seconds`; whether they have."""
+    end = None if seconds is None else time.monotonic() + seconds
+    for process in processes:
+        try:
+            process.wait(None if end is None else max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+    return True
+
+
+def launch(
+    running: Running,
+    placement: Placement,
+    command: Sequence[str],
+    *,
+    prefix: bool = False,
+    grace: float = GRACE_SECONDS,
+) -> int:
+    """Run `command` once per rank; the exit code of the first rank that fails, or 0."""
+    job = job_file.write(running, job_file.describe(running, placement))
+    ranks = Ranks()
+    try:
+        ranks.start(running, placement, job, command, prefix)
+        code = ranks.wait()
+        ranks.stop(grace)
+        return code or 0
+    except BaseException:
+        ranks.stop(0)
+        raise
+    finally:
+        job.unlink(missing_ok=True)
