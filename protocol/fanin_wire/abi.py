@@ -57,7 +57,7 @@ def enumeration(name: str, prefix: str) -> Any:  # its members are known at run 
     """The C enum `name` as an IntEnum whose members lack the C prefix."""
     values = sorted(ffi.typeof(f"enum {name}").relements.items(), key=lambda item: item[1])
     members = {key.removeprefix(prefix): value for key, value in values}
-    return enum.IntEnum(name, members, module=__name__)  # type: ignore[call-overload]
+    return enum.IntEnum(name, members, module=__name__)
 
 
 Status = enumeration("fanin_status", "FANIN_")

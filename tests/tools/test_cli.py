@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+import fanin_tools
 from fanin_tools import options
+from fanin_tools.cli import app
 from fanin_tools.errors import UsageError
 
 FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
+RUN_BY_OTHERS = {"peer_program.py"}  # by the Python of the peer's environment, which has mpi4py
 
 
 def fanin(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,6 +60,25 @@ def test_error_is_one_line_with_name_and_remedy(state_root: Path, arguments: lis
     assert error["name"] == name
     assert error["cause"]
     assert error["remedy"]
+
+
+def test_unforeseen_exception_is_a_named_defect(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ZeroDivisionError("by hand")
+
+    monkeypatch.setattr("fanin_tools.fabric.lifecycle.status", broken)
+    result = CliRunner().invoke(app, ["fabric", "status", "--name", "any", "--json"])
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["error"]["cause"] == "ZeroDivisionError: by hand"
+    assert "FANIN_TRACEBACK" in result.stderr
+
+
+def test_every_part_of_the_command_can_be_imported() -> None:
+    """Subcommands import late: a broken import would show only when its command is used."""
+    for path in sorted(Path(fanin_tools.__file__).parent.rglob("*.py")):
+        if path.name not in RUN_BY_OTHERS:
+            relative = path.relative_to(Path(fanin_tools.__file__).parents[1]).with_suffix("")
+            importlib.import_module(".".join(relative.parts).removesuffix(".__init__"))
 
 
 def test_status_without_fabrics_is_an_empty_list(state_root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -14,6 +15,7 @@ from fanin_tools.errors import ToolError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
 
 
@@ -35,11 +37,22 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*arguments, **options)
         except ToolError as error:
-            if options.get("json_output"):
-                print_json({"error": error.as_dict()})
-            say(f"fanin: {error}")
-            raise typer.Exit(error.exit_code) from None
+            failure = error
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if isinstance(error, typer.Exit) or os.environ.get(TRACEBACK_VARIABLE):
+                raise
+            failure = _defect(error)
+        if options.get("json_output"):
+            print_json({"error": failure.as_dict()})
+        say(f"fanin: {failure}")
+        raise typer.Exit(failure.exit_code)
 
     return wrapped
+
+
+def _defect(error: Exception) -> ToolError:
+    """An exception that nobody foresaw is a defect of this command, not of its user."""
+    cause = f"{type(error).__name__}: {error}"
+    return ToolError("INTERNAL_ERROR", cause, f"report this defect with the output under {TRACEBACK_VARIABLE}=1")

@@ -15,6 +15,7 @@ from fanin_nic.daemon.host_port import HostPort
 from fanin_nic.daemon.status import DeviceStatus
 from fanin_nic.daemon.warm import warm
 from fanin_nic.engine.actions import ACTION
+from fanin_nic.engine.control.membership import BUFFER_OVERHEAD
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.engine.transfer.read import READ_BYTES
 from fanin_nic.hostif import messages
@@ -55,10 +56,10 @@ class Device:
     def __init__(self, settings: Settings) -> None:
         warm()
         self._stopping = False
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        self._wake, self.wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.port = UdpPort(settings.address, settings.mtu, receive_buffer=settings.receive_buffer)
         max_chunk = largest_chunk(settings.mtu)
-        segments = self.port.receive_buffer_bytes // (2 * (max_chunk + 1024))
+        segments = self.port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
         limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
         self.engine = Engine(
             settings.address, is_switch=settings.is_switch, boot_id=secrets.randbits(63) + 1, limits=limits
@@ -94,15 +95,16 @@ class Device:
             self._give_notice()
 
     def stop(self) -> None:
-        """Leave `run` soon. May be called from a signal handler."""
+        """Leave `run`. From a signal handler: the signal must also write to `wake_writer` (signal.set_wakeup_fd), since
+        Python runs the handler only when the compiled loop has returned."""
         self._stopping = True
-        os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
         """Detach the clients and give the sockets back."""
         self.server.close()
         self.port.close()
         os.close(self._wake)
+        os.close(self.wake_writer)
 
     def _show_clients(self) -> None:
         """The queues and doorbells as they are now, for the compiled loop."""

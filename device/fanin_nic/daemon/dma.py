@@ -1,14 +1,26 @@
-"""DMA as a host without a NIC can do it: memcpy into mapped memory, preadv and pwritev on a process's memory file."""
+"""DMA as a host without a NIC can do it: memcpy into mapped memory, and reads and writes of a process's memory file.
+
+A write of one segment to process memory would cost a system call each. Writes that continue each other go out together,
+though others lie between them in the table of actions.
+"""
 
 from __future__ import annotations
 
-from fanin_nic.engine.state import U64
+from fanin_nic.engine.actions import ActionKind
+from fanin_nic.engine.state import U64, action_at
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.libc import pread, pwrite
-from fanin_nic.native.memory import copy, load_i32
+from fanin_nic.native.libc import IOVEC, pread, pwritev, stack_bytes
+from fanin_nic.native.memory import copy, load_i32, record_at
 from fanin_wire.abi import Status
 
 SUCCESS, LOCAL_PROTECTION_ERROR = int(Status.SUCCESS), int(Status.LOCAL_PROTECTION_ERROR)
+NONE, DMA_WRITE = int(ActionKind.NONE), int(ActionKind.DMA_WRITE)
+LOOK_AHEAD = 512  # actions
+PIECES = 64  # of one system call
+PIECES_SIZE = PIECES * IOVEC.itemsize
+IOVEC_SIZE = U64(IOVEC.itemsize)
+
+iovec_at = record_at(IOVEC)
 
 
 @compiled
@@ -24,10 +36,25 @@ def write_mapped(action):
 
 
 @compiled
-def write_process(memory_fds, action):
-    """A result into ordinary memory of a process. False: it is not (wholly) writable there."""
-    written = pwrite(descriptor(memory_fds, action), action.payload, U64(action.length), int(action.remote))
-    return written == action.length
+def write_process(memory_fds, e, index, end):
+    """A result into ordinary memory of a process, with the actions before `end` that continue it; those are done then.
+    False: the memory is not (wholly) writable there."""
+    first = action_at(e, index)
+    pieces = stack_bytes(PIECES_SIZE)
+    count, length = 0, U64(0)
+    for other in range(index, min(end, index + U64(LOOK_AHEAD))):
+        action = action_at(e, other)
+        if action.kind != DMA_WRITE or action.process != first.process or action.remote != first.remote + length:
+            continue
+        piece = iovec_at(pieces + U64(count) * IOVEC_SIZE)
+        piece.base = action.payload
+        piece.length = action.length
+        length += U64(action.length)
+        action.kind = NONE
+        count += 1
+        if count == PIECES:
+            break
+    return pwritev(descriptor(memory_fds, first), pieces, count, int(first.remote)) == length
 
 
 @compiled

@@ -182,20 +182,20 @@ def flush(lane, e, now):
         actions, headers = address_of(action_at(e, first)), address_of(header_at(e, first))
         transmit(lane.port, actions, headers, end - first)
         for index in range(first, end):
-            perform(lane, e, index, now)
+            perform(lane, e, index, end, now)
         first = end
     e.action_count = 0
     return int(first)
 
 
 @compiled
-def perform(lane, e, index, now):
-    """One action other than SEND."""
+def perform(lane, e, index, end, now):
+    """One action other than SEND; of those up to `end`, a DMA write may take others with it."""
     action = action_at(e, index)
     if action.kind == DMA_WRITE:
         if not action.process:
             write_mapped(action)
-        elif not write_process(lane.memory_fds, action):
+        elif not write_process(lane.memory_fds, e, index, end):
             lane.dma_errors += U64(1)
     elif action.kind == DMA_READ:
         status = read_process(lane.memory_fds, action, lane.staging)

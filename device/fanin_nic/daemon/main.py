@@ -48,6 +48,7 @@ def _serve(kind: str) -> int:
     except (PortError, SocketInUse, OSError) as error:
         print(f"fanin-{kind}: {arguments.name}: {error}", file=sys.stderr)
         return 1
+    signal.set_wakeup_fd(device.wake_writer)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: device.stop())
     try:

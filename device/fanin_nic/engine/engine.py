@@ -122,7 +122,7 @@ class Engine:
     # Events
 
     def packet(self, address: int, length: int, source: int, now: int) -> None:
-        """A packet whose ICRC is right lies at `address` (its BTH); `length` bytes to the ICRC; `source` IPv4 as int."""
+        """A packet with a right ICRC: `address` of its BTH, `length` in bytes from there to the ICRC, IPv4 `source`."""
         events.packet(self.base, address, length, source, now)
 
     def batch_end(self, now: int) -> None:

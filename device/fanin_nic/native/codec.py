@@ -32,7 +32,7 @@ def _words():
 
 
 def _member_pointer(builder, base, name):
-    dtype, offset = fields.HEADER.fields[name][:2]
+    dtype, offset = fields.HEADER.fields[name][:2]  # type: ignore[index]
     width = ir.IntType(dtype.itemsize * 8)
     return builder.inttoptr(builder.add(base, ir.Constant(ir.IntType(64), offset)), width.as_pointer()), width
 

@@ -14,8 +14,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import fanin_wire
 from numba import config, njit
+
+import fanin_wire
 
 ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
 

@@ -7,11 +7,11 @@ import os
 import subprocess
 from pathlib import Path
 
-from fanin_tools.bench import peer_program
 from fanin_tools.bench.settings import RANKS, repetitions, slowest_rank
 from fanin_tools.errors import ToolError
 
 NAME = "Open MPI"
+PROGRAM = Path(__file__).with_name("peer_program.py")  # run by the peer's Python, never imported by ours
 SECONDS = 300
 
 
@@ -25,7 +25,7 @@ def measure(binaries: Path, transport: str, sizes: list[int]) -> dict[int, list[
     """Times in nanoseconds of the slowest rank, for each size. transport: "sm" (shared memory) or "tcp"."""
     pairs = [str(number) for size in sizes for number in (size, repetitions(size))]
     options = ["--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", f"{transport},self"]
-    program = [str(binaries / "python"), peer_program.__file__, *pairs]
+    program = [str(binaries / "python"), str(PROGRAM), *pairs]
     command = [str(binaries / "mpiexec"), "-n", str(RANKS), *options, *program]
     result = subprocess.run(command, capture_output=True, text=True, env=_environment(binaries), timeout=SECONDS)
     if result.returncode:

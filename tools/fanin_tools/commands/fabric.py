@@ -62,10 +62,10 @@ def _print_tables(fabrics: list[dict[str, Any]]) -> None:
 
     for fabric in fabrics:
         table = Table(title=f"fabric {fabric['name']}", title_justify="left")
-        for column in ("device", "kind", "address", "host", "pid", "state", "slots", "jobs", "sent", "received"):
-            table.add_column(column)
+        for column in ("device", "address", "pid", "state", "slots leased", "jobs", "sent", "received"):
+            table.add_column(column, justify="left" if column in ("device", "address", "state") else "right")
         for row in fabric["devices"]:
-            table.add_row(row["name"], row["kind"], row["address"], row["host"], str(row["pid"] or "-"), *_cells(row))
+            table.add_row(row["name"], row["address"], str(row["pid"] or "-"), *_cells(row))
         Console().print(table)
 
 
@@ -74,9 +74,9 @@ def _cells(row: dict[str, Any]) -> list[str]:
     if answer is None:
         return ["silent" if row["pid"] else "gone", "-", "-", "-", "-"]
     slots, links = answer["slots"], answer["links"].values()
-    sent, received = (sum(link[key] for link in links) for key in ("tx_bytes", "rx_bytes"))
-    used = f"{slots['leased']} of {slots['total']} leased"
-    return ["ready", used, str(len(answer["jobs"])), options.render_size(sent), options.render_size(received)]
+    traffic = [sum(link[key] for link in links) for key in ("tx_bytes", "rx_bytes")]
+    leased = f"{slots['leased']} of {slots['total']}"
+    return ["ready", leased, str(len(answer["jobs"])), *map(options.render_size, traffic)]
 
 
 @app.command()

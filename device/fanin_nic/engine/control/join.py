@@ -65,7 +65,7 @@ def refuse(e, queue_index, status, slots):
 
 @compiled
 def join(e, queue_index, event):
-    """Event: the JOIN at address `event` of a queue pair. It is answered by a NOTICE, at once or when all have joined."""
+    """Event: the JOIN at address `event` of a queue pair. A NOTICE answers it, at once or when all have joined."""
     request = join_event(event)
     queue = queue_at(e, queue_index)
     queue.tag = request.tag

@@ -95,24 +95,26 @@ def progress_leave(e, job):
     """Go on when all below have left: leave the device above, then free the job."""
     if job.rank_joined & ~job.rank_left != ZERO:
         return
-    if job.state == ABORTED:
-        if job.node_joined & ~job.node_left == ZERO or job.route == RING:
-            if not job.has_parent or job.leave == ACKNOWLEDGED:
-                release(e, job)
-        return
     if job.has_parent and job.leave == NOT_YET and may_leave(job):
         begin_leave(e, job)
-    everyone_left = job.rank_left == job.rank_mask and job.node_left == job.node_mask
-    if everyone_left and (not job.has_parent or job.leave == ACKNOWLEDGED):
+    if all_below_left(job) and (not job.has_parent or job.leave == ACKNOWLEDGED):
         release(e, job)
+
+
+@compiled
+def all_below_left(job):
+    """Whether nobody below needs the job any more. In a ring that has ended, the previous node need not say so."""
+    if job.state == ABORTED:
+        return job.route == RING or job.node_joined & ~job.node_left == ZERO
+    return job.rank_left == job.rank_mask and job.node_left == job.node_mask
 
 
 @compiled
 def may_leave(job):
     """Whether this device needs nothing more from the one above: in a ring, that its own sends are acknowledged."""
-    if job.route == RING:
+    if job.route == RING and job.state != ABORTED:
         return job.rank_left == job.rank_mask and job.in_flight == 0
-    return job.rank_left == job.rank_mask and job.node_left == job.node_mask
+    return all_below_left(job)
 
 
 @compiled

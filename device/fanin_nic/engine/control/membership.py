@@ -39,13 +39,15 @@ RING, TREE = int(Route.RING), int(Route.TREE)
 DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
 ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
 ACK_SIZE = CONFIG_ACK_BODY.size
+BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload: headers, and the kernel's own
 
 
 @compiled
 def member_window(e, job):
     """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
     senders = max(ONE, count_bits(job.node_mask))
-    return max(ONE, min(U64(job.slots) // U64(2), U64(e.receive_segments) // senders))
+    room = U64(e.receive_segments) * U64(e.max_chunk + BUFFER_OVERHEAD) // U64(job.chunk + BUFFER_OVERHEAD)
+    return max(ONE, min(U64(job.slots) // U64(2), room // senders))
 
 
 @compiled
@@ -218,4 +220,3 @@ def on_config_ack(e, job, header, body, length):
     else:
         job.offered_slots = packet_form.word(body, ACK_SLOTS)
         abort(e, job, header.status, 1, header.node_bitmap)
-

@@ -48,7 +48,7 @@ WAIT_SIZE = WAIT_BODY.size
 
 @compiled
 def on_packet(e, address, length, source):
-    """Event: a packet whose ICRC is right. `address`: its BTH; `length`: bytes from there to the ICRC; `source`: IPv4."""
+    """Event: a packet with a right ICRC: `address` of its BTH, bytes from there to the ICRC, IPv4 `source`."""
     if length < 12:
         count(e, DROP_SHORT)
     elif load_u8(address) < FIRST_OFFLOAD_OPCODE:
@@ -115,7 +115,7 @@ def without_job(e, found, header, source):
 @compiled
 def answers_nak(opcode):
     """Only what a living job sends upward is answered; an answer never provokes one."""
-    return opcode == CONTRIBUTION or opcode == PROBE or opcode == KEEPALIVE
+    return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
 
 
 @compiled
@@ -134,9 +134,9 @@ def from_above(job, opcode, source):
     """Whether this is an answer, or a result, of the device above (in a ring: of the next node)."""
     if not job.has_parent or source != job.parent_address:
         return False
-    if opcode == RESULT or opcode == NEED or opcode == WAIT:
+    if opcode in (RESULT, NEED, WAIT):
         return job.route != RING
-    return opcode == CONFIG_ACK or opcode == LEAVE_ACK or opcode == ABORT or opcode == NAK or opcode == ACK
+    return opcode in (CONFIG_ACK, LEAVE_ACK, ABORT, NAK, ACK)
 
 
 @compiled

@@ -201,9 +201,9 @@ def expect_earlier(e, job, header, newest):
     """What was sent before something that is acknowledged should be so too: if not, ask soon."""
     for offset in range(ACK_POSITIONS):
         slot = slot_at(e, slot_index(job, header.position + offset))
-        if slot.position == U64(header.position + offset) & U64(0xFFFFFFFF) and slot.unacked:
-            if slot.sent_at < newest and slot.retries == 0:
-                shorten(e, job, slot)
+        same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
+        if same and slot.unacked and slot.sent_at < newest and slot.retries == 0:
+            shorten(e, job, slot)
 
 
 @compiled

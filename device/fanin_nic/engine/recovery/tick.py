@@ -19,7 +19,6 @@ from fanin_nic.engine.state import (
     Counter,
     JobState,
     Leave,
-
     child_at,
     child_index,
     count,

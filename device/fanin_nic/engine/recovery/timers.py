@@ -1,15 +1,15 @@
 """The timer of a slot that has sent and waits, and what is known of the round trip.
 
 The time-out starts at `rto`. It is shortened to the reorder time when a later position is answered first, and stretched
-to the keep-alive interval when the other side says WAIT. The reorder time is learnt: it is halved when what was overtaken
-proves lost, doubled when it was only late (kernels reorder when a thread changes its core). Round trips are measured on probe and answer only: a PROBE
-carries the time in microseconds as its token, its answer returns it.
+to the keep-alive interval when the other side says WAIT. The reorder time is learnt: halved when what was overtaken
+proves lost, doubled when it was only late (kernels reorder when a thread changes its core). Round trips are measured on
+probe and answer only: a PROBE carries the time in microseconds as its token, its answer returns it.
 """
 
 from __future__ import annotations
 
-from fanin_nic.engine.state import U64, ZERO, distance, slot_at, slot_index
 from fanin_nic.engine.segment import slots
+from fanin_nic.engine.state import U64, ZERO, distance, slot_at, slot_index
 from fanin_nic.native.compiled import compiled
 
 LOCAL = slots.LOCAL

@@ -1,9 +1,9 @@
 """The vector unit: one C function for each op and type, kept in a table of addresses.
 
-Signature `void (void *accumulator, void *data, int64_t count)`, in the FINISH row (MEAN's division) `data` points
-to the divisor, an int64. Rules (SPEC.md, Arithmetic): integers wrap; the NaN that arithmetic gives is the canonical one; MIN and MAX
-order -0 below +0 and give NaN if either input is NaN. MIN and MAX of floats therefore compare the bit patterns as
-integers, which also lets them vectorise.
+Signature `void (void *accumulator, void *data, int64_t count)`; in the FINISH row (MEAN's division) `data` points to
+the divisor, an int64. Rules (SPEC.md, Arithmetic): integers wrap; the NaN that arithmetic gives is the canonical one;
+MIN and MAX order -0 below +0 and give NaN if either input is NaN. MIN and MAX of floats therefore compare the bit
+patterns as integers, which also lets them vectorise.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def occupy(e, job, slot, state):
 
 @compiled
 def advance_base(e, job):
-    """Move the job's base, and with it the window, over all positions that are done. Called when the driver has performed
+    """Move the job's base, and with it the window, over all positions that are done. Only when the driver has performed
     all actions: a DMA write may still read the payload of a slot that is done."""
     for _ in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base))
@@ -95,4 +95,3 @@ def clear_lease(e, job):
 def payload_of(e, job, position):
     """Address of the payload of the slot that serves a position."""
     return payload_at(e, slot_index(job, position))
-

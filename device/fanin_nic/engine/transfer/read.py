@@ -1,7 +1,7 @@
 """Reading what the ranks contribute: the device serves the send queues in turn (steps S402 and S405).
 
-Mapped memory is computed from in place. Memory of a process is asked for with a DMA_READ of a run of segments; the event
-`dma_done` brings it. A rank is read only as far as its job's window: position p when p - W is done.
+Mapped memory is computed from in place. Memory of a process is asked for with a DMA_READ of a run of segments; the
+event `dma_done` brings it. A rank is read only as far as its job's window: position p when p - W is done.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.state import ZERO, U64, region_at
+from fanin_nic.engine.state import U64, ZERO, region_at
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import LKEY_PROCESS
 

@@ -1,0 +1,129 @@
+"""The whole path with real devices: every route, every byte counted, programs run by `fanin run`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.demo import demo
+from fanin_tools.demo.demo import Task
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.generate import Shape, make
+from fanin_tools.fabric.lifecycle import Running
+from tests.fabric.fixtures import ignore
+
+ROOT = Path(__file__).parents[2]
+FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
+NODES, RANKS_PER_NODE = 2, 2
+RANKS = NODES * RANKS_PER_NODE
+NAME = "e2e"
+HEADER_SHARE = 0.03  # all headers of a 4 KiB segment
+TWO_SEGMENTS = 2 * 4096
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    """One fabric for all tests of this file, in a state folder of its own."""
+    folder = tempfile.mkdtemp(prefix="fanin-e2e-", dir="/tmp")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)
+        try:
+            yield lifecycle.up(lifecycle.generated(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
+        finally:
+            lifecycle.down(NAME)
+            shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring", "local"])
+def test_route_verifies_and_carries_what_it_should(running: Running, route: str) -> None:
+    (outcome,) = demo.run(running, [route], Task(1 << 20), ignore)
+    assert outcome.verified
+    assert set(outcome.checked) == {"sum", "min", "max", "mean"}
+    assert outcome.ranks == (RANKS_PER_NODE if route == "local" else RANKS)
+    assert outcome.use.slots <= outcome.use.lease
+    assert outcome.use.probes == 0
+    for link in outcome.use.links.values():
+        assert link.payload_up == link.payload_down == outcome.expected_payload
+        assert link.wire_up - link.payload_up <= HEADER_SHARE * link.payload_up
+
+
+def test_uneven_ring_shares_out_to_the_segment(running: Running) -> None:
+    (outcome,) = demo.run(running, ["ring"], Task((1 << 18) + 4096 + 4), ignore)
+    assert outcome.verified
+    for link in outcome.use.links.values():
+        assert abs(link.payload_up - outcome.expected_payload) <= TWO_SEGMENTS
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4095, 4096, 4097])
+def test_odd_sizes(running: Running, size: int) -> None:
+    outcomes = demo.run(running, ["tree", "ring", "local"], Task(size, "i64", cross_check=False), ignore)
+    assert all(outcome.verified for outcome in outcomes)
+    assert {outcome.bytes for outcome in outcomes} == {-(-size // 8) * 8}
+
+
+def test_a_small_lease_is_never_exceeded(running: Running) -> None:
+    outcomes = demo.run(running, ["tree", "ring"], Task(4 << 20, slots=64, cross_check=False), ignore)
+    assert all(outcome.verified and outcome.use.slots <= outcome.use.lease == 64 for outcome in outcomes)
+
+
+def test_nothing_is_leased_afterwards(running: Running) -> None:
+    demo.run(running, ["tree"], Task(4096, cross_check=False), ignore)
+    for device in lifecycle.status(NAME)["devices"]:
+        assert device["answer"]["slots"]["leased"] == 0
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*FANIN, "run", "--name", NAME, "-n", str(RANKS), *arguments, "--", sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ)
+
+
+def test_program_of_the_readme_runs(running: Running) -> None:
+    program = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert program is not None
+    result = run(program[1])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "total 6.0 mean 1.5 largest 27.0\n"
+
+
+def test_rank_that_dies_is_reported_by_the_others(running: Running) -> None:
+    program = """
+import fanin, numpy, os, sys
+communicator = fanin.Communicator()
+if communicator.rank == 3:
+    os._exit(9)
+try:
+    communicator.allreduce(numpy.ones(10, numpy.float32))
+except fanin.FaninError as error:
+    print(type(error).__name__)
+"""
+    result = run(program, "--prefix")
+    assert result.returncode == 9
+    assert sorted(result.stdout.splitlines()) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
+
+
+def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None:
+    command = [*FANIN, "run", "--name", "borrowed", "-n", "2", "--prefix", "--", sys.executable, "-c"]
+    program = "import fanin, numpy; print(fanin.Communicator().allreduce(numpy.ones(1))[0])"
+    result = subprocess.run([*command, program], capture_output=True, text=True, env=os.environ)
+    assert sorted(result.stdout.splitlines()) == ["[0] 2.0", "[1] 2.0"]
+    assert "fabric borrowed is up for this command" in result.stderr
+    assert lifecycle.find("borrowed") is None
+
+
+def test_direct_links_carry_a_ring(running: Running) -> None:
+    fabric = make("e2edirect", Shape(nodes=3, ranks_per_node=1, direct=True))
+    direct = lifecycle.up(fabric, ignore)
+    try:
+        assert demo.routes_of(fabric, "all") == ["ring", "local"]
+        outcomes = demo.run(direct, ["ring", "local"], Task(65536), ignore)
+        assert all(outcome.verified for outcome in outcomes)
+    finally:
+        lifecycle.down("e2edirect")
