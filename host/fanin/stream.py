@@ -66,8 +66,9 @@ class Stream:
         while count == BATCH:
             count, completions = self._cq.poll(BATCH)
             for completion in completions:
-                request = self._outstanding.pop(completion.wr_id)
-                request.finish(self._failure(request, completion))
+                request = self._outstanding.pop(completion.wr_id, None)
+                if request is not None:  # else it was given up when the device seemed lost
+                    request.finish(self._failure(request, completion))
 
     def _post_backlog(self) -> None:
         while self._backlog and len(self._outstanding) < SQ_DEPTH:

@@ -54,10 +54,10 @@ class Device:
     """A NIC or a switch. `run` serves until `stop` is called (from a signal handler)."""
 
     def __init__(self, settings: Settings) -> None:
-        warm()
         self._stopping = False
         self._wake, self.wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.port = UdpPort(settings.address, settings.mtu, receive_buffer=settings.receive_buffer)
+        warm()
         max_chunk = largest_chunk(settings.mtu)
         segments = self.port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
         limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
@@ -68,6 +68,7 @@ class Device:
         self._lane = np.zeros(1, lanes.LANE)
         self._staging = np.zeros(READ_BYTES, np.uint8)
         self._notices = np.zeros(lanes.MAX_NOTICES, ACTION)
+        self._reads = np.zeros(limits.queues * abi.MAX_ADDRESSES, ACTION)
         status = DeviceStatus(settings.name, self.engine, self.port, self._lane)
         offer = DeviceLimits(max_chunk, settings.slots, int(ipaddress.IPv4Address(settings.address)))
         self.server = ControlServer(
@@ -82,6 +83,8 @@ class Device:
         record["completion_rings"] = self.host.completion_rings.ctypes.data
         record["memory_fds"] = self.host.memory_fds.ctypes.data
         record["staging"] = self._staging.ctypes.data
+        record["reads"] = self._reads.ctypes.data
+        record["write_failed"] = self.host.write_failed.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["control_fd"], record["receive_fd"] = self.server.fileno(), self.port.receive_fd
         record["wake_fd"] = self._wake
@@ -91,8 +94,8 @@ class Device:
         while not self._stopping:
             self._show_clients()
             lanes.run(self._lane.ctypes.data)
+            self._give_notice()  # before `service`, which may give a queue to another client
             self.server.service()
-            self._give_notice()
 
     def stop(self) -> None:
         """Leave `run`. From a signal handler: the signal must also write to `wake_writer` (signal.set_wakeup_fd), since
@@ -108,10 +111,9 @@ class Device:
 
     def _show_clients(self) -> None:
         """The queues and doorbells as they are now, for the compiled loop."""
-        record, doorbells, rings = self._lane[0], self.server.doorbells, self.server.send_rings
+        record, doorbells = self._lane[0], self.server.doorbells
         record["queues"] = self.host.queues_in_use
         record["doorbells"], record["doorbell_count"] = doorbells.ctypes.data, len(doorbells)
-        record["rings"], record["ring_count"] = rings.ctypes.data, len(rings)
 
     def _give_notice(self) -> None:
         """Answers to JOIN and LEAVE, to the clients that wait for them."""

@@ -37,14 +37,14 @@ def write_mapped(action):
 
 @compiled
 def write_process(memory_fds, e, index, end):
-    """A result into ordinary memory of a process, with the actions before `end` that continue it; those are done then.
+    """A result into ordinary memory of a process, with the queue's actions before `end` that continue it, now done.
     False: the memory is not (wholly) writable there."""
     first = action_at(e, index)
     pieces = stack_bytes(PIECES_SIZE)
     count, length = 0, U64(0)
     for other in range(index, min(end, index + U64(LOOK_AHEAD))):
         action = action_at(e, other)
-        if action.kind != DMA_WRITE or action.process != first.process or action.remote != first.remote + length:
+        if action.kind != DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
             continue
         piece = iovec_at(pieces + U64(count) * IOVEC_SIZE)
         piece.base = action.payload

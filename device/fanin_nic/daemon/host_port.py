@@ -31,8 +31,8 @@ def _remove(base, client, lkey):
 class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
-    `send_rings` and `completion_rings` hold the rings' addresses by queue, `memory_fds` descriptors by client, for the
-    compiled loop. `clients` names the owner of each queue; `tags` are in the engine.
+    For the compiled loop: by queue `send_rings`, `completion_rings` (addresses) and `write_failed` (a result could not
+    be written), by client `memory_fds` (descriptors of process memory).
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -40,6 +40,7 @@ class HostPort:
         queues = engine.limits.queues
         self.send_rings = np.zeros(queues, np.uint64)
         self.completion_rings = np.zeros(queues, np.uint64)
+        self.write_failed = np.zeros(queues, np.uint8)
         self.memory_fds = np.full(MAX_CLIENTS, -1, np.int32)
         self._queues = engine.tables["queues"]
 
@@ -91,6 +92,7 @@ class HostPort:
         self._queues[queue]["active"] = 1
         self._queues[queue]["client"] = client
         self._queues[queue]["qp"] = qp
+        self.write_failed[queue] = 0
         self.send_rings[queue] = sq_address
         self.completion_rings[queue] = cq_address
         return queue

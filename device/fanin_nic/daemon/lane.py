@@ -23,21 +23,23 @@ from fanin_nic.engine.state import (
     header_at,
     queue_at,
 )
-from fanin_nic.hostif.rings import any_pending, complete, fetch, set_sleeping
+from fanin_nic.hostif.rings import complete, fetch, pending, set_sleeping
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import POLLFD, POLLIN, monotonic_ns, poll, sched_yield
-from fanin_nic.native.memory import address_of, copy, fill_zero, load_u64, record_at
+from fanin_nic.native.memory import address_of, copy, fill_zero, load_u8, load_u64, record_at, store_u8
 from fanin_nic.port.descriptors import PORT, RECEIVED
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
 
 MAX_NOTICES = 1024
+MAX_NEWS = MAX_NOTICES // 2  # thereof PENDING: answers always find room
 YIELDS = 50  # before sleep; letting a core go idle costs a wake-up of about 25 us
 LONGEST_SLEEP = 10_000_000_000  # ns
 CONTROL_INTERVAL = 1_000_000  # ns between looks at the control socket while there is work
 LONGEST_RUN = 50_000_000  # ns
 POSTS_PER_TURN = 32
+SEGMENTS_PER_TURN = 512
 MILLISECOND = 1_000_000
 
 
@@ -58,15 +60,16 @@ LANE = np.dtype(
         ("memory_fds", "u8"),  # int32 descriptors of process memory by client; -1: none
         ("staging", "u8"),  # bytes read from process memory, before they are computed
         ("notices", "u8"),  # ACTION records for Python
+        ("reads", "u8"),  # ACTION records of DMA reads that wait for room
+        ("write_failed", "u8"),  # byte by queue: a result could not be written to the process
         ("notice_count", "u4"),
         ("queues", "u4"),  # 1 + highest queue in use
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
         ("wake_fd", "i4"),  # a signal has come
         ("doorbell_count", "u4"),
-        ("ring_count", "u4"),
+        ("read_count", "u4"),
         ("doorbells", "u8"),  # addresses of the clients' doorbell pages
-        ("rings", "u8"),  # addresses of their send rings
         ("next_control", "u8"),  # ns
         ("cq_overflows", "u8"),
         ("dma_errors", "u8"),
@@ -87,9 +90,12 @@ cqe_at = record_at(abi.CQE)
 received_at = record_at(RECEIVED)
 port_at = record_at(PORT)
 pollfd_at = record_at(POLLFD)
+read_at = record_at(ACTION)
 
 DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+SUCCESS, PENDING = int(abi.Status["SUCCESS"]), int(abi.Status["PENDING"])
+LOCAL_PROTECTION_ERROR = int(abi.Status["LOCAL_PROTECTION_ERROR"])
 CONTROL, NOTICES, TIME = (int(reason) for reason in Reason)
 ACTION_SIZE, RECEIVED_SIZE = U64(ACTION.itemsize), U64(RECEIVED.itemsize)
 
@@ -128,15 +134,11 @@ def turn(lane, now):
     e = engine_at(lane.engine)
     work = take_packets(lane, e, now)
     work += take_requests(lane, e, now)
-    while True:
-        served = events.serve(lane.engine, 512, now)
-        done = flush(lane, e, now)
-        work += served + done
-        if not served and not done:
-            break
+    work += events.serve(lane.engine, SEGMENTS_PER_TURN, now)
+    work += flush(lane, e, now)
     if now >= e.next_deadline:
         events.tick(lane.engine, now)
-        flush(lane, e, now)
+        work += 1 + flush(lane, e, now)
     return work != 0
 
 
@@ -175,21 +177,29 @@ def take_requests(lane, e, now):
 
 @compiled
 def flush(lane, e, now):
-    """Perform all actions, also those that a finished DMA read brings. Returns how many."""
-    first = U64(0)
-    while first < U64(e.action_count):
-        end = U64(e.action_count)
-        actions, headers = address_of(action_at(e, first)), address_of(header_at(e, first))
-        transmit(lane.port, actions, headers, end - first)
-        for index in range(first, end):
-            perform(lane, e, index, end, now)
-        first = end
-    e.action_count = 0
-    return int(first)
+    """Perform all actions. DMA reads come last, for each brings more. Returns how many there were."""
+    done = perform_all(lane, e)
+    for number in range(lane.read_count):
+        if e.action_count > e.actions // 2:
+            done += perform_all(lane, e)
+        finish_read(lane, number, now)
+    lane.read_count = 0
+    return done + perform_all(lane, e)
 
 
 @compiled
-def perform(lane, e, index, end, now):
+def perform_all(lane, e):
+    """Empty the table of actions."""
+    count = U64(e.action_count)
+    transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count)
+    for index in range(count):
+        perform(lane, e, index, count)
+    e.action_count = 0
+    return int(count)
+
+
+@compiled
+def perform(lane, e, index, end):
     """One action other than SEND; of those up to `end`, a DMA write may take others with it."""
     action = action_at(e, index)
     if action.kind == DMA_WRITE:
@@ -197,23 +207,32 @@ def perform(lane, e, index, end, now):
             write_mapped(action)
         elif not write_process(lane.memory_fds, e, index, end):
             lane.dma_errors += U64(1)
+            store_u8(lane.write_failed + U64(action.queue), 1)
     elif action.kind == DMA_READ:
-        status = read_process(lane.memory_fds, action, lane.staging)
-        events.dma_done(
-            lane.engine,
-            action.queue,
-            action.position,
-            action.count,
-            action.address_index,
-            lane.staging,
-            status,
-            now,
-        )
+        copy(lane.reads + U64(lane.read_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
+        lane.read_count += 1
     elif action.kind == COMPLETE:
         report(lane, action)
-    elif action.kind == NOTICE and lane.notice_count < MAX_NOTICES:
+    elif action.kind == NOTICE and lane.notice_count < (MAX_NEWS if action.status == PENDING else MAX_NOTICES):
         copy(lane.notices + U64(lane.notice_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
         lane.notice_count += 1
+
+
+@compiled
+def finish_read(lane, number, now):
+    """A DMA read, and the event of its end."""
+    action = read_at(lane.reads + U64(number) * ACTION_SIZE)
+    status = read_process(lane.memory_fds, action, lane.staging)
+    events.dma_done(
+        lane.engine,
+        action.queue,
+        action.position,
+        action.count,
+        action.address_index,
+        lane.staging,
+        status,
+        now,
+    )
 
 
 @compiled
@@ -233,6 +252,11 @@ def report(lane, action):
     cqe.opcode = action.opcode
     cqe.positions = action.position
     cqe.qp = action.count
+    failed = lane.write_failed + U64(action.queue)
+    if load_u8(failed) and cqe.status == SUCCESS:
+        cqe.status = LOCAL_PROTECTION_ERROR
+        cqe.byte_length = 0
+    store_u8(failed, 0)
     if ring and not complete(ring, address):
         lane.cq_overflows += U64(1)
 
@@ -242,7 +266,7 @@ def sleep(lane, now):
     """Sleep until something comes or a timer expires. False: there is something for Python."""
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
     woken = True
-    if not any_pending(lane.rings, lane.ring_count):
+    if not requests_wait(lane):
         deadline = min(engine_at(lane.engine).next_deadline, now + U64(LONGEST_SLEEP))
         timeout = (deadline - now + U64(MILLISECOND - 1)) // U64(MILLISECOND) if deadline > now else U64(0)
         ready = wait(lane, int(timeout))
@@ -252,8 +276,19 @@ def sleep(lane, now):
 
 
 @compiled
+def requests_wait(lane):
+    """Whether a send ring has a request that the engine has room for."""
+    e = engine_at(lane.engine)
+    for queue in range(lane.queues):
+        ring = load_u64(lane.send_rings + U64(queue * 8))
+        if ring and can_post(e, queue) and pending(ring):
+            return True
+    return False
+
+
+@compiled
 def wait(lane, timeout_ms):
-    """Poll the port, the control server and the signals; the number of those that are ready, -1 after a signal."""
+    """Poll the port, the control server and the signals; -1: a signal has come instead."""
     place = address_of(lane) + POLLFDS
     for index, descriptor in enumerate((lane.receive_fd, lane.control_fd, lane.wake_fd)):
         entry = pollfd_at(place + U64(index) * POLLFD_SIZE)

@@ -41,7 +41,7 @@ class Limits(NamedTuple):
     regions: int = 1024
     actions: int = 4096
     max_chunk: int = 8192
-    min_lease: int = 8
+    min_lease: int = 4
     max_lease: int = 4096
     receive_segments: int = 4096
 

@@ -5,6 +5,7 @@ Each converts its arguments to fixed types, so that the code behind it is compil
 
 from __future__ import annotations
 
+from fanin_nic.engine.completion.retire import retire
 from fanin_nic.engine.control import leave as leaving
 from fanin_nic.engine.control import posting
 from fanin_nic.engine.control.join import join as join_job
@@ -17,7 +18,7 @@ from fanin_nic.native.compiled import compiled
 
 __all__ = ["Counter", "batch_end", "dma_done", "fail", "join", "leave", "lose", "packet", "post", "serve", "tick"]
 
-TURN = 16  # segments of one queue before the next is served
+TURN = 8  # segments of one queue before the next is served
 FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
 
 
@@ -61,12 +62,17 @@ def serve(base, budget, now):
     progress = True
     while progress and total < budget and e.action_count < e.actions // 2:
         progress = False
-        for queue in range(e.queues):
+        first = e.next_queue
+        for step in range(e.queues):
+            queue = (first + step) % e.queues
             if not queue_at(e, queue).active or not queue_at(e, queue).job:
                 continue
+            if e.action_count >= e.actions // 2:
+                break
             served = read.serve(e, queue, TURN)
-            if posting.drain(e, queue, TURN) or served:
+            if posting.drain(e, queue, TURN) or served or retire(e, queue):
                 progress = True
+                e.next_queue = queue + 1
             total += served
     return total
 

@@ -81,6 +81,8 @@ ENGINE = np.dtype(
         ("slots_used", "u4"),
         ("slots_high_water", "u4"),
         ("first_position", "u4"),  # of a new job's stream
+        ("next_queue", "u4"),  # that is served first
+        ("reserved", "u4"),
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
         ("keepalive", "u8"),  # ns
@@ -111,9 +113,9 @@ JOB = np.dtype(
         ("status", "u1"),  # why ABORTED
         ("missing_kind", "u1"),
         ("has_parent", "u1"),
-        ("config_sent", "u1"),
         ("leave", "u1"),  # Leave: how far LEAVE to the device above has come
         ("ack_pending", "u1"),
+        ("reserved", "u1"),
         ("index", "u4"),
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
@@ -205,7 +207,7 @@ QUEUE = np.dtype(
         ("read_segments", "u4"),  # segments of it that are read
         ("reads_open", "u4"),
         ("qp", "u4"),
-        ("mid", "u4"),  # of the next request
+        ("reserved", "u4"),
     ],
     align=True,
 )
@@ -276,7 +278,7 @@ REGION = np.dtype(
 
 
 class Counter(enum.IntEnum):
-    """Counters of the engine; the first 64 count packets by opcode: received, then sent."""
+    """Counters of the engine; the first 32 count packets by opcode: received, then sent."""
 
     RX_FIRST = 0
     TX_FIRST = 16

@@ -13,7 +13,7 @@ from fanin.verbs.membership import Lease, Membership
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.wc import NODES
-from fanin_wire.abi import Status
+from fanin_wire.abi import ContributorClass, Status
 
 MODULUS = 1 << 32  # of positions and message numbers
 
@@ -107,7 +107,8 @@ class CollectiveQP(Resource):
         }
         wqe = wr.to_c(defaults)
         check(library().fanin_post(self.context.handle, self.qp_num, wqe), f"can not post to job {membership.jid}")
-        self.position = (self.position + -(-wr.length // chunk)) % MODULUS
+        positions = 1 if wr.contributors == ContributorClass["NONE"] else -(-wr.length // chunk)
+        self.position = (self.position + positions) % MODULUS
         self.mid = (wqe.mid + 1) % MODULUS
 
     def skip_message(self) -> None:

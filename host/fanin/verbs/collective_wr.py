@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fanin.driver import ffi
@@ -27,8 +27,8 @@ class CollectiveWR:
     """Work request of a collective over `length` bytes.
 
     What is None is filled in by CollectiveQP.post_send from the job and the position of its stream. With more than
-    three addresses the device reads the list from memory: from ordinary memory (source_lkey LKEY_PROCESS), where
-    the work request keeps it and must live until its completion, or from `list_address` in the source's region.
+    three addresses the device reads the list (struct fanin_address each) from `list_address`, in the registered region
+    of source_lkey.
     """
 
     op: int  # enum fanin_op
@@ -50,7 +50,6 @@ class CollectiveWR:
     source_lkey: int = LKEY_PROCESS
     destination_lkey: int = LKEY_PROCESS
     list_address: int | None = None
-    _list: Any = field(default=None, init=False, repr=False, compare=False)
 
     def to_c(self, defaults: dict[str, int]) -> Any:
         """As a struct fanin_wqe; `defaults` has the values of what is None."""
@@ -84,15 +83,12 @@ class CollectiveWR:
 
     def _place_list(self) -> int:
         """Address of the list in memory that the device can read with the source's key."""
-        if self.list_address is not None:
-            return self.list_address
-        if self.source_lkey != LKEY_PROCESS:
+        if self.list_address is None or self.source_lkey == LKEY_PROCESS:
             raise InvalidRequest(
-                f"{len(self.address_list)} addresses in registered memory: at most {INLINE_ADDRESSES} fit into the "
-                "request; put the list into the source's region and give its place as list_address"
+                f"{len(self.address_list)} addresses: at most {INLINE_ADDRESSES} fit into the request; register the "
+                "source, put the list into its region and give its place as list_address"
             )
-        self._list = ffi.new("struct fanin_address[]", [tuple(address) for address in self.address_list])
-        return int(ffi.cast("uintptr_t", self._list))
+        return self.list_address
 
     def __str__(self) -> str:
         names = [name for name in self.__dataclass_fields__ if not name.startswith("_")]

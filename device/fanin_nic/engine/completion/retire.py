@@ -9,6 +9,7 @@ from fanin_nic.native.compiled import compiled
 
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 COMPLETIONS = int(Counter.COMPLETIONS)
+AT_ONCE = 16
 
 
 @compiled
@@ -35,16 +36,20 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
 
 @compiled
 def retire(e, queue_index):
-    """Complete the oldest requests of a queue as long as they are done."""
+    """Complete the oldest requests of a queue as long as they are done, a few at a time; the next `serve` goes on.
+    Returns how many."""
     queue = queue_at(e, queue_index)
-    while queue.head != queue.tail:
+    for retired in range(AT_ONCE):
+        if queue.head == queue.tail:
+            return retired
         request = request_at(e, request_index(e, queue_index, queue.head))
         if request.done != request.count:
-            return
+            return retired
         if queue.head == queue.read:  # it has no positions: there was nothing to read
             queue.read += 1
         complete_request(e, queue_index, request, request.status, 0, U64(0))
         queue.head += 1
+    return AT_ONCE
 
 
 @compiled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
-from fanin_nic.engine.control.upward import begin_leave
+from fanin_nic.engine.control.upward import begin_leave, missing_nodes
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.state import (
     MAX_CHILDREN,
@@ -11,6 +11,7 @@ from fanin_nic.engine.state import (
     U64,
     Counter,
     JobState,
+    bit_of,
     child_at,
     child_index,
     count,
@@ -19,14 +20,23 @@ from fanin_nic.engine.state import (
 )
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import lowest_bit
-from fanin_wire.abi import MessageType, Route
+from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
 
 ABORTED, FREE = int(JobState.ABORTED), int(JobState.FREE)
 ABORT = int(Opcode.ABORT)
+PENDING, STATUS_ABORTED = int(Status["PENDING"]), int(Status["ABORTED"])
 JOIN = int(MessageType.JOIN)
 RING = int(Route.RING)
 JOBS_ABORTED = int(Counter.JOBS_ABORTED)
+
+
+@compiled
+def cut_off(job):
+    """Bitmap of who is lost when the device above is silent: in a ring the next node, else all that is behind it."""
+    if job.route == RING:
+        return bit_of((job.node_index + 1) % job.node_count)
+    return U64(job.parent_mask)
 
 
 @compiled
@@ -35,8 +45,8 @@ def send_abort(e, job, destination, source):
     header = header_at(e, packet(e, job, ABORT, destination))
     header.status = job.status
     header.source = source
-    header.op = job.missing_kind
-    header.node_bitmap = job.missing
+    header.op = 1
+    header.node_bitmap = missing_nodes(job)
 
 
 @compiled
@@ -45,7 +55,7 @@ def abort(e, job, status, missing_kind, missing):
     if job.state == ABORTED or job.state == FREE:
         return
     job.state = ABORTED
-    job.status = status
+    job.status = status if status > PENDING else STATUS_ABORTED  # what comes from the network must be a reason
     job.missing_kind = missing_kind
     job.missing = missing
     count(e, JOBS_ABORTED)

@@ -84,6 +84,12 @@ def chunk(body):
 
 
 @compiled
+def is_lease(count):
+    """Whether a number of slots can be a lease: a power of two, room for a window and what it replaces."""
+    return count >= 2 and count & (count - 1) == 0
+
+
+@compiled
 def is_valid(e, header, body, length):
     """Whether a CONFIG is complete, is for this device, and its bits make sense."""
     if length < CONFIG_SIZE + HOP_SIZE:
@@ -94,7 +100,7 @@ def is_valid(e, header, body, length):
     for level in range(hops):
         if hop_bit(body, level) >= MAX_CHILDREN or hop_mask(body, level) & bit_of(hop_bit(body, level)) == ZERO:
             return False
-    if hop_bit(body, 0) != header.source or slots(body) == 0 or window(body) == 0 or chunk(body) == 0:
+    if hop_bit(body, 0) != header.source or not is_lease(slots(body)) or window(body) == 0 or chunk(body) == 0:
         return False
     return hop_address(body, 0) == e.address
 

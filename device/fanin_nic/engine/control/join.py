@@ -23,7 +23,7 @@ from fanin_wire.abi import MAX_ADDRESSES, MAX_HOPS, MessageType, Route, Status
 
 LOCAL, TREE, RING = int(Route.LOCAL), int(Route.TREE), int(Route.RING)
 JOIN = int(MessageType.JOIN)
-JOINING, ABORTED = int(JobState.JOINING), int(JobState.ABORTED)
+FREE, JOINING, ABORTED = int(JobState.FREE), int(JobState.JOINING), int(JobState.ABORTED)
 INVALID_REQUEST, JID_IN_USE = int(Status.INVALID_REQUEST), int(Status.JID_IN_USE)
 MEMBERS_MISMATCH, NO_RESOURCES = int(Status.MEMBERS_MISMATCH), int(Status.NO_RESOURCES)
 FEWEST_SLOTS = 4
@@ -90,7 +90,7 @@ def create(e, queue_index, request):
         return
     job = job_at(e, made - 1)
     if not lease(e, job, request.slots):
-        job.state = 0
+        job.state = FREE
         refuse(e, queue_index, NO_RESOURCES, grant(e, request.slots))
         return
     job.state = JOINING
@@ -173,6 +173,9 @@ def seat(e, queue_index, queue, job, rank_bitmap):
     queue.rank_bitmap = rank_bitmap
     queue.rank_count = count_bits(rank_bitmap)
     queue.joined = 0
+    queue.reading = 0
+    queue.reads_open = 0
+    queue.read_segments = 0
     queue.position = e.first_position
     job.rank_joined |= rank_bitmap
     for rank in range(MAX_CHILDREN):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control import config_packet as packet_form
-from fanin_nic.engine.control.abort import abort, send_abort
+from fanin_nic.engine.control.abort import abort, cut_off, send_abort
 from fanin_nic.engine.control.lease import grant, lease, new_job, start
 from fanin_nic.engine.control.upward import begin_config
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
@@ -45,7 +45,7 @@ BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload
 @compiled
 def member_window(e, job):
     """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
-    senders = max(ONE, count_bits(job.node_mask))
+    senders = U64(2) if job.route == RING else max(ONE, count_bits(job.node_mask))  # a ring: partials and results
     room = U64(e.receive_segments) * U64(e.max_chunk + BUFFER_OVERHEAD) // U64(job.chunk + BUFFER_OVERHEAD)
     return max(ONE, min(U64(job.slots) // U64(2), room // senders))
 
@@ -86,6 +86,7 @@ def activate(e, job, slots, window):
     start(e, job, slots, window)
     job.state = ACTIVE
     job.retries = 0
+    job.missing = ZERO
     job.heard = e.now
     job.heard_previous = e.now
     job.next_keepalive = e.now + e.keepalive
@@ -170,6 +171,7 @@ def admit(e, header, body, source):
     job.state = JOINING
     job.offered_window = member_window(e, job)
     job.heard = e.now
+    e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
     return made
 
 
@@ -212,11 +214,18 @@ def on_config_ack(e, job, header, body, length):
     if job.state != CONFIGURING or length < ACK_SIZE:
         return
     if header.status == PENDING:
-        if job.missing != header.node_bitmap:
-            job.missing = header.node_bitmap
+        missing = header.node_bitmap
+        if missing == ZERO and job.route == RING:
+            missing = cut_off(job)  # the next node's own ranks
+        if job.missing != missing:
+            job.missing = missing
             tell_pending(e, job)
     elif header.status == SUCCESS:
-        activate(e, job, packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW))
+        slots, window = packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW)
+        if packet_form.is_lease(slots) and window:
+            activate(e, job, slots, window)
+        else:
+            count(e, DROP_CONFIG)
     else:
         job.offered_slots = packet_form.word(body, ACK_SLOTS)
         abort(e, job, header.status, 1, header.node_bitmap)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from fanin_nic.engine.completion.retire import complete_request, flush, retire
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.segment.complete import all_nodes
-from fanin_nic.engine.segment.contribute import itemsize, kernel_address
+from fanin_nic.engine.segment.contribute import is_supported, itemsize
 from fanin_nic.engine.state import (
-    MAX_DTYPES,
-    MAX_OPS,
     ONE,
     REQUEST,
     U64,
@@ -99,7 +97,7 @@ def examine(e, job, queue, wqe):
     if wqe.address_count > INLINE_ADDRESSES and not wqe.flags & ADDRESS_LIST:
         return INVALID_REQUEST
     if wqe.contributors != CLASS_NONE or wqe.length:
-        if wqe.op >= MAX_OPS or wqe.dtype >= MAX_DTYPES or not kernel_address(e, wqe.op, wqe.dtype):
+        if not is_supported(e, wqe.op, wqe.dtype):
             return NOT_SUPPORTED
         if wqe.length % itemsize(e, wqe.dtype):
             return INVALID_REQUEST
@@ -115,7 +113,8 @@ def positions_of(wqe):
     """Positions that a WQE takes: one for each chunk; one if nobody brings data; none for zero bytes."""
     if wqe.contributors == CLASS_NONE:
         return ONE
-    return (wqe.length + U64(wqe.chunk) - ONE) // U64(wqe.chunk)
+    whole, rest = wqe.length // U64(wqe.chunk), wqe.length % U64(wqe.chunk)
+    return whole + ONE if rest else whole
 
 
 @compiled

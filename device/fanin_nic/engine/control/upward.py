@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
-from fanin_nic.engine.state import JobState, Leave, header_at
+from fanin_nic.engine.state import U64, JobState, Leave, bit_of, header_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import fill_zero, store_be32, store_be64, store_u8
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
@@ -61,7 +61,6 @@ def send_config(e, job):
         place = body + CONFIG_SIZE + (level + 1) * HOP_SIZE
         write_hop(place, job.hop_address[level], job.hop_bit[level], job.hop_mask[level])
     attach_payload(e, index, body, CONFIG_SIZE + (1 + job.hop_count) * HOP_SIZE)
-    job.config_sent = 1
     repeat_later(e, job)
 
 
@@ -70,7 +69,14 @@ def begin_config(e, job):
     """All below have joined: ask the device above."""
     job.state = CONFIGURING
     job.retries = 0
+    job.heard = e.now
     send_config(e, job)
+
+
+@compiled
+def missing_nodes(job):
+    """The missing of an ended job as nodes; to the others, ranks of this node are this node."""
+    return U64(job.missing) if job.missing_kind else bit_of(job.parent_bit)
 
 
 @compiled
@@ -78,9 +84,10 @@ def send_leave(e, job):
     """LEAVE to the device above; a status other than SUCCESS ends the job for all."""
     header = header_at(e, packet(e, job, LEAVE, job.parent_address))
     header.source = job.parent_bit
-    header.status = job.status if job.state == ABORTED else 0
-    header.op = job.missing_kind
-    header.node_bitmap = job.missing if job.state == ABORTED else 0
+    header.op = 1
+    if job.state == ABORTED:
+        header.status = job.status
+        header.node_bitmap = missing_nodes(job)
     repeat_later(e, job)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fanin_nic.engine.control import leave, membership
-from fanin_nic.engine.control.abort import abort, send_abort
+from fanin_nic.engine.control.abort import abort, cut_off, send_abort
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.recovery.timers import measure
+from fanin_nic.engine.segment.contribute import HAS_DATA, is_supported
 from fanin_nic.engine.state import (
     MAX_CHILDREN,
     ONE,
@@ -148,7 +149,8 @@ def from_below(e, job, header, source):
         job.heard_previous = e.now
         return True
     if job.node_joined & bit_of(header.source) == ZERO:
-        return False
+        # Who gives up before its CONFIG was here may still say so: that ends the job for all.
+        return header.opcode == LEAVE and job.config_mask & bit_of(header.source) != ZERO
     child = child_at(e, child_index(job, header.source))
     if child.address != source:
         return False
@@ -168,7 +170,7 @@ def down(e, job, header, payload):
         abort(e, job, header.status, header.op, header.node_bitmap)
     elif header.opcode == NAK:
         if job.state == ACTIVE:
-            abort(e, job, PEER_LOST, 1, job.parent_mask)  # the device above has forgotten the job: it was restarted
+            abort(e, job, PEER_LOST, 1, cut_off(job))  # the device above has forgotten the job: it was restarted
     elif job.state != ACTIVE and job.state != LEAVING:
         count(e, DROP_UNEXPECTED)
     elif not is_in_lease(job, header):
@@ -213,6 +215,8 @@ def up(e, job, header, payload, source):
         count(e, DROP_UNEXPECTED)
     elif not is_in_lease(job, header):
         count(e, DROP_SLOT)
+    elif header.flags & HAS_DATA and not is_supported(e, header.op, header.dtype):
+        count(e, DROP_UNEXPECTED)
     elif job.route == RING:
         up_ring(e, job, header, payload)
     elif header.opcode == CONTRIBUTION:

@@ -34,8 +34,9 @@ from fanin_wire.fields import Opcode
 
 ACK = int(Opcode.ACK)
 DROP_SLOT, DROP_DUPLICATE = int(Counter.DROP_SLOT), int(Counter.DROP_DUPLICATE)
-DROP_UNEXPECTED, DROP_STALE, RESENT = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE), int(Counter.RESENT)
-OP_MISMATCH = int(Status.OP_MISMATCH)
+DROP_UNEXPECTED, DROP_STALE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE)
+DROP_LENGTH, RESENT = int(Counter.DROP_LENGTH), int(Counter.RESENT)
+OP_MISMATCH, PEER_LOST = int(Status.OP_MISMATCH), int(Status.PEER_LOST)
 LOCAL, FINAL, DONE = slots.LOCAL, slots.FINAL, slots.DONE
 ACK_POSITIONS = 64
 
@@ -51,6 +52,9 @@ def on_contribution(e, job, header, payload):
     note_arrival(job, header.position)
     if verdict == slots.STALE:
         count(e, DROP_STALE)
+        return
+    if verdict == slots.REPLACE and job.rank_left != ZERO:
+        abort(e, job, PEER_LOST, 0, U64(job.rank_left))  # ranks have left that this position would need
         return
     if verdict == slots.REPLACE:
         claim_for_node(e, job, slot, header.position, header.sid)
@@ -89,6 +93,9 @@ def on_result(e, job, header, payload):
     if verdict != slots.CURRENT or slot.state != LOCAL:
         count(e, DROP_UNEXPECTED)
         return
+    if header.flags & HAS_DATA and header.length != slot.length:
+        count(e, DROP_LENGTH)
+        return
     slot.unacked &= ~SENT_CONTRIBUTION  # the next node's share is in this result, so it has had ours
     slot.status = header.status
     slot.contributions = U64(header.contributions)
@@ -101,7 +108,10 @@ def on_result(e, job, header, payload):
 
 @compiled
 def note_arrival(job, position):
-    """An acknowledgement is due for a position; it goes out at the end of the batch."""
+    """An acknowledgement is due for a position; it goes out at the end of the batch. The previous node can not be
+    further behind than the lease is long."""
+    if distance(job.base, position) > job.slots:
+        return
     if not job.ack_pending:
         job.ack_pending = 1
         job.ack_low = position

@@ -29,7 +29,8 @@ from fanin_wire.fields import WAIT_BODY, Opcode
 
 NEED, WAIT, PROBE = int(Opcode.NEED), int(Opcode.WAIT), int(Opcode.PROBE)
 DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE)
-DROP_SLOT, DROP_UNEXPECTED, RESENT = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.RESENT)
+DROP_SLOT, DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
+RESENT = int(Counter.RESENT)
 OP_MISMATCH, PEER_LOST = int(Status.OP_MISMATCH), int(Status.PEER_LOST)
 OPEN, LOCAL, FINAL, DONE = slots.OPEN, slots.LOCAL, slots.FINAL, slots.DONE
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
@@ -118,7 +119,8 @@ def say_wait(e, job, slot, header, source):
     header_at(e, index).node_bitmap = slot.node_missing
     oldest = most_silent(e, job, slot.node_missing)
     body = body_at(e, index)
-    store_be32(body + OLDEST_AGE, silence(e, job, oldest) // U64(1000))
+    age = silence(e, job, oldest) if slot.node_missing != ZERO else ZERO
+    store_be32(body + OLDEST_AGE, age // U64(1000))
     store_be32(body + OLDEST_CHILD, oldest)
     attach_payload(e, index, body, WAIT_SIZE)
 
@@ -147,6 +149,9 @@ def on_result(e, job, header, payload):
     slot = slot_at(e, slot_index(job, header.position))
     if slot.position != header.position or slot.state != LOCAL:
         count(e, DROP_UNEXPECTED)
+        return
+    if header.flags & HAS_DATA and header.length != slot.length:
+        count(e, DROP_LENGTH)
         return
     slot.status = header.status
     slot.contributions = U64(header.contributions)

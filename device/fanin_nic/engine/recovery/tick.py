@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.control.abort import abort, cut_off
 from fanin_nic.engine.control.lease import release
 from fanin_nic.engine.control.leave import progress_leave
 from fanin_nic.engine.control.upward import send_config, send_leave
@@ -92,7 +92,7 @@ def tick_leave(e, job):
 def tick_config(e, job):
     """CONFIG is repeated as long as somebody answers."""
     if e.now - job.heard > e.detection:
-        abort(e, job, PEER_LOST, 1, job.parent_mask)
+        abort(e, job, PEER_LOST, 1, cut_off(job))
     elif job.deadline > e.now:
         expect(e, job.deadline)
     else:
@@ -119,8 +119,11 @@ def probe_due(e, job):
             continue
         if slot.deadline > e.now:
             expect(e, slot.deadline)
-        elif slot.retries >= UNANSWERED_PROBES and e.now - job.heard > e.detection:
-            abort(e, job, PEER_LOST, 1, job.parent_mask)
+        elif slot.retries >= UNANSWERED_PROBES and e.now - max(job.heard, slot.sent_at) > e.detection:
+            abort(e, job, PEER_LOST, 1, cut_off(job))
+            return
+        elif e.action_count >= e.actions // 2:  # the rest when these are sent
+            expect(e, e.now)
             return
         else:
             probe_above(e, job, slot)
@@ -135,18 +138,17 @@ def check_deadlines(e, job):
             continue
         queue_index = job.queue[rank] - 1
         queue = queue_at(e, queue_index)
-        if queue.head == queue.tail:
-            continue
-        request = request_at(e, request_index(e, queue_index, queue.head))
-        if request.deadline and request.deadline <= e.now:
-            time_out(e, job, request)
-            return
-        if request.deadline:
-            expect(e, request.deadline)
+        for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
+            request = request_at(e, request_index(e, queue_index, queue.head + offset))
+            if request.deadline and request.deadline <= e.now:
+                time_out(e, job)
+                return
+            if request.deadline:
+                expect(e, request.deadline)
 
 
 @compiled
-def time_out(e, job, request):
+def time_out(e, job):
     """TIMEOUT, naming who is missing for the first position that is not done."""
     slot = slot_at(e, slot_index(job, job.base))
     here = slot.rank_missing if slot.position == job.base else job.rank_mask

@@ -7,7 +7,8 @@ the flow; `complete` goes on when both completion bitmaps are empty.
 from __future__ import annotations
 
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.state import MAX_DTYPES, U64, Counter, count
+from fanin_nic.engine.segment.kernels import FINISH
+from fanin_nic.engine.state import MAX_DTYPES, U64, ZERO, Counter, count
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_u64
 from fanin_wire.abi import ContributorClass
@@ -24,6 +25,12 @@ def kernel_address(e, row, dtype):
     """Address of a kernel; 0 where op and type have none."""
     place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
     return load_u64(address_of(e) + e.kernel_offset + place * U64(8))
+
+
+@compiled
+def is_supported(e, op, dtype):
+    """Whether op and type have a kernel. The first row of the table (item sizes) and the last (FINISH) are no ops."""
+    return 0 < op < FINISH and dtype < MAX_DTYPES and kernel_address(e, op, dtype) != ZERO
 
 
 @compiled

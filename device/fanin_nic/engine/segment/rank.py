@@ -62,7 +62,7 @@ def contribute_rank(e, queue_index, request, segment, entry, address):
     position = U64(request.first + segment) & U64(0xFFFFFFFF)
     slot = slot_at(e, slot_index(job, position))
     rank = rank_of_entry(queue, entry)
-    sid = request.sid + segment
+    sid = U64(request.sid + segment) & U64(0xFFFFFFFF)
     length = min(U64(job.chunk), request.length - U64(segment) * U64(job.chunk))
     flags = request.contributors << CLASS_SHIFT
     if slot.position != position or slot.state != OPEN:

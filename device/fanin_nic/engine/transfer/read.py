@@ -21,6 +21,7 @@ from fanin_nic.engine.state import (
     request_index,
 )
 from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import count_bits
 
 ACTIVE = int(JobState.ACTIVE)
 DMA_READ = int(ActionKind.DMA_READ)
@@ -76,12 +77,6 @@ def advance(queue, request, segments):
 
 
 @compiled
-def segment_length(job, request, segment):
-    """Payload bytes of a segment of a request; the last may be shorter."""
-    return min(U64(job.chunk), request.length - U64(segment) * U64(job.chunk))
-
-
-@compiled
 def contribute_all(e, queue_index, request, segment):
     """One segment of every buffer of a request with mapped memory (or of a poisoned one)."""
     job = job_at(e, queue_at(e, queue_index).job - 1)
@@ -93,6 +88,13 @@ def contribute_all(e, queue_index, request, segment):
 
 
 @compiled
+def read_limit(e, job):
+    """Segments of one DMA_READ. Its end can complete them all, with a write and a completion for each rank."""
+    room = U64(e.actions) // U64(4) // (U64(2) * count_bits(job.rank_mask) + U64(1))
+    return int(max(U64(1), min(U64(READ_BYTES) // U64(job.chunk), room)))
+
+
+@compiled
 def start_read(e, queue_index, request):
     """Ask for the next run of segments of each buffer of a request in process memory."""
     queue = queue_at(e, queue_index)
@@ -100,7 +102,7 @@ def start_read(e, queue_index, request):
     first = request.first + queue.read_segments
     segments = min(
         min(request.count - queue.read_segments, job.window - distance(first, job.base)),
-        max(1, READ_BYTES // job.chunk),
+        read_limit(e, job),
     )
     offset = U64(queue.read_segments) * U64(job.chunk)
     queue.reading = 1
