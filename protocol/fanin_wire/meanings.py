@@ -22,7 +22,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
     },
     "CETH": {
         "version": "version of this protocol, 1",
-        "op": "operation (table below); ABORT and LEAVE: node_bitmap names 0 ranks of one node, 1 children or nodes",
+        "op": "operation (table below)",
         "dtype": "type of the elements (table below)",
         "flags": "flags and contributor class (table below)",
         "jid": "job id",

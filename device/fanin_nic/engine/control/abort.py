@@ -45,7 +45,6 @@ def send_abort(e, job, destination, source):
     header = header_at(e, packet(e, job, ABORT, destination))
     header.status = job.status
     header.source = source
-    header.op = 1
     header.node_bitmap = missing_nodes(job)
 
 

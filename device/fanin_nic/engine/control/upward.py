@@ -84,7 +84,6 @@ def send_leave(e, job):
     """LEAVE to the device above; a status other than SUCCESS ends the job for all."""
     header = header_at(e, packet(e, job, LEAVE, job.parent_address))
     header.source = job.parent_bit
-    header.op = 1
     if job.state == ABORTED:
         header.status = job.status
         header.node_bitmap = missing_nodes(job)

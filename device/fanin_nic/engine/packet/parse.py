@@ -167,7 +167,7 @@ def down(e, job, header, payload):
     elif header.opcode == LEAVE_ACK:
         leave.on_leave_ack(e, job)
     elif header.opcode == ABORT:
-        abort(e, job, header.status, header.op, header.node_bitmap)
+        abort(e, job, header.status, 1, header.node_bitmap)
     elif header.opcode == NAK:
         if job.state == ACTIVE:
             abort(e, job, PEER_LOST, 1, cut_off(job))  # the device above has forgotten the job: it was restarted
@@ -208,7 +208,7 @@ def up(e, job, header, payload, source):
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == ABORT:
-        abort(e, job, header.status, header.op, header.node_bitmap)
+        abort(e, job, header.status, 1, header.node_bitmap)
     elif header.opcode == KEEPALIVE:
         return
     elif job.state != ACTIVE and job.state != LEAVING:
