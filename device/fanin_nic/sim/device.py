@@ -21,7 +21,7 @@ from fanin_wire import abi, fields
 PENDING = int(abi.Status["PENDING"])
 SUCCESS, LOCAL_PROTECTION_ERROR = int(abi.Status["SUCCESS"]), int(abi.Status["LOCAL_PROTECTION_ERROR"])
 ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
-WHOLE_ADDRESS_SPACE = 2**63
+WHOLE_ADDRESS_SPACE = 2**47
 
 
 class StrayWrite(AssertionError):

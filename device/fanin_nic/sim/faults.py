@@ -1,4 +1,4 @@
-"""What links do to packets: a schedule drawn from the simulation's seed."""
+"""What links and memory do to a simulation: a schedule drawn from its seed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from typing import NamedTuple
 
 
 class Faults(NamedTuple):
-    """Probabilities per packet, and delays in ns."""
+    """Probabilities per packet, and delays in ns. `jitter` above the time between packets reorders them."""
 
     loss: float = 0.0
     duplication: float = 0.0
     delay: int = 10_000
     jitter: int = 0
+    read_delay: int = 2_000  # of a DMA read of process memory
+    read_jitter: int = 0
 
     def arrivals(self, chance: random.Random) -> list[int]:
         """Delays after which copies of one packet arrive; empty: it is lost."""
         copies = 2 if chance.random() < self.duplication else 1
-        return [
-            self.delay + (chance.randrange(self.jitter) if self.jitter else 0)
-            for _ in range(copies)
-            if chance.random() >= self.loss
-        ]
+        return [_later(self.delay, self.jitter, chance) for _ in range(copies) if chance.random() >= self.loss]
+
+    def read(self, chance: random.Random) -> int:
+        """Delay of one DMA read."""
+        return _later(self.read_delay, self.read_jitter, chance)
+
+
+def _later(delay: int, jitter: int, chance: random.Random) -> int:
+    return delay + (chance.randrange(jitter) if jitter else 0)

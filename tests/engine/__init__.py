@@ -1,0 +1,1 @@
+"""Tests of the engine alone: events in, actions out."""

@@ -1,0 +1,209 @@
+"""The end of a job: leaving, or aborting with a reason that everybody learns; afterwards nothing is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_nic.engine.state import JobState
+from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.fields import Opcode
+from tests.engine.rig import (
+    MILLISECOND,
+    NEXT,
+    PARENT,
+    PREVIOUS,
+    SECOND,
+    STRANGER,
+    NicRig,
+    SwitchRig,
+    child_address,
+    f32,
+    place,
+)
+
+ANY_UPWARD = [Opcode.CONTRIBUTION, Opcode.PROBE, Opcode.KEEPALIVE, Opcode.RESULT, Opcode.ACK]
+
+
+def leave(rig: SwitchRig, bit: int, **ceth) -> list:
+    """LEAVE of a child."""
+    return rig.receive(Opcode.LEAVE, child_address(bit), source=bit, **ceth)
+
+
+def is_empty(rig: SwitchRig | NicRig) -> bool:
+    """No job, no slot in use, no queue with a job."""
+    tables = rig.engine.tables
+    jobs = (tables["jobs"]["state"][:-1] == JobState.FREE).all()
+    return bool(jobs and rig.engine.header["slots_used"] == 0 and (tables["queues"]["job"] == 0).all())
+
+
+def test_all_leave_and_all_is_freed() -> None:
+    rig = SwitchRig()
+    rig.contribute(0, 0, f32(1))
+    rig.contribute(1, 0, f32(1))
+    assert rig.engine.header["slots_used"] == 1
+    for bit in (1, 0):
+        assert not is_empty(rig)
+        (answer,) = leave(rig, bit)
+        assert (answer.opcode, answer.destination, answer.ceth["source"]) == (Opcode.LEAVE_ACK, child_address(bit), bit)
+    assert is_empty(rig)
+
+
+def test_repeated_leave_is_acknowledged_each_time() -> None:
+    rig = SwitchRig()
+    for _ in range(3):
+        assert [packet.opcode for packet in leave(rig, 0)] == [Opcode.LEAVE_ACK]
+    assert not is_empty(rig)
+    leave(rig, 1)
+    assert [packet.opcode for packet in leave(rig, 1)] == [Opcode.LEAVE_ACK]
+
+
+@pytest.mark.parametrize("ceth", [{"jid": 99}, {"key": 5}])
+def test_leave_for_an_unknown_job_is_acknowledged(ceth: dict) -> None:
+    rig = SwitchRig()
+    (answer,) = rig.receive(Opcode.LEAVE, STRANGER, source=3, **ceth)
+    assert (answer.opcode, answer.destination, answer.ceth["source"]) == (Opcode.LEAVE_ACK, STRANGER, 3)
+    assert {name: answer.ceth[name] for name in ceth} == ceth
+    assert rig.job["state"] == JobState.ACTIVE
+
+
+def test_leave_of_a_child_that_has_not_joined_is_acknowledged() -> None:
+    """A late CONFIG of one child makes a switch form a finished job again; the others must still be able to leave."""
+    rig = SwitchRig(join=False)
+    rig.join(0)
+    assert [packet.opcode for packet in leave(rig, 1)] == [Opcode.LEAVE_ACK]
+    assert rig.job["state"] == JobState.JOINING
+
+
+def test_record_of_a_job_nobody_speaks_for_ages_out() -> None:
+    rig = SwitchRig(join=False)
+    rig.join(0)
+    rig.tick(60 * SECOND)
+    assert not is_empty(rig)
+    rig.tick(1)
+    assert is_empty(rig)
+    assert rig.count("jobs_aged") == 1
+
+
+def test_keep_alives_keep_a_job() -> None:
+    rig = SwitchRig()
+    for _ in range(8):
+        rig.tick(10 * SECOND)
+        rig.receive(Opcode.KEEPALIVE, child_address(1), source=1)
+    assert not is_empty(rig)
+
+
+def test_middle_switch_leaves_when_its_children_have() -> None:
+    rig = SwitchRig(above=((PARENT, 1, 0b11),))
+    leave(rig, 0)
+    _, up = leave(rig, 1)
+    assert (up.opcode, up.destination, up.ceth["source"]) == (Opcode.LEAVE, PARENT, 1)
+    assert not is_empty(rig)
+    assert [packet.opcode for packet in rig.tick(20 * MILLISECOND)] == [Opcode.LEAVE]
+    rig.receive(Opcode.LEAVE_ACK, PARENT, source=1)
+    assert is_empty(rig)
+
+
+def test_nic_repeats_leave_and_takes_silence_for_an_answer_in_the_end() -> None:
+    rig = NicRig()
+    rig.engine.leave(0, 9, rig.now)
+    leaves = [packet.opcode for packet in rig.settle()]
+    assert rig.answer()[1]["opcode"] == MessageType.LEAVE
+    for _ in range(40):
+        leaves += [packet.opcode for packet in rig.tick(SECOND)]
+    assert set(leaves) == {Opcode.LEAVE}
+    assert len(leaves) == 20
+    assert is_empty(rig)
+
+
+def test_ring_leaves_in_both_directions() -> None:
+    rig = NicRig(Route.RING)
+    rig.engine.leave(0, 9, rig.now)
+    (away,) = rig.settle()
+    assert (away.opcode, away.destination) == (Opcode.LEAVE, NEXT)
+    rig.receive(Opcode.LEAVE_ACK, NEXT)
+    assert not is_empty(rig)
+    rig.receive(Opcode.LEAVE, PREVIOUS, source=2)
+    assert is_empty(rig)
+
+
+def test_rank_that_leaves_with_open_requests_ends_the_job() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(1), rank=0)
+    rig.post(f32(1), rank=1)
+    rig.engine.leave(0, 9, rig.now)
+    assert Opcode.LEAVE in [packet.opcode for packet in rig.settle()]
+    assert rig.statuses() == [Status.ABORTED]
+    assert rig.device.completions[0]["missing"] == 0b01
+
+
+def test_rank_that_dies_ends_the_job_for_all() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(1), rank=1)
+    rig.engine.lose(0, rig.now)
+    (up,) = [packet for packet in rig.settle() if packet.opcode == Opcode.LEAVE]
+    assert up.ceth["status"] == Status.PEER_LOST
+    assert rig.statuses() == [Status.PEER_LOST]
+    assert rig.device.completions[0]["missing"] == 0b01
+
+
+def test_leave_with_a_status_aborts_the_others() -> None:
+    rig = SwitchRig(3)
+    sent = leave(rig, 2, status=Status.PEER_LOST, node_bitmap=0b1)
+    assert sent[0].opcode == Opcode.LEAVE_ACK
+    told = {packet.destination: packet.ceth for packet in sent if packet.opcode == Opcode.ABORT}
+    assert told.keys() == {child_address(0), child_address(1)}
+    for ceth in told.values():
+        assert (ceth["status"], ceth["node_bitmap"]) == (Status.PEER_LOST, 0b100)
+
+
+@pytest.mark.parametrize("opcode", ANY_UPWARD)
+def test_tombstone_answers_with_the_reason(opcode: Opcode) -> None:
+    rig = SwitchRig()
+    leave(rig, 1, status=Status.PEER_LOST)
+    (answer,) = rig.receive(opcode, child_address(0), **place(0), source=0)
+    assert (answer.opcode, answer.ceth["status"], answer.ceth["node_bitmap"]) == (Opcode.ABORT, Status.PEER_LOST, 0b10)
+
+
+def test_tombstone_answers_config_and_goes_when_all_have_left() -> None:
+    rig = SwitchRig()
+    leave(rig, 1, status=Status.PEER_LOST)
+    assert [packet.opcode for packet in rig.join(0)] == [Opcode.ABORT]
+    leave(rig, 0)
+    assert is_empty(rig)
+
+
+def test_tombstone_ages_out() -> None:
+    rig = SwitchRig()
+    leave(rig, 1, status=Status.PEER_LOST)
+    rig.tick(60 * SECOND + 1)
+    assert is_empty(rig)
+
+
+def test_abort_from_above_ends_every_request_of_every_rank() -> None:
+    rig = NicRig(ranks=2)
+    for rank in range(2):
+        for _ in range(2):
+            rig.post(np.zeros(64, "<f4"), rank=rank)
+    rig.receive(Opcode.ABORT, PARENT, status=Status.OP_MISMATCH, node_bitmap=0b10)
+    assert rig.statuses() == [Status.OP_MISMATCH] * 4
+    assert {(int(c["missing_kind"]), int(c["missing"])) for c in rig.device.completions} == {(1, 0b10)}
+    rig.post(f32(1))
+    assert rig.statuses()[-1] == Status.OP_MISMATCH
+
+
+def test_abort_of_a_stranger_does_nothing() -> None:
+    rig = SwitchRig()
+    assert rig.receive(Opcode.ABORT, STRANGER, status=Status.ABORTED) == []
+    assert rig.count("drop_sender") == 1
+
+
+def test_aborted_job_is_freed_when_its_ranks_and_the_device_above_let_go() -> None:
+    rig = NicRig()
+    rig.post(f32(1))
+    rig.receive(Opcode.ABORT, PARENT, status=Status.ABORTED)
+    rig.engine.leave(0, 9, rig.now)
+    rig.settle()
+    assert not is_empty(rig)
+    rig.receive(Opcode.LEAVE_ACK, PARENT)
+    assert is_empty(rig)

@@ -1,0 +1,280 @@
+"""How a job is formed: CONFIG goes up like a reduction, the answer comes down, and a refusal says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanin_nic.engine.state import JobState
+from fanin_wire import abi
+from fanin_wire.abi import Route, Status
+from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, Opcode
+from tests.engine.rig import (
+    CHUNK,
+    JID,
+    KEY,
+    MILLISECOND,
+    NEXT,
+    PARENT,
+    SECOND,
+    SLOTS,
+    STRANGER,
+    NicRig,
+    Sent,
+    SwitchRig,
+    child_address,
+    config,
+    pack,
+    unpack,
+)
+
+
+def granted(packet: Sent) -> tuple[int, int]:
+    """Slots and window in a CONFIG_ACK."""
+    body = unpack(CONFIG_ACK_BODY, packet.payload)
+    return body["slots"], body["window"]
+
+
+def test_switch_waits_for_all_and_says_who_is_missing() -> None:
+    rig = SwitchRig(3, join=False)
+    missing = []
+    for bit in (2, 0):
+        (answer,) = rig.join(bit)
+        assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.PENDING)
+        missing.append(answer.ceth["node_bitmap"])
+    assert missing == [0b011, 0b010]
+    answers = rig.join(1)
+    assert [packet.destination for packet in answers] == [child_address(bit) for bit in range(3)]
+    assert {packet.ceth["status"] for packet in answers} == {Status.SUCCESS}
+    assert {granted(packet) for packet in answers} == {(SLOTS, SLOTS // 2)}
+
+
+def test_least_offer_wins() -> None:
+    rig = SwitchRig(join=False)
+    rig.join(0, slots=16, window=8)
+    assert {granted(packet) for packet in rig.join(1, slots=8, window=3)} == {(8, 3)}
+
+
+def test_window_fits_the_receive_buffer() -> None:
+    rig = SwitchRig(4, join=False)
+    rig.engine.header["receive_segments"] = 8
+    for bit in range(4):
+        answers = rig.join(bit)
+    assert {granted(packet) for packet in answers} == {(SLOTS, 2)}
+
+
+def test_retransmission_is_answered_again() -> None:
+    rig = SwitchRig(join=False)
+    assert [packet.ceth["status"] for packet in rig.join(0) + rig.join(0)] == [Status.PENDING] * 2
+    rig.join(1)
+    (answer,) = rig.join(0)
+    assert (answer.destination, answer.ceth["status"]) == (child_address(0), Status.SUCCESS)
+    assert granted(answer) == (SLOTS, SLOTS // 2)
+
+
+def test_other_boot_id_is_a_restart() -> None:
+    rig = SwitchRig()
+    sent = rig.join(0, boot_id=999)
+    assert {(p.opcode, p.ceth["status"], p.ceth["node_bitmap"]) for p in sent} == {
+        (Opcode.ABORT, Status.PEER_LOST, 0b01)
+    }
+    assert {packet.destination for packet in sent} == {child_address(0), child_address(1)}
+
+
+def test_member_from_another_address_is_dropped() -> None:
+    rig = SwitchRig()
+    assert rig.join(0, source=STRANGER) == []
+    assert rig.count("drop_sender") == 1
+
+
+def test_other_key_is_refused() -> None:
+    rig = SwitchRig()
+    (answer,) = rig.join(0, ceth={"key": KEY + 1})
+    assert (answer.opcode, answer.ceth["status"], answer.ceth["key"]) == (Opcode.CONFIG_ACK, Status.JID_IN_USE, KEY + 1)
+    assert rig.job["state"] == JobState.ACTIVE
+
+
+@pytest.mark.parametrize("change", [{"digest_low": 5}, {"digest_high": 5}, {"chunk": 128}, {"route": Route.RING}])
+def test_members_who_disagree_all_learn_it(change: dict) -> None:
+    rig = SwitchRig(join=False)
+    rig.join(0)
+    sent = rig.join(1, **change)
+    assert {(p.opcode, p.ceth["status"]) for p in sent} == {(Opcode.ABORT, Status.MEMBERS_MISMATCH)}
+    assert {packet.destination for packet in sent} == {child_address(0), child_address(1)}
+
+
+def test_other_mask_is_a_mismatch() -> None:
+    rig = SwitchRig(join=False)
+    rig.join(0)
+    rig.children = 3
+    assert {packet.ceth["status"] for packet in rig.join(1)} == {Status.MEMBERS_MISMATCH}
+
+
+def test_no_resources_says_what_would_fit() -> None:
+    rig = SwitchRig(join=False)
+    for jid, slots in ((1, 16), (2, 8)):
+        rig.join(0, ceth={"jid": jid}, slots=slots)
+    assert [p.ceth["status"] for p in rig.join(0, ceth={"jid": 3}, slots=16)] == [Status.PENDING]
+    rig = SwitchRig(join=False)
+    rig.engine.header["min_lease"] = 16
+    rig.join(0, ceth={"jid": 1}, slots=16)
+    rig.join(0, ceth={"jid": 2}, slots=16)
+    (answer,) = rig.join(0, ceth={"jid": 3}, slots=16)
+    assert answer.ceth["status"] == Status.NO_RESOURCES
+    assert granted(answer)[0] == 0
+    assert (rig.engine.tables["jobs"]["state"][:-1] != JobState.FREE).sum() == 2
+
+
+def test_no_job_record_left() -> None:
+    rig = SwitchRig(join=False)
+    for jid in range(1, 4):
+        rig.join(0, ceth={"jid": jid}, slots=4)
+    assert [p.ceth["status"] for p in rig.join(0, ceth={"jid": 4}, slots=4)] == [Status.NO_RESOURCES]
+
+
+def test_chunk_that_does_not_fit_is_refused() -> None:
+    rig = SwitchRig(join=False)
+    assert [p.ceth["status"] for p in rig.join(0, chunk=512)] == [Status.NO_RESOURCES]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        config(0, 2, device=STRANGER),
+        config(0, 2, slots=0),
+        config(0, 2, window=0),
+        config(0, 2, chunk=0),
+        config(0, 2, hops=0),
+        config(0, 2, hops=3),
+        config(1, 2),  # while CETH.source is 0
+        config(0, 2)[: CONFIG_BODY.size],
+        config(0, 2)[: CONFIG_BODY.size] + pack(HOP_BODY, address=1, bit=0, mask=0b10),
+    ],
+)
+def test_config_that_makes_no_sense_is_dropped(body: bytes) -> None:
+    rig = SwitchRig(join=False)
+    assert rig.receive(Opcode.CONFIG, child_address(0), body, source=0) == []
+    assert rig.count("drop_config") == 1
+    assert rig.job["state"] == JobState.FREE
+
+
+def test_middle_switch_asks_above_with_the_rest_of_the_way() -> None:
+    above = ((PARENT, 5, 0xFF), (STRANGER, 6, 0x7F))
+    rig = SwitchRig(join=False)
+    rig.join(0, above=above)
+    up, pending = rig.join(1, above=above)
+    assert (up.opcode, up.destination, up.ceth["source"]) == (Opcode.CONFIG, PARENT, 5)
+    assert pending.ceth["status"] == Status.PENDING
+    assert unpack(CONFIG_BODY, up.payload)["hops"] == 2
+    hop = unpack(HOP_BODY, up.payload[CONFIG_BODY.size :])
+    assert (hop["address"], hop["bit"], hop["mask"]) == (0xFFFF << 32 | PARENT, 5, 0xFF)
+    answers = rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=4, window=1))
+    assert {(packet.opcode, granted(packet)) for packet in answers} == {(Opcode.CONFIG_ACK, (4, 1))}
+    assert len(answers) == 2
+
+
+def test_refusal_from_above_goes_down() -> None:
+    rig = SwitchRig(join=False)
+    for bit in range(2):
+        rig.join(bit, above=((PARENT, 0, 1),))
+    body = pack(CONFIG_ACK_BODY, slots=4)
+    sent = rig.receive(Opcode.CONFIG_ACK, PARENT, body, status=Status.JID_IN_USE)
+    down = [packet for packet in sent if packet.opcode == Opcode.ABORT and packet.destination != PARENT]
+    assert {packet.destination for packet in down} == {child_address(0), child_address(1)}
+    assert {packet.ceth["status"] for packet in down} == {Status.JID_IN_USE}
+
+
+def test_nic_repeats_config_until_it_is_answered() -> None:
+    rig = NicRig(join=False)
+    rig.join(0)
+    assert rig.job["state"] == JobState.CONFIGURING
+    assert rig.tick(19 * MILLISECOND) == []
+    assert [packet.opcode for packet in rig.tick(MILLISECOND)] == [Opcode.CONFIG]
+    assert rig.tick(39 * MILLISECOND) == []
+    assert [packet.opcode for packet in rig.tick(MILLISECOND)] == [Opcode.CONFIG]
+    rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=2))
+    status, notice = rig.answer()
+    assert status == Status.SUCCESS
+    assert (notice["byte_length"], notice["window"], notice["length"], notice["wr_id"]) == (SLOTS, 2, CHUNK, 40)
+
+
+def test_nic_gives_up_when_nobody_answers() -> None:
+    rig = NicRig(join=False)
+    rig.join(0)
+    rig.tick(6 * SECOND)
+    assert rig.answer()[0] == Status.PEER_LOST
+
+
+def test_pending_is_an_answer() -> None:
+    rig = NicRig(join=False)
+    rig.join(0)
+    for _ in range(4):
+        rig.tick(3 * SECOND)
+        rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=Status.PENDING, node_bitmap=0b10)
+    assert rig.job["state"] == JobState.CONFIGURING
+    assert rig.device.notices == []
+
+
+def test_refused_lease_reaches_the_rank_with_what_would_fit() -> None:
+    rig = NicRig(join=False)
+    rig.join(0)
+    rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=4), status=Status.NO_RESOURCES)
+    status, notice = rig.answer()
+    assert (status, notice["byte_length"]) == (Status.NO_RESOURCES, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"slots": 0}, Status.INVALID_REQUEST),
+        ({"slots": 6}, Status.INVALID_REQUEST),
+        ({"slots": 2}, Status.INVALID_REQUEST),
+        ({"chunk": 96}, Status.INVALID_REQUEST),
+        ({"chunk": 512}, Status.INVALID_REQUEST),
+        ({"rank_bitmap": 0}, Status.INVALID_REQUEST),
+        ({"rank_bitmap": 0b10}, Status.INVALID_REQUEST),
+        ({"rank_mask": 0x1FF, "rank_bitmap": 0x1FF}, Status.INVALID_REQUEST),
+        ({"hop_count": 0}, Status.INVALID_REQUEST),
+        ({"hop_count": 9}, Status.INVALID_REQUEST),
+        ({"route": 3}, Status.INVALID_REQUEST),
+        ({"route": Route.LOCAL}, Status.INVALID_REQUEST),
+        ({"route": Route.RING, "node_index": 2}, Status.INVALID_REQUEST),
+    ],
+)
+def test_join_that_makes_no_sense(change: dict, status: abi.Status) -> None:
+    rig = NicRig(join=False)
+    rig.join(0, **change)
+    assert rig.answer()[0] == status
+    assert rig.job["state"] == JobState.FREE
+
+
+def test_ranks_of_a_node_who_disagree() -> None:
+    rig = NicRig(Route.LOCAL, ranks=2, join=False)
+    rig.join(0)
+    rig.join(1, digest=(1, 1))
+    assert [rig.answer(number)[0] for number in range(2)] == [Status.MEMBERS_MISMATCH] * 2
+
+
+def test_second_job_with_the_same_id_on_a_node() -> None:
+    rig = NicRig(Route.LOCAL, ranks=2)
+    rig.device.open_queue(2, client=2)
+    rig.join(2, key=KEY + 1, rank_bitmap=1)
+    assert rig.answer()[0] == Status.JID_IN_USE
+
+
+def test_lease_refused_on_the_own_device() -> None:
+    rig = NicRig(Route.LOCAL, join=False)
+    for queue in range(3):
+        rig.device.open_queue(queue, client=0)
+        rig.join(queue, jid=JID + queue, slots=16, rank_bitmap=1)
+    assert [rig.answer(number)[0] for number in range(3)] == [Status.SUCCESS, Status.SUCCESS, Status.NO_RESOURCES]
+
+
+def test_ring_node_zero_activates_and_answers_back() -> None:
+    rig = NicRig(Route.RING, join=False)
+    (waits,) = rig.receive(Opcode.CONFIG, NEXT, rig.ring_config(), source=2)
+    assert (waits.opcode, waits.ceth["status"]) == (Opcode.CONFIG_ACK, Status.PENDING)
+    rig.join(0)
+    assert rig.job["state"] == JobState.JOINING
+    (answer,) = rig.receive(Opcode.CONFIG, NEXT, rig.ring_config(), source=2)
+    assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.SUCCESS)
+    assert rig.answer()[0] == Status.SUCCESS

@@ -1,0 +1,192 @@
+"""A work request that makes no sense gets a named status; one that names forbidden memory poisons its positions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_wire import abi
+from fanin_wire.abi import Access, ContributorClass, Route, Status
+from fanin_wire.fields import Opcode
+from tests.engine.rig import JID, MILLISECOND, SLOTS, NicRig, f32
+
+BAD = [
+    ({"opcode": 9}, Status.NOT_SUPPORTED),
+    ({"contributors": 3}, Status.NOT_SUPPORTED),
+    ({"op": 0}, Status.NOT_SUPPORTED),
+    ({"op": 15}, Status.NOT_SUPPORTED),
+    ({"op": 5}, Status.NOT_SUPPORTED),
+    ({"op": 255}, Status.NOT_SUPPORTED),
+    ({"dtype": 0}, Status.NOT_SUPPORTED),
+    ({"dtype": 40}, Status.NOT_SUPPORTED),
+    ({"jid": JID + 1}, Status.INVALID_REQUEST),
+    ({"chunk": 128}, Status.INVALID_REQUEST),
+    ({"route": Route.RING}, Status.INVALID_REQUEST),
+    ({"rank_bitmap": 0b10}, Status.INVALID_REQUEST),
+    ({"node_bitmap": 0b01}, Status.INVALID_REQUEST),
+    ({"address_count": 2}, Status.INVALID_REQUEST),
+    ({"length": 7}, Status.INVALID_REQUEST),
+    ({"length": 2**62}, Status.INVALID_REQUEST),
+    ({"seg": 1}, Status.BUFFER_ERROR),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "status"), BAD, ids=[f"{name}={value}" for case, _ in BAD for name, value in case.items()]
+)
+def test_bad_request(change: dict, status: abi.Status) -> None:
+    rig = NicRig()
+    sent = rig.post(f32(1), **change)
+    assert rig.statuses() == [status]
+    completion = rig.device.completions[0]
+    assert (completion["wr_id"], completion["byte_length"], completion["missing"]) == (50, 0, 1)
+    assert Opcode.CONTRIBUTION not in [packet.opcode for packet in sent]
+
+
+def test_before_joining() -> None:
+    rig = NicRig(join=False)
+    rig.post(f32(1))
+    assert rig.statuses() == [Status.NOT_CONFIGURED]
+
+
+def test_before_all_have_joined() -> None:
+    rig = NicRig(ranks=2, join=False)
+    rig.join(0)
+    rig.post(f32(1))
+    assert rig.statuses() == [Status.NOT_CONFIGURED]
+
+
+PROTECTION = {
+    "an unknown source key": {"source_lkey": 77},
+    "an unknown destination key": {"destination_lkey": 77},
+    "a key of process memory that was not passed": {"source_lkey": abi.LKEY_PROCESS},
+    "more than the region": {"length": 8},
+    "far more than the region": {"length": 4096},
+}
+
+
+@pytest.mark.parametrize("change", PROTECTION.values(), ids=PROTECTION)
+def test_protection(change: dict) -> None:
+    rig = NicRig(Route.LOCAL)
+    result = f32(0)
+    rig.post(f32(1), result, **change)
+    assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR]
+    assert result == 0
+
+
+@pytest.mark.parametrize("shift", [-4, 4, 2**40])
+@pytest.mark.parametrize("which", ["source", "destination"])
+def test_address_outside_its_region(shift: int, which: str) -> None:
+    rig = NicRig(Route.LOCAL)
+    source, result = f32(1), f32(0)
+    wqe = rig.request(source, result)
+    wqe["address"][which][0, 0] += np.array(shift).astype("u8")
+    rig.engine.post(0, wqe, rig.now)
+    rig.settle()
+    assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR]
+    assert result == 0
+
+
+@pytest.mark.parametrize("access", [Access.READ, Access.WRITE])
+def test_missing_right(access: abi.Access) -> None:
+    rig = NicRig(Route.LOCAL)
+    source, result = f32(1), f32(0)
+    name, memory = ("destination_lkey", result) if access == Access.READ else ("source_lkey", source)
+    rig.post(source, result, **{name: rig.register(0, memory, int(access))})
+    assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR]
+
+
+def test_region_of_another_client() -> None:
+    rig = NicRig(Route.LOCAL, ranks=2)
+    source, result = f32(1), f32(0)
+    rig.post(source, result, rank=0, source_lkey=rig.register(1, source))
+    rig.post(f32(1), rank=1)
+    rig.settle()
+    assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR] * 2
+
+
+def test_leader_posts_for_several_ranks_by_an_address_list() -> None:
+    rig = NicRig(Route.LOCAL, ranks=4, join=False)
+    rig.join(0, rank_bitmap=0b1111)
+    memory = np.arange(8, dtype="<f4")
+    lkey = rig.register(0, memory)
+    start = memory.ctypes.data
+    entries = np.array([(start + 4 * k, start + 16 + 4 * k) for k in range(4)], "u8")
+    wqe = rig.request(f32(1), f32(0), length=4, address_count=4, rank_bitmap=0b1111, flags=3)
+    wqe["source_lkey"] = wqe["destination_lkey"] = lkey
+    wqe["address"][0, 0] = (entries.ctypes.data, 0)
+    rig.engine.post(0, wqe, rig.now)  # the list lies outside the region
+    rig.settle()
+    assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR]
+    both = np.concatenate([memory.view("u8"), entries.ravel()])
+    start = both.ctypes.data
+    both[4:] = [address for k in range(4) for address in (start + 4 * k, start + 16 + 4 * k)]
+    wqe["source_lkey"] = wqe["destination_lkey"] = rig.register(0, both)
+    wqe["address"][0, 0] = (start + 32, 0)
+    wqe["seg"] = 1
+    rig.engine.post(0, wqe, rig.now)
+    rig.settle()
+    assert rig.statuses()[1:] == [Status.SUCCESS]
+    assert both[2:4].view("<f4").tolist() == [6.0] * 4
+
+
+def test_zero_bytes_take_no_position_and_a_barrier_one() -> None:
+    rig = NicRig()
+    assert rig.post(np.zeros(0, "<f4")) == []
+    assert rig.statuses() == [Status.SUCCESS]
+    (credit,) = rig.post(np.zeros(0, "<f4"), contributors=ContributorClass.NONE, op=0, dtype=0)
+    assert (credit.opcode, credit.ceth["position"], credit.payload) == (Opcode.CONTRIBUTION, 0, b"")
+    rig.from_parent(Opcode.RESULT, 0)
+    assert rig.statuses() == [Status.SUCCESS] * 2
+
+
+def test_order_of_completions_and_silent_requests() -> None:
+    rig = NicRig()
+    rig.post(f32(1), wr_id=1)
+    rig.post(f32(1), wr_id=2, flags=0)
+    rig.post(f32(1), wr_id=3)
+    for position in (2, 1):
+        rig.from_parent(Opcode.RESULT, position, f32(1).tobytes())
+    assert rig.statuses() == []
+    rig.from_parent(Opcode.RESULT, 0, f32(1).tobytes())
+    assert [int(completion["wr_id"]) for completion in rig.device.completions] == [1, 3]
+
+
+def test_window_bounds_what_is_in_flight() -> None:
+    rig = NicRig()
+    sent = rig.post(np.zeros(16 * 10, "<f4"))
+    assert [packet.ceth["position"] for packet in sent] == [0, 1, 2, 3]
+    assert rig.from_parent(Opcode.RESULT, 1, bytes(64)) == []
+    assert [packet.ceth["position"] for packet in rig.from_parent(Opcode.RESULT, 0, bytes(64))] == [4, 5]
+    assert rig.job["high_water"] <= SLOTS // 2
+
+
+def test_deadline_names_the_rank_that_has_not_posted() -> None:
+    rig = NicRig(ranks=3)
+    rig.post(f32(1), rank=0, deadline_ms=50)
+    rig.post(f32(1), rank=2)
+    assert rig.tick(50 * MILLISECOND - 1) == []
+    rig.tick(1)
+    assert rig.statuses() == [Status.TIMEOUT] * 2
+    assert {(int(c["missing_kind"]), int(c["missing"])) for c in rig.device.completions} == {(0, 0b010)}
+
+
+def test_deadline_names_the_children_that_are_missing_above() -> None:
+    rig = NicRig()
+    rig.post(f32(1), deadline_ms=500)
+    rig.tick(200 * MILLISECOND)
+    rig.from_parent(Opcode.WAIT, 0, bytes(8), node_bitmap=0b10, flags=0)
+    rig.tick(300 * MILLISECOND)
+    assert rig.statuses() == [Status.TIMEOUT]
+    assert (rig.device.completions[0]["missing_kind"], rig.device.completions[0]["missing"]) == (1, 0b10)
+
+
+def test_without_deadline_a_rank_may_wait_for_ever() -> None:
+    rig = NicRig(Route.LOCAL, ranks=2)
+    rig.post(f32(1), rank=0)
+    for _ in range(100):
+        rig.tick(60 * 1000 * MILLISECOND)
+    assert rig.statuses() == []
+    rig.post(f32(1), rank=1)
+    rig.settle()
+    assert rig.statuses() == [Status.SUCCESS] * 2

@@ -1,0 +1,32 @@
+"""Everything that can happen in a few small worlds of the real engine. States are counted and printed (pytest -s)."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanin_nic.sim.explorer import Explorer
+from fanin_nic.sim.instances import INSTANCES
+from fanin_nic.sim.machine import Violation
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_nothing_bad_can_happen(name: str) -> None:
+    report = Explorer(INSTANCES[name]).run()
+    print(f"\n{name}: {report}")
+    assert report.states > 40
+    assert report.transitions > report.states
+
+
+def test_faults_add_states() -> None:
+    """The search is larger the more may go wrong; a search that ignored faults would not notice."""
+    tree = INSTANCES["tree"]
+    sizes = [Explorer(tree._replace(losses=n, copies=n)).run().states for n in (0, 1)]
+    assert sizes[0] * 10 < sizes[1]
+
+
+def test_reports_the_way_to_a_violation() -> None:
+    """With a wrong reference every completion is a violation, which the report shows."""
+    explorer = Explorer(INSTANCES["tree"]._replace(losses=0, copies=0))
+    explorer.world.references[0] += 1
+    with pytest.raises(Violation, match="a wrong result"):
+        explorer.run()
