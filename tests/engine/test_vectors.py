@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-import itertools
 
 import pytest
 
 from fanin_nic.engine.state import JobState
-from fanin_wire.abi import DType
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, ICRC_SIZE, Opcode
 from fanin_wire.golden import Vector, vector, vectors
 from tests.engine.rig import LIMITS, STRANGER, SwitchRig, ip
@@ -62,24 +60,7 @@ def test_ordinary_packets_stay_ordinary(golden: Vector) -> None:
     assert rig.count("ordinary_packets") == 1
 
 
-def brings_plain_bytes(golden: Vector) -> bool:
-    """Data without a type, which this device does not carry yet."""
-    return bool(golden.payload) and golden.value("CETH", "dtype") == DType.NONE
-
-
-@pytest.mark.parametrize(
-    "golden", [*filter(brings_plain_bytes, of(Opcode.CONTRIBUTION))], ids=lambda golden: golden.name
-)
-def test_plain_bytes_are_dropped_and_counted(golden: Vector) -> None:
-    rig = switch_of(golden)
-    assert feed(rig, golden) == []
-    assert rig.count("drop_unexpected") == 1
-    assert rig.engine.header["slots_used"] == 0
-
-
-@pytest.mark.parametrize(
-    "golden", [*itertools.filterfalse(brings_plain_bytes, of(Opcode.CONTRIBUTION))], ids=lambda golden: golden.name
-)
+@pytest.mark.parametrize("golden", of(Opcode.CONTRIBUTION), ids=lambda golden: golden.name)
 def test_contribution_is_taken(golden: Vector) -> None:
     rig = switch_of(golden)
     feed(rig, golden)

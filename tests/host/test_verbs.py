@@ -201,17 +201,15 @@ def test_field_that_does_not_fit(joined):
         joined[0].post_send(CollectiveWR(SUM, F32, 4, [Address(0, 0), Address(0, 0)]))
 
 
-def test_address_list_in_ordinary_memory(pd, make_job):
-    """More addresses than fit into the request: it points to a list."""
-    wr = CollectiveWR(SUM, F32, 4, [Address(16 * i, 16 * i + 8) for i in range(5)], rank=31)
-    defaults = {"jid": 1, "mid": 2, "node": 1, "rank": 1, "seg": 3, "chunk_length": 4096, "route": 0}
-    wqe = wr.to_c(defaults)
-    assert (wqe.address_count, wqe.rank_bitmap, wqe.mid, wqe.seg, wqe.flags & 2) == (5, 31, 2, 3, 2)
-    listed = ffi.cast("struct fanin_address *", wqe.address[0].source)
-    assert [(listed[i].source, listed[i].destination) for i in range(5)] == [(16 * i, 16 * i + 8) for i in range(5)]
-    registered = CollectiveWR(SUM, F32, 4, [Address(0, 0)] * 4, rank=15, source_lkey=5)
-    with pytest.raises(errors.InvalidRequest, match="list_address"):
-        registered.to_c(defaults)
+def test_long_address_list_lies_in_the_source_region():
+    """More addresses than fit into the request: it points to a list in registered memory."""
+    addresses = [Address(16 * i, 16 * i + 8) for i in range(5)]
+    defaults = {"jid": 1, "mid": 2, "node": 1, "rank": 31, "seg": 3, "chunk_length": 4096, "route": 0}
+    wqe = CollectiveWR(SUM, F32, 4, addresses, source_lkey=5, list_address=0x7000).to_c(defaults)
+    assert (wqe.address_count, wqe.rank_bitmap, wqe.flags & 2, wqe.address[0].source) == (5, 31, 2, 0x7000)
+    for missing in ({"source_lkey": 5}, {"list_address": 0x7000}):
+        with pytest.raises(errors.InvalidRequest, match="list_address"):
+            CollectiveWR(SUM, F32, 4, addresses, **missing).to_c(defaults)
 
 
 def register(context, descriptor, length, offset=0, access=3, address=0x10000):

@@ -15,6 +15,7 @@ from fanin.verbs.resource import Resource, columns
 from fanin.verbs.wc import NODES
 from fanin_wire.abi import ContributorClass, Status
 
+GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
 MODULUS = 1 << 32  # of positions and message numbers
 
 
@@ -63,11 +64,20 @@ class CollectiveQP(Resource):
             raise InvalidRequest(f"queue pair {self.qp_num} has no join under way")
         reply = ffi.new("struct fanin_join_reply *")
         status = self._await(reply, timeout)
+        if status == Status["PENDING"]:
+            self._give_up()
         if status != Status["SUCCESS"]:
             raise _refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
         self.position = self.mid = 0
         return self.lease
+
+    def _give_up(self) -> None:
+        """End a join that takes too long: members that wait as well learn who is missing, not that this one left."""
+        started = ffi.new("struct fanin_request **")
+        if library().fanin_leave(self.context.handle, self.qp_num, started) == Status["SUCCESS"]:
+            self._request = started[0]
+            self._await(ffi.new("struct fanin_join_reply *"), GIVE_UP_SECONDS)
 
     def leave(self, timeout: float = 10.0) -> None:
         """Leave the job; the devices free what they hold for it when all members have left."""

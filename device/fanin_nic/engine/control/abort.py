@@ -28,6 +28,7 @@ ABORT = int(Opcode.ABORT)
 PENDING, STATUS_ABORTED = int(Status["PENDING"]), int(Status["ABORTED"])
 JOIN = int(MessageType.JOIN)
 RING = int(Route.RING)
+PEER_LOST = int(Status.PEER_LOST)
 JOBS_ABORTED = int(Counter.JOBS_ABORTED)
 
 
@@ -61,6 +62,8 @@ def abort(e, job, status, missing_kind, missing):
     answer_joins(e, job)
     job.heard = e.now
     abort_below(e, job)
+    if job.status == PEER_LOST and missing_kind and e.is_switch:
+        job.node_left |= missing & job.node_mask  # whoever is lost will not leave any more
     if job.has_parent and missing_kind and job.route != RING:
         send_abort(e, job, job.parent_address, job.parent_bit)
     if job.has_parent:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control.abort import abort
-from fanin_nic.engine.control.lease import find_job, grant, lease, new_job
+from fanin_nic.engine.control.lease import find_job, lease, new_job, release
+from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.membership import member_window, progress_join, tell_pending
 from fanin_nic.engine.state import (
     JOIN_EVENT,
@@ -73,12 +74,31 @@ def join(e, queue_index, event):
         refuse(e, queue_index, INVALID_REQUEST, 0)
         return
     found = find_job(e, request.jid)
-    if found and job_at(e, found - 1).key != request.key:
+    if found and is_reminder(job_at(e, found - 1)) and replaces(job_at(e, found - 1), request):
+        replace(e, queue_index, job_at(e, found - 1), request)
+    elif found and job_at(e, found - 1).key != request.key:
         refuse(e, queue_index, JID_IN_USE, 0)
     elif found:
         enter(e, queue_index, job_at(e, found - 1), request)
     else:
         create(e, queue_index, request)
+
+
+@compiled
+def replaces(job, request):
+    """Whether a JOIN takes a reminder's place: another incarnation, or the first rank of what was only heard of."""
+    return job.key != request.key or job.rank_mask == ZERO
+
+
+@compiled
+def replace(e, queue_index, job, request):
+    """Form the job in place of the reminder. One that was heard to have failed ends at once, for its neighbours too."""
+    failed = job.key == request.key
+    status, kind, missing = job.status, job.missing_kind, U64(job.missing)
+    release(e, job)
+    create(e, queue_index, request)
+    if failed and queue_at(e, queue_index).job:
+        abort(e, job_at(e, queue_at(e, queue_index).job - 1), status, kind, missing)
 
 
 @compiled
@@ -89,13 +109,14 @@ def create(e, queue_index, request):
         refuse(e, queue_index, NO_RESOURCES, 0)
         return
     job = job_at(e, made - 1)
-    if not lease(e, job, request.slots):
-        job.state = FREE
-        refuse(e, queue_index, NO_RESOURCES, grant(e, request.slots))
-        return
+    leased = lease(e, job, request.slots)
     job.state = JOINING
     describe_job(e, job, request)
-    enter(e, queue_index, job, request)
+    if leased:
+        enter(e, queue_index, job, request)
+    else:  # the other members must hear of it
+        seat(e, queue_index, queue_at(e, queue_index), job, request.rank_bitmap)
+        abort(e, job, NO_RESOURCES, 0, ZERO)
 
 
 @compiled

@@ -96,13 +96,20 @@ def start(e, job, count, window):
 
 
 @compiled
+def give_back(e, job):
+    """Free the slots of a job that has ended; its record stays."""
+    e.slots_used -= job.occupied
+    job.occupied = 0
+    job.in_flight = 0
+    job.slots = 0
+
+
+@compiled
 def release(e, job):
     """Free the job and all that it holds."""
+    give_back(e, job)
     for rank in range(MAX_CHILDREN):
         if job.queue[rank]:
             queue_at(e, job.queue[rank] - 1).job = 0
-    e.slots_used -= job.occupied
-    job.occupied = 0
-    job.slots = 0
     job.state = FREE
     job.jid = 0

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control.abort import abort
-from fanin_nic.engine.control.lease import release
+from fanin_nic.engine.control.lease import give_back, new_job, release
 from fanin_nic.engine.control.upward import begin_leave
 from fanin_nic.engine.packet.encapsulate import packet
+from fanin_nic.engine.segment.rank import abort_departed
+from fanin_nic.engine.segment.slots import OPEN, departed
 from fanin_nic.engine.state import (
     MAX_CHILDREN,
+    ONE,
     U64,
     ZERO,
     JobState,
@@ -17,6 +20,8 @@ from fanin_nic.engine.state import (
     header_at,
     job_at,
     queue_at,
+    slot_at,
+    slot_index,
 )
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import MessageType, Route, Status
@@ -43,9 +48,20 @@ def leave_queue(e, queue_index, tag):
         elif queue.head != queue.tail:
             abort(e, job, ABORT_STATUS, 0, queue.rank_bitmap)
         unseat(queue, job)
+        abort_waiting(e, job)
         progress_leave(e, job)
     queue.tag = tag
     notice(e, queue_index, LEAVE, SUCCESS, 0, U64(0))
+
+
+@compiled
+def abort_waiting(e, job):
+    """End a job in which somebody waits for a member that has just left."""
+    for offset in range(job.slots if job.state == ACTIVE or job.state == LEAVING else 0):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.state == OPEN and departed(job, slot):
+            abort_departed(e, job, slot)
+            return
 
 
 @compiled
@@ -98,7 +114,39 @@ def progress_leave(e, job):
     if job.has_parent and job.leave == NOT_YET and may_leave(job):
         begin_leave(e, job)
     if all_below_left(job) and (not job.has_parent or job.leave == ACKNOWLEDGED):
-        release(e, job)
+        if job.state == ABORTED and is_awaited(job):
+            give_back(e, job)
+        else:
+            release(e, job)
+
+
+@compiled
+def is_awaited(job):
+    """Whether members of a job that was never formed are still to come: they must learn why, until the record ages."""
+    if job.window:
+        return False
+    unheard = job.rank_mask == ZERO and job.config_mask == ZERO
+    return unheard or job.rank_mask & ~job.rank_left != ZERO or job.config_mask & ~job.node_left != ZERO
+
+
+@compiled
+def is_reminder(job):
+    """Whether a record only tells why a job was never formed; another incarnation may take its place."""
+    return job.state == ABORTED and job.slots == 0
+
+
+@compiled
+def remember(e, header):
+    """A member of a job that is not known here yet says that it has failed: those to come will hear it from us."""
+    made = new_job(e, header.jid, header.key)
+    if made:
+        job = job_at(e, made - 1)
+        job.state = ABORTED
+        job.status = header.status
+        job.missing_kind = 1
+        job.missing = header.node_bitmap
+        job.heard = e.now
+        e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
 
 
 @compiled
@@ -131,6 +179,7 @@ def on_leave(e, job, header, source):
     if header.status:
         missing = header.node_bitmap if job.route == RING else bit_of(header.source)
         abort(e, job, header.status, 1, missing)
+    abort_waiting(e, job)
     progress_leave(e, job)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control import config_packet as packet_form
 from fanin_nic.engine.control.abort import abort, cut_off, send_abort
-from fanin_nic.engine.control.lease import grant, lease, new_job, start
+from fanin_nic.engine.control.lease import grant, lease, new_job, release, start
+from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.upward import begin_config
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import (
@@ -136,6 +137,9 @@ def on_config(e, found, header, body, length, source):
     if not packet_form.is_valid(e, header, body, length):
         count(e, DROP_CONFIG)
         return
+    if found and job_at(e, found - 1).key != header.key and is_reminder(job_at(e, found - 1)):
+        release(e, job_at(e, found - 1))
+        found = 0
     if not found and not e.is_switch:
         refuse(e, header, source, PENDING, 0)  # no rank of this node is there yet
         return

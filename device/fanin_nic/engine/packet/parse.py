@@ -8,7 +8,7 @@ from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.recovery.timers import measure
-from fanin_nic.engine.segment.contribute import HAS_DATA, is_supported
+from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor_class, is_supported
 from fanin_nic.engine.state import (
     MAX_CHILDREN,
     ONE,
@@ -102,6 +102,8 @@ def without_job(e, found, header, source):
     spare.key = header.key
     if header.opcode == LEAVE:
         leave.acknowledge_leave(e, spare, source, header.source)
+        if header.status and not found:
+            leave.remember(e, header)
     elif found:
         count(e, DROP_KEY)
     else:
@@ -167,6 +169,7 @@ def down(e, job, header, payload):
     elif header.opcode == LEAVE_ACK:
         leave.on_leave_ack(e, job)
     elif header.opcode == ABORT:
+        job.offered_slots = 0  # what would fit elsewhere is not known
         abort(e, job, header.status, 1, header.node_bitmap)
     elif header.opcode == NAK:
         if job.state == ACTIVE:
@@ -203,19 +206,28 @@ def is_in_lease(job, header):
 
 
 @compiled
+def is_computable(e, header):
+    """Whether the data of a packet can be computed with. Of a ONE position they need not be: it has one contributor."""
+    if header.flags & HAS_DATA == 0 or contributor_class(header.flags) == CLASS_ONE:
+        return True
+    return is_supported(e, header.op, header.dtype)
+
+
+@compiled
 def up(e, job, header, payload, source):
     """From below."""
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == ABORT:
         abort(e, job, header.status, 1, header.node_bitmap)
+        leave.progress_leave(e, job)
     elif header.opcode == KEEPALIVE:
         return
     elif job.state != ACTIVE and job.state != LEAVING:
         count(e, DROP_UNEXPECTED)
     elif not is_in_lease(job, header):
         count(e, DROP_SLOT)
-    elif header.flags & HAS_DATA and not is_supported(e, header.op, header.dtype):
+    elif not is_computable(e, header):
         count(e, DROP_UNEXPECTED)
     elif job.route == RING:
         up_ring(e, job, header, payload)

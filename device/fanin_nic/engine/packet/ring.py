@@ -14,7 +14,7 @@ from fanin_nic.engine.segment.complete import (
     start_timer,
 )
 from fanin_nic.engine.segment.contribute import HAS_DATA, add_data, describe, matches, poison
-from fanin_nic.engine.segment.rank import claim_for_node
+from fanin_nic.engine.segment.rank import abort_departed, claim_for_node
 from fanin_nic.engine.state import (
     ONE,
     U64,
@@ -79,6 +79,9 @@ def accept(e, job, slot, header, payload):
     slot.contributions += U64(header.contributions)
     slot.nodes = header.node_bitmap
     slot.node_missing = ZERO
+    if slots.departed(job, slot):
+        abort_departed(e, job, slot)
+        return
     if slot.rank_missing == ZERO:
         complete(e, job, slot)
 

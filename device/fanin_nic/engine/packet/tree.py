@@ -8,6 +8,7 @@ from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.complete import complete, distribute, start_timer, unicast_result
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, add_data, describe, matches, poison
+from fanin_nic.engine.segment.rank import abort_departed
 from fanin_nic.engine.state import (
     ONE,
     U64,
@@ -72,6 +73,9 @@ def accept(e, job, slot, header, payload):
     if header.flags & WANTS_RESULT:
         slot.wants |= bit_of(header.source)
     slot.node_missing &= ~bit_of(header.source)
+    if slots.departed(job, slot):
+        abort_departed(e, job, slot)
+        return
     if slot.node_missing == ZERO and slot.rank_missing == ZERO:
         complete(e, job, slot)
 

@@ -10,6 +10,8 @@ from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.packet.tree import probe_above
 from fanin_nic.engine.recovery.timers import back_off
 from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.complete import all_nodes
+from fanin_nic.engine.segment.rank import ring_start
 from fanin_nic.engine.state import (
     MAX_CHILDREN,
     NEVER,
@@ -19,6 +21,7 @@ from fanin_nic.engine.state import (
     Counter,
     JobState,
     Leave,
+    bit_of,
     child_at,
     child_index,
     count,
@@ -153,9 +156,36 @@ def time_out(e, job):
     slot = slot_at(e, slot_index(job, job.base))
     here = slot.rank_missing if slot.position == job.base else job.rank_mask
     if slot.position == job.base and here == ZERO:
-        abort(e, job, TIMEOUT, 1, slot.node_missing | job.missing)
+        abort(e, job, TIMEOUT, 1, ring_suspects(e, job) if job.route == RING else slot.node_missing | job.missing)
     else:
         abort(e, job, TIMEOUT, 0, here)
+
+
+@compiled
+def ring_suspects(e, job):
+    """Nodes that can be what all positions in flight wait for. A partial that is not here waits somewhere between the
+    node where it started and this one, one that was sent on somewhere behind; positions start at different nodes, so
+    that what they have in common is who is missing, if it is one node."""
+    common = all_nodes(job) & ~bit_of(job.node_index)
+    for offset in range(job.window):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.position != U64(job.base + offset) & U64(0xFFFFFFFF) or slot.state == slots.DONE:
+            continue
+        waited = behind(job, slot.sid) if slot.node_missing != ZERO else slot.nodes & ~bit_of(job.node_index)
+        if common & waited == ZERO:  # more than one node
+            return common | waited
+        common &= waited
+    return common
+
+
+@compiled
+def behind(job, sid):
+    """Nodes from that at which a segment of the ring starts up to the one before this."""
+    nodes, node = ZERO, ring_start(job, sid)
+    while node != U64(job.node_index):
+        nodes |= bit_of(node)
+        node = (node + ONE) % U64(job.node_count)
+    return nodes
 
 
 @compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.packet.encapsulate import send_contribution, send_result
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.contribute import HAS_DATA, itemsize, kernel_address
+from fanin_nic.engine.segment.contribute import HAS_DATA, contributor_class, itemsize, kernel_address
 from fanin_nic.engine.segment.kernels import FINISH
 from fanin_nic.engine.state import (
     ONE,
@@ -19,12 +19,13 @@ from fanin_nic.engine.state import (
 from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, call_kernel, lowest_bit
-from fanin_wire.abi import Op, Route
+from fanin_wire.abi import ContributorClass, Op, Route
 
 DONE, LOCAL, FINAL = slots.DONE, slots.LOCAL, slots.FINAL
 SENT_CONTRIBUTION, SENT_RESULT = int(Sent.CONTRIBUTION), int(Sent.RESULT)
 RING = int(Route.RING)
 MEAN = int(Op.MEAN)
+CLASS_ALL = int(ContributorClass.ALL)
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
 
 
@@ -62,7 +63,8 @@ def start_timer(e, job, slot):
 @compiled
 def finish(e, job, slot):
     """This device is the last to add: round once, then give the result to all."""
-    if slot.op == MEAN and slot.flags & HAS_DATA and slot.contributions > ONE:
+    shared = contributor_class(slot.flags) == CLASS_ALL and slot.contributions > ONE
+    if slot.op == MEAN and shared and slot.flags & HAS_DATA:
         divide(e, job, slot)
     if job.route == RING:
         slot.nodes = all_nodes(job)

@@ -32,6 +32,12 @@ def verdict(job, slot, position):
 
 
 @compiled
+def departed(job, slot):
+    """Whether a slot waits for a rank or a device that has left: such a position will never be complete."""
+    return slot.rank_missing & job.rank_left != ZERO or slot.node_missing & job.node_left != ZERO
+
+
+@compiled
 def claim(e, job, slot, position):
     """Give a slot to a new position; its completion bitmaps and control information are the caller's to fill."""
     occupy(e, job, slot, OPEN)

@@ -1,0 +1,31 @@
+"""A rank in a process of its own, to be killed: joins, says so, then reduces in a loop until it can not any more.
+
+Arguments: job file, rank, control socket, elements of f32. Lines on the output: "joined"; "looping" after the first
+result; at the end the name of the error.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import fanin
+
+
+def main() -> None:
+    job, rank, socket, elements = sys.argv[1:]
+    communicator = fanin.Communicator(fanin.Job.from_file(job), int(rank), socket)
+    print("joined", flush=True)
+    source, result = np.ones(int(elements), "f4"), np.empty(int(elements), "f4")
+    communicator.allreduce(source, out=result)
+    print("looping", flush=True)
+    while True:
+        communicator.allreduce(source, out=result)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except fanin.FaninError as error:
+        print(type(error).__name__, flush=True)

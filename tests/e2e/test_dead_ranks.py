@@ -1,0 +1,89 @@
+"""Ranks that are killed while 64 MiB are under way: all others learn who it was, and everything is released."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanin import Communicator, FaninError
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released
+from tests.e2e.members import describe, errors_of, socket_of, together
+
+NODES, RANKS = 3, 6
+LOCAL_RANKS = RANKS // NODES
+ELEMENTS = 16 << 20  # of f32: 64 MiB
+PROGRAM = Path(__file__).with_name("rank_process.py")
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench) -> Running:
+    return bench.up(Shape(NODES, LOCAL_RANKS))
+
+
+@contextlib.contextmanager
+def process(job_file: Path, rank: int, socket: str) -> Iterator[subprocess.Popen[str]]:
+    """A rank in a process of its own."""
+    command = [sys.executable, str(PROGRAM), str(job_file), str(rank), socket, str(ELEMENTS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as found:
+        try:
+            yield found
+        finally:
+            found.kill()
+
+
+def expect(victim: subprocess.Popen[str], line: str) -> None:
+    assert victim.stdout is not None
+    assert victim.stdout.readline() == f"{line}\n"
+
+
+def loop(member: Communicator) -> None:
+    """Reduce until it fails; the result before must have been right."""
+    array = member.alloc(ELEMENTS)
+    while True:
+        array[:] = 1
+        member.allreduce(array, out=array)
+        assert array[0] == array[-1] == member.size
+
+
+@pytest.mark.parametrize(("route", "victim"), [("tree", 3), ("ring", 3), ("local", 1), ("tree", 0)])
+def test_rank_that_is_killed_in_the_middle(running: Running, tmp_path: Path, route: str, victim: int) -> None:
+    size = LOCAL_RANKS if route == "local" else RANKS
+    placement, description = describe(running, size, route)
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(description.to_dict()))
+    with process(path, victim, socket_of(running, placement, victim)) as child:
+
+        def act(rank: int) -> Any:
+            if rank == victim:
+                expect(child, "joined")
+                expect(child, "looping")
+                child.kill()
+                return None
+            member = Communicator(description, rank, socket_of(running, placement, rank), timeout=BOUND_S)
+            try:
+                loop(member)
+            finally:
+                member.close()
+
+        outcomes = together(size, act, 2 * BOUND_S)
+    others = [rank for rank in range(size) if rank != victim]
+    assert {errors_of(outcomes)[rank] for rank in others} == {"PeerLost"}
+    for rank in others:
+        assert_named(outcomes[rank], victim, here=placement.node_of(rank) == placement.node_of(victim))
+    assert_released(running)
+
+
+def assert_named(error: FaninError, victim: int, here: bool) -> None:
+    """On its own node the rank itself, elsewhere the ranks of its node."""
+    assert victim in error.missing_ranks
+    node = victim - victim % LOCAL_RANKS
+    assert error.missing_ranks == ((victim,) if here else tuple(range(node, node + LOCAL_RANKS)))

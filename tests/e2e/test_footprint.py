@@ -1,0 +1,132 @@
+"""What devices cost the host: CPU when there is nothing to do, memory, and compiled code that is made once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import BOUND_S, Bench, pid_of
+from tests.e2e.members import job, together
+
+NODES, RANKS = 2, 4
+IDLE_S = 10.0
+IDLE_SHARE = 0.01  # of one CPU
+RESIDENT_MB = 250
+BIG = 16 << 20  # elements of f32: 64 MiB
+UTIME, RSS_PAGES = 11, 21  # fields of /proc/PID/stat behind the command, proc(5)
+COMPILE_S = 400
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench) -> Running:
+    return bench.up(Shape(NODES, RANKS // NODES))
+
+
+def stat(pid: int) -> list[int]:
+    """Fields of /proc/PID/stat behind the command; letters as 0."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [int(word) if word.lstrip("-").isdigit() else 0 for word in words]
+
+
+def cpu_seconds(running: Running) -> dict[str, float]:
+    ticks = os.sysconf("SC_CLK_TCK")
+    return {
+        device.name: sum(stat(pid_of(running, device.name))[UTIME : UTIME + 2]) / ticks
+        for device in running.fabric.devices
+    }
+
+
+def busy_shares(running: Running) -> dict[str, float]:
+    """Share of a CPU that each device used while IDLE_S passed."""
+    before = cpu_seconds(running)
+    time.sleep(IDLE_S)
+    return {name: (after - before[name]) / IDLE_S for name, after in cpu_seconds(running).items()}
+
+
+@pytest.mark.parametrize("with_job", [False, True], ids=["nothing", "silent-jobs"])
+def test_idle_devices_use_no_cpu(running: Running, with_job: bool) -> None:
+    """Also with jobs that have worked and are silent now, in which keep-alives go about."""
+    if not with_job:
+        assert max(busy_shares(running).values()) < IDLE_SHARE
+        return
+    with job(running, RANKS, "tree") as tree, job(running, RANKS, "ring") as ring:
+        for members in (tree, ring):
+            together(RANKS, lambda rank, members=members: members[rank].allreduce(np.ones(5000), timeout=BOUND_S))
+        assert max(busy_shares(running).values()) < IDLE_SHARE
+
+
+@pytest.mark.parametrize("registered", [True, False], ids=["registered", "ordinary"])
+def test_devices_stay_small(running: Running, registered: bool) -> None:
+    """Memory that clients have registered is theirs, though it shows as the device's too: not counted while it is."""
+    with job(running, RANKS, "tree") as members:
+
+        def act(rank: int) -> np.ndarray:
+            array = members[rank].alloc(BIG) if registered else np.empty(BIG, "f4")
+            array[:] = 1
+            return members[rank].allreduce(array, out=array, timeout=60)
+
+        results = together(RANKS, act, 60)
+        assert all((result == RANKS).all() for result in results)
+        for device in running.fabric.devices:
+            assert private_mb(pid_of(running, device.name)) < RESIDENT_MB, device.name
+        del results
+    for device in running.fabric.devices:
+        pages = stat(pid_of(running, device.name))[RSS_PAGES]
+        assert pages * os.sysconf("SC_PAGE_SIZE") / 1e6 < RESIDENT_MB, device.name
+
+
+def private_mb(pid: int) -> float:
+    """Resident memory but for mapped memfds."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssFile")) / 1000
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    """Name and time of change of all files."""
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | environment, timeout=COMPILE_S, check=False
+    )
+
+
+def test_compiled_code_is_shared_by_all_processes(running: Running) -> None:
+    """The fabric has filled the cache: a process that loads everything adds and changes nothing."""
+    from fanin_nic.native.compiled import CACHE_FOLDER
+
+    before = files_of(CACHE_FOLDER)
+    assert before
+    done = python("from fanin_nic.daemon import warm; warm.main()")
+    assert done.returncode == 0, done.stderr
+    assert str(CACHE_FOLDER) in done.stdout
+    assert files_of(CACHE_FOLDER) == before
+
+
+@pytest.mark.parametrize("folder", ["/proc/fanin", "/dev/null/fanin", "/sys/fanin"])
+def test_cache_that_can_not_be_written_is_replaced_by_a_private_one(folder: str) -> None:
+    """With one small function: to compile all once more would take a minute."""
+    program = """
+from pathlib import Path
+from numba import config
+from fanin_nic.native.compiled import CACHE_FOLDER
+from fanin_nic.engine.control.join import is_power_of_two
+assert is_power_of_two(8) and not is_power_of_two(9)
+assert Path(config.CACHE_DIR) == CACHE_FOLDER and any(CACHE_FOLDER.rglob("*.nbi"))
+print(CACHE_FOLDER)
+"""
+    done = python(program, FANIN_CACHE_DIR=folder)
+    assert done.returncode == 0, done.stderr
+    private = Path(done.stdout.strip())
+    assert not private.is_relative_to(folder)
+    assert not private.exists()  # it went with its process

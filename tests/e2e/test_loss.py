@@ -1,0 +1,78 @@
+"""Packets are lost on the links: the bits are right all the same, and devices have asked before they sent again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import Bench, assert_released, counter, statuses
+from tests.e2e.links import cut_super_packets, loss
+from tests.e2e.members import job, together
+
+NODES, RANKS = 3, 6
+ELEMENTS = 1 << 20  # of i32: 1024 segments
+PER_MILLE = 15
+BOUND_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench, namespaces_allowed: None) -> Running:
+    found = bench.up(Shape(NODES, RANKS // NODES, netns=True))
+    cut_super_packets(found)
+    return found
+
+
+def reduce(running: Running, route: str, elements: int, repeat: int = 1) -> None:
+    with job(running, RANKS, route) as members:
+
+        def act(rank: int) -> bool:
+            array, result = members[rank].alloc(elements, np.int32), members[rank].alloc(elements, np.int32)
+            array[:] = np.arange(elements) * (rank + 1)
+            expected = np.arange(elements, dtype="i4") * sum(range(1, RANKS + 1))
+            for _ in range(repeat):
+                result[:] = -1
+                members[rank].allreduce(array, out=result, timeout=BOUND_S)
+                if not np.array_equal(result, expected):
+                    return False
+            return True
+
+        assert together(RANKS, act, BOUND_S) == [True] * RANKS
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_results_are_right_where_packets_are_lost(running: Running, route: str) -> None:
+    before = statuses(running)
+    with loss(running, PER_MILLE):
+        reduce(running, route, ELEMENTS)
+        after = statuses(running)
+    assert counter(after, "tx_PROBE") > counter(before, "tx_PROBE")
+    assert counter(after, "tx_ABORT") == counter(before, "tx_ABORT")
+    assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_many_small_messages_where_packets_are_lost(running: Running, route: str) -> None:
+    with loss(running, PER_MILLE):
+        reduce(running, route, 3, repeat=60)
+    assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_jobs_form_and_end_where_a_third_of_all_packets_is_lost(running: Running, route: str) -> None:
+    """CONFIG, LEAVE and their answers are repeated."""
+    with loss(running, 333):
+        for _ in range(3):
+            with job(running, RANKS, route):
+                pass
+    assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_links_that_lose_nothing_afterwards_need_no_probe(running: Running, route: str) -> None:
+    before = statuses(running)
+    reduce(running, route, ELEMENTS)
+    after = statuses(running)
+    assert counter(after, "tx_PROBE") == counter(before, "tx_PROBE")
+    assert counter(after, "resent") == counter(before, "resent")

@@ -1,0 +1,93 @@
+"""Ranks that call different collectives: OP_MISMATCH on every rank, whoever is the odd one, on every route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fanin import Communicator, FaninError, errors
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released
+from tests.e2e.members import errors_of, job, together
+
+NODES, RANKS = 3, 6
+LOCAL_RANKS = RANKS // NODES
+RIGHT: dict[str, Any] = {"array": np.ones(3000, "f4")}
+WRONG: dict[str, dict[str, Any]] = {
+    "operation": {**RIGHT, "op": "max"},
+    "type": {"array": np.ones(3000, "i4")},
+    "length": {"array": np.ones(2999, "f4")},
+    "shorter-by-segments": {"array": np.ones(1024, "f4")},
+    "longer-by-segments": {"array": np.ones(5 * 1024, "f4")},
+    "longer-than-the-window": {"array": np.ones(1 << 20, "f4")},
+}
+ODD = {
+    "one-rank": [1],  # beside rank 0 on its node
+    "one-node": [2, 3],
+    "last-node": [4, 5],
+}
+CASES = [("local", "one-rank"), *((route, odd) for route in ("tree", "ring") for odd in ODD)]
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench) -> Running:
+    return bench.up(Shape(NODES, LOCAL_RANKS))
+
+
+def call_twice(members: list[Communicator], odd: list[int], wrong: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The odd ranks call `wrong`, the others RIGHT; then all call RIGHT. What came of both."""
+
+    def act(rank: int) -> list[Any]:
+        outcomes = []
+        requests = [members[rank].iallreduce(**call) for call in (wrong if rank in odd else RIGHT, RIGHT)]
+        for request in requests:
+            try:
+                outcomes.append(request.wait(BOUND_S))
+            except FaninError as error:
+                outcomes.append(error)
+        return outcomes
+
+    first, second = zip(*together(len(members), act), strict=True)
+    return list(first), list(second)
+
+
+@pytest.mark.parametrize(("route", "odd"), CASES)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_mismatch_is_named_on_every_rank(running: Running, route: str, odd: str, wrong: str) -> None:
+    """A message that begins alike may end well on a rank before the difference shows; what follows it does not."""
+    size = LOCAL_RANKS if route == "local" else RANKS
+    with job(running, size, route) as members:
+        first, second = call_twice(members, ODD[odd], WRONG[wrong])
+    assert errors_of(second) == ["OpMismatch"] * size
+    begins_alike = "by-segments" in wrong or "window" in wrong
+    assert set(errors_of(first)) <= ({"OpMismatch", "no error"} if begins_alike else {"OpMismatch"})
+    assert_released(running)
+
+
+def test_a_mismatch_later_leaves_the_results_before_it(running: Running) -> None:
+    with job(running, RANKS, "tree") as members:
+
+        def act(rank: int) -> list[str]:
+            calls = [RIGHT, RIGHT, WRONG["operation"] if rank == 5 else RIGHT]
+            outcomes = []
+            for call in calls:
+                try:
+                    assert (members[rank].allreduce(**call, timeout=BOUND_S) == RANKS).all()
+                    outcomes.append("right")
+                except errors.OpMismatch:
+                    outcomes.append("mismatch")
+            return outcomes
+
+        assert together(RANKS, act) == [["right", "right", "mismatch"]] * RANKS
+
+
+def test_zero_elements_on_one_rank_only(running: Running) -> None:
+    """It takes no segment, so the difference shows in the number of the next message."""
+    with job(running, RANKS, "tree") as members:
+        members[3].allreduce(np.ones(0, "f4"))
+        outcomes = together(RANKS, lambda rank: members[rank].allreduce(**RIGHT, timeout=BOUND_S))
+        assert errors_of(outcomes) == ["OpMismatch"] * RANKS
+    assert_released(running)

@@ -1,0 +1,136 @@
+"""Jobs that can not be formed: each rank learns by name why not, and nothing stays leased."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fanin import Communicator, Job, JobNode
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job.placement import Placement
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released, statuses
+from tests.e2e.members import across, describe, errors_of, job, socket_of, together
+
+NODES, RANKS = 4, 8
+LOCAL_RANKS = RANKS // NODES
+QUOTA = 16  # slots of every device
+SMALLEST = 8  # slots of a lease
+ROUTES = [("tree", RANKS), ("ring", RANKS), ("local", LOCAL_RANKS)]
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench) -> Running:
+    return bench.up(Shape(NODES, LOCAL_RANKS, slots=QUOTA))
+
+
+def join(running: Running, placement: Placement, of: Callable[[int], Job]) -> list[object]:
+    """Every rank joins the job that `of(rank)` describes; the error of each, or True. Whoever is in leaves again."""
+
+    def act(rank: int) -> bool:
+        with Communicator(of(rank), rank, socket_of(running, placement, rank), timeout=BOUND_S):
+            return True
+
+    return together(placement.size, act)
+
+
+@pytest.mark.parametrize(("route", "size"), ROUTES)
+def test_lease_is_refused_when_all_slots_are_leased(running: Running, route: str, size: int) -> None:
+    placement, wanted = describe(running, size, route)
+    with job(running, size, route, slots=QUOTA) as members:
+        outcomes = join(running, placement, lambda rank: wanted)
+        assert errors_of(outcomes) == ["NoResources"] * size
+        assert all("asked for 256 slots of 4096 bytes, 0 would fit" in str(outcome) for outcome in outcomes)
+        # Whoever was there before is not disturbed.
+        sums = together(size, lambda rank: members[rank].allreduce(np.ones(5, "i4"), timeout=BOUND_S)[0])
+        assert sums == [size] * size
+    assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+@pytest.mark.parametrize("node", range(NODES))
+def test_lease_that_one_node_refuses_is_refused_to_all(running: Running, route: str, node: int) -> None:
+    """All slots of one NIC are leased to a job on its node; the other nodes have room, and learn it all the same."""
+    nic = running.fabric.nics[node]
+    alone = Job(1, 1, (JobNode(nic.address, (0,)),), slots=QUOTA)
+    placement, wanted = describe(running, RANKS, route)
+    with Communicator(alone, 0, running.state.socket(nic.name), timeout=BOUND_S):
+        outcomes = join(running, placement, lambda rank: wanted)
+    assert errors_of(outcomes) == ["NoResources"] * RANKS
+    assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_lease_is_what_still_fits(running: Running, route: str) -> None:
+    """Half is leased: a job that asks for more gets the other half, on every device."""
+    with job(running, RANKS, "tree", slots=SMALLEST), job(running, RANKS, route) as members:
+        assert {member.status()["slots"] for member in members} == {SMALLEST}
+        found = statuses(running)
+        assert {found[nic.name]["slots"]["leased"] for nic in running.fabric.nics} == {QUOTA}
+    assert_released(running)
+
+
+def test_switch_with_the_smallest_quota_decides(bench: Bench) -> None:
+    fabric = bench.describe(Shape(2, LOCAL_RANKS, slots=64))
+    devices = [replace(device, slots=SMALLEST) if device.kind == "switch" else device for device in fabric.devices]
+    lean = bench.build(replace(fabric, devices=tuple(devices)))
+    placement, wanted = describe(lean, 4, "tree")
+    with job(lean, 4, "tree", slots=32) as members:
+        assert {member.status()["slots"] for member in members} == {SMALLEST}
+        outcomes = join(lean, placement, lambda rank: wanted)
+        assert errors_of(outcomes) == ["NoResources"] * 4
+        for outcome in outcomes:
+            assert "asked for 256 slots of 4096 bytes, 0 would fit" in str(outcome)
+    assert_released(lean)
+
+
+@pytest.mark.parametrize(("route", "size"), ROUTES)
+def test_segments_larger_than_the_path_carries(running: Running, route: str, size: int) -> None:
+    placement, wanted = describe(running, size, route)
+    outcomes = join(running, placement, lambda rank: replace(wanted, chunk=16384))
+    assert errors_of(outcomes) == ["NoResources"] * size
+    assert_released(running)
+
+
+@pytest.mark.parametrize(("route", "size"), ROUTES)
+def test_job_id_in_use(running: Running, route: str, size: int) -> None:
+    with job(running, size, route, slots=SMALLEST) as members:
+        placement, wanted = describe(running, size, route, slots=SMALLEST)
+        outcomes = join(running, placement, lambda rank: replace(wanted, jid=members[0].job.jid))
+        assert errors_of(outcomes) == ["JidInUse"] * size
+    assert_released(running)
+
+
+def test_job_id_in_use_at_the_switch_only(running: Running) -> None:
+    """The two jobs share no node: only the switch knows of both."""
+    first, sockets = across(running, (0, 1), "tree")
+    members = together(2, lambda rank: Communicator(first, rank, sockets[rank], timeout=BOUND_S))
+    second, others = across(running, (2, 3), "tree")
+    second = replace(second, jid=first.jid)
+    outcomes = together(2, lambda rank: Communicator(second, rank, others[rank], timeout=BOUND_S))
+    assert errors_of(outcomes) == ["JidInUse"] * 2
+    together(2, lambda rank: members[rank].close())
+    assert_released(running)
+
+
+@pytest.mark.parametrize(("route", "size"), ROUTES)
+@pytest.mark.parametrize("odd", [0, 1])
+def test_rank_that_describes_the_job_differently(running: Running, route: str, size: int, odd: int) -> None:
+    placement, wanted = describe(running, size, route, slots=SMALLEST)
+    other = replace(wanted, slots=QUOTA)
+    outcomes = join(running, placement, lambda rank: other if rank == odd else wanted)
+    assert errors_of(outcomes) == ["MembersMismatch"] * size
+    assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+@pytest.mark.parametrize("node", range(NODES))
+def test_node_that_describes_the_job_differently(running: Running, route: str, node: int) -> None:
+    placement, wanted = describe(running, RANKS, route, slots=SMALLEST)
+    other = replace(wanted, slots=QUOTA)
+    outcomes = join(running, placement, lambda rank: other if rank // LOCAL_RANKS == node else wanted)
+    assert errors_of(outcomes) == ["MembersMismatch"] * RANKS
+    assert_released(running)
