@@ -56,9 +56,9 @@ def bth(opcode: int, padcount: int = 0, version: int = 0, dqpn: int = 0xFA0C01) 
     return struct.pack(">BBHII", opcode, padcount << 4 | version, 0xFFFF, dqpn, 0)
 
 
-def ceth(length: int = 0, segment_index: int = 0) -> bytes:
+def ceth(length: int = 0, segment_index: int = 0, lane: int = 0) -> bytes:
     """Collective extended transport header with the given fields, 56 bytes."""
-    return struct.pack(">4B5I2H4BIIQQ", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, length, 0, 0, segment_index, 0, 0, 0, 0, 0)
+    return struct.pack(">4B5I2H4BIIQQ", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, length, 0, 0, segment_index, lane, 0, 0, 0, 0)
 
 
 @pytest.fixture(scope="session")
