@@ -120,7 +120,14 @@ def take_packets(port: UdpPort, count: int) -> list[Arrival]:
     return arrivals
 
 
+def take_once(port: UdpPort) -> list[Arrival]:
+    """What one receive brings. On loopback that is everything that was sent before."""
+    return [
+        Arrival(str(ipaddress.IPv4Address(int(entry["source"]))), b"") for entry in port.received[: receive(port.state)]
+    ]
+
+
 @pytest.fixture(scope="session")
 def traffic() -> SimpleNamespace:
     """Packets through ports."""
-    return SimpleNamespace(Packet=Packet, send=send_packets, take=take_packets)
+    return SimpleNamespace(Packet=Packet, send=send_packets, take=take_packets, take_once=take_once)
