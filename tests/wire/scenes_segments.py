@@ -37,8 +37,8 @@ def _bytes_contribution(size: int) -> Scene:
 def _super_packet(index: int, elements: list) -> Scene:
     scene = _contribution(
         f"super_packet_segment_{index}",
-        f"Segment {index} of a super-packet of three from lane 1, the last of which is shorter. The kernel or the NIC gives it the "
-        f"IP identification {index}, which the receiver learns from segment_index and needs for the ICRC.",
+        f"Segment {index} of a super-packet of three from lane 1, the last of which is shorter. The kernel or the NIC "
+        f"gives it the IP identification {index}, which the receiver learns from segment_index and needs for the ICRC.",
         elements,
         "SUM",
         "f32",
