@@ -118,4 +118,3 @@ def test_a_queue_that_is_closed_is_forgotten(make_rig):
     rig = make_rig(2)
     rig.splitter.close(QUEUE)
     assert rig.post(4) == 0
-    assert rig.splitter.rings_to_watch() == []
