@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -66,11 +66,11 @@ class LaneCore:
         assert bells.dtype == BELL
         self._record["host_bell"], self._record["splitter"] = bells.ctypes.data, splitter
 
-    def show(self, doorbells: Sequence[int]) -> None:
+    def show(self, doorbells: Iterable[int]) -> None:
         """The doorbells to set before sleep (addresses), and the queues as they are."""
         if self._eventfd != NO_FD:
             doorbells = [*doorbells, int(self._doorbell.ctypes.data)]
-        self._doorbells = np.array(doorbells, "u8")
+        self._doorbells = np.array(list(doorbells), "u8")
         record = self._record[0]
         record["queues"] = self.host.queues_in_use
         record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)
