@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,11 +30,13 @@ IDLE_SHARE = 0.05  # of a core
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running() -> Iterator[Running]:
     """One fabric for all tests of this file, in a state folder of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", f"/tmp/fanin-lanes-{os.getpid()}")
-        os.makedirs(os.environ["XDG_RUNTIME_DIR"], mode=0o700)
+    with (
+        tempfile.TemporaryDirectory(prefix="fanin-lanes-", dir="/tmp") as folder,  # short: sockets lie in it
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("XDG_RUNTIME_DIR", folder)
         try:
             yield lifecycle.up(make("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
         finally:
