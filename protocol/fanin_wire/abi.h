@@ -97,7 +97,7 @@ struct fanin_wqe {
     uint32_t source_lkey;
     uint32_t destination_lkey;
     struct fanin_address address[3];
-    uint64_t reserved;
+    uint64_t offset;          /* of the message from each address, in bytes */
 };
 
 /* Completion queue entry, 64 bytes. */

@@ -97,7 +97,7 @@ CETH = header(
     ("status", 8),
     ("source", 8),
     ("segment_index", 8),
-    ("resv8", 8),
+    ("lane", 8),
     ("contributions", 32),
     ("token", 32),
     ("node_bitmap", 64),

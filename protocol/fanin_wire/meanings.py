@@ -35,6 +35,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "status": "a status code; CONTRIBUTION and RESULT: not 0 poisons the position",
         "source": "tree: the child's bit at its parent, in both directions; ring: node index of the sender",
         "segment_index": "number of the packet within its super-packet, which is its IPv4 identification; else 0",
+        "lane": "which of the lanes of sender and receiver the packet belongs to (section 6.1)",
         "contributions": "how many ranks' data are summed in the payload",
         "token": "chosen by the sender of a PROBE or QUERY, returned in the answer; else 0",
         "node_bitmap": "set of children or nodes; meaning by opcode",

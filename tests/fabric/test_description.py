@@ -22,6 +22,7 @@ shapes = st.builds(
     rate=st.sampled_from(["", "1gbit", "100mbit"]),
     slots=st.sampled_from([2, 256, 4096]),
     mtu=st.integers(1280, 65535),
+    lanes=st.sampled_from([1, 2, 4, 8, 16]),
 )
 
 GOOD = """
@@ -87,6 +88,8 @@ def test_file_has_defaults() -> None:
         ('["nic0", "s"]', '["nic0", "s"]\nrate = "1gbit"', "bench.toml: link[0].rate"),
         ('name = "bench"', "", "bench.toml.name"),
         ('name = "bench"', 'name = "bench"\nmtu = 100', "bench.toml: mtu"),
+        ('name = "bench"', 'name = "bench"\nlanes = 3', "bench.toml: lanes"),
+        ('name = "bench"', 'name = "bench"\nlanes = 32', "bench.toml: lanes"),
         ('name = "bench"', 'name = "bench"\ndevices = 1', "bench.toml.devices"),
         ('name = "bench"', "name = ", "bench.toml"),
     ],

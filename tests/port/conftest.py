@@ -56,9 +56,9 @@ def bth(opcode: int, padcount: int = 0, version: int = 0, dqpn: int = 0xFA0C01) 
     return struct.pack(">BBHII", opcode, padcount << 4 | version, 0xFFFF, dqpn, 0)
 
 
-def ceth(length: int = 0, segment_index: int = 0) -> bytes:
+def ceth(length: int = 0, segment_index: int = 0, lane: int = 0) -> bytes:
     """Collective extended transport header with the given fields, 56 bytes."""
-    return struct.pack(">4B5I2H4BIIQQ", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, length, 0, 0, segment_index, 0, 0, 0, 0, 0)
+    return struct.pack(">4B5I2H4BIIQQ", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, length, 0, 0, segment_index, lane, 0, 0, 0, 0)
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +120,14 @@ def take_packets(port: UdpPort, count: int) -> list[Arrival]:
     return arrivals
 
 
+def take_once(port: UdpPort) -> list[Arrival]:
+    """What one receive brings. On loopback that is everything that was sent before."""
+    return [
+        Arrival(str(ipaddress.IPv4Address(int(entry["source"]))), b"") for entry in port.received[: receive(port.state)]
+    ]
+
+
 @pytest.fixture(scope="session")
 def traffic() -> SimpleNamespace:
     """Packets through ports."""
-    return SimpleNamespace(Packet=Packet, send=send_packets, take=take_packets)
+    return SimpleNamespace(Packet=Packet, send=send_packets, take=take_packets, take_once=take_once)

@@ -13,8 +13,8 @@ from fanin_wire.icrc import icrc
 # Headers whose fields are whole bytes: struct format and field names; reserved bytes are `x`.
 LAYOUTS = {
     "CETH": (
-        ">BBBBIIIIIHHBBBxIIQQ",
-        "version op dtype flags jid key position mid sid seg length status source segment_index "
+        ">BBBBIIIIIHHBBBBIIQQ",
+        "version op dtype flags jid key position mid sid seg length status source segment_index lane "
         "contributions token node_bitmap rank_bitmap",
     ),
     "CONFIG": (">QQQIIIBBxx", "boot_id digest_high digest_low slots window chunk route hops"),

@@ -37,14 +37,15 @@ def _bytes_contribution(size: int) -> Scene:
 def _super_packet(index: int, elements: list) -> Scene:
     scene = _contribution(
         f"super_packet_segment_{index}",
-        f"Segment {index} of a super-packet of three, the last of which is shorter. The kernel or the NIC gives it the "
-        f"IP identification {index}, which the receiver learns from segment_index and needs for the ICRC.",
+        f"Segment {index} of a super-packet of three from lane 1, the last of which is shorter. The kernel or the NIC "
+        f"gives it the IP identification {index}, which the receiver learns from segment_index and needs for the ICRC.",
         elements,
         "SUM",
         "f32",
         520 + index,
     )
     scene.headers["CETH"]["segment_index"] = index
+    scene.headers["CETH"]["lane"] = 1
     scene.headers["BTH"]["psn"] = 100 + index
     return replace(scene, identification=index, port=0xC001)
 

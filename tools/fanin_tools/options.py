@@ -19,6 +19,7 @@ RanksPerNode = Annotated[int, typer.Option(min=1, help="Ranks that may run on ea
 Direct = Annotated[bool, typer.Option("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
 Netns = Annotated[bool, typer.Option("--netns", help="A network namespace per host, veth links (needs root).")]
 Rate = Annotated[str, typer.Option(help="Shape every link, for example 1gbit (with --netns).")]
+Lanes = Annotated[int, typer.Option(min=1, help="Cores that each device uses: a power of two up to 16.")]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
 
 

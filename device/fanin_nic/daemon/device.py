@@ -6,27 +6,32 @@ import ipaddress
 import logging
 import os
 import secrets
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.daemon import lane as lanes
 from fanin_nic.daemon.host_port import HostPort
+from fanin_nic.daemon.lanes.bell import BELL
+from fanin_nic.daemon.lanes.core import LaneCore
+from fanin_nic.daemon.lanes.host import LanesHost
+from fanin_nic.daemon.lanes.splitter import Splitter
+from fanin_nic.daemon.lanes.tables import MAX_LANES
+from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.status import DeviceStatus
 from fanin_nic.daemon.warm import warm
-from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.control.membership import BUFFER_OVERHEAD
 from fanin_nic.engine.engine import Engine, Limits
-from fanin_nic.engine.transfer.read import READ_BYTES
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import DeviceLimits
 from fanin_nic.hostif.server import ControlServer
-from fanin_nic.port.sockets import UdpPort
+from fanin_nic.port.sockets import PortError, UdpPort, open_ports
 from fanin_wire import abi, fields
 
 log = logging.getLogger(__name__)
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 256, 8192
+LANE_COUNTS = tuple(1 << bit for bit in range(MAX_LANES.bit_length()))  # 1, 2, 4, 8, 16
 
 
 class Settings(NamedTuple):
@@ -39,6 +44,7 @@ class Settings(NamedTuple):
     mtu: int = 9000
     slots: int = 4096
     receive_buffer: int | None = None
+    lanes: int = 1
 
 
 def largest_chunk(mtu: int) -> int:
@@ -54,46 +60,58 @@ class Device:
     """A NIC or a switch. `run` serves until `stop` is called (from a signal handler)."""
 
     def __init__(self, settings: Settings) -> None:
+        if settings.lanes not in LANE_COUNTS:
+            choices = ", ".join(map(str, LANE_COUNTS))
+            raise PortError(f"{settings.lanes} lanes: cores are shared out in powers of two; choose one of {choices}")
         self._stopping = False
         self._wake, self.wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.port = UdpPort(settings.address, settings.mtu, receive_buffer=settings.receive_buffer)
+        self._inbox: SimpleQueue[tuple[int, np.void]] = SimpleQueue()
+        self._open_lanes(settings)
         warm()
-        max_chunk = largest_chunk(settings.mtu)
-        segments = self.port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
-        limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
-        self.engine = Engine(
-            settings.address, is_switch=settings.is_switch, boot_id=secrets.randbits(63) + 1, limits=limits
-        )
-        self.host = HostPort(self.engine)
-        self._lane = np.zeros(1, lanes.LANE)
-        self._staging = np.zeros(READ_BYTES, np.uint8)
-        self._notices = np.zeros(lanes.MAX_NOTICES, ACTION)
-        self._reads = np.zeros(limits.queues * abi.MAX_ADDRESSES, ACTION)
-        status = DeviceStatus(settings.name, self.engine, self.port, self._lane)
-        offer = DeviceLimits(max_chunk, settings.slots, int(ipaddress.IPv4Address(settings.address)))
-        self.server = ControlServer(
-            settings.socket, status, None if settings.is_switch else self.host, None if settings.is_switch else offer
-        )
-        self._fill_lane()
+        self._splitter = self._tie_lanes() if settings.lanes > 1 else None
+        self._threads = LaneThreads(self._cores, self._deliver)
+        self.host: HostPort | LanesHost = self._cores[0].host
+        if self._splitter is not None:
+            self.host = LanesHost(self._cores, self._splitter, self._threads)
+        self.server = self._open_server(settings)
+        self._cores[0].watch(self.server.fileno(), self._wake)
 
-    def _fill_lane(self) -> None:
-        record = self._lane[0]
-        record["engine"], record["port"] = self.engine.base, self.port.state
-        record["send_rings"] = self.host.send_rings.ctypes.data
-        record["completion_rings"] = self.host.completion_rings.ctypes.data
-        record["memory_fds"] = self.host.memory_fds.ctypes.data
-        record["staging"] = self._staging.ctypes.data
-        record["reads"] = self._reads.ctypes.data
-        record["write_failed"] = self.host.write_failed.ctypes.data
-        record["notices"] = self._notices.ctypes.data
-        record["control_fd"], record["receive_fd"] = self.server.fileno(), self.port.receive_fd
-        record["wake_fd"] = self._wake
+    def _open_lanes(self, settings: Settings) -> None:
+        """Ports first: they say whether the address can be had."""
+        ports = open_ports(settings.address, settings.mtu, settings.lanes, settings.receive_buffer)
+        boot_id = secrets.randbits(63) + 1
+        self._cores = [LaneCore(number, _engine(settings, boot_id, port), port) for number, port in enumerate(ports)]
+
+    def _tie_lanes(self) -> Splitter:
+        """Bells between the lanes; a splitter before them."""
+        bells = np.array([core.make_bell() for core in self._cores], BELL)
+        splitter = Splitter(len(self._cores), self._cores[0].engine.limits.queues, bells)
+        for core in self._cores:
+            core.tie(bells, splitter.state if core.number == 0 else 0)
+            core.show([])
+        return splitter
+
+    def _open_server(self, settings: Settings) -> ControlServer:
+        status = DeviceStatus(settings.name, self._cores, self._threads, self._splitter)
+        if settings.is_switch:
+            return ControlServer(settings.socket, status)
+        address = int(ipaddress.IPv4Address(settings.address))
+        offer = DeviceLimits(largest_chunk(settings.mtu), settings.slots, address)
+        return ControlServer(settings.socket, status, self.host, offer)
+
+    def _deliver(self, lane: int, notice: np.void) -> None:
+        """A notice of another lane than 0, from its thread."""
+        self._inbox.put((lane, notice))
+        self._cores[0].call()
 
     def run(self) -> None:
         """Serve until `stop`."""
+        first = self._cores[0]
+        self._threads.start()
         while not self._stopping:
             self._show_clients()
-            lanes.run(self._lane.ctypes.data)
+            first.run()
+            first.heed()
             self._give_notice()  # before `service`, which may give a queue to another client
             self.server.service()
 
@@ -104,25 +122,36 @@ class Device:
 
     def close(self) -> None:
         """Detach the clients and give the sockets back."""
+        self._threads.stop()
         self.server.close()
-        self.port.close()
+        for core in self._cores:
+            core.close()
         os.close(self._wake)
         os.close(self.wake_writer)
 
     def _show_clients(self) -> None:
         """The queues and doorbells as they are now, for the compiled loop."""
-        record, doorbells = self._lane[0], self.server.doorbells
-        record["queues"] = self.host.queues_in_use
-        record["doorbells"], record["doorbell_count"] = doorbells.ctypes.data, len(doorbells)
+        self._cores[0].show(self.server.doorbells)
 
     def _give_notice(self) -> None:
-        """Answers to JOIN and LEAVE, to the clients that wait for them."""
-        count = int(self._lane[0]["notice_count"])
-        self._lane[0]["notice_count"] = 0
-        for notice in self._notices[:count]:
-            queue = self.engine.tables["queues"][notice["queue"]]
-            if queue["active"]:
-                self.server.notice(int(queue["client"]), _reply(notice))
+        """Answers to JOIN and LEAVE, to the clients that wait for them; failures, to the lanes that do not know."""
+        notices = [(0, notice) for notice in self._cores[0].take_notices()]
+        while not self._inbox.empty():
+            notices.append(self._inbox.get())
+        for lane, notice in notices:
+            answer = self.host.answer(lane, notice)
+            client = self._cores[0].host.client_of(int(notice["queue"]))
+            if answer is not None and client is not None:
+                self.server.notice(client, _reply(answer))
+        if isinstance(self.host, LanesHost):
+            self.host.spread_failures()
+
+
+def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:
+    max_chunk = largest_chunk(settings.mtu)
+    segments = port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
+    limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
+    return Engine(settings.address, is_switch=settings.is_switch, boot_id=boot_id, limits=limits)
 
 
 def _reply(notice: np.void) -> bytes:

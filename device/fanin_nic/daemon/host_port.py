@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 import numpy as np
 
+from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.state import U64, engine_at
+from fanin_nic.engine.state import U64, JobState, engine_at, job_at, queue_at
 from fanin_nic.engine.transfer.regions import add_region, remove_region
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
@@ -26,6 +28,22 @@ def _add(base, client, lkey, start, length, access, mapped):
 @compiled
 def _remove(base, client, lkey):
     return remove_region(engine_at(U64(base)), client, lkey)
+
+
+@compiled
+def _end_job(base, queue, status, missing_kind, missing, now):
+    e = engine_at(U64(base))
+    e.now = now
+    if queue_at(e, queue).job:
+        abort(e, job_at(e, queue_at(e, queue).job - 1), status, missing_kind, U64(missing))
+
+
+class End(NamedTuple):
+    """Why a job has ended before its time. missing: bitmap of ranks (missing_kind 0) or nodes (1)."""
+
+    status: int
+    missing_kind: int
+    missing: int
 
 
 class HostPort:
@@ -110,6 +128,27 @@ class HostPort:
     def leave(self, queue: int, tag: int) -> None:
         """A queue pair leaves its job."""
         self.engine.leave(queue, tag, time.monotonic_ns())
+
+    def end_of_job(self, queue: int) -> End | None:
+        """Why the job of a queue has ended; None if it has not, or there is none."""
+        number = int(self._queues[queue]["job"])
+        job = self.engine.tables["jobs"][number - 1]
+        if number == 0 or job["state"] != JobState.ABORTED:
+            return None
+        return End(*(int(job[name]) for name in End._fields))
+
+    def end_job(self, queue: int, end: End) -> None:
+        """End the job of a queue, if it is in one that has not ended."""
+        _end_job(self.engine.base, queue, *end, time.monotonic_ns())
+
+    def client_of(self, queue: int) -> int | None:
+        """The client that has a queue; None if nobody has."""
+        record = self._queues[queue]
+        return int(record["client"]) if record["active"] else None
+
+    def answer(self, _lane: int, notice: np.void) -> np.void | None:
+        """The client's answer to a JOIN or LEAVE: that of the engine."""
+        return notice
 
     @property
     def queues_in_use(self) -> int:

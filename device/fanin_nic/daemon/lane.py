@@ -1,8 +1,9 @@
 """A lane: the compiled loop that moves packets, work requests and data between port, engine and host interface.
 
 `run` returns to Python only when there is something that Python does: a message on the control socket, an answer to a
-JOIN or LEAVE, a signal. With nothing to do it yields for a while, then sleeps in poll until a packet, a doorbell, a
-message or a timer.
+JOIN or LEAVE, a signal, another thread that calls. With nothing to do it yields for a while, then sleeps in poll until
+a packet, a doorbell, a message or a timer. In a device of several lanes each runs this loop in a thread of its own, and
+lane 0 cuts the requests for all of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import numpy as np
 from numba import int64
 
 from fanin_nic.daemon.dma import read_process, write_mapped, write_process
+from fanin_nic.daemon.lanes.bell import ring_bell, silence
+from fanin_nic.daemon.lanes.merge import completions_wait, has_failures, merge
+from fanin_nic.daemon.lanes.split import requests_wait as clients_wait
+from fanin_nic.daemon.lanes.split import split
 from fanin_nic.engine import events
 from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.engine.control.posting import can_post
@@ -26,7 +31,7 @@ from fanin_nic.engine.state import (
 from fanin_nic.hostif.rings import complete, fetch, pending, set_sleeping
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import POLLFD, POLLIN, monotonic_ns, poll, sched_yield
-from fanin_nic.native.memory import address_of, copy, fill_zero, load_u8, load_u64, record_at, store_u8
+from fanin_nic.native.memory import address_of, copy, fill_zero, load_acquire, load_u8, load_u64, record_at, store_u8
 from fanin_nic.port.descriptors import PORT, RECEIVED
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
@@ -49,6 +54,7 @@ class Reason(enum.IntEnum):
     CONTROL = 1
     NOTICES = 2
     TIME = 3  # Python handles signals only when it is back
+    ATTENTION = 4  # another thread calls, or a request has failed that concerns several lanes
 
 
 LANE = np.dtype(
@@ -62,11 +68,15 @@ LANE = np.dtype(
         ("notices", "u8"),  # ACTION records for Python
         ("reads", "u8"),  # ACTION records of DMA reads that wait for room
         ("write_failed", "u8"),  # byte by queue: a result could not be written to the process
+        ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
+        ("host_bell", "u8"),  # one of several: address of the BELL of lane 0; else 0
         ("notice_count", "u4"),
+        ("attention", "u4"),  # 1: another thread wants `run` to return
         ("queues", "u4"),  # 1 + highest queue in use
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
         ("wake_fd", "i4"),  # a signal has come
+        ("bell_fd", "i4"),  # another lane has work for this one
         ("doorbell_count", "u4"),
         ("read_count", "u4"),
         ("doorbells", "u8"),  # addresses of the clients' doorbell pages
@@ -75,7 +85,7 @@ LANE = np.dtype(
         ("dma_errors", "u8"),
         ("wqe", abi.WQE),
         ("cqe", abi.CQE),
-        ("pollfd", POLLFD, (3,)),
+        ("pollfd", POLLFD, (4,)),
     ],
     align=True,
 )
@@ -84,6 +94,7 @@ WQE_SCRATCH = U64(LANE.fields["wqe"][1])  # type: ignore[index]
 CQE_SCRATCH = U64(LANE.fields["cqe"][1])  # type: ignore[index]
 POLLFDS = U64(LANE.fields["pollfd"][1])  # type: ignore[index]
 POLLFD_SIZE = U64(POLLFD.itemsize)
+ATTENTION_FLAG = U64(LANE.fields["attention"][1])  # type: ignore[index]
 
 lane_at = record_at(LANE[_SCALARS])
 cqe_at = record_at(abi.CQE)
@@ -96,7 +107,7 @@ DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 SUCCESS, PENDING = int(abi.Status["SUCCESS"]), int(abi.Status["PENDING"])
 LOCAL_PROTECTION_ERROR = int(abi.Status["LOCAL_PROTECTION_ERROR"])
-CONTROL, NOTICES, TIME = (int(reason) for reason in Reason)
+CONTROL, NOTICES, TIME, ATTENTION = (int(reason) for reason in Reason)
 ACTION_SIZE, RECEIVED_SIZE = U64(ACTION.itemsize), U64(RECEIVED.itemsize)
 
 
@@ -114,6 +125,8 @@ def run(lane_address):
             idle += 1
         if lane.notice_count:
             return NOTICES
+        if load_acquire(U64(lane_address) + ATTENTION_FLAG) or (lane.splitter and has_failures(lane.splitter)):
+            return ATTENTION
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
             if wait(lane, 0) and not is_only_port(lane):
@@ -133,12 +146,16 @@ def turn(lane, now):
     """One round: packets in, requests in, data, timers, actions out. True when something was done."""
     e = engine_at(lane.engine)
     work = take_packets(lane, e, now)
+    if lane.splitter:
+        work += split(lane.splitter)
     work += take_requests(lane, e, now)
     work += events.serve(lane.engine, SEGMENTS_PER_TURN, now)
     work += flush(lane, e, now)
     if now >= e.next_deadline:
         events.tick(lane.engine, now)
         work += 1 + flush(lane, e, now)
+    if lane.splitter:
+        work += merge(lane.splitter)
     return work != 0
 
 
@@ -259,6 +276,8 @@ def report(lane, action):
     store_u8(failed, 0)
     if ring and not complete(ring, address):
         lane.cq_overflows += U64(1)
+    if lane.host_bell:
+        ring_bell(lane.host_bell)
 
 
 @compiled
@@ -277,7 +296,9 @@ def sleep(lane, now):
 
 @compiled
 def requests_wait(lane):
-    """Whether a send ring has a request that the engine has room for."""
+    """Whether a send ring has a request that there is room for, or other lanes have completed one."""
+    if lane.splitter and (clients_wait(lane.splitter) or completions_wait(lane.splitter)):
+        return True
     e = engine_at(lane.engine)
     for queue in range(lane.queues):
         ring = load_u64(lane.send_rings + U64(queue * 8))
@@ -288,19 +309,22 @@ def requests_wait(lane):
 
 @compiled
 def wait(lane, timeout_ms):
-    """Poll the port, the control server and the signals; -1: a signal has come instead."""
+    """Poll the port, the control server, the signals and the bell; -1: a signal has come instead."""
     place = address_of(lane) + POLLFDS
-    for index, descriptor in enumerate((lane.receive_fd, lane.control_fd, lane.wake_fd)):
+    for index, descriptor in enumerate((lane.receive_fd, lane.control_fd, lane.wake_fd, lane.bell_fd)):
         entry = pollfd_at(place + U64(index) * POLLFD_SIZE)
         entry.fd = descriptor
         entry.events = POLLIN
         entry.revents = 0
-    return poll(place, 3, timeout_ms)
+    ready = poll(place, 4, timeout_ms)
+    if pollfd_at(place + U64(3) * POLLFD_SIZE).revents:
+        silence(lane.bell_fd)
+    return ready
 
 
 @compiled
 def is_only_port(lane):
-    """Whether the last `wait` found nothing but packets."""
+    """Whether the last `wait` found nothing but packets and rings of the bell."""
     place = address_of(lane) + POLLFDS
     return not pollfd_at(place + POLLFD_SIZE).revents and not pollfd_at(place + U64(2) * POLLFD_SIZE).revents
 

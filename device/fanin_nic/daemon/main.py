@@ -18,8 +18,9 @@ def _arguments(kind: str) -> argparse.Namespace:
     parser.add_argument("--address", required=True, help=PORT_HELP)
     parser.add_argument("--socket", required=True, help="path of the control socket")
     parser.add_argument("--mtu", type=int, default=9000, help="MTU of the path in bytes (default 9000)")
-    parser.add_argument("--slots", type=int, default=4096, help="seg buffers (default 4096)")
+    parser.add_argument("--slots", type=int, default=4096, help="seg buffers of each lane (default 4096)")
     parser.add_argument("--receive-buffer", type=int, help="bytes of the socket's receive buffer")
+    parser.add_argument("--lanes", type=int, default=1, help="cores to use: a power of two up to 16 (default 1)")
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     return parser.parse_args()
 
@@ -43,6 +44,7 @@ def _serve(kind: str) -> int:
                 arguments.mtu,
                 arguments.slots,
                 arguments.receive_buffer,
+                arguments.lanes,
             )
         )
     except (PortError, SocketInUse, OSError) as error:

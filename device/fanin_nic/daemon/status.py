@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import time
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from fanin_nic.engine.engine import Engine
+from fanin_nic.daemon.lanes.core import LaneCore
+from fanin_nic.daemon.lanes.splitter import Splitter
+from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.engine.state import JobState
-from fanin_nic.port.sockets import UdpPort
 from fanin_wire.abi import Route
 
 
@@ -23,55 +27,93 @@ def version() -> str:
         return "unknown"
 
 
-def job_status(job: np.void) -> dict[str, Any]:
-    """One job of a device."""
-    return {
-        "jid": int(job["jid"]),
-        "route": Route(int(job["route"])).name.lower(),
-        "state": JobState(int(job["state"])).name.lower(),
-        "slots": int(job["slots"]),
-        "window": int(job["window"]),
-        "chunk": int(job["chunk"]),
-        "slots_high_water": int(job["high_water"]),
-        "children_missing": int(job["config_mask"]) & ~int(job["node_joined"]),
-    }
+def job_status(parts: list[np.void]) -> dict[str, Any]:
+    """One job of a device, from its records in the lanes that have it."""
+    first = parts[0]
+    status = {"jid": int(first["jid"]), "route": Route(int(first["route"])).name.lower(), "state": _state(parts)}
+    for name in ("slots", "window"):
+        status[name] = sum(int(part[name]) for part in parts)
+    status["chunk"] = int(first["chunk"])
+    status["slots_high_water"] = sum(int(part["high_water"]) for part in parts)
+    missing = (int(part["config_mask"]) & ~int(part["node_joined"]) for part in parts)
+    return status | {"children_missing": functools.reduce(operator.or_, missing), "lanes": len(parts)}
+
+
+def _state(parts: list[np.void]) -> str:
+    """A job has ended when one lane has ended it; else it is as far as the lane that is behind."""
+    states = {JobState(int(part["state"])) for part in parts}
+    return (JobState.ABORTED if JobState.ABORTED in states else min(states)).name.lower()
+
+
+def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of several tables of counters, by name."""
+    total: dict[str, int] = {}
+    for table in tables:
+        for name, value in table.items():
+            total[name] = total.get(name, 0) + value
+    return total
 
 
 class DeviceStatus:
-    """Collects the status of a device's parts."""
+    """Collects the status of a device's lanes."""
 
-    def __init__(self, name: str, engine: Engine, port: UdpPort, lane: np.ndarray) -> None:
-        self.name, self._engine, self._port, self._lane = name, engine, port, lane
+    def __init__(self, name: str, cores: list[LaneCore], threads: LaneThreads, splitter: Splitter | None) -> None:
+        self.name, self._cores, self._threads, self._splitter = name, cores, threads, splitter
         self._started = time.monotonic()
 
     def __call__(self) -> dict[str, Any]:
         """The status, as it goes out as JSON."""
-        header, jobs = self._engine.header, self._engine.tables["jobs"][:-1]
-        active = jobs[jobs["state"] != JobState.FREE]
+        with self._threads.held():
+            return self._collect()
+
+    def _collect(self) -> dict[str, Any]:
+        port = self._cores[0].port
         return {
             "name": self.name,
-            "kind": "switch" if header["is_switch"] else "nic",
-            "address": self._port.address,
+            "kind": "switch" if self._cores[0].engine.header["is_switch"] else "nic",
+            "address": port.address,
             "pid": os.getpid(),
             "version": version(),
             "uptime_s": round(time.monotonic() - self._started, 3),
-            "mtu": self._port.mtu,
-            "slots": {
-                "total": int(header["slots"]),
-                "leased": int(active["slots"].sum()),
-                "used": int(header["slots_used"]),
-                "high_water": int(header["slots_high_water"]),
-            },
-            "jobs": [job_status(job) for job in active],
-            "links": self._port.peers(),
+            "mtu": port.mtu,
+            "lanes": len(self._cores),
+            "slots": add_up(map(_slots, self._cores)),
+            "jobs": [job_status(parts) for parts in self._jobs().values()],
+            "links": self._links(),
             "counters": self.counters(),
         }
 
+    def _jobs(self) -> dict[int, list[np.void]]:
+        """The lanes' records of each job, by job id."""
+        jobs: dict[int, list[np.void]] = {}
+        for core in self._cores:
+            for job in _active_jobs(core):
+                jobs.setdefault(int(job["jid"]), []).append(job)
+        return jobs
+
+    def _links(self) -> dict[str, dict[str, int]]:
+        tables = [core.port.peers() for core in self._cores]
+        addresses = dict.fromkeys(address for table in tables for address in table)
+        return {address: add_up(table.get(address, {}) for table in tables) for address in addresses}
+
     def counters(self) -> dict[str, int]:
-        """Counters of engine, port and lane under one roof; reasons that both can have are added up."""
-        total = self._engine.counters()
-        for name, value in self._port.drops().items():
-            total[name] = total.get(name, 0) + value
-        for name in ("cq_overflows", "dma_errors"):
-            total[name] = int(self._lane[0][name])
+        """Counters of all lanes under one roof."""
+        total = add_up(core.counters() for core in self._cores)
+        if self._splitter is not None:
+            total["cq_overflows"] += self._splitter.cq_overflows
         return total
+
+
+def _active_jobs(core: LaneCore) -> np.ndarray:
+    jobs = core.engine.tables["jobs"][:-1]
+    return jobs[jobs["state"] != JobState.FREE]
+
+
+def _slots(core: LaneCore) -> dict[str, int]:
+    header = core.engine.header
+    return {
+        "total": int(header["slots"]),
+        "leased": int(_active_jobs(core)["slots"].sum()),
+        "used": int(header["slots_used"]),
+        "high_water": int(header["slots_high_water"]),
+    }

@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from numba import types
 
 from fanin_nic.daemon import host_port, lane
+from fanin_nic.daemon.lanes.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
 from fanin_nic.native.compiled import CACHE_FOLDER
@@ -27,10 +29,12 @@ def warm() -> None:
     host.join(0, np.zeros(1, abi.JOIN)[0])
     host.leave(0, 0)
     host.destroy_queue(0)
+    host.end_job(0, host_port.End(int(abi.Status["ABORTED"]), 0, 0))
     engine.fail(0, abi.Status["ABORTED"], 0)
     nothing = np.zeros(1, np.uint64)
     rings.set_sleeping(nothing.ctypes.data, 0, 0)
     rings.any_pending(nothing.ctypes.data, 0)
+    merge_now.compile((types.int64,))
     lane.prepare()
 
 

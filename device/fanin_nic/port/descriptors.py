@@ -40,6 +40,7 @@ class Drop(enum.IntEnum):
     UNREACHABLE = 10  # to send: no route (ENETUNREACH, EHOSTUNREACH)
     NOT_PERMITTED = 11  # to send: refused by a packet filter (EPERM, EACCES)
     SEND_ERROR = 12  # to send: anything else, see PORT.last_error (EINVAL: older kernels for MESSAGE_SIZE)
+    LANE = 13  # received: for another lane, or one that this device does not have
 
 
 # One packet of the last `receive`; valid until the next.
@@ -97,6 +98,7 @@ PORT = np.dtype(
         ("source_port", "u4"),
         ("receive_fd", "i4"),
         ("send_fd", "i4"),
+        ("lane", "u4"),
         ("mtu", "u4"),
         ("psn", "u4"),  # of the next packet
         ("receive_used", "u4"),  # receive messages whose lengths the kernel has overwritten

@@ -49,11 +49,13 @@ TRANSPORT_SIZE = fields.TRANSPORT_SIZE
 BTH_SIZE = fields.BTH.size
 QUEUE_PAIR = fields.BTH.byte_offset("resv6")  # 8 reserved bits, then the 24 of dqpn
 LENGTH = BTH_SIZE + fields.CETH.byte_offset("length")
+LANE = BTH_SIZE + fields.CETH.byte_offset("lane")
 SEGMENT_INDEX = BTH_SIZE + fields.CETH.byte_offset("segment_index")
 
 ACCEPTED = -1
 RUNT, VERSION, ICRC = int(Drop.RUNT), int(Drop.VERSION), int(Drop.ICRC)
 WRONG_LENGTH, WRONG_QUEUE_PAIR, TABLE_FULL = int(Drop.LENGTH), int(Drop.QUEUE_PAIR), int(Drop.TABLE_FULL)
+WRONG_LANE = int(Drop.LANE)
 
 
 @compiled
@@ -98,12 +100,14 @@ def _icrc_matches(port, source, source_port, packet, size):
 
 
 @compiled
-def _check_offload(packet, size):
+def _check_offload(port, packet, size):
     if load_be32(packet + uint64(QUEUE_PAIR)) & 0xFF_FFFF != COLLECTIVE_QPN:
         return WRONG_QUEUE_PAIR
     length = int64(load_be16(packet + uint64(LENGTH)))
     if _padding(packet) != (-length & 3) or TRANSPORT_SIZE + length + _padding(packet) + ICRC_SIZE != size:
         return WRONG_LENGTH
+    if load_u8(packet + uint64(LANE)) != port.lane:
+        return WRONG_LANE
     return ACCEPTED
 
 
@@ -115,7 +119,7 @@ def _check(port, source, source_port, packet, size):
         return verdict
     if not _icrc_matches(port, source, source_port, packet, size):
         return ICRC
-    return _check_offload(packet, size) if _is_offload(packet) else ACCEPTED
+    return _check_offload(port, packet, size) if _is_offload(packet) else ACCEPTED
 
 
 @compiled

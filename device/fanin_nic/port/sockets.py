@@ -11,6 +11,7 @@ import socket
 import numpy as np
 
 from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
+from fanin_nic.port.steering import share, steer
 from fanin_nic.port.tables import UDP_GRO, PortTables
 from fanin_wire.fields import UDP_PORT
 
@@ -68,10 +69,13 @@ def _set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int
     return udp.getsockopt(socket.SOL_SOCKET, limited) // 2  # the kernel doubles it for its own overhead
 
 
-def _bound_socket(address: str, port: int) -> socket.socket:
+def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.socket:
+    """A socket bound alone, or, if it `joins`, beside those of the other lanes."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         with _explained(f"open UDP port {port} of {address}"):
+            if joins:
+                share(udp)
             udp.bind((address, port))
     except PortError:
         udp.close()
@@ -83,23 +87,26 @@ class UdpPort:
     """A RoCEv2 port on UDP: receives at (address, 4791), sends from (address, 0xC000 + lane).
 
     `state` is the address of its PORT record, for `receive` and `transmit`. Both must be called by one thread at a
-    time. Raises PortError if an argument is out of range or the sockets can not be had.
+    time. `joins`: the port of another lane of this device is open at the address (see `open_ports`). Raises PortError
+    if an argument is out of range or the sockets can not be had.
     """
 
-    def __init__(self, address: str, mtu: int = 9000, lane: int = 0, receive_buffer: int | None = None) -> None:
+    def __init__(
+        self, address: str, mtu: int = 9000, lane: int = 0, receive_buffer: int | None = None, *, joins: bool = False
+    ) -> None:
         host = _ipv4(address)
         _check_range("MTU", mtu, SMALLEST_MTU, LARGEST_MTU)
         _check_range("lane", lane, 0, LANES - 1)
         self.address, self.mtu, self.lane = address, mtu, lane
         source_port = FIRST_SOURCE_PORT + lane
         with contextlib.ExitStack() as opened:
-            self._receiver = opened.enter_context(_bound_socket(address, UDP_PORT))
+            self._receiver = opened.enter_context(_bound_socket(address, UDP_PORT, joins=joins))
             self._sender = opened.enter_context(_bound_socket(address, source_port))
             self._configure(receive_buffer or DEFAULT_RECEIVE_BUFFER)
             opened.pop_all()
         self._tables = PortTables()
         port = self._tables.port
-        port["address"], port["source_port"], port["mtu"] = host, source_port, mtu
+        port["address"], port["source_port"], port["lane"], port["mtu"] = host, source_port, lane, mtu
         port["receive_fd"], port["send_fd"] = self._receiver.fileno(), self._sender.fileno()
         self.state = np.uint64(port.ctypes.data)
 
@@ -112,6 +119,15 @@ class UdpPort:
             _set_buffer(self._sender, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Nobody reads here; what strangers send to it must not cost memory.
             self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNUSED_BUFFER)
+
+    def admit_others(self) -> None:
+        """Let ports of other lanes join. The address was had alone before: no second device can be at it."""
+        share(self._receiver)
+
+    def steer(self) -> None:
+        """From now on each lane's socket gets the packets of its lane."""
+        with _explained(f"steer packets to the lanes of {self.address}"):
+            steer(self._receiver)
 
     @property
     def receive_fd(self) -> int:
@@ -150,3 +166,16 @@ class UdpPort:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def open_ports(address: str, mtu: int, lanes: int, receive_buffer: int | None = None) -> list[UdpPort]:
+    """The ports of a device with `lanes` lanes at one address, each with `receive_buffer` bytes. Raises PortError."""
+    with contextlib.ExitStack() as opened:
+        ports = [opened.enter_context(UdpPort(address, mtu, receive_buffer=receive_buffer))]
+        if lanes > 1:
+            ports[0].admit_others()
+            for lane in range(1, lanes):
+                ports.append(opened.enter_context(UdpPort(address, mtu, lane, receive_buffer, joins=True)))
+            ports[0].steer()
+        opened.pop_all()
+    return ports

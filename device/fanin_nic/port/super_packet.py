@@ -124,7 +124,8 @@ def finish(port, index):
 @compiled
 def _complete_header(port, message, header, length, padding):
     header.solicited = header.migreq = header.fecn = header.becn = header.ackreq = 0
-    header.resv6 = header.resv7 = header.resv8 = 0
+    header.resv6 = header.resv7 = 0
+    header.lane = port.lane
     header.version = 0
     header.pkey = DEFAULT_PKEY
     header.dqpn = COLLECTIVE_QPN

@@ -20,6 +20,7 @@ def bench(
     peers: Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")] = Path(
         ".bench"
     ),
+    lanes: options.Lanes = 1,
     name: options.Name = "bench",
     json_output: options.Json = False,
 ) -> None:
@@ -32,7 +33,7 @@ def bench(
     binaries = peer.locate(peers)
     if binaries is None:
         say(f"no {peer.NAME} in {peers}: measuring ours alone (make bench installs it)")
-    shape = generate.Shape(settings.RANKS, settings.RANKS)
+    shape = generate.Shape(settings.RANKS, settings.RANKS, lanes=lanes)
     with borrowed(lifecycle.generated(name, shape), say) as running:
         rows = measure.compare(running, [size for size in settings.SIZES if size <= limit], binaries, say)
     if json_output:

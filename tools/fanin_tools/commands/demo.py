@@ -26,6 +26,7 @@ def demo(
     direct: options.Direct = False,
     netns: options.Netns = False,
     rate: options.Rate = "",
+    lanes: options.Lanes = 1,
     name: options.Name = "demo",
     json_output: options.Json = False,
 ) -> None:
@@ -36,7 +37,7 @@ def demo(
 
     task = demonstration.Task(options.parse_size(size), dtype, op, slots, registered=not ordinary)
     demonstration.check_task(task)
-    shape = generate.Shape(nodes, ranks_per_node, direct, netns, rate)
+    shape = generate.Shape(nodes, ranks_per_node, direct, netns, rate, lanes=lanes)
     with borrowed(lifecycle.generated(name, shape), say) as running:
         routes = demonstration.routes_of(running.fabric, route)
         outcomes = demonstration.run(running, routes, task, say)

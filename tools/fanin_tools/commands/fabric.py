@@ -23,12 +23,13 @@ def up(
     direct: options.Direct = False,
     netns: options.Netns = False,
     rate: options.Rate = "",
+    lanes: options.Lanes = 1,
     json_output: options.Json = False,
 ) -> None:
     """Start all devices and wait until each is ready. Does nothing if the same fabric is up."""
     from fanin_tools.fabric import description_file, generate, lifecycle
 
-    shape = generate.Shape(nodes, ranks_per_node, direct, netns, rate)
+    shape = generate.Shape(nodes, ranks_per_node, direct, netns, rate, lanes=lanes)
     fabric = description_file.read(file) if file is not None else lifecycle.generated(name, shape)
     running = lifecycle.up(fabric, say)
     if json_output:

@@ -15,6 +15,7 @@ from fanin_tools.errors import UsageError
 
 KINDS = ("nic", "switch")
 MAX_NODES = 64  # bits of a node bitmap
+MAX_LANES = 16  # of a device
 MAX_RANKS_PER_NODE = 64  # bits of a rank bitmap
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
 RATE_PATTERN = re.compile(r"\d+(\.\d+)?[kmg]?bit")
@@ -36,7 +37,7 @@ class Device:
     address: IPv4 address of its RoCEv2 port
     host: the host that it belongs to; with namespaces, the namespace
     ranks: how many ranks may run on its host (a switch: 0)
-    slots: segment buffers of the device, the quota that jobs lease from
+    slots: segment buffers of each lane of the device, the quota that jobs lease from
     """
 
     kind: str
@@ -57,13 +58,18 @@ class Link:
 
 @dataclass(frozen=True)
 class Fabric:
-    """All devices and links of a fabric. mtu: bytes of the largest IP packet on its links."""
+    """All devices and links of a fabric.
+
+    mtu: bytes of the largest IP packet on its links
+    lanes: cores that each device uses; alike on all, since they cut messages alike
+    """
 
     name: str
     devices: tuple[Device, ...]
     links: tuple[Link, ...]
     mtu: int = 9000
     netns: bool = False
+    lanes: int = 1
 
     @property
     def nics(self) -> tuple[Device, ...]:
@@ -84,6 +90,8 @@ def check(fabric: Fabric, source: str) -> Fabric:
     """Return `fabric` if it can be built, else raise DescriptionError. source: where it was read, for the message."""
     check_name(fabric.name, f"{source}: name")
     _check_range(fabric.mtu, 1280, 65535, f"{source}: mtu")
+    _check_range(fabric.lanes, 1, MAX_LANES, f"{source}: lanes")
+    _check_power_of_two(fabric.lanes, 2, f"{source}: lanes")
     for index, device in enumerate(fabric.devices):
         _check_device(device, f"{source}: device[{index}]")
     for key in ("name", "address", "host"):
@@ -103,6 +111,11 @@ def check_name(name: str, place: str) -> None:
 def _check_range(value: int, low: int, high: int, place: str) -> None:
     if not low <= value <= high:
         raise DescriptionError(place, f"{value} is out of range", f"use {low} to {high}")
+
+
+def _check_power_of_two(value: int, example: int, place: str) -> None:
+    if value & (value - 1):
+        raise DescriptionError(place, f"{value} is not a power of two", f"use for example {example}")
 
 
 def _check_unique(values: Iterable[str], place: str) -> None:
@@ -127,8 +140,7 @@ def _check_device(device: Device, place: str) -> None:
     if device.kind == "nic":
         _check_range(device.ranks, 1, MAX_RANKS_PER_NODE, f"{place}.ranks")
     _check_range(device.slots, 2, 1 << 20, f"{place}.slots")
-    if device.slots & (device.slots - 1):
-        raise DescriptionError(f"{place}.slots", f"{device.slots} is not a power of two", "use for example 4096")
+    _check_power_of_two(device.slots, 4096, f"{place}.slots")
 
 
 def _check_counts(fabric: Fabric, source: str) -> None:

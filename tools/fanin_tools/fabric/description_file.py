@@ -11,7 +11,7 @@ from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, check
 
 # Keys of each table: name -> type. Defaults are those of the dataclasses.
-FABRIC_KEYS: dict[str, type] = {"name": str, "mtu": int, "netns": bool, "device": list, "link": list}
+FABRIC_KEYS: dict[str, type] = {"name": str, "mtu": int, "netns": bool, "lanes": int, "device": list, "link": list}
 DEVICE_KEYS: dict[str, type] = {"kind": str, "name": str, "address": str, "host": str, "ranks": int, "slots": int}
 LINK_KEYS: dict[str, type] = {"ends": list, "rate": str}
 
@@ -68,6 +68,7 @@ def _check_keys(table: Any, known: dict[str, type], required: tuple[str, ...], p
 def render(fabric: Fabric) -> str:
     """`fabric` as TOML."""
     lines = [f'name = "{fabric.name}"', f"mtu = {fabric.mtu}", f"netns = {str(fabric.netns).lower()}"]
+    lines.append(f"lanes = {fabric.lanes}")
     for device in fabric.devices:
         lines += ["", "[[device]]", *(_assignment(key, getattr(device, key)) for key in DEVICE_KEYS)]
     for link in fabric.links:

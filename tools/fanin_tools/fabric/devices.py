@@ -37,6 +37,7 @@ def daemon_command(device: Device, fabric: Fabric, socket: Path) -> list[str]:
         "--socket": str(socket),
         "--mtu": str(fabric.mtu),
         "--slots": str(device.slots),
+        "--lanes": str(fabric.lanes),
     }
     return [sys.executable, "-c", entry, *(word for pair in options.items() for word in pair)]
 

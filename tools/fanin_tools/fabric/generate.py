@@ -25,6 +25,7 @@ class Shape:
     rate: str = ""
     slots: int = 4096
     mtu: int = 9000
+    lanes: int = 1
 
 
 def make(name: str, shape: Shape, prefix: str | None = None) -> Fabric:
@@ -38,7 +39,7 @@ def make(name: str, shape: Shape, prefix: str | None = None) -> Fabric:
     if not shape.direct:
         devices.append(Device("switch", "switch", f"{prefix}.{SWITCH_HOST_NUMBER}", "switch", 0, shape.slots))
     links = tuple(Link(ends, shape.rate) for ends in (_cycle(shape.nodes) if shape.direct else _star(shape.nodes)))
-    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns), "options")
+    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, shape.lanes), "options")
 
 
 def _star(nodes: int) -> list[tuple[str, str]]:

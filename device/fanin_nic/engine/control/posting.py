@@ -150,7 +150,8 @@ def take_addresses(e, queue, wqe, wqe_address, request):
     request.addresses = wqe.address_count
     for entry in range(wqe.address_count):
         place = list_address + U64(entry) * ADDRESS_SIZE
-        take_address(e, queue, wqe, request, entry, load_u64(place), load_u64(place + U64(8)))
+        source, destination = load_u64(place) + wqe.offset, load_u64(place + U64(8)) + wqe.offset
+        take_address(e, queue, wqe, request, entry, source, destination)
 
 
 @compiled

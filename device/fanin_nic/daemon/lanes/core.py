@@ -1,0 +1,110 @@
+"""One lane: its engine, its port, its host interface, and the LANE record that the compiled loop works on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from fanin_nic.daemon import lane
+from fanin_nic.daemon.host_port import HostPort
+from fanin_nic.daemon.lanes.bell import BELL
+from fanin_nic.engine.actions import ACTION
+from fanin_nic.engine.engine import Engine
+from fanin_nic.engine.transfer.read import READ_BYTES
+from fanin_nic.port.sockets import UdpPort
+from fanin_wire import abi
+
+NO_FD = -1
+
+
+class LaneCore:
+    """Parts of lane `number`. `run` is called by one thread, everything else only while it is not running, but `call`.
+
+    A lane of several is woken by the others through `bell`, a record of BELL.
+    """
+
+    def __init__(self, number: int, engine: Engine, port: UdpPort) -> None:
+        self.number, self.engine, self.port = number, engine, port
+        self.host = HostPort(engine)
+        self._record = np.zeros(1, lane.LANE)
+        self._staging = np.zeros(READ_BYTES, np.uint8)
+        self._notices = np.zeros(lane.MAX_NOTICES, ACTION)
+        self._reads = np.zeros(engine.limits.queues * abi.MAX_ADDRESSES, ACTION)
+        self._doorbell = np.zeros(1, abi.DOORBELL)
+        self._doorbells = np.zeros(0, "u8")
+        self._eventfd = NO_FD
+        self._fill_record()
+
+    def _fill_record(self) -> None:
+        record = self._record[0]
+        record["engine"], record["port"] = self.engine.base, self.port.state
+        record["send_rings"] = self.host.send_rings.ctypes.data
+        record["completion_rings"] = self.host.completion_rings.ctypes.data
+        record["memory_fds"] = self.host.memory_fds.ctypes.data
+        record["staging"] = self._staging.ctypes.data
+        record["reads"] = self._reads.ctypes.data
+        record["write_failed"] = self.host.write_failed.ctypes.data
+        record["notices"] = self._notices.ctypes.data
+        record["receive_fd"] = self.port.receive_fd
+        for descriptor in ("control_fd", "wake_fd", "bell_fd"):
+            record[descriptor] = NO_FD
+
+    def watch(self, control_fd: int, wake_fd: int) -> None:
+        """`run` returns when one of these is readable."""
+        self._record["control_fd"], self._record["wake_fd"] = control_fd, wake_fd
+
+    def make_bell(self) -> tuple[int, int]:
+        """A BELL by which other threads wake this lane."""
+        self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._record["bell_fd"] = self._eventfd
+        return int(self._doorbell.ctypes.data), self._eventfd
+
+    def tie(self, bells: np.ndarray, splitter: int = 0) -> None:
+        """Make it one lane of several. bells: BELL of each lane; splitter: address of the SPLITTER that it drives."""
+        assert bells.dtype == BELL
+        self._record["host_bell"], self._record["splitter"] = bells.ctypes.data, splitter
+
+    def show(self, doorbells: Iterable[int]) -> None:
+        """The doorbells to set before sleep (addresses), and the queues as they are."""
+        if self._eventfd != NO_FD:
+            doorbells = [*doorbells, int(self._doorbell.ctypes.data)]
+        self._doorbells = np.array(list(doorbells), "u8")
+        record = self._record[0]
+        record["queues"] = self.host.queues_in_use
+        record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)
+
+    def run(self) -> None:
+        """Work until there is something for Python (lane.run)."""
+        lane.run(self._record.ctypes.data)
+
+    def call(self) -> None:
+        """From another thread: let `run` return soon."""
+        self._record["attention"] = 1
+        os.eventfd_write(self._eventfd, 1)
+
+    def heed(self) -> None:
+        """`run` has returned for whoever has called."""
+        self._record["attention"] = 0
+
+    def take_notices(self) -> list[np.void]:
+        """Answers to JOIN and LEAVE since the last call, records of ACTION."""
+        count = int(self._record[0]["notice_count"])
+        self._record[0]["notice_count"] = 0
+        return list(self._notices[:count].copy())
+
+    def counters(self) -> dict[str, int]:
+        """Counters of engine, port and loop; reasons that several have are added up."""
+        total = self.engine.counters()
+        for name, value in self.port.drops().items():
+            total[name] = total.get(name, 0) + value
+        for name in ("cq_overflows", "dma_errors"):
+            total[name] = int(self._record[0][name])
+        return total
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        self.port.close()
+        if self._eventfd != NO_FD:
+            os.close(self._eventfd)

@@ -1,0 +1,140 @@
+"""The engines of several lanes as the control server sees them: as one (hostif.engine_port.EnginePort)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from fanin_nic.daemon.host_port import End
+from fanin_nic.daemon.lanes.answers import Answers
+from fanin_nic.daemon.lanes.core import LaneCore
+from fanin_nic.daemon.lanes.splitter import Splitter
+from fanin_nic.daemon.lanes.threads import LaneThreads
+from fanin_wire.abi import MessageType, Status
+
+SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
+JOIN = int(MessageType["JOIN"])
+
+
+class LanesHost:
+    """Gives every request to every lane, while all of them stand still.
+
+    What one engine does with it, all do: their tables of queues and regions stay alike, so that a queue has the same
+    number everywhere, and a table is full for all or for none.
+    """
+
+    def __init__(self, cores: list[LaneCore], splitter: Splitter, threads: LaneThreads) -> None:
+        self._cores, self._splitter, self._threads = cores, splitter, threads
+        self._hosts = [core.host for core in cores]
+        self._answers = Answers(len(cores))
+
+    def attach(self, client: int, memory_fd: int) -> None:
+        """A client has come, perhaps with its process memory."""
+        with self._threads.held():
+            for host in self._hosts:
+                host.attach(client, memory_fd)
+
+    def detach(self, client: int) -> None:
+        """A client has gone."""
+        with self._threads.held():
+            for host in self._hosts:
+                host.detach(client)
+
+    def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
+        """Memory of a client is mapped at `device_address`."""
+        with self._threads.held():
+            for host in self._hosts:
+                host.register(client, lkey, start, length, access, device_address)
+
+    def deregister(self, client: int, lkey: int) -> None:
+        """Forget a region. A request that still uses it ends with its job."""
+        with self._threads.held():
+            for host in self._hosts:
+                host.deregister(client, lkey)
+
+    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
+        """Serve a send ring; returns the number of the queue."""
+        with self._changed_queues():
+            first, *others = self._hosts
+            queue = first.create_queue(client, qp, cq, 0, 0)
+            for host in others:
+                host.create_queue(client, qp, cq, 0, 0)
+            for host, rings in zip(self._hosts, self._splitter.open(queue, qp, sq_address, cq_address), strict=True):
+                host.send_rings[queue], host.completion_rings[queue] = rings
+        return queue
+
+    def destroy_queue(self, queue: int) -> None:
+        """Forget a queue; a job that it is still in ends."""
+        self._answers.forget(queue)
+        with self._changed_queues():
+            for host in self._hosts:
+                host.destroy_queue(queue)
+            self._splitter.close(queue)
+
+    @contextmanager
+    def _changed_queues(self) -> Iterator[None]:
+        """The lanes stand still for the block, and know the queues after it. (Lane 0 looks each time it runs.)"""
+        with self._threads.held():
+            yield
+            for core in self._cores[1:]:
+                core.show([])
+
+    def join(self, queue: int, request: np.void) -> None:
+        """A queue pair joins a job, with every lane."""
+        request = request.copy()
+        request["head"]["tag"] = self._answers.ask(queue, int(request["head"]["tag"]))
+        # Lanes are a parameter of the job: nodes that cut their messages differently must not form one.
+        request["digest"][0] ^= np.uint64(len(self._hosts) - 1)
+        with self._threads.held():
+            for host in self._hosts:
+                host.join(queue, request)
+
+    def leave(self, queue: int, tag: int) -> None:
+        """A queue pair leaves its job, with every lane."""
+        number = self._answers.ask(queue, tag)
+        with self._threads.held():
+            self._leave(queue, number)
+
+    def _leave(self, queue: int, number: int) -> None:
+        self._splitter.merge()
+        for host in self._hosts:
+            host.leave(queue, number)
+        self._splitter.leave(queue)
+
+    def answer(self, lane: int, notice: np.void) -> np.void | None:
+        """Take one lane's answer; returns the client's, once there is one."""
+        question = self._answers.add(lane, notice)
+        if question is None:
+            return None
+        answer = notice.copy()
+        answer["wr_id"] = question.tag
+        if notice["opcode"] == JOIN and notice["status"] == SUCCESS:
+            self._start(question.queue, answer, [question.answers[number] for number in range(len(self._hosts))])
+        elif notice["opcode"] == JOIN and notice["status"] != PENDING:
+            end = End(int(notice["status"]), int(notice["missing_kind"]), int(notice["missing"]))
+            self._give_up(question.queue, end)
+        return answer
+
+    def _start(self, queue: int, answer: np.void, answers: list[np.void]) -> None:
+        """All lanes have joined: the client's stream begins. Its lease is as large as the smallest of the lanes."""
+        slots = [int(each["byte_length"]) for each in answers]
+        answer["byte_length"] = self._splitter.join(queue, int(answer["length"]), slots)
+        answer["window"] = min(int(each["window"]) for each in answers)
+
+    def _give_up(self, queue: int, end: End) -> None:
+        """One lane has refused: no other shall stay in the job or wait for it."""
+        with self._threads.held():
+            for host in self._hosts:
+                host.end_job(queue, end)
+            self._leave(queue, 0)
+
+    def spread_failures(self) -> None:
+        """A job that has ended in one lane ends in all, for the same reason."""
+        for queue in self._splitter.take_failures():
+            with self._threads.held():
+                end = next(filter(None, (host.end_of_job(queue) for host in self._hosts)), None)
+                if end is not None:
+                    for host in self._hosts:
+                        host.end_job(queue, end)

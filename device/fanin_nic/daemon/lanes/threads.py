@@ -1,0 +1,115 @@
+"""The threads of lanes 1 and up. Lane 0 belongs to the main thread, beside the control server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fanin_nic.daemon.lanes.core import LaneCore
+
+Deliver = Callable[[int, np.void], None]
+
+
+class LaneThread:
+    """Runs one lane but for the times when the main thread holds it.
+
+    deliver: called by this thread with the lane's number and each notice.
+    """
+
+    def __init__(self, core: LaneCore, deliver: Deliver) -> None:
+        self._core, self._deliver = core, deliver
+        self._turn = threading.Condition()
+        self._running = self._held = self._ended = False
+        self._thread = threading.Thread(target=self._serve, name=f"lane-{core.number}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to run the lane."""
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while self._begin():
+            try:
+                self._core.run()
+            except BaseException:  # a device without one of its lanes serves nobody
+                os.kill(os.getpid(), signal.SIGTERM)
+                raise
+            finally:
+                notices = self._core.take_notices()
+                self._end()
+            for notice in notices:
+                self._deliver(self._core.number, notice)
+
+    def _begin(self) -> bool:
+        """Wait until nobody holds the lane; False: it shall not run any more."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._held or self._ended)
+            self._running = not self._ended
+            return self._running
+
+    def _end(self) -> None:
+        with self._turn:
+            self._running = False
+            self._turn.notify_all()
+
+    def ask(self) -> None:
+        """Begin to hold the lane."""
+        with self._turn:
+            self._held = True
+            self._core.call()
+
+    def hold(self) -> None:
+        """Wait until it stands still, after `ask`."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._running)
+            self._core.heed()
+
+    def release(self) -> None:
+        """Let it run on."""
+        with self._turn:
+            self._held = False
+            self._turn.notify_all()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self.ask()
+        with self._turn:
+            self._ended = True
+            self._turn.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+
+class LaneThreads:
+    """The threads of all lanes but lane 0; none of a device of one lane."""
+
+    def __init__(self, cores: list[LaneCore], deliver: Deliver) -> None:
+        self._threads = [LaneThread(core, deliver) for core in cores[1:]]
+
+    def start(self) -> None:
+        """Let the lanes run; until then they stand still."""
+        for thread in self._threads:
+            thread.start()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """All lanes stand still for the time of the block. Only for the main thread, and not nested."""
+        for thread in self._threads:
+            thread.ask()
+        try:
+            for thread in self._threads:
+                thread.hold()
+            yield
+        finally:
+            for thread in self._threads:
+                thread.release()
+
+    def stop(self) -> None:
+        """End all threads; the lanes stand still from now on."""
+        for thread in self._threads:
+            thread.stop()
+        self._threads = []

@@ -1,0 +1,47 @@
+"""Receive steering: which of the sockets that share an address gets a packet, decided by the kernel (classic BPF).
+
+The sockets of a device's lanes are one SO_REUSEPORT group, in the order in which they were bound. A program of a few
+instructions reads the lane from the packet; it sees the UDP payload, of a super-packet that of its first packet. All
+packets of a super-packet come from one lane of the sender, hence are of one lane.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+
+from fanin_wire import fields
+
+SO_ATTACH_REUSEPORT_CBPF = 51  # asm-generic/socket.h; the socket module of Python does not name it
+
+LOAD_BYTE = 0x30  # linux/filter.h: BPF_LD | BPF_B | BPF_ABS
+JUMP_IF_AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
+RETURN = 0x06  # BPF_RET | BPF_K
+RETURN_LOADED = 0x16  # BPF_RET | BPF_A
+
+OPCODE = fields.BTH.byte_offset("opcode")
+LANE = fields.BTH.size + fields.CETH.byte_offset("lane")
+
+# Code, jump if true, jump if false, operand (struct sock_filter). A load behind the end of a packet returns 0: lane 0
+# counts it as a runt. A lane that no socket has makes the kernel choose any; its port drops the packet.
+PROGRAM = (
+    (LOAD_BYTE, 0, 0, OPCODE),
+    (JUMP_IF_AT_LEAST, 1, 0, fields.FIRST_OFFLOAD_OPCODE),
+    (RETURN, 0, 0, 0),  # ordinary traffic: lane 0
+    (LOAD_BYTE, 0, 0, LANE),
+    (RETURN_LOADED, 0, 0, 0),
+)
+
+
+def share(udp: socket.socket) -> None:
+    """Let `udp` be one of several sockets of its address: before it is bound, or, of the first, after."""
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+
+
+def steer(udp: socket.socket) -> None:
+    """Install the program for the whole group that `udp` was bound into."""
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in PROGRAM)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("@HP", len(PROGRAM), ctypes.addressof(buffer))
+    udp.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, program)

@@ -1,0 +1,90 @@
+"""A splitter between a client and lanes that the test plays: rings in the test's own memory, all by hand."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from fanin_nic.daemon.lanes.bell import BELL
+from fanin_nic.daemon.lanes.host_rings import submit, take
+from fanin_nic.daemon.lanes.merge import merge
+from fanin_nic.daemon.lanes.split import split
+from fanin_nic.daemon.lanes.splitter import LaneRings, Splitter
+from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES
+from fanin_nic.hostif.rings import complete, fetch
+from fanin_wire import abi
+from fanin_wire.abi import ContributorClass, WqeFlag, WqeOpcode
+
+QUEUES = 4
+QUEUE, QP = 2, 7
+CHUNK = 1024
+
+
+def aligned(size: int) -> np.ndarray:
+    """Zeroed bytes that begin a cache line."""
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size]
+
+
+class Rig:
+    """One queue pair at a splitter for `lanes` lanes; joined to a job unless `slots` is empty."""
+
+    def __init__(self, lanes: int, slots: list[int] | None = None) -> None:
+        self.doorbells = np.zeros(lanes, abi.DOORBELL)
+        self.eventfds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(lanes)]
+        addresses = [self.doorbells.ctypes.data + lane * abi.DOORBELL.itemsize for lane in range(lanes)]
+        self.bells = np.array(list(zip(addresses, self.eventfds, strict=True)), BELL)
+        self.splitter = Splitter(lanes, QUEUES, self.bells)
+        self._send, self._completion = aligned(SQ_BYTES), aligned(CQ_BYTES)
+        self.rings: list[LaneRings] = self.splitter.open(
+            QUEUE, QP, self._send.ctypes.data, self._completion.ctypes.data
+        )
+        slots = [64] * lanes if slots is None else slots
+        self.slots = self.splitter.join(QUEUE, CHUNK, slots) if slots else 0
+        self.position = 0
+
+    def close(self) -> None:
+        """Give the eventfds back."""
+        for descriptor in self.eventfds:
+            os.close(descriptor)
+
+    def post(self, length: int, **members: Any) -> int:
+        """Post a request as the client would, cut it; the number of requests that were cut."""
+        wqe = np.zeros(1, abi.WQE)
+        wqe["opcode"], wqe["contributors"] = WqeOpcode["COLLECTIVE"], ContributorClass["ALL"]
+        wqe["length"], wqe["chunk"], wqe["flags"] = length, CHUNK, WqeFlag["SIGNALED"]
+        wqe["seg"] = self.position % self.slots if self.slots else 0
+        for name, value in members.items():
+            wqe[name] = value
+        self.position += -(-length // CHUNK)
+        submit(np.uint64(self._send.ctypes.data), np.uint64(wqe.ctypes.data))
+        return int(split(np.uint64(self.splitter.state)))
+
+    def parts(self, lane: int) -> np.ndarray:
+        """What a lane has got since the last call, records of WQE."""
+        found = np.zeros(abi.SQ_DEPTH, abi.WQE)
+        count = 0
+        while fetch(np.uint64(self.rings[lane].send), np.uint64(found[count:].ctypes.data)):
+            count += 1
+        return found[:count]
+
+    def done(self, lane: int, part: np.void, **members: Any) -> None:
+        """A lane has completed a part."""
+        cqe = np.zeros(1, abi.CQE)
+        cqe["wr_id"], cqe["byte_length"] = part["wr_id"], part["length"]
+        cqe["positions"] = -(-int(part["length"]) // CHUNK)
+        for name, value in members.items():
+            cqe[name] = value
+        assert complete(np.uint64(self.rings[lane].completion), np.uint64(cqe.ctypes.data))
+        merge(np.uint64(self.splitter.state))
+
+    def completions(self) -> np.ndarray:
+        """What the client has got since the last call, records of CQE."""
+        found = np.zeros(abi.CQ_DEPTH, abi.CQE)
+        count = 0
+        while take(np.uint64(self._completion.ctypes.data), np.uint64(found[count:].ctypes.data)):
+            count += 1
+        return found[:count]

@@ -1,0 +1,84 @@
+"""Completions of the lanes become one for each request, in order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanin_wire.abi import Status
+from tests.lanes.rig import CHUNK, QP, QUEUE, Rig
+
+LONG = 40 * CHUNK  # for two lanes
+LOST, ABORTED = int(Status["PEER_LOST"]), int(Status["ABORTED"])
+
+
+def test_complete_when_all_lanes_are(make_rig):
+    rig = make_rig(2)
+    rig.post(LONG, wr_id=77, jid=3, mid=4)
+    parts = [rig.parts(lane)[0] for lane in (0, 1)]
+    rig.done(1, parts[1], jid=3, mid=4)
+    assert not len(rig.completions())
+    rig.done(0, parts[0], jid=3, mid=4)
+    (cqe,) = rig.completions()
+    found = {name: int(cqe[name]) for name in ("wr_id", "status", "byte_length", "positions", "jid", "mid", "qp")}
+    assert found == {
+        "wr_id": 77, "status": 0, "byte_length": LONG, "positions": 40, "jid": 3, "mid": 4, "qp": QP,
+    }  # fmt: skip
+
+
+@given(
+    sizes=st.lists(st.sampled_from([4, LONG, 200 * CHUNK]), min_size=1, max_size=8),
+    schedule=st.lists(st.integers(0, 3), max_size=40),
+)
+def test_order_is_that_of_the_requests(sizes, schedule):
+    rig = Rig(4)
+    waiting: list[list] = [[] for _ in range(4)]
+    for number, size in enumerate(sizes):
+        rig.post(size, wr_id=1000 + number)
+    for lane in range(4):
+        waiting[lane] += list(rig.parts(lane))
+    order = [*schedule, *(lane for lane in range(4) for _ in waiting[lane])]
+    found = []
+    for lane in order:
+        if waiting[lane]:
+            rig.done(lane, waiting[lane].pop(0))
+            found += [(int(cqe["wr_id"]), int(cqe["byte_length"])) for cqe in rig.completions()]
+    assert found == [(1000 + number, size) for number, size in enumerate(sizes)]
+    rig.close()
+
+
+def test_the_first_failure_is_reported_once_all_parts_are_back(make_rig):
+    rig = make_rig(2)
+    rig.post(LONG)
+    parts = [rig.parts(lane)[0] for lane in (0, 1)]
+    rig.done(1, parts[1], status=LOST, missing=0b100, missing_kind=1)
+    assert rig.splitter.take_failures() == [QUEUE]
+    assert rig.splitter.take_failures() == []
+    assert not len(rig.completions())
+    rig.done(0, parts[0], status=ABORTED, missing=1)
+    (cqe,) = rig.completions()
+    assert (cqe["status"], cqe["missing"], cqe["missing_kind"], cqe["byte_length"]) == (LOST, 0b100, 1, 0)
+
+
+@pytest.mark.parametrize(("status", "heard"), [(0, 0), (LOST, 1)])
+def test_a_silent_request_is_heard_only_if_it_fails(make_rig, status, heard):
+    rig = make_rig(2)
+    rig.post(4, flags=0)
+    rig.done(0, rig.parts(0)[0], status=status)
+    assert len(rig.completions()) == heard
+
+
+def test_what_is_under_way_when_the_job_is_left_is_dropped(make_rig):
+    rig = make_rig(2)
+    rig.post(LONG)
+    late = rig.parts(0)[0]
+    rig.splitter.leave(QUEUE)
+    assert not len(rig.parts(1))
+    rig.done(0, late)
+    assert not len(rig.completions())
+    rig.splitter.join(QUEUE, CHUNK, [64, 64])
+    rig.position = 0
+    rig.post(4, wr_id=9)
+    rig.done(0, rig.parts(0)[0])
+    assert [int(cqe["wr_id"]) for cqe in rig.completions()] == [9]
