@@ -48,7 +48,7 @@ def nothing_is_left(running: Running) -> Iterator[None]:
     """After each test no lane of any device has a job or a slot of it."""
     yield
     deadline = time.monotonic() + BOUND_S
-    while any(status["jobs"] for status in statuses(running)):
+    while any(job["slots"] for status in statuses(running) for job in status["jobs"]):
         assert time.monotonic() < deadline, [status["jobs"] for status in statuses(running)]
         time.sleep(0.05)
     for status in statuses(running):
