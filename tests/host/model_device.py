@@ -12,7 +12,7 @@ import sys
 from model_engine import ModelEngine
 
 from fanin_nic.hostif.client import DeviceLimits
-from fanin_nic.hostif.rings import any_pending, set_sleeping
+from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.hostif.server import ControlServer
 
 LIMITS = DeviceLimits(max_chunk=8192, slots=4096, address=0x7F000001, max_qp=4, max_cq=4, max_regions=8)
@@ -38,7 +38,7 @@ def main(path: str, kind: str) -> None:
         if engine.progress():
             continue
         set_sleeping(server.doorbells.ctypes.data, len(server.doorbells), 1)
-        if not any_pending(server.send_rings.ctypes.data, len(server.send_rings)):
+        if not any(pending(queue.sq) for queue in engine.queues.values()):
             poller.poll(DEADLINE_MS if engine.waits() else IDLE_MS)
         set_sleeping(server.doorbells.ctypes.data, len(server.doorbells), 0)
     server.close()

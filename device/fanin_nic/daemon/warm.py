@@ -33,7 +33,6 @@ def warm() -> None:
     engine.fail(0, abi.Status["ABORTED"], 0)
     nothing = np.zeros(1, np.uint64)
     rings.set_sleeping(nothing.ctypes.data, 0, 0)
-    rings.any_pending(nothing.ctypes.data, 0)
     merge_now.compile((types.int64,))
     lane.prepare()
 

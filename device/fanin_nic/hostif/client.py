@@ -66,10 +66,6 @@ class Client:
         reply["region_bytes"] = self.region.length
         return reply.tobytes()
 
-    def send_rings(self) -> list[int]:
-        """Addresses of the send rings in use."""
-        return [self.region.send_ring(qp) for qp in self._queues]
-
     def request(self, record: np.void, descriptors: list[int]) -> bytes | None:
         """Carry out a request; its reply, None if that comes late. Refused if it is wrong."""
         handler = _HANDLERS.get(int(messages.head_of(record)["type"]))

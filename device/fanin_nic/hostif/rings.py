@@ -63,12 +63,3 @@ def set_sleeping(doorbells, count, sleeping):
     for index in range(count):
         store_release(load_u64(doorbells + uint64(8 * index)) + SLEEPING, uint32(sleeping))
     full_fence()
-
-
-@compiled
-def any_pending(rings, count):
-    """Whether any send ring has work. `rings`: address of `count` addresses of rings."""
-    total = 0
-    for index in range(count):
-        total += pending(load_u64(rings + uint64(8 * index)))
-    return total != 0

@@ -2,7 +2,7 @@
 
 It never blocks and has no thread. The daemon polls one descriptor (`fileno()`) beside its network sockets, and calls
 `service()` when it is readable. Before it sleeps it sets the sleeping flags of `doorbells` (rings.set_sleeping), looks
-at `send_rings` once more (rings.any_pending), and clears the flags when it wakes.
+at the send rings once more (rings.pending), and clears the flags when it wakes.
 """
 
 from __future__ import annotations
@@ -188,4 +188,3 @@ class ControlServer:
         """Addresses of doorbell pages and send rings, as compiled code takes them."""
         clients = [connection.client for connection in self._attached.values() if connection.client]
         self.doorbells = np.array([client.region.doorbell for client in clients], "u8")
-        self.send_rings = np.array([ring for client in clients for ring in client.send_rings()], "u8")

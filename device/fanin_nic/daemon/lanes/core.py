@@ -9,6 +9,7 @@ import numpy as np
 
 from fanin_nic.daemon import lane
 from fanin_nic.daemon.host_port import HostPort
+from fanin_nic.daemon.lane_record import LANE, MAX_NOTICES
 from fanin_nic.daemon.lanes.bell import BELL
 from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Engine
@@ -28,9 +29,9 @@ class LaneCore:
     def __init__(self, number: int, engine: Engine, port: UdpPort) -> None:
         self.number, self.engine, self.port = number, engine, port
         self.host = HostPort(engine)
-        self._record = np.zeros(1, lane.LANE)
+        self._record = np.zeros(1, LANE)
         self._staging = np.zeros(READ_BYTES, np.uint8)
-        self._notices = np.zeros(lane.MAX_NOTICES, ACTION)
+        self._notices = np.zeros(MAX_NOTICES, ACTION)
         self._reads = np.zeros(engine.limits.queues * abi.MAX_ADDRESSES, ACTION)
         self._doorbell = np.zeros(1, abi.DOORBELL)
         self._doorbells = np.zeros(0, "u8")

@@ -7,7 +7,7 @@ from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.lease import give_back, new_job, release
 from fanin_nic.engine.control.upward import begin_leave
 from fanin_nic.engine.packet.encapsulate import packet
-from fanin_nic.engine.segment.rank import abort_departed
+from fanin_nic.engine.segment.arrival import abort_departed
 from fanin_nic.engine.segment.slots import OPEN, departed
 from fanin_nic.engine.state import (
     MAX_CHILDREN,

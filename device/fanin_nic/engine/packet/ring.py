@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import packet, send_contribution, send_result
 from fanin_nic.engine.recovery.timers import measure, proved_lost, shorten
 from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.arrival import proceed, take_packet
 from fanin_nic.engine.segment.complete import (
     SENT_CONTRIBUTION,
     SENT_RESULT,
-    complete,
     distribute,
     start_timer,
 )
-from fanin_nic.engine.segment.contribute import HAS_DATA, add_data, describe, matches, poison
-from fanin_nic.engine.segment.rank import abort_departed, claim_for_node
+from fanin_nic.engine.segment.contribute import HAS_DATA, describe
+from fanin_nic.engine.segment.rank import claim_for_node
 from fanin_nic.engine.state import (
     ONE,
     U64,
@@ -29,14 +28,12 @@ from fanin_nic.engine.state import (
 )
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import copy
-from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 
 ACK = int(Opcode.ACK)
 DROP_SLOT, DROP_DUPLICATE = int(Counter.DROP_SLOT), int(Counter.DROP_DUPLICATE)
 DROP_UNEXPECTED, DROP_STALE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE)
 DROP_LENGTH, RESENT = int(Counter.DROP_LENGTH), int(Counter.RESENT)
-OP_MISMATCH, PEER_LOST = int(Status.OP_MISMATCH), int(Status.PEER_LOST)
 LOCAL, FINAL, DONE = slots.LOCAL, slots.FINAL, slots.DONE
 ACK_POSITIONS = 64
 
@@ -53,9 +50,6 @@ def on_contribution(e, job, header, payload):
     if verdict == slots.STALE:
         count(e, DROP_STALE)
         return
-    if verdict == slots.REPLACE and job.rank_left != ZERO:
-        abort(e, job, PEER_LOST, 0, U64(job.rank_left))  # ranks have left that this position would need
-        return
     if verdict == slots.REPLACE:
         claim_for_node(e, job, slot, header.position, header.sid)
         describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
@@ -68,22 +62,10 @@ def on_contribution(e, job, header, payload):
 @compiled
 def accept(e, job, slot, header, payload):
     """The partial of all nodes before this one."""
-    if not matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
-        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
-        return
-    if header.status:
-        poison(slot, header.status)
-    elif header.flags & HAS_DATA and not add_data(e, job, slot, payload, header.length):
-        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
-        return
-    slot.contributions += U64(header.contributions)
-    slot.nodes = header.node_bitmap
-    slot.node_missing = ZERO
-    if slots.departed(job, slot):
-        abort_departed(e, job, slot)
-        return
-    if slot.rank_missing == ZERO:
-        complete(e, job, slot)
+    if take_packet(e, job, slot, header, payload):
+        slot.nodes = header.node_bitmap
+        slot.node_missing = ZERO
+        proceed(e, job, slot)
 
 
 @compiled

@@ -6,9 +6,9 @@ from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
 from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.complete import complete, distribute, start_timer, unicast_result
-from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, add_data, describe, matches, poison
-from fanin_nic.engine.segment.rank import abort_departed
+from fanin_nic.engine.segment.arrival import proceed, take_packet
+from fanin_nic.engine.segment.complete import distribute, start_timer, unicast_result
+from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, describe
 from fanin_nic.engine.state import (
     ONE,
     U64,
@@ -32,7 +32,7 @@ NEED, WAIT, PROBE = int(Opcode.NEED), int(Opcode.WAIT), int(Opcode.PROBE)
 DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE)
 DROP_SLOT, DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
 RESENT = int(Counter.RESENT)
-OP_MISMATCH, PEER_LOST = int(Status.OP_MISMATCH), int(Status.PEER_LOST)
+PEER_LOST = int(Status.PEER_LOST)
 OPEN, LOCAL, FINAL, DONE = slots.OPEN, slots.LOCAL, slots.FINAL, slots.DONE
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
 WAIT_SIZE = WAIT_BODY.size
@@ -61,23 +61,11 @@ def on_contribution(e, job, header, payload, source):
 @compiled
 def accept(e, job, slot, header, payload):
     """The first arrival of a child's contribution: check, compute, clear its bit."""
-    if not matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
-        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
-        return
-    if header.status:
-        poison(slot, header.status)
-    elif header.flags & HAS_DATA and not add_data(e, job, slot, payload, header.length):
-        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
-        return
-    slot.contributions += U64(header.contributions)
-    if header.flags & WANTS_RESULT:
-        slot.wants |= bit_of(header.source)
-    slot.node_missing &= ~bit_of(header.source)
-    if slots.departed(job, slot):
-        abort_departed(e, job, slot)
-        return
-    if slot.node_missing == ZERO and slot.rank_missing == ZERO:
-        complete(e, job, slot)
+    if take_packet(e, job, slot, header, payload):
+        if header.flags & WANTS_RESULT:
+            slot.wants |= bit_of(header.source)
+        slot.node_missing &= ~bit_of(header.source)
+        proceed(e, job, slot)
 
 
 @compiled

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.complete import all_nodes, complete
+from fanin_nic.engine.segment.arrival import proceed
+from fanin_nic.engine.segment.complete import all_nodes
 from fanin_nic.engine.segment.contribute import add_data, describe, matches, poison
 from fanin_nic.engine.state import (
     ONE,
     U64,
-    ZERO,
     bit_of,
     job_at,
     queue_at,
@@ -23,7 +23,7 @@ from fanin_wire.fields import CLASS_SHIFT
 
 RING = int(Route.RING)
 CLASS_NONE = int(ContributorClass.NONE)
-OP_MISMATCH, STATUS_ABORTED = int(Status.OP_MISMATCH), int(Status.ABORTED)
+OP_MISMATCH = int(Status.OP_MISMATCH)
 OPEN = slots.OPEN
 
 
@@ -43,16 +43,6 @@ def claim_for_node(e, job, slot, position, sid):
             slot.nodes = all_nodes(job)
         else:
             slot.node_missing = job.node_mask
-
-
-@compiled
-def abort_departed(e, job, slot):
-    """ABORTED, naming who has left before the others were done."""
-    here = slot.rank_missing & job.rank_left
-    if here != ZERO:
-        abort(e, job, STATUS_ABORTED, 0, here)
-    else:
-        abort(e, job, STATUS_ABORTED, 1, slot.node_missing & job.node_left)
 
 
 @compiled
@@ -88,8 +78,4 @@ def contribute_rank(e, queue_index, request, segment, entry, address):
         return
     slot.contributions += ONE
     slot.rank_missing &= ~bit_of(rank)
-    if slots.departed(job, slot):
-        abort_departed(e, job, slot)
-        return
-    if slot.rank_missing == ZERO and slot.node_missing == ZERO:
-        complete(e, job, slot)
+    proceed(e, job, slot)

@@ -1,0 +1,53 @@
+"""The record of a lane: all that its compiled loop works with, by address or by value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_nic.engine.state import U64
+from fanin_nic.native.libc import POLLFD
+from fanin_nic.native.memory import record_at
+from fanin_wire import abi
+
+MAX_NOTICES = 1024
+DESCRIPTORS = 4  # that a sleeping lane polls
+
+LANE = np.dtype(
+    [
+        ("engine", "u8"),  # address of the arena
+        ("port", "u8"),  # address of the PORT record
+        ("send_rings", "u8"),  # addresses of the send rings by queue; 0: none
+        ("completion_rings", "u8"),  # addresses of the completion rings by queue
+        ("memory_fds", "u8"),  # int32 descriptors of process memory by client; -1: none
+        ("staging", "u8"),  # bytes read from process memory, before they are computed
+        ("notices", "u8"),  # ACTION records for Python
+        ("reads", "u8"),  # ACTION records of DMA reads that wait for room
+        ("write_failed", "u8"),  # byte by queue: a result could not be written to the process
+        ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
+        ("host_bell", "u8"),  # one of several: address of the BELL of lane 0; else 0
+        ("notice_count", "u4"),
+        ("attention", "u4"),  # 1: another thread wants `run` to return
+        ("queues", "u4"),  # 1 + highest queue in use
+        ("control_fd", "i4"),
+        ("receive_fd", "i4"),
+        ("wake_fd", "i4"),  # a signal has come
+        ("bell_fd", "i4"),  # another lane has work for this one
+        ("doorbell_count", "u4"),
+        ("read_count", "u4"),
+        ("doorbells", "u8"),  # addresses of the clients' doorbell pages
+        ("next_control", "u8"),  # ns
+        ("cq_overflows", "u8"),
+        ("dma_errors", "u8"),
+        ("wqe", abi.WQE),
+        ("cqe", abi.CQE),
+        ("pollfd", POLLFD, (DESCRIPTORS,)),
+    ],
+    align=True,
+)
+_SCALARS = [name for name in LANE.names or () if name not in ("wqe", "cqe", "pollfd")]
+WQE_SCRATCH = U64(LANE.fields["wqe"][1])  # type: ignore[index]
+CQE_SCRATCH = U64(LANE.fields["cqe"][1])  # type: ignore[index]
+POLLFDS = U64(LANE.fields["pollfd"][1])  # type: ignore[index]
+ATTENTION_FLAG = U64(LANE.fields["attention"][1])  # type: ignore[index]
+
+lane_at = record_at(LANE[_SCALARS])

@@ -1,0 +1,113 @@
+"""What the engine asks for, done: packets out, DMA, completions and notices to the host."""
+
+from __future__ import annotations
+
+from fanin_nic.daemon.dma import read_process, write_mapped, write_process
+from fanin_nic.daemon.lane_record import CQE_SCRATCH, MAX_NOTICES
+from fanin_nic.daemon.lanes.bell import ring_bell
+from fanin_nic.engine import events
+from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.state import U64, action_at, header_at
+from fanin_nic.hostif.rings import complete
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import address_of, copy, fill_zero, load_u8, load_u64, record_at, store_u8
+from fanin_nic.port.transmit import transmit
+from fanin_wire import abi
+
+MAX_NEWS = MAX_NOTICES // 2  # notices that are PENDING: answers always find room
+DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
+COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+SUCCESS, PENDING = int(abi.Status["SUCCESS"]), int(abi.Status["PENDING"])
+LOCAL_PROTECTION_ERROR = int(abi.Status["LOCAL_PROTECTION_ERROR"])
+ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
+
+cqe_at = record_at(abi.CQE)
+read_at = record_at(ACTION)
+
+
+@compiled
+def flush(lane, e, now):
+    """Perform all actions. DMA reads come last, for each brings more. Returns how many there were."""
+    done = perform_all(lane, e)
+    for number in range(lane.read_count):
+        if e.action_count > e.actions // 2:
+            done += perform_all(lane, e)
+        finish_read(lane, number, now)
+    lane.read_count = 0
+    return done + perform_all(lane, e)
+
+
+@compiled
+def perform_all(lane, e):
+    """Empty the table of actions."""
+    count = U64(e.action_count)
+    transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count)
+    for index in range(count):
+        perform(lane, e, index, count)
+    e.action_count = 0
+    return int(count)
+
+
+@compiled
+def perform(lane, e, index, end):
+    """One action other than SEND; of those up to `end`, a DMA write may take others with it."""
+    action = action_at(e, index)
+    if action.kind == DMA_WRITE:
+        if not action.process:
+            write_mapped(action)
+        elif not write_process(lane.memory_fds, e, index, end):
+            lane.dma_errors += U64(1)
+            store_u8(lane.write_failed + U64(action.queue), 1)
+    elif action.kind == DMA_READ:
+        copy(lane.reads + U64(lane.read_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
+        lane.read_count += 1
+    elif action.kind == COMPLETE:
+        report(lane, action)
+    elif action.kind == NOTICE and lane.notice_count < (MAX_NEWS if action.status == PENDING else MAX_NOTICES):
+        copy(lane.notices + U64(lane.notice_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
+        lane.notice_count += 1
+
+
+@compiled
+def finish_read(lane, number, now):
+    """A DMA read, and the event of its end."""
+    action = read_at(lane.reads + U64(number) * ACTION_SIZE)
+    status = read_process(lane.memory_fds, action, lane.staging)
+    events.dma_done(
+        lane.engine,
+        action.queue,
+        action.position,
+        action.count,
+        action.address_index,
+        lane.staging,
+        status,
+        now,
+    )
+
+
+@compiled
+def report(lane, action):
+    """A completion queue entry for the host (step S6)."""
+    ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
+    address = address_of(lane) + CQE_SCRATCH
+    fill_zero(address, CQE_SIZE)
+    cqe = cqe_at(address)
+    cqe.wr_id = action.wr_id
+    cqe.byte_length = action.byte_length
+    cqe.missing = action.missing
+    cqe.missing_kind = action.missing_kind
+    cqe.jid = action.jid
+    cqe.mid = action.mid
+    cqe.status = action.status
+    cqe.opcode = action.opcode
+    cqe.positions = action.position
+    cqe.qp = action.count
+    failed = lane.write_failed + U64(action.queue)
+    if load_u8(failed) and cqe.status == SUCCESS:
+        cqe.status = LOCAL_PROTECTION_ERROR
+        cqe.byte_length = 0
+    store_u8(failed, 0)
+    if ring and not complete(ring, address):
+        lane.cq_overflows += U64(1)
+    if lane.host_bell:
+        ring_bell(lane.host_bell)

@@ -1,0 +1,69 @@
+"""Sleep: a lane with nothing to do waits in poll for a packet, a doorbell, a message, a signal or a timer."""
+
+from __future__ import annotations
+
+from fanin_nic.daemon.lane_record import DESCRIPTORS, POLLFDS
+from fanin_nic.daemon.lanes.bell import silence
+from fanin_nic.daemon.lanes.merge import completions_wait
+from fanin_nic.daemon.lanes.split import requests_wait as clients_wait
+from fanin_nic.engine.control.posting import can_post
+from fanin_nic.engine.state import U64, engine_at
+from fanin_nic.hostif.rings import pending, set_sleeping
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import POLLFD, POLLIN, poll
+from fanin_nic.native.memory import address_of, load_u64, record_at
+
+LONGEST_SLEEP = 10_000_000_000  # ns
+MILLISECOND = 1_000_000
+POLLFD_SIZE = U64(POLLFD.itemsize)
+
+pollfd_at = record_at(POLLFD)
+
+
+@compiled
+def sleep(lane, now):
+    """Sleep until something comes or a timer expires. False: there is something for Python."""
+    set_sleeping(lane.doorbells, lane.doorbell_count, 1)
+    woken = True
+    if not requests_wait(lane):
+        deadline = min(engine_at(lane.engine).next_deadline, now + U64(LONGEST_SLEEP))
+        timeout = (deadline - now + U64(MILLISECOND - 1)) // U64(MILLISECOND) if deadline > now else U64(0)
+        ready = wait(lane, int(timeout))
+        woken = ready >= 0 and is_only_port(lane)
+    set_sleeping(lane.doorbells, lane.doorbell_count, 0)
+    return woken
+
+
+@compiled
+def requests_wait(lane):
+    """Whether a send ring has a request that there is room for, or other lanes have completed one."""
+    if lane.splitter and (clients_wait(lane.splitter) or completions_wait(lane.splitter)):
+        return True
+    e = engine_at(lane.engine)
+    for queue in range(lane.queues):
+        ring = load_u64(lane.send_rings + U64(queue * 8))
+        if ring and can_post(e, queue) and pending(ring):
+            return True
+    return False
+
+
+@compiled
+def wait(lane, timeout_ms):
+    """Poll the port, the control server, the signals and the bell; -1: a signal has come instead."""
+    place = address_of(lane) + POLLFDS
+    for index, descriptor in enumerate((lane.receive_fd, lane.control_fd, lane.wake_fd, lane.bell_fd)):
+        entry = pollfd_at(place + U64(index) * POLLFD_SIZE)
+        entry.fd = descriptor
+        entry.events = POLLIN
+        entry.revents = 0
+    ready = poll(place, DESCRIPTORS, timeout_ms)
+    if pollfd_at(place + U64(3) * POLLFD_SIZE).revents:
+        silence(lane.bell_fd)
+    return ready
+
+
+@compiled
+def is_only_port(lane):
+    """Whether the last `wait` found nothing but packets and rings of the bell."""
+    place = address_of(lane) + POLLFDS
+    return not pollfd_at(place + POLLFD_SIZE).revents and not pollfd_at(place + U64(2) * POLLFD_SIZE).revents
