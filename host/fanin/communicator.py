@@ -19,6 +19,7 @@ from fanin.job import Job, environment
 from fanin.request import Request
 from fanin.stream import Stream
 from fanin.verbs import CQ, MR, PD, WC, Address, CollectiveQP, CollectiveWR, Context
+from fanin_wire.abi import Status
 from fanin_wire.operations import Operation, UnsupportedOperation, operation_by_name
 
 log = logging.getLogger("fanin")
@@ -117,7 +118,8 @@ class Communicator:
         ranks = self.job.missing_ranks(self.rank, completion.missing_members(), completion.missing_kind)
         detail = f"{request}, message {completion.mid} of job {completion.jid}"
         if ranks:
-            detail += f"; missing: {self.job.names(ranks)}"
+            named = "noticed at" if completion.status == Status["OP_MISMATCH"] else "missing"
+            detail += f"; {named}: {self.job.names(ranks)}"
         error = FaninError.of(completion.status, detail)
         error.missing_ranks = ranks
         return error

@@ -29,8 +29,10 @@ TERMINATED = 143  # 128 + SIGTERM, as a shell gives it
 
 
 def main() -> None:
-    """Entry point. SIGTERM unwinds as an interrupt does, so that ranks and borrowed fabrics are ended."""
+    """Entry point. SIGTERM unwinds as an interrupt does, so that ranks and borrowed fabrics are ended. SIGINT is taken
+    also where a shell script, which starts the command in the background, would have it ignored."""
     signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     app()
 
 
