@@ -13,9 +13,8 @@ from typing import Any, Self
 from fanin.errors import InvalidRequest
 from fanin.verbs.membership import Hop, Membership
 from fanin.verbs.wc import NODES
-from fanin_wire.abi import Route
+from fanin_wire.abi import MAX_CHILDREN, Route
 
-MAX_CHILDREN = 64  # bits of a bitmap: ranks of a node, nodes of a job
 MAX_WORD = (1 << 32) - 1
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
 START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."

@@ -12,6 +12,7 @@
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
 #define FANIN_INLINE_ADDRESSES 3  /* entries of the address list that fit into a WQE */
 #define FANIN_MAX_ADDRESSES 8     /* ranks that one WQE can post for */
+#define FANIN_MAX_CHILDREN 64     /* bits of a bitmap: ranks of a node, devices below a device, nodes of a ring */
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 

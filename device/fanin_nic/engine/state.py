@@ -17,7 +17,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, load_u64, record_at, row_at, store_u64
 from fanin_wire import abi, fields
 
-MAX_CHILDREN = 64
+MAX_CHILDREN = abi.MAX_CHILDREN
 MAX_OPS = 16
 MAX_DTYPES = 32
 

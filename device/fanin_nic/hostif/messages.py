@@ -12,7 +12,7 @@ from fanin_wire import abi
 from fanin_wire.abi import MessageType, Route, Status
 
 MIN_CHUNK = 256
-MAX_CHILDREN = 64
+MAX_CHILDREN = abi.MAX_CHILDREN
 MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffer
 
 REQUESTS = {
