@@ -185,11 +185,19 @@ def test_forked_child_has_no_communicator(device, make_job):
     communicator.close()
 
 
-def test_ctrl_c_gets_through_a_wait(device, make_job):
+@pytest.fixture
+def interruptible():
+    """Python's own handler of SIGINT: a shell starts what runs in its background with SIGINT ignored."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
+def test_ctrl_c_gets_through_a_wait(device, make_job, interruptible):
     first, second = join_all(device, make_job(2))
     with second:
         request = first.iallreduce(ONES)
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            request.wait()
+            request.wait(BOUND_S)
         first.close()
