@@ -7,10 +7,10 @@
 #define FANIN_ABI_H
 #include <stdint.h>
 
-#define FANIN_ABI_VERSION 1
+#define FANIN_ABI_VERSION 2
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
-#define FANIN_INLINE_ADDRESSES 3  /* entries of the address list that fit into a WQE */
+#define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
 #define FANIN_MAX_ADDRESSES 8     /* ranks that one WQE can post for */
 #define FANIN_MAX_CHILDREN 64     /* bits of a bitmap: ranks of a node, devices below a device, nodes of a ring */
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
@@ -36,7 +36,8 @@ enum fanin_status {
     FANIN_QUEUE_FULL = 16,
     FANIN_NO_DEVICE = 17,
     FANIN_PERMISSION_DENIED = 18,
-    FANIN_MEMBERS_MISMATCH = 19
+    FANIN_MEMBERS_MISMATCH = 19,
+    FANIN_CQ_OVERRUN = 20
 };
 
 enum fanin_op {
@@ -44,7 +45,16 @@ enum fanin_op {
     FANIN_OP_SUM = 1,
     FANIN_OP_MIN = 2,
     FANIN_OP_MAX = 3,
-    FANIN_OP_MEAN = 4
+    FANIN_OP_MEAN = 4,
+    FANIN_OP_PROD = 5,
+    FANIN_OP_LAND = 6,
+    FANIN_OP_LOR = 7,
+    FANIN_OP_LXOR = 8,
+    FANIN_OP_BAND = 9,
+    FANIN_OP_BOR = 10,
+    FANIN_OP_BXOR = 11,
+    FANIN_OP_MINLOC = 12,
+    FANIN_OP_MAXLOC = 13
 };
 
 enum fanin_dtype {
@@ -52,7 +62,23 @@ enum fanin_dtype {
     FANIN_DTYPE_F32 = 1,
     FANIN_DTYPE_F64 = 2,
     FANIN_DTYPE_I32 = 3,
-    FANIN_DTYPE_I64 = 4
+    FANIN_DTYPE_I64 = 4,
+    FANIN_DTYPE_I8 = 5,
+    FANIN_DTYPE_I16 = 6,
+    FANIN_DTYPE_U8 = 7,
+    FANIN_DTYPE_U16 = 8,
+    FANIN_DTYPE_U32 = 9,
+    FANIN_DTYPE_U64 = 10,
+    FANIN_DTYPE_F16 = 11,
+    FANIN_DTYPE_BF16 = 12,
+    FANIN_DTYPE_BOOL = 13,
+    FANIN_DTYPE_C64 = 14,         /* complex of two f32 */
+    FANIN_DTYPE_C128 = 15,        /* complex of two f64 */
+    FANIN_DTYPE_F32_I32 = 16,     /* value and index of MINLOC, MAXLOC: the pair types of MPI, as C structs */
+    FANIN_DTYPE_F64_I32 = 17,
+    FANIN_DTYPE_I16_I32 = 18,
+    FANIN_DTYPE_I32_I32 = 19,
+    FANIN_DTYPE_I64_I32 = 20
 };
 
 /* Who brings data for a position; the owner of a ONE position is part of the WR. */
@@ -61,19 +87,37 @@ enum fanin_class { FANIN_CLASS_NONE = 0, FANIN_CLASS_ONE = 1, FANIN_CLASS_ALL = 
 /* The way of a job through the fabric. */
 enum fanin_route { FANIN_ROUTE_LOCAL = 0, FANIN_ROUTE_TREE = 1, FANIN_ROUTE_RING = 2 };
 
-enum fanin_wqe_opcode { FANIN_WQE_COLLECTIVE = 1 };
+enum fanin_wqe_opcode {
+    FANIN_WQE_COLLECTIVE = 1,
+    FANIN_WQE_QUERY = 2       /* how far is message `mid`? Answered at once; takes no position */
+};
 
 enum fanin_wqe_flags {
     FANIN_WQE_SIGNALED = 1,
-    FANIN_WQE_ADDRESS_LIST = 2 /* address[0].source points to the list, in the region of source_lkey */
+    FANIN_WQE_ADDRESS_LIST = 2, /* address.source points to the list, in the region of source_lkey */
+    FANIN_WQE_INLINE = 4,       /* the source is in the WQE, from address.source on: at most FANIN_MAX_INLINE bytes */
+    FANIN_WQE_FENCE = 8         /* starts when all earlier requests of the queue pair are complete */
+};
+
+/* How the devices of a job compute (JOIN, CONFIG). */
+enum fanin_job_flags {
+    FANIN_JOB_WIDE = 1,               /* f16 and bf16 partials travel as f32 */
+    FANIN_JOB_REPRODUCIBLE_RUN = 2,   /* fold in ascending bit order */
+    FANIN_JOB_REPRODUCIBLE_SHAPE = 4, /* the same, and a ring that starts at node 0 */
+    FANIN_JOB_FIXED_START = 8         /* this ring starts all segments at node 0; set for each device, not the whole job */
 };
 
 enum fanin_access { FANIN_ACCESS_READ = 1, FANIN_ACCESS_WRITE = 2 };
 
-/* One entry of the address list: where a rank's data lies and where its result goes (client's virtual addresses). */
+/* What a rank brings and what it wants (client's virtual addresses). A message is a run of blocks; each side of a rank
+ * is a range of them, which lie one after the other in its memory. No blocks: it brings (or wants) nothing. */
 struct fanin_address {
-    uint64_t source;
-    uint64_t destination;
+    uint64_t destination;     /* where block destination_first goes */
+    uint32_t destination_first;
+    uint32_t destination_blocks;
+    uint32_t source_first;
+    uint32_t source_blocks;
+    uint64_t source;          /* where block source_first lies */
 };
 
 /* Work queue entry, 128 bytes. */
@@ -88,30 +132,33 @@ struct fanin_wqe {
     uint64_t wr_id;           /* returned in the CQE */
     uint32_t jid;             /* job id */
     uint32_t mid;             /* message number within the job */
-    uint32_t sid;             /* sequence number of the first segment within the message */
-    uint32_t seg;             /* first slot, relative to the lease: first position mod slots */
-    uint64_t node_bitmap;     /* nodes that take part */
+    uint32_t sid;             /* sequence number, within the message, of the first segment that this WQE posts */
+    uint32_t seg;             /* its slot, relative to the lease: its position mod slots */
+    uint64_t node_bitmap;     /* nodes that take part, up to 64 */
     uint64_t rank_bitmap;     /* ranks of this node that this WQE posts for */
-    uint64_t length;          /* bytes of the message */
+    uint64_t length;          /* bytes of the message: all its blocks */
+    uint64_t block;           /* bytes of a block; the last may be shorter. A segment never crosses the end of a block */
     uint32_t chunk;           /* bytes of one segment's payload */
-    uint32_t deadline_ms;     /* 0: none */
+    uint32_t segments;        /* positions that this WQE takes, one for each segment from sid on */
     uint32_t source_lkey;
     uint32_t destination_lkey;
-    struct fanin_address address[3];
-    uint64_t offset;          /* of the message from each address, in bytes */
+    uint32_t deadline_ms;     /* 0: none */
+    uint32_t reserved;
+    struct fanin_address address;
+    uint64_t inline_tail;     /* INLINE: the second half of the data */
 };
 
 /* Completion queue entry, 64 bytes. */
 struct fanin_cqe {
     uint64_t wr_id;
     uint64_t byte_length;     /* bytes of the message that are complete */
-    uint64_t missing;         /* TIMEOUT, PEER_LOST: bitmap of the ranks or nodes that were waited for */
+    uint64_t missing;         /* TIMEOUT, PEER_LOST, QUERY: bitmap of who is waited for */
     uint32_t qp;
     uint32_t jid;
     uint32_t mid;
     uint8_t status;           /* enum fanin_status */
     uint8_t opcode;           /* of the WQE */
-    uint8_t missing_kind;     /* 0: ranks of this node, 1: nodes */
+    uint8_t missing_kind;     /* 0: ranks of this node; k: children of the k-th device above (ring, 1: nodes) */
     uint8_t reserved8;
     uint32_t positions;       /* positions that are complete */
     uint32_t reserved32;
@@ -125,7 +172,8 @@ struct fanin_ring {
     uint32_t consumer;        /* stored with release by who empties it */
     uint32_t reserved_consumer[15];
     uint32_t waiting;         /* completion ring: a host thread sleeps on `producer` (futex) */
-    uint32_t reserved_waiting[15];
+    uint32_t overrun;         /* completion ring: the device had no room for a completion */
+    uint32_t reserved_waiting[14];
 };
 
 /* First page of the shared control region. */
@@ -206,11 +254,11 @@ struct fanin_join {           /* request */
     uint32_t slots;           /* offered lease: a power of two */
     uint32_t chunk;           /* bytes of payload of a segment: a power of two */
     uint32_t node_index;      /* ring: this node's place */
-    uint32_t node_count;      /* nodes of the job */
+    uint32_t node_count;      /* ring: its nodes; else nodes of the job */
     uint32_t next_address;    /* ring: IPv4 of the next node, host order */
     uint32_t previous_address;
-    uint32_t hop_count;       /* tree: levels above this node */
-    uint32_t reserved;
+    uint32_t hop_count;       /* levels of switches above this node; a ring: above its last node */
+    uint32_t flags;           /* enum fanin_job_flags, or-ed */
     struct fanin_hop hop[8];
 };
 
@@ -219,7 +267,7 @@ struct fanin_join_reply {
     uint32_t slots;           /* granted; on NO_RESOURCES: what would fit */
     uint32_t window;          /* positions in flight */
     uint32_t chunk;
-    uint32_t missing_kind;    /* PENDING timed out: 0 ranks of this node, 1 children of the device above */
+    uint32_t missing_kind;    /* as in the CQE */
     uint64_t missing;
 };
 
