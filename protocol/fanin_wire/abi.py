@@ -71,6 +71,7 @@ JobFlag = enumeration("fanin_job_flags", "FANIN_JOB_")
 Access = enumeration("fanin_access", "FANIN_ACCESS_")
 MessageType = enumeration("fanin_message_type", "FANIN_MSG_")
 
+ADDRESS = dtype("fanin_address")
 WQE = dtype("fanin_wqe")
 CQE = dtype("fanin_cqe")
 RING = dtype("fanin_ring")

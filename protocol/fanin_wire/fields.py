@@ -115,7 +115,7 @@ CONFIG_BODY = header(
     ("chunk", 32),
     ("route", 8),
     ("hops", 8),
-    ("resv16", 16),
+    ("flags", 16),
 )
 HOP_BODY = header("HOP", ("address", 128), ("mask", 64), ("bit", 8), ("resv24", 24), ("resv32", 32))
 CONFIG_ACK_BODY = header("CONFIG_ACK", ("slots", 32), ("window", 32))
@@ -167,8 +167,6 @@ class Flag(enum.IntFlag):
     HAS_DATA = 0x01
     WANTS_RESULT = 0x02
     WIDE = 0x04
-    REPRODUCIBLE_RUN = 0x08
-    REPRODUCIBLE_SHAPE = 0x10
 
 
 CLASS_SHIFT = 5

@@ -30,7 +30,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "position": "place in the job's stream of segments, modulo 2^32; ACK: the base of its maps",
         "mid": "number of the message within the job",
         "sid": "number of the segment within the message",
-        "seg": "position modulo the lease: the slot, relative to the lease",
+        "seg": "position modulo the lease: the slot, relative to the lease; packets that name somebody: whose children",
         "length": "bytes of payload or body behind the CETH, without padding",
         "status": "a status code; CONTRIBUTION and RESULT: not 0 poisons the position",
         "source": "tree: the child's bit at its parent, in both directions; ring: node index of the sender",
@@ -39,7 +39,8 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "contributions": "how many ranks' data are summed in the payload",
         "token": "chosen by the sender of a PROBE or QUERY, returned in the answer; else 0",
         "node_bitmap": "set of children or nodes; meaning by opcode",
-        "rank_bitmap": "CONTRIBUTION: the ranks of the sending node; ACK: map of RESULTs; CONFIG_ACK: ranks missing",
+        "rank_bitmap": "CONTRIBUTION of a tree: the ranks of the sending node; CONTRIBUTION and RESULT of a ring: nodes that "
+        "want the data and do not have them; ACK: map of RESULTs; CONFIG_ACK: ranks missing",
     },
     "CONFIG": {
         "boot_id": "random number of the sender's start; another one on a known job means that the sender restarted",
@@ -48,8 +49,9 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "slots": "N: slots offered, a power of two",
         "window": "W: positions in flight offered, at most N / 2",
         "chunk": "bytes of a full segment, a power of two",
-        "route": "1 tree, 2 ring",
+        "route": "1 to a device above, 2 to the next node of a ring",
         "hops": "number of HOP entries that follow",
+        "flags": "how the job computes: 1 wide partials, 2 reproducible in one run's path, 4 reproducible in its shape",
     },
     "HOP": {
         "address": "IPv6 address of the device; IPv4 as ::ffff:a.b.c.d",
@@ -127,7 +129,5 @@ OPCODE_MEANINGS: dict[Opcode, tuple[str, str, str]] = {
 FLAG_MEANINGS = {
     "HAS_DATA": "the payload is the segment's data",
     "WANTS_RESULT": "CONTRIBUTION: the sender wants the data of the result",
-    "WIDE": "partials travel in a wider type than the result; not used by version 1",
-    "REPRODUCIBLE_RUN": "fold in ascending bit order; not used by version 1",
-    "REPRODUCIBLE_SHAPE": "fold in the order of the chain; not used by version 1",
+    "WIDE": "the payload of an f16 or bf16 segment is f32",
 }

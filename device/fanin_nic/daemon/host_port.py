@@ -9,7 +9,8 @@ import numpy as np
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.state import U64, JobState, engine_at, job_at, queue_at
+from fanin_nic.engine.state import U64, engine_at, job_at, queue_at
+from fanin_nic.engine.tables import JobState
 from fanin_nic.engine.transfer.regions import add_region, remove_region
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS

@@ -15,7 +15,7 @@ import numpy as np
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.splitter import Splitter
 from fanin_nic.daemon.lanes.threads import LaneThreads
-from fanin_nic.engine.state import JobState
+from fanin_nic.engine.tables import JobState
 from fanin_wire.abi import Route
 
 

@@ -17,18 +17,12 @@ import numpy as np
 
 from fanin_nic.engine import events
 from fanin_nic.engine.segment.kernels import itemsize_table, kernel_table
-from fanin_nic.engine.state import (
-    BODY_SIZE,
-    COUNTERS,
-    ENGINE,
-    JOIN_EVENT,
-    MAX_CHILDREN,
-    NEVER,
-    TABLES,
-)
+from fanin_nic.engine.state import NEVER
+from fanin_nic.engine.tables import BODY_SIZE, COUNTERS, ENGINE, JOIN_EVENT, MAX_CHILDREN, MAX_DTYPES, MAX_OPS, TABLES
 from fanin_wire import abi, fields
 
 ALIGNMENT = 64
+WIDENED = 2  # f16 and bf16 are computed in f32: a slot has room for twice a chunk
 
 
 class Limits(NamedTuple):
@@ -67,10 +61,10 @@ def _rows(limits: Limits) -> dict[str, int]:
         "regions": limits.regions,
         "actions": limits.actions,
         "headers": limits.actions + 1,
-        "kernels": 16 * 32,
+        "kernels": MAX_OPS * MAX_DTYPES,
         "counters": COUNTERS,
         "bodies": (limits.actions + 1) * BODY_SIZE,
-        "payload": limits.slots * limits.max_chunk,
+        "payload": limits.slots * limits.max_chunk * WIDENED,
     }
 
 
@@ -114,7 +108,7 @@ class Engine:
         header["next_deadline"] = NEVER
         for name, value in {**self.limits._asdict(), **timing._asdict()}.items():
             header[name] = value
-        header["stride"] = self.limits.max_chunk
+        header["stride"] = self.limits.max_chunk * WIDENED
         header["last_job"] = 0
         for name, table in TABLES.items():
             header[table.offset] = offsets[name]
@@ -159,7 +153,7 @@ class Engine:
         event = np.zeros(1, JOIN_EVENT)
         for name in ("jid", "key", "route", "rank_bitmap", "rank_mask", "slots", "chunk"):
             event[name] = request[name]
-        for name in ("node_index", "node_count", "next_address", "previous_address", "hop_count"):
+        for name in ("node_index", "node_count", "next_address", "previous_address", "hop_count", "flags"):
             event[name] = request[name]
         event["tag"] = request["head"]["tag"]
         event["digest_high"], event["digest_low"] = request["digest"]

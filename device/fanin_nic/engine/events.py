@@ -12,7 +12,8 @@ from fanin_nic.engine.control.join import join as join_job
 from fanin_nic.engine.packet import parse, ring
 from fanin_nic.engine.recovery.tick import tick as pass_time
 from fanin_nic.engine.segment.slots import advance_base
-from fanin_nic.engine.state import U32, U64, Counter, JobState, engine_at, job_at, queue_at
+from fanin_nic.engine.state import U32, U64, engine_at, job_at, queue_at
+from fanin_nic.engine.tables import Counter, JobState
 from fanin_nic.engine.transfer import read
 from fanin_nic.native.compiled import compiled
 

@@ -1,334 +1,19 @@
-"""The tables of the engine, laid over one block of memory (the arena), and the accessors of compiled code.
-
-The ENGINE record stands at the start of the arena; it holds the offset of every other table. Nothing in the arena is
-an absolute address of the arena itself, so a copy of its bytes is a snapshot of the device.
-"""
+"""Accessors of the engine's tables for compiled code, and the small sums that place a row."""
 
 from __future__ import annotations
-
-import enum
-from typing import NamedTuple
 
 import numpy as np
 from numba import int32, int64, uint32, uint64
 
 from fanin_nic.engine.actions import ACTION
+from fanin_nic.engine.tables import CHILD, ENGINE, JOB, MAX_CHILDREN, QUEUE, REGION, REQUEST, SLOT
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, load_u64, record_at, row_at, store_u64
 from fanin_wire import abi, fields
 
-MAX_CHILDREN = abi.MAX_CHILDREN
-MAX_OPS = 16
-MAX_DTYPES = 32
-
-
-class JobState(enum.IntEnum):
-    """Life of a job on a device."""
-
-    FREE = 0
-    JOINING = 1  # not all local ranks and lower devices have joined
-    CONFIGURING = 2  # CONFIG is on its way up
-    ACTIVE = 3
-    ABORTED = 4  # tombstone: every packet is answered with ABORT
-    LEAVING = 5  # all below have left; LEAVE is on its way up
-
-
-class SlotState(enum.IntEnum):
-    """Life of a seg buffer. DONE remembers its position but holds no data."""
-
-    DONE = 0
-    OPEN = 1  # contributions are missing
-    LOCAL = 2  # all in; the partial is sent on and kept
-    FINAL = 3  # holds the result
-
-
-class Leave(enum.IntEnum):
-    """LEAVE to the device above (ring: to the next node)."""
-
-    NOT_YET = 0
-    REPEATED = 1
-    ACKNOWLEDGED = 2
-
-
-class Sent(enum.IntFlag):
-    """What a ring node has sent for a position and not seen acknowledged."""
-
-    CONTRIBUTION = 1
-    RESULT = 2
-
-
-ENGINE = np.dtype(
-    [
-        ("address", "u4"),  # IPv4 of the device, host order
-        ("is_switch", "u4"),  # takes jobs from CONFIG packets, has no ranks
-        ("boot_id", "u8"),
-        ("now", "u8"),  # ns; the time given with the event in progress
-        ("next_deadline", "u8"),  # ns; no timer expires before; 2^64 - 1: none runs
-        ("next_nak", "u8"),  # ns; NAKs are rate limited
-        ("jobs", "u4"),
-        ("slots", "u4"),
-        ("queues", "u4"),
-        ("requests", "u4"),  # per queue, a power of two
-        ("regions", "u4"),
-        ("actions", "u4"),
-        ("action_count", "u4"),
-        ("last_job", "u4"),  # index of the job of the last packet
-        ("max_chunk", "u4"),
-        ("stride", "u4"),  # bytes from payload to payload
-        ("min_lease", "u4"),
-        ("max_lease", "u4"),
-        ("receive_segments", "u4"),  # of max_chunk bytes, that the port can buffer
-        ("slots_used", "u4"),
-        ("slots_high_water", "u4"),
-        ("first_position", "u4"),  # of a new job's stream
-        ("next_queue", "u4"),  # that is served first
-        ("reserved", "u4"),
-        ("rto", "u8"),  # ns: first retransmission time-out
-        ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
-        ("keepalive", "u8"),  # ns
-        ("detection", "u8"),  # ns: silence after which a peer is lost
-        ("ageing", "u8"),  # ns: silence after which a job is freed
-        ("job_offset", "u8"),
-        ("child_offset", "u8"),
-        ("slot_offset", "u8"),
-        ("payload_offset", "u8"),
-        ("queue_offset", "u8"),
-        ("request_offset", "u8"),
-        ("region_offset", "u8"),
-        ("action_offset", "u8"),
-        ("header_offset", "u8"),
-        ("body_offset", "u8"),
-        ("kernel_offset", "u8"),
-        ("counter_offset", "u8"),
-    ],
-    align=True,
-)
-
-JOB = np.dtype(
-    [
-        ("jid", "u4"),
-        ("key", "u4"),
-        ("state", "u1"),
-        ("route", "u1"),
-        ("status", "u1"),  # why ABORTED
-        ("missing_kind", "u1"),
-        ("has_parent", "u1"),
-        ("leave", "u1"),  # Leave: how far LEAVE to the device above has come
-        ("ack_pending", "u1"),
-        ("reserved", "u1"),
-        ("index", "u4"),
-        ("slot_base", "u4"),  # first slot of the lease
-        ("slots", "u4"),  # N
-        ("window", "u4"),  # positions in flight
-        ("chunk", "u4"),
-        ("base", "u4"),  # lowest position that is not DONE
-        ("in_flight", "u4"),  # slots that are not DONE
-        ("occupied", "u4"),  # slots that hold data
-        ("high_water", "u4"),
-        ("retries", "u4"),
-        ("parent_address", "u4"),  # tree: the device above; ring: the next node
-        ("parent_bit", "u4"),  # this device's bit there
-        ("parent_mask", "u8"),  # all bits that the device above waits for
-        ("previous_address", "u4"),  # ring
-        ("node_index", "u4"),
-        ("node_count", "u4"),
-        ("hop_count", "u4"),  # levels above the parent
-        ("ack_low", "u4"),
-        ("ack_high", "u4"),
-        ("rank_mask", "u8"),
-        ("rank_joined", "u8"),
-        ("rank_left", "u8"),
-        ("node_mask", "u8"),  # lower devices that contribute
-        ("config_mask", "u8"),  # lower devices whose CONFIG is awaited
-        ("node_joined", "u8"),
-        ("node_left", "u8"),
-        ("missing", "u8"),  # who is missing, as last heard from above
-        ("digest_high", "u8"),
-        ("digest_low", "u8"),
-        ("offered_slots", "u4"),
-        ("offered_window", "u4"),
-        ("rto", "u8"),
-        ("reorder", "u8"),  # ns: as ENGINE.reorder, learnt for this job
-        ("srtt", "u8"),
-        ("rttvar", "u8"),
-        ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
-        ("next_keepalive", "u8"),
-        ("heard", "u8"),  # ns: last packet from the parent or next node
-        ("heard_previous", "u8"),
-        ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
-        ("hop_address", "u4", (abi.MAX_HOPS,)),
-        ("hop_bit", "u4", (abi.MAX_HOPS,)),
-        ("hop_mask", "u8", (abi.MAX_HOPS,)),
-    ],
-    align=True,
-)
-
-CHILD = np.dtype([("boot_id", "u8"), ("heard", "u8"), ("address", "u4"), ("reserved", "u4")], align=True)
-
-SLOT = np.dtype(
-    [
-        ("position", "u4"),
-        ("mid", "u4"),
-        ("sid", "u4"),
-        ("length", "u4"),
-        ("state", "u1"),
-        ("op", "u1"),
-        ("dtype", "u1"),
-        ("flags", "u1"),  # contributor class and HAS_DATA of what is summed
-        ("status", "u1"),  # of a poisoned position
-        ("unacked", "u1"),  # ring: Sent
-        ("retries", "u1"),
-        ("reserved", "u1"),
-        ("rank_missing", "u8"),  # completion bitmap of this node's ranks
-        ("node_missing", "u8"),  # completion bitmap of the devices below (ring: of the previous node)
-        ("nodes", "u8"),  # ring: nodes that still have to add
-        ("wants", "u8"),  # devices below that want the result
-        ("contributions", "u8"),
-        ("sent_at", "u8"),
-        ("deadline", "u8"),  # ns: PROBE
-    ],
-    align=True,
-)
-
-QUEUE = np.dtype(
-    [
-        ("active", "u1"),
-        ("reading", "u1"),  # a DMA_READ is under way
-        ("joined", "u1"),
-        ("rank_count", "u1"),
-        ("client", "u4"),
-        ("job", "u4"),  # 1 + index; 0: none
-        ("tag", "u4"),  # of the JOIN that is answered late
-        ("rank_bitmap", "u8"),
-        ("position", "u4"),  # of the next request
-        ("head", "u4"),  # oldest request that is not complete
-        ("read", "u4"),  # request whose data are read
-        ("tail", "u4"),
-        ("read_segments", "u4"),  # segments of it that are read
-        ("reads_open", "u4"),
-        ("qp", "u4"),
-        ("reserved", "u4"),
-    ],
-    align=True,
-)
-
-REQUEST = np.dtype(
-    [
-        ("wr_id", "u8"),
-        ("length", "u8"),
-        ("deadline", "u8"),  # ns; 0: none
-        ("first", "u4"),  # position
-        ("count", "u4"),  # positions
-        ("done", "u4"),
-        ("mid", "u4"),
-        ("sid", "u4"),
-        ("source_process", "u4"),
-        ("destination_process", "u4"),
-        ("op", "u1"),
-        ("dtype", "u1"),
-        ("contributors", "u1"),
-        ("opcode", "u1"),
-        ("status", "u1"),
-        ("signaled", "u1"),
-        ("poison", "u1"),  # status that this rank contributes instead of data
-        ("addresses", "u1"),
-        ("source", "u8", (abi.MAX_ADDRESSES,)),
-        ("destination", "u8", (abi.MAX_ADDRESSES,)),
-    ],
-    align=True,
-)
-
-JOIN_EVENT = np.dtype(  # a JOIN of the host interface, flattened
-    [
-        ("jid", "u4"),
-        ("key", "u4"),
-        ("route", "u4"),
-        ("tag", "u4"),
-        ("rank_bitmap", "u8"),
-        ("rank_mask", "u8"),
-        ("digest_high", "u8"),
-        ("digest_low", "u8"),
-        ("slots", "u4"),
-        ("chunk", "u4"),
-        ("node_index", "u4"),
-        ("node_count", "u4"),
-        ("next_address", "u4"),
-        ("previous_address", "u4"),
-        ("hop_count", "u4"),
-        ("reserved", "u4"),
-        ("hop_address", "u4", (abi.MAX_HOPS,)),
-        ("hop_bit", "u4", (abi.MAX_HOPS,)),
-        ("hop_mask", "u8", (abi.MAX_HOPS,)),
-    ],
-    align=True,
-)
-
-REGION = np.dtype(
-    [
-        ("start", "u8"),  # client's virtual address
-        ("length", "u8"),
-        ("mapped", "u8"),  # address on the device; 0: process memory
-        ("client", "u4"),  # 1 + client; 0: free
-        ("lkey", "u4"),
-        ("access", "u4"),
-        ("reserved", "u4"),
-    ],
-    align=True,
-)
-
-
-class Counter(enum.IntEnum):
-    """Counters of the engine; the first 32 count packets by opcode: received, then sent."""
-
-    RX_FIRST = 0
-    TX_FIRST = 16
-    ORDINARY_PACKETS = 32
-    DROP_SHORT = 33
-    DROP_VERSION = 34
-    DROP_UNKNOWN_OPCODE = 35
-    DROP_UNKNOWN_JOB = 36
-    DROP_KEY = 37
-    DROP_SENDER = 38
-    DROP_SLOT = 39
-    DROP_STALE = 40
-    DROP_DUPLICATE = 41
-    DROP_UNEXPECTED = 42
-    DROP_LENGTH = 43
-    DROP_CONFIG = 44
-    ACTION_OVERFLOW = 45
-    RESENT = 46
-    JOBS_ABORTED = 47
-    JOBS_AGED = 48
-    REQUESTS = 49
-    COMPLETIONS = 50
-    SEGMENTS = 51
-
-
-COUNTERS = 64
-
-
-class Table(NamedTuple):
-    """A table of the arena: its row type and where ENGINE keeps its offset."""
-
-    dtype: np.dtype
-    offset: str
-
-
-TABLES = {
-    "jobs": Table(JOB, "job_offset"),
-    "children": Table(CHILD, "child_offset"),
-    "slots": Table(SLOT, "slot_offset"),
-    "queues": Table(QUEUE, "queue_offset"),
-    "requests": Table(REQUEST, "request_offset"),
-    "regions": Table(REGION, "region_offset"),
-    "actions": Table(ACTION, "action_offset"),
-    "headers": Table(fields.HEADER, "header_offset"),
-    "kernels": Table(np.dtype("u8"), "kernel_offset"),
-    "counters": Table(np.dtype("u8"), "counter_offset"),
-    "bodies": Table(np.dtype("u1"), "body_offset"),
-    "payload": Table(np.dtype("u1"), "payload_offset"),
-}
-BODY_SIZE = 320  # of a control packet: CONFIG with eight hops
+_SCALARS = [name for name in (REQUEST.names or ()) if name != "address"]
+_ADDRESSES = np.uint64(REQUEST.fields["address"][1])  # type: ignore[index]
+_ADDRESS_SIZE = np.uint64(abi.ADDRESS.itemsize)
 
 engine_at = record_at(ENGINE)
 job_at = row_at(ENGINE, "job_offset", JOB)
@@ -338,7 +23,8 @@ region_at = row_at(ENGINE, "region_offset", REGION)
 action_at = row_at(ENGINE, "action_offset", ACTION)
 header_at = row_at(ENGINE, "header_offset", fields.HEADER)
 child_at = row_at(ENGINE, "child_offset", CHILD)  # index: child_index(job, bit)
-request_at = row_at(ENGINE, "request_offset", REQUEST)  # index: request_index(e, queue index, counter)
+request_at = row_at(ENGINE, "request_offset", REQUEST[_SCALARS])  # index: request_index(e, queue index, counter)
+address_record = record_at(abi.ADDRESS)
 
 
 U32 = uint32
@@ -389,3 +75,22 @@ def bit_of(number):
 def distance(a, b):
     """Positions from b to a, modulo 2^32, as a signed number."""
     return int64(int32(U32(U64(a) - U64(b))))
+
+
+@compiled
+def address_place(request, entry):
+    """Where entry `entry` of a request's address list lies: an abi.ADDRESS, to be read by `address_record`."""
+    return address_of(request) + _ADDRESSES + U64(entry) * _ADDRESS_SIZE
+
+
+@compiled
+def payload_of(e, job, position):
+    """Address of the payload of the slot that serves a position."""
+    return buffer_of(e, job, position, 0)
+
+
+@compiled
+def buffer_of(e, job, position, number):
+    """Address of one of the payload buffers of the slot that serves a position; buffer 0 is the payload."""
+    place = (U64(position) & (U64(job.slots) - ONE)) * U64(job.buffers) + U64(number)
+    return payload_at(e, U64(job.slot_base) + place)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.state import JobState
+from fanin_nic.engine.tables import JobState
 from fanin_nic.sim.device import Device
 from fanin_nic.sim.simulation import Simulation
 from fanin_nic.sim.topology import path

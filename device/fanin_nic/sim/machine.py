@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fanin_nic.engine.state import JobState
+from fanin_nic.engine.tables import JobState
 from fanin_nic.sim.device import Device, Packet, StrayWrite
 from fanin_nic.sim.instances import World
 from fanin_nic.sim.invariants import BrokenInvariant

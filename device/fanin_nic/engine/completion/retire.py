@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
-from fanin_nic.engine.state import U64, Counter, action_at, count, job_at, queue_at, request_at, request_index
+from fanin_nic.engine.state import U64, action_at, count, job_at, queue_at, request_at, request_index
+from fanin_nic.engine.tables import Counter
 from fanin_nic.native.compiled import compiled
 
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
-from fanin_nic.engine.control.upward import begin_leave, missing_nodes
+from fanin_nic.engine.control.blame import name_above, name_below, name_beside
+from fanin_nic.engine.control.upward import begin_leave
 from fanin_nic.engine.packet.encapsulate import packet
-from fanin_nic.engine.state import (
-    MAX_CHILDREN,
-    ONE,
-    U64,
-    Counter,
-    JobState,
-    bit_of,
-    child_at,
-    child_index,
-    count,
-    header_at,
-    queue_at,
-)
+from fanin_nic.engine.state import ONE, U64, bit_of, child_at, child_index, count, header_at, queue_at
+from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import MessageType, Route, Status
@@ -33,25 +23,26 @@ JOBS_ABORTED = int(Counter.JOBS_ABORTED)
 
 
 @compiled
-def cut_off(job):
-    """Bitmap of who is lost when the device above is silent: in a ring the next node, else all that is behind it."""
-    if job.route == RING:
-        return bit_of((job.node_index + 1) % job.node_count)
-    return U64(job.parent_mask)
+def next_node(job):
+    """Bitmap of the next node of a ring."""
+    return bit_of((job.node_index + 1) % job.node_count)
 
 
 @compiled
 def send_abort(e, job, destination, source):
-    """Tell one device why the job has ended; also the answer to whatever it still sends."""
+    """Tell a device below, or a node of the same ring, why the job has ended; also the answer to whatever it sends."""
     header = header_at(e, packet(e, job, ABORT, destination))
     header.status = job.status
     header.source = source
-    header.node_bitmap = missing_nodes(job)
+    if job.route == RING:
+        name_beside(job, header, job.missing_kind, U64(job.missing))
+    else:
+        name_below(header, job.missing_kind, U64(job.missing))
 
 
 @compiled
 def abort(e, job, status, missing_kind, missing):
-    """End a job with a status, once. `missing`: ranks (kind 0) or nodes (kind 1) that it is about."""
+    """End a job with a status, once. `missing`: who it is about, of a kind of `blame`."""
     if job.state == ABORTED or job.state == FREE:
         return
     job.state = ABORTED
@@ -62,20 +53,29 @@ def abort(e, job, status, missing_kind, missing):
     answer_joins(e, job)
     job.heard = e.now
     abort_below(e, job)
-    if job.status == PEER_LOST and missing_kind and e.is_switch:
+    if job.status == PEER_LOST and missing_kind == 0 and e.is_switch:
         job.node_left |= missing & job.node_mask  # whoever is lost will not leave any more
-    if job.has_parent and missing_kind and job.route != RING:
-        send_abort(e, job, job.parent_address, job.parent_bit)
-    if job.has_parent:
+    if job.has_parent and missing_kind:
+        abort_above(e, job)
+    if job.has_parent or job.route == RING:
         begin_leave(e, job)
 
 
 @compiled
+def abort_above(e, job):
+    """ABORT to the device above, which is to blame somebody there; LEAVE says only that this device has failed."""
+    header = header_at(e, packet(e, job, ABORT, job.parent_address))
+    header.status = job.status
+    header.source = job.parent_bit
+    name_above(job, header, job.missing_kind, U64(job.missing))
+
+
+@compiled
 def abort_below(e, job):
-    """ABORT to the devices below that have not left; in a ring, to the previous node."""
+    """ABORT to the devices below that have not left; in a ring, to both neighbours."""
     if job.route == RING:
         send_abort(e, job, job.previous_address, job.node_index)
-        send_abort(e, job, job.parent_address, job.node_index)
+        send_abort(e, job, job.next_address, job.node_index)
         return
     below = job.node_joined & ~job.node_left
     while below:

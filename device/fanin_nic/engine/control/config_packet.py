@@ -8,19 +8,24 @@ from fanin_nic.engine.control.upward import (
     CONFIG_SIZE,
     DIGEST_HIGH,
     DIGEST_LOW,
+    FLAGS,
     HOP_ADDRESS,
     HOP_BIT,
     HOP_MASK,
     HOP_SIZE,
     HOPS,
     ROUTE,
+    SHARED_FLAGS,
     SLOTS,
     WINDOW,
 )
-from fanin_nic.engine.state import MAX_CHILDREN, ZERO, bit_of
+from fanin_nic.engine.state import ZERO, bit_of
+from fanin_nic.engine.tables import MAX_CHILDREN
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import load_be32, load_be64, load_u8
-from fanin_wire.abi import MAX_HOPS
+from fanin_nic.native.memory import load_be16, load_be32, load_be64, load_u8
+from fanin_wire.abi import MAX_HOPS, JobFlag
+
+KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 
 
 @compiled
@@ -102,7 +107,7 @@ def is_valid(e, header, body, length):
             return False
     if hop_bit(body, 0) != header.source or not is_lease(slots(body)) or window(body) == 0 or chunk(body) == 0:
         return False
-    return hop_address(body, 0) == e.address
+    return hop_address(body, 0) == e.address and load_be16(body + FLAGS) & ~KNOWN_FLAGS == 0
 
 
 @compiled
@@ -113,6 +118,7 @@ def agrees(job, body):
         and load_be64(body + DIGEST_LOW) == job.digest_low
         and chunk(body) == job.chunk
         and load_u8(body + ROUTE) == job.route
+        and load_be16(body + FLAGS) == job.flags & SHARED_FLAGS
         and hop_mask(body, 0) == job.config_mask
     )
 
@@ -121,6 +127,7 @@ def agrees(job, body):
 def describe_job(job, body):
     """What the first CONFIG says about the job and its place on the route."""
     job.route = load_u8(body + ROUTE)
+    job.flags = load_be16(body + FLAGS)
     job.chunk = chunk(body)
     job.digest_high = load_be64(body + DIGEST_HIGH)
     job.digest_low = load_be64(body + DIGEST_LOW)

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control.abort import abort
-from fanin_nic.engine.control.lease import find_job, lease, new_job, release
+from fanin_nic.engine.control.lease import REPRODUCIBLE, find_job, lease, new_job, release, set_buffers
 from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.membership import member_window, progress_join, tell_pending
-from fanin_nic.engine.state import (
-    JOIN_EVENT,
-    MAX_CHILDREN,
-    U64,
-    ZERO,
-    JobState,
-    action_at,
-    bit_of,
-    job_at,
-    queue_at,
-)
+from fanin_nic.engine.control.upward import passes_on
+from fanin_nic.engine.state import U64, ZERO, action_at, bit_of, job_at, queue_at
+from fanin_nic.engine.tables import JOIN_EVENT, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import count_bits, record_at
-from fanin_wire.abi import MAX_ADDRESSES, MAX_HOPS, MessageType, Route, Status
+from fanin_wire.abi import MAX_ADDRESSES, MAX_HOPS, JobFlag, MessageType, Route, Status
 
 LOCAL, TREE, RING = int(Route.LOCAL), int(Route.TREE), int(Route.RING)
 JOIN = int(MessageType.JOIN)
 FREE, JOINING, ABORTED = int(JobState.FREE), int(JobState.JOINING), int(JobState.ABORTED)
 INVALID_REQUEST, JID_IN_USE = int(Status.INVALID_REQUEST), int(Status.JID_IN_USE)
 MEMBERS_MISMATCH, NO_RESOURCES = int(Status.MEMBERS_MISMATCH), int(Status.NO_RESOURCES)
+KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START)
 FEWEST_SLOTS = 4
 SMALLEST_CHUNK = 8
 
@@ -52,9 +45,19 @@ def is_valid(e, request):
         return False
     if request.route == LOCAL:
         return request.node_count == 1
+    if request.hop_count > MAX_HOPS or request.flags & ~KNOWN_FLAGS:
+        return False
     if request.route == TREE:
-        return 1 <= request.hop_count <= MAX_HOPS
-    return request.route == RING and 2 <= request.node_count <= MAX_CHILDREN and request.node_index < request.node_count
+        return request.hop_count >= 1
+    return request.route == RING and is_valid_ring(request)
+
+
+@compiled
+def is_valid_ring(request):
+    """Whether a ring's JOIN makes sense. In a reproducible one the previous node is one child more (see `lease`)."""
+    if not 2 <= request.node_count <= MAX_CHILDREN or request.node_index >= request.node_count:
+        return False
+    return not request.flags & REPRODUCIBLE or count_bits(request.rank_mask) < MAX_CHILDREN
 
 
 @compiled
@@ -109,10 +112,10 @@ def create(e, queue_index, request):
         refuse(e, queue_index, NO_RESOURCES, 0)
         return
     job = job_at(e, made - 1)
-    leased = lease(e, job, request.slots)
-    job.state = JOINING
     describe_job(e, job, request)
-    if leased:
+    job.state = JOINING
+    if lease(e, job, request.slots):
+        job.offered_window = member_window(e, job)
         enter(e, queue_index, job, request)
     else:  # the other members must hear of it
         seat(e, queue_index, queue_at(e, queue_index), job, request.rank_bitmap)
@@ -123,6 +126,7 @@ def create(e, queue_index, request):
 def describe_job(e, job, request):
     """What the JOIN says about the job and its place on the route."""
     job.route = request.route
+    job.flags = request.flags
     job.chunk = request.chunk
     job.rank_mask = request.rank_mask
     job.digest_high = request.digest_high
@@ -130,18 +134,19 @@ def describe_job(e, job, request):
     job.node_index = request.node_index
     job.node_count = request.node_count
     job.heard = e.now
+    job.heard_next = e.now
     job.heard_previous = e.now
     job.next_keepalive = e.now + e.keepalive
-    if request.route == TREE:
-        describe_tree(job, request)
-    elif request.route == RING:
+    if request.route == RING:
         describe_ring(job, request)
-    job.offered_window = member_window(e, job)
+    if request.hop_count and not passes_on(job):
+        describe_path(job, request)
+    set_buffers(job)
 
 
 @compiled
-def describe_tree(job, request):
-    """Tree: the first hop is the device above, the others go with CONFIG."""
+def describe_path(job, request):
+    """The first hop is the device above, the others go with CONFIG. In a ring only the last node has one."""
     job.has_parent = 1
     job.parent_address = request.hop_address[0]
     job.parent_bit = request.hop_bit[0]
@@ -155,15 +160,12 @@ def describe_tree(job, request):
 
 @compiled
 def describe_ring(job, request):
-    """Ring: data comes from the previous node and goes to the next; CONFIG runs from node 1 round to node 0."""
+    """Ring: data comes from the previous node and goes to the next; CONFIG runs from node 0 to the last."""
     previous = (U64(request.node_index) + U64(request.node_count) - U64(1)) % U64(request.node_count)
-    job.parent_address = request.next_address
+    job.next_address = request.next_address
     job.previous_address = request.previous_address
-    job.parent_bit = request.node_index
-    job.parent_mask = bit_of(request.node_index)
-    job.has_parent = 1
     job.node_mask = bit_of(previous)
-    job.config_mask = ZERO if request.node_index == 1 else bit_of(previous)
+    job.config_mask = ZERO if request.node_index == 0 else bit_of(previous)
 
 
 @compiled
@@ -177,6 +179,7 @@ def enter(e, queue_index, job, request):
         refuse(e, queue_index, INVALID_REQUEST, 0)
         return
     same = job.digest_high == request.digest_high and job.digest_low == request.digest_low
+    same = same and job.flags == request.flags
     if not same or job.rank_mask != request.rank_mask or job.chunk != request.chunk or job.route != request.route:
         refuse(e, queue_index, MEMBERS_MISMATCH, 0)
         abort(e, job, MEMBERS_MISMATCH, 0, request.rank_bitmap)

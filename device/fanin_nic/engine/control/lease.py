@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.state import JOB, MAX_CHILDREN, U64, JobState, job_at, queue_at
+from fanin_nic.engine.state import U64, job_at, queue_at
+from fanin_nic.engine.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, fill_zero
+from fanin_nic.native.memory import address_of, count_bits, fill_zero
+from fanin_wire.abi import JobFlag
 
 FREE = int(JobState.FREE)
+REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 JOB_SIZE = U64(JOB.itemsize)
 
 
@@ -38,6 +41,7 @@ def new_job(e, jid, key):
             job.key = key
             job.rto = e.rto
             job.reorder = e.reorder
+            job.buffers = 1
             return index + 1
     return 0
 
@@ -47,19 +51,20 @@ def run_is_free(e, first, count):
     """Whether no job leases a slot of a run."""
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.state != FREE and first < job.slot_base + job.slots and job.slot_base < first + count:
+        if job.state != FREE and first < job.slot_base + job.slots * job.buffers and job.slot_base < first + count:
             return False
     return True
 
 
 @compiled
-def grant(e, offered):
-    """Slots that can be leased now: the largest power of two that is free, at most what is offered; 0 if none."""
+def grant(e, offered, buffers):
+    """Slots of `buffers` payloads each that can be leased now: the largest power of two that is free, at most what is
+    offered; 0 if none."""
     size = e.min_lease
-    while size * 2 <= min(offered, e.max_lease):
+    while size * 2 <= offered and size * 2 * buffers <= e.max_lease:
         size *= 2
-    while size >= e.min_lease and size <= offered:
-        if first_run(e, size) >= 0:
+    while size >= e.min_lease and size <= offered and size * buffers <= e.max_lease:
+        if first_run(e, size * buffers) >= 0:
             return size
         size //= 2
     return 0
@@ -67,20 +72,29 @@ def grant(e, offered):
 
 @compiled
 def first_run(e, size):
-    """First slot of a free run of `size` slots, a multiple of `size`; -1 if there is none."""
-    for first in range(0, e.slots - size + 1, size):
+    """First slot of a free run of `size` slots; -1 if there is none."""
+    first = 0
+    while first + size <= e.slots:
         if run_is_free(e, first, size):
             return first
+        first += e.min_lease
     return -1
+
+
+@compiled
+def set_buffers(job):
+    """Payloads for each slot: a reproducible job keeps who comes early, each child in a buffer of its own."""
+    children = count_bits(job.rank_mask) + count_bits(job.node_mask)
+    job.buffers = children if job.flags & REPRODUCIBLE else 1
 
 
 @compiled
 def lease(e, job, offered):
     """Give a job slots. False: not even the smallest lease is free."""
-    size = grant(e, offered)
+    size = grant(e, offered, job.buffers)
     if size == 0:
         return False
-    job.slot_base = first_run(e, size)
+    job.slot_base = first_run(e, size * job.buffers)
     job.slots = size
     job.offered_slots = size
     return True

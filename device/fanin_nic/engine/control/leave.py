@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.control.blame import kind_below, kind_from_others
 from fanin_nic.engine.control.lease import give_back, new_job, release
-from fanin_nic.engine.control.upward import begin_leave
+from fanin_nic.engine.control.upward import begin_leave, has_left
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.segment.arrival import abort_departed
 from fanin_nic.engine.segment.slots import OPEN, departed
-from fanin_nic.engine.state import (
-    MAX_CHILDREN,
-    ONE,
-    U64,
-    ZERO,
-    JobState,
-    Leave,
-    bit_of,
-    header_at,
-    job_at,
-    queue_at,
-    slot_at,
-    slot_index,
-)
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, header_at, job_at, queue_at, slot_at, slot_index
+from fanin_nic.engine.tables import MAX_CHILDREN, JobState, Leave
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
@@ -42,9 +31,7 @@ def leave_queue(e, queue_index, tag):
     if queue.job:
         job = job_at(e, queue.job - 1)
         if job.state < ACTIVE:
-            missing = job.rank_mask & ~job.rank_joined
-            remote = missing == ZERO
-            abort(e, job, TIMEOUT, 1 if remote else 0, missing_devices(job) if remote else missing)
+            abort_unformed(e, job)
         elif queue.head != queue.tail:
             abort(e, job, ABORT_STATUS, 0, queue.rank_bitmap)
         unseat(queue, job)
@@ -55,6 +42,18 @@ def leave_queue(e, queue_index, tag):
 
 
 @compiled
+def abort_unformed(e, job):
+    """TIMEOUT, naming who has not joined: ranks of this node, devices below, or whom the device above misses."""
+    ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
+    if ranks != ZERO:
+        abort(e, job, TIMEOUT, 0, ranks)
+    elif nodes != ZERO:
+        abort(e, job, TIMEOUT, kind_below(job), nodes)
+    else:
+        abort(e, job, TIMEOUT, job.missing_kind, U64(job.missing))
+
+
+@compiled
 def abort_waiting(e, job):
     """End a job in which somebody waits for a member that has just left."""
     for offset in range(job.slots if job.state == ACTIVE or job.state == LEAVING else 0):
@@ -62,12 +61,6 @@ def abort_waiting(e, job):
         if slot.state == OPEN and departed(job, slot):
             abort_departed(e, job, slot)
             return
-
-
-@compiled
-def missing_devices(job):
-    """Lower devices that have not joined; if all have, those that the device above misses."""
-    return job.config_mask & ~job.node_joined if job.node_joined != job.config_mask else job.missing
 
 
 @compiled
@@ -108,16 +101,23 @@ def unseat(queue, job):
 
 @compiled
 def progress_leave(e, job):
-    """Go on when all below have left: leave the device above, then free the job."""
+    """Go on when all below have left: leave whoever is above, then free the job."""
     if job.rank_joined & ~job.rank_left != ZERO:
         return
-    if job.has_parent and job.leave == NOT_YET and may_leave(job):
+    if is_here(job) and may_leave(job):
         begin_leave(e, job)
-    if all_below_left(job) and (not job.has_parent or job.leave == ACKNOWLEDGED):
+    if all_below_left(job) and has_left(job):
         if job.state == ABORTED and is_awaited(job):
             give_back(e, job)
         else:
             release(e, job)
+
+
+@compiled
+def is_here(job):
+    """Whether this device has somebody to leave, and has not begun to."""
+    unsaid = job.parent_leave == NOT_YET and job.next_leave == NOT_YET
+    return unsaid and (job.has_parent or job.route == RING)
 
 
 @compiled
@@ -143,7 +143,7 @@ def remember(e, header):
         job = job_at(e, made - 1)
         job.state = ABORTED
         job.status = header.status
-        job.missing_kind = 1
+        job.missing_kind = kind_from_others(header)
         job.missing = header.node_bitmap
         job.heard = e.now
         e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
@@ -159,7 +159,7 @@ def all_below_left(job):
 
 @compiled
 def may_leave(job):
-    """Whether this device needs nothing more from the one above: in a ring, that its own sends are acknowledged."""
+    """Whether this device needs nothing more from above: in a ring, that its own sends are acknowledged."""
     if job.route == RING and job.state != ABORTED:
         return job.rank_left == job.rank_mask and job.in_flight == 0
     return all_below_left(job)
@@ -177,15 +177,18 @@ def on_leave(e, job, header, source):
     acknowledge_leave(e, job, source, header.source)
     job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)
     if header.status:
-        missing = header.node_bitmap if job.route == RING else bit_of(header.source)
-        abort(e, job, header.status, 1, missing)
+        abort(e, job, header.status, kind_from_others(header), U64(header.node_bitmap))
     abort_waiting(e, job)
     progress_leave(e, job)
 
 
 @compiled
-def on_leave_ack(e, job):
-    """Event: the device above has let this one go."""
-    if job.state == LEAVING or job.state == ABORTED:
-        job.leave = ACKNOWLEDGED
-        progress_leave(e, job)
+def on_leave_ack(e, job, source):
+    """Event: the device above, or the next node, has let this one go."""
+    if job.state != LEAVING and job.state != ABORTED:
+        return
+    if job.has_parent and source == job.parent_address:
+        job.parent_leave = ACKNOWLEDGED
+    else:
+        job.next_leave = ACKNOWLEDGED
+    progress_leave(e, job)

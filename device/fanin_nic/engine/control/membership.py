@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control import config_packet as packet_form
-from fanin_nic.engine.control.abort import abort, cut_off, send_abort
-from fanin_nic.engine.control.lease import grant, lease, new_job, release, start
+from fanin_nic.engine.control.abort import abort, next_node, send_abort
+from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_from_others, name_below
+from fanin_nic.engine.control.lease import grant, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.control.leave import is_reminder
-from fanin_nic.engine.control.upward import begin_config
+from fanin_nic.engine.control.upward import begin_config, is_top, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
-from fanin_nic.engine.state import (
-    MAX_CHILDREN,
-    ONE,
-    U64,
-    ZERO,
-    Counter,
-    JobState,
-    bit_of,
-    child_at,
-    child_index,
-    count,
-    header_at,
-    job_at,
-    queue_at,
-)
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
+from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
 from fanin_wire.abi import MessageType, Route, Status
@@ -55,19 +43,15 @@ def member_window(e, job):
 def tell_pending(e, job):
     """News for the ranks that wait for their JOIN: who is missing, here or at the device above."""
     here = job.rank_mask & ~job.rank_joined
-    nodes = job.config_mask & ~job.node_joined if job.state == JOINING else job.missing
+    nodes, kind = job.config_mask & ~job.node_joined, kind_below(job)
+    if job.state != JOINING:
+        nodes, kind = U64(job.missing), int(job.missing_kind)
     for rank in range(MAX_CHILDREN):
         if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
             if here != ZERO:
                 notice(e, job.queue[rank] - 1, JOIN, PENDING, 0, here)
             else:
-                notice(e, job.queue[rank] - 1, JOIN, PENDING, 1, nodes)
-
-
-@compiled
-def is_top(job):
-    """Whether the membership of a job ends here. In a ring that is node 0."""
-    return not job.has_parent or (job.route == RING and job.node_index == 0)
+                notice(e, job.queue[rank] - 1, JOIN, PENDING, kind, nodes)
 
 
 @compiled
@@ -89,9 +73,10 @@ def activate(e, job, slots, window):
     job.retries = 0
     job.missing = ZERO
     job.heard = e.now
+    job.heard_next = e.now
     job.heard_previous = e.now
     job.next_keepalive = e.now + e.keepalive
-    if job.has_parent:
+    if job.has_parent or job.route == RING:
         e.next_deadline = min(e.next_deadline, job.next_keepalive)
     below = job.config_mask
     while below:
@@ -112,12 +97,25 @@ def acknowledge(e, job, destination, bit, status):
     header.source = bit
     header.status = status
     if status == PENDING:
-        header.node_bitmap = job.missing if job.state == CONFIGURING else job.config_mask & ~job.node_joined
+        name_missing(job, header)
         header.rank_bitmap = job.rank_mask & ~job.rank_joined
     body = body_at(e, index)
     store_be32(body + ACK_SLOTS, job.slots)
     store_be32(body + ACK_WINDOW, job.window)
     attach_payload(e, index, body, ACK_SIZE)
+
+
+@compiled
+def name_missing(job, header):
+    """Put into a CONFIG_ACK who has not joined: devices below, or whom the device above misses."""
+    kind, missing = kind_below(job), job.config_mask & ~job.node_joined
+    if job.state == CONFIGURING:
+        kind, missing = int(job.missing_kind), U64(job.missing)
+    if job.route == RING:
+        header.seg = max(kind, 1)
+        header.node_bitmap = missing
+    else:
+        name_below(header, kind, missing)
 
 
 @compiled
@@ -155,7 +153,7 @@ def on_config(e, found, header, body, length, source):
     elif packet_form.agrees(job, body):
         seat_child(e, job, body, source)
     else:
-        abort(e, job, MEMBERS_MISMATCH, 1, bit_of(header.source))
+        abort(e, job, MEMBERS_MISMATCH, kind_below(job), bit_of(header.source))
         send_abort(e, job, source, header.source)
 
 
@@ -168,10 +166,11 @@ def admit(e, header, body, source):
         return 0
     job = job_at(e, made - 1)
     offered = packet_form.slots(body)
-    if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
-        refuse(e, header, source, NO_RESOURCES, grant(e, offered))
-        return 0
     packet_form.describe_job(job, body)
+    set_buffers(job)
+    if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
+        refuse(e, header, source, NO_RESOURCES, grant(e, offered, job.buffers))
+        return 0
     job.state = JOINING
     job.offered_window = member_window(e, job)
     job.heard = e.now
@@ -190,7 +189,7 @@ def seat_child(e, job, body, source):
             count(e, DROP_SENDER)
             return
         if child.boot_id != boot_id:
-            abort(e, job, PEER_LOST, 1, bit_of(bit))
+            abort(e, job, PEER_LOST, kind_below(job), bit_of(bit))
             return
     child.address = source
     child.boot_id = boot_id
@@ -217,12 +216,14 @@ def on_config_ack(e, job, header, body, length):
     """Event: the device above answers a CONFIG."""
     if job.state != CONFIGURING or length < ACK_SIZE:
         return
+    kind = kind_from_others(header) if passes_on(job) else kind_from_above(job, header)
+    missing = U64(header.node_bitmap)
     if header.status == PENDING:
-        missing = header.node_bitmap
-        if missing == ZERO and job.route == RING:
-            missing = cut_off(job)  # the next node's own ranks
-        if job.missing != missing:
+        if missing == ZERO and passes_on(job):
+            missing = next_node(job)  # its own ranks
+        if job.missing != missing or job.missing_kind != kind:
             job.missing = missing
+            job.missing_kind = kind
             tell_pending(e, job)
     elif header.status == SUCCESS:
         slots, window = packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW)
@@ -232,4 +233,4 @@ def on_config_ack(e, job, header, body, length):
             count(e, DROP_CONFIG)
     else:
         job.offered_slots = packet_form.word(body, ACK_SLOTS)
-        abort(e, job, header.status, 1, header.node_bitmap)
+        abort(e, job, header.status, kind, missing)

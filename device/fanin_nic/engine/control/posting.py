@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from fanin_nic.engine.completion.query import answer_query
 from fanin_nic.engine.completion.retire import complete_request, flush, retire
 from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.segment.arithmetic import is_supported, itemsize
 from fanin_nic.engine.segment.complete import all_nodes
-from fanin_nic.engine.segment.contribute import is_supported, itemsize
+from fanin_nic.engine.segment.geometry import (
+    INLINE_DATA,
+    blocks_of,
+    quotient_up,
+    range_bytes,
+    segment_bytes,
+    segments_of,
+)
 from fanin_nic.engine.state import (
     ONE,
-    REQUEST,
     U64,
     ZERO,
-    Counter,
-    JobState,
+    address_place,
+    address_record,
     count,
     job_at,
     queue_at,
@@ -20,15 +28,21 @@ from fanin_nic.engine.state import (
     request_at,
     request_index,
 )
+from fanin_nic.engine.tables import MAX_CHILDREN, REQUEST, Counter, JobState
 from fanin_nic.engine.transfer.regions import find_region, process_of, translate
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, fill_zero, load_u64, record_at
+from fanin_nic.native.memory import address_of, copy, fill_zero, record_at
 from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 
 ACTIVE, ABORTED = int(JobState.ACTIVE), int(JobState.ABORTED)
-COLLECTIVE = int(WqeOpcode.COLLECTIVE)
+COLLECTIVE, QUERY = int(WqeOpcode.COLLECTIVE), int(WqeOpcode.QUERY)
 SIGNALED, ADDRESS_LIST = int(WqeFlag.SIGNALED), int(WqeFlag.ADDRESS_LIST)
+INLINE, FENCE = int(WqeFlag.INLINE), int(WqeFlag.FENCE)
+KNOWN_FLAGS = SIGNALED | ADDRESS_LIST | INLINE | FENCE
+ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
+ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
+SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]
 CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
 READ, WRITE = int(Access.READ), int(Access.WRITE)
 SUCCESS, INVALID_REQUEST = int(Status.SUCCESS), int(Status.INVALID_REQUEST)
@@ -37,11 +51,11 @@ NOT_CONFIGURED, LOCAL_PROTECTION_ERROR = int(Status.NOT_CONFIGURED), int(Status.
 REQUESTS = int(Counter.REQUESTS)
 REQUEST_SIZE = U64(REQUEST.itemsize)
 MILLISECOND = U64(1_000_000)
-INLINE_ADDRESSES, MAX_ADDRESSES = abi.INLINE_ADDRESSES, abi.MAX_ADDRESSES
-ADDRESS_SIZE = U64(16)
-ADDRESSES = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
+MAX_ADDRESSES, MAX_INLINE = abi.MAX_ADDRESSES, abi.MAX_INLINE
+MOST_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from where positions wrap
+NOT_OFFLOADED = int(Counter.NOT_OFFLOADED)
 
-# The WQE of the ABI without its address list, which is read by address.
+# The WQE of the ABI without its address, which is read by address.
 _SCALARS = [name for name in (abi.WQE.names or ()) if name != "address"]
 wqe_at = record_at(abi.WQE[_SCALARS])
 
@@ -58,6 +72,9 @@ def post(e, queue_index, wqe_address):
     """Event: a WQE, copied out of the client's ring to `wqe_address`. `can_post` was asked before."""
     queue = queue_at(e, queue_index)
     wqe = wqe_at(wqe_address)
+    if wqe.opcode == QUERY:
+        answer_query(e, queue_index, wqe)
+        return
     request = request_at(e, request_index(e, queue_index, queue.tail))
     fill_zero(address_of(request), REQUEST_SIZE)
     request.wr_id = wqe.wr_id
@@ -75,6 +92,8 @@ def post(e, queue_index, wqe_address):
     queue.tail += 1
     status = examine(e, job, queue, wqe)
     if status:
+        if status == NOT_SUPPORTED:
+            count(e, NOT_OFFLOADED)
         abort(e, job, status, 0, queue.rank_bitmap)
         return
     fill_request(e, job, queue, wqe, request)
@@ -88,33 +107,39 @@ def examine(e, job, queue, wqe):
     """Status of a WQE that does not make sense; SUCCESS if it does."""
     if wqe.opcode != COLLECTIVE or wqe.contributors > CLASS_ALL:
         return NOT_SUPPORTED
-    if wqe.jid != job.jid or wqe.chunk != job.chunk or wqe.route != job.route:
+    if wqe.jid != job.jid or wqe.chunk != job.chunk or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
         return INVALID_REQUEST
     if wqe.rank_bitmap != queue.rank_bitmap or wqe.address_count != queue.rank_count:
         return INVALID_REQUEST
-    if job.node_count <= 64 and wqe.node_bitmap != all_nodes(job):
+    if job.node_count <= MAX_CHILDREN and wqe.node_bitmap != all_nodes(job):
         return INVALID_REQUEST
-    if wqe.address_count > INLINE_ADDRESSES and not wqe.flags & ADDRESS_LIST:
+    if (wqe.address_count > 1) != (wqe.flags & ADDRESS_LIST != 0) or (wqe.flags & INLINE and wqe.address_count > 1):
         return INVALID_REQUEST
-    if wqe.contributors != CLASS_NONE or wqe.length:
-        if not is_supported(e, wqe.op, wqe.dtype):
-            return NOT_SUPPORTED
-        if wqe.length % itemsize(e, wqe.dtype):
-            return INVALID_REQUEST
-    if positions_of(wqe) > U64(0x3FFFFFFF):
-        return INVALID_REQUEST
-    if wqe.seg != U64(queue.position) & (U64(job.slots) - ONE):
+    status = examine_message(e, job, wqe)
+    if status == SUCCESS and wqe.seg != U64(queue.position) & (U64(job.slots) - ONE):
         return BUFFER_ERROR
-    return SUCCESS
+    return status
 
 
 @compiled
-def positions_of(wqe):
-    """Positions that a WQE takes: one for each chunk; one if nobody brings data; none for zero bytes."""
+def examine_message(e, job, wqe):
+    """Status of a message that does not make sense: its op and type, its blocks and segments."""
     if wqe.contributors == CLASS_NONE:
-        return ONE
-    whole, rest = wqe.length // U64(wqe.chunk), wqe.length % U64(wqe.chunk)
-    return whole + ONE if rest else whole
+        return SUCCESS if wqe.length == ZERO and wqe.segments == 1 else INVALID_REQUEST
+    size = itemsize(e, wqe.dtype)
+    if wqe.contributors == CLASS_ALL and not is_supported(e, wqe.op, wqe.dtype):
+        return NOT_SUPPORTED
+    if size == ZERO:
+        return NOT_SUPPORTED
+    if wqe.length == ZERO:
+        return SUCCESS if wqe.segments == 0 else INVALID_REQUEST
+    segment = segment_bytes(e, job, wqe.op, wqe.dtype, wqe.contributors)
+    if wqe.block == ZERO or wqe.block > wqe.length or wqe.length % size or wqe.block % size or segment % size:
+        return INVALID_REQUEST
+    if wqe.length // segment + wqe.length // wqe.block >= MOST_SEGMENTS:
+        return INVALID_REQUEST
+    end = U64(wqe.sid) + U64(wqe.segments)
+    return SUCCESS if wqe.segments and end <= segments_of(wqe.length, wqe.block, segment) else INVALID_REQUEST
 
 
 @compiled
@@ -125,8 +150,13 @@ def fill_request(e, job, queue, wqe, request):
     request.contributors = wqe.contributors
     request.sid = wqe.sid
     request.length = wqe.length
-    request.count = positions_of(wqe)
+    request.block = wqe.block
+    request.segment = segment_bytes(e, job, wqe.op, wqe.dtype, wqe.contributors)
+    request.per_block = max(ONE, quotient_up(wqe.block, request.segment))
+    request.count = wqe.segments
     request.first = queue.position
+    request.fence = wqe.flags & FENCE != 0
+    request.inline = wqe.flags & INLINE != 0
     queue.position += request.count
     if wqe.deadline_ms:
         request.deadline = e.now + U64(wqe.deadline_ms) * MILLISECOND
@@ -137,37 +167,52 @@ def fill_request(e, job, queue, wqe, request):
 def take_addresses(e, queue, wqe, wqe_address, request):
     """Translate the address list. What is not allowed makes the rank contribute the error instead of data, so that the
     stream stays in step and everybody learns of it."""
-    list_address = wqe_address + ADDRESSES
+    place = wqe_address + ADDRESS
+    request.addresses = wqe.address_count
     if wqe.flags & ADDRESS_LIST:
-        pointer = load_u64(list_address)
+        pointer = address_record(place).source
         size = U64(wqe.address_count) * ADDRESS_SIZE
         found = find_region(e, queue.client, wqe.source_lkey, pointer, size, READ)
         if not found or region_at(e, found - 1).mapped == ZERO:
             request.poison = LOCAL_PROTECTION_ERROR
-            request.addresses = wqe.address_count
             return
-        list_address = translate(e, region_at(e, found - 1), pointer)
-    request.addresses = wqe.address_count
+        place = translate(e, region_at(e, found - 1), pointer)
     for entry in range(wqe.address_count):
-        place = list_address + U64(entry) * ADDRESS_SIZE
-        source, destination = load_u64(place) + wqe.offset, load_u64(place + U64(8)) + wqe.offset
-        take_address(e, queue, wqe, request, entry, source, destination)
+        copy(address_place(request, entry), place + U64(entry) * ADDRESS_SIZE, ADDRESS_SIZE)
+        status = take_address(e, queue, wqe, request, entry)
+        request.poison = max(request.poison, status)
+    if request.inline:
+        copy(address_of(request) + INLINE_DATA, place + SOURCE, U64(MAX_INLINE))
 
 
 @compiled
-def take_address(e, queue, wqe, request, entry, source, destination):
-    """One entry of the address list."""
-    if request.length == 0:
-        return
-    readable = find_region(e, queue.client, wqe.source_lkey, source, request.length, READ)
-    writable = find_region(e, queue.client, wqe.destination_lkey, destination, request.length, WRITE)
-    if not readable or not writable:
-        request.poison = LOCAL_PROTECTION_ERROR
-        return
-    request.source[entry] = translate(e, region_at(e, readable - 1), source)
-    request.destination[entry] = translate(e, region_at(e, writable - 1), destination)
-    request.source_process = process_of(region_at(e, readable - 1), queue.client)
-    request.destination_process = process_of(region_at(e, writable - 1), queue.client)
+def take_address(e, queue, wqe, request, entry):
+    """Check and translate one entry of the address list; its status."""
+    address = address_record(address_place(request, entry))
+    blocks = blocks_of(request.length, request.block)
+    if U64(address.source_first) + U64(address.source_blocks) > blocks:
+        return INVALID_REQUEST
+    if U64(address.destination_first) + U64(address.destination_blocks) > blocks:
+        return INVALID_REQUEST
+    if request.contributors == CLASS_ALL and U64(address.source_blocks) != blocks:
+        return INVALID_REQUEST
+    brought = range_bytes(request.length, request.block, address.source_first, address.source_blocks)
+    wanted = range_bytes(request.length, request.block, address.destination_first, address.destination_blocks)
+    if request.inline and brought > U64(MAX_INLINE):
+        return INVALID_REQUEST
+    if wanted:
+        found = find_region(e, queue.client, wqe.destination_lkey, address.destination, wanted, WRITE)
+        if not found:
+            return LOCAL_PROTECTION_ERROR
+        address.destination = translate(e, region_at(e, found - 1), address.destination)
+        request.destination_process = process_of(region_at(e, found - 1), queue.client)
+    if brought and not request.inline:
+        found = find_region(e, queue.client, wqe.source_lkey, address.source, brought, READ)
+        if not found:
+            return LOCAL_PROTECTION_ERROR
+        address.source = translate(e, region_at(e, found - 1), address.source)
+        request.source_process = process_of(region_at(e, found - 1), queue.client)
+    return SUCCESS
 
 
 @compiled

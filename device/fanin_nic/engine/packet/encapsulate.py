@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from fanin_nic.engine.actions import ACTION, ActionKind
-from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT
-from fanin_nic.engine.state import (
-    BODY_SIZE,
-    ONE,
-    U64,
-    ZERO,
-    Counter,
-    action_at,
-    bit_of,
-    count,
-    header_at,
-)
+from fanin_nic.engine.segment.arithmetic import WIDE, payload_bytes
+from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, has_all_it_needs
+from fanin_nic.engine.state import ONE, U64, ZERO, action_at, bit_of, count, header_at, payload_of
+from fanin_nic.engine.tables import BODY_SIZE, Counter
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, fill_zero
 from fanin_wire.abi import Route
@@ -28,6 +19,7 @@ HEADER_SIZE = U64(HEADER.itemsize)
 ACTION_SIZE = U64(ACTION.itemsize)
 CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
 RING = int(Route.RING)
+SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # what a packet says of itself
 
 
 @compiled
@@ -87,7 +79,7 @@ def slot_packet(e, job, slot, opcode, destination):
     header.dtype = slot.dtype
     header.mid = slot.mid
     header.sid = slot.sid
-    header.flags = slot.flags & ~HAS_DATA
+    header.flags = slot.flags & ~SLOT_FLAGS
     header.status = slot.status
     header.contributions = slot.contributions
     return index
@@ -97,33 +89,44 @@ def slot_packet(e, job, slot, opcode, destination):
 def put_payload(e, job, slot, index):
     """The slot's data travel with the packet, unless the position is poisoned or nobody brought any."""
     if slot.flags & HAS_DATA and slot.status == 0:
-        header_at(e, index).flags |= HAS_DATA
-        attach_payload(e, index, slots.payload_of(e, job, slot.position), slot.length)
+        header_at(e, index).flags |= HAS_DATA | (slot.flags & WIDE)
+        attach_payload(e, index, payload_of(e, job, slot.position), payload_bytes(e, slot))
 
 
 @compiled
 def send_contribution(e, job, slot):
     """The partial of a slot to the device above, or to the next node of the ring."""
-    index = slot_packet(e, job, slot, CONTRIBUTION, job.parent_address)
+    onward = job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO
+    index = slot_packet(e, job, slot, CONTRIBUTION, job.next_address if onward else job.parent_address)
     header = header_at(e, index)
-    header.flags |= WANTS_RESULT
-    header.source = job.parent_bit
-    header.rank_bitmap = job.rank_mask
-    if job.route == RING:
+    if onward:
+        header.source = job.node_index
         header.node_bitmap = slot.nodes & ~bit_of(job.node_index)
+        header.rank_bitmap = slot.wants
     else:
+        header.source = job.parent_bit
         header.node_bitmap = bit_of(job.parent_bit)
+        header.rank_bitmap = job.rank_mask
+    if wants_data(job, slot):
+        header.flags |= WANTS_RESULT
     put_payload(e, job, slot, index)
 
 
 @compiled
+def wants_data(job, slot):
+    """Whether the result is wanted here or below, and is not here already."""
+    return (slot.wants != ZERO or slot.flags & WANTS_RESULT) and not has_all_it_needs(slot)
+
+
+@compiled
 def send_result(e, job, slot, destination, source, node_bitmap, wanted):
-    """The result of a slot to one device: with data if it wants them, else a header that acknowledges."""
+    """The result of a slot to one device: with data if anybody it reaches (`wanted`) wants them, else a header that
+    acknowledges."""
     index = slot_packet(e, job, slot, RESULT, destination)
     header = header_at(e, index)
     header.source = source
     header.node_bitmap = node_bitmap
-    if wanted:
+    if wanted != ZERO:
         put_payload(e, job, slot, index)
     return index
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from fanin_nic.engine.control import leave, membership
-from fanin_nic.engine.control.abort import abort, cut_off, send_abort
+from fanin_nic.engine.control.abort import abort, next_node, send_abort
+from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_from_others, kind_parent
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.recovery.timers import measure
-from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor_class, is_supported
-from fanin_nic.engine.state import (
-    MAX_CHILDREN,
-    ONE,
-    U64,
-    ZERO,
-    Counter,
-    JobState,
-    bit_of,
-    child_at,
-    child_index,
-    count,
-    header_at,
-    job_at,
-)
+from fanin_nic.engine.segment.arithmetic import is_supported
+from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor_class
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at
+from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.codec import decode_header
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, load_u8
@@ -86,8 +76,10 @@ def dispatch(e, header, payload, source):
         without_job(e, found, header, source)
     elif job_at(e, found - 1).state == ABORTED:
         to_tombstone(e, job_at(e, found - 1), header, source)
-    elif from_above(job_at(e, found - 1), header.opcode, source):
-        down(e, job_at(e, found - 1), header, payload)
+    elif from_parent(job_at(e, found - 1), header.opcode, source):
+        from_the_parent(e, job_at(e, found - 1), header, payload)
+    elif from_next(job_at(e, found - 1), header.opcode, source):
+        from_the_next(e, job_at(e, found - 1), header, payload)
     elif from_below(e, job_at(e, found - 1), header, source):
         up(e, job_at(e, found - 1), header, payload, source)
     else:
@@ -126,19 +118,25 @@ def to_tombstone(e, job, header, source):
     """The job has ended: say so to whoever does not know, and let them leave."""
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
-    elif header.opcode == LEAVE_ACK and source == job.parent_address:
-        leave.on_leave_ack(e, job)
+    elif header.opcode == LEAVE_ACK and source in (job.parent_address, job.next_address):
+        leave.on_leave_ack(e, job, source)
     elif answers_nak(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
         send_abort(e, job, source, header.source)
 
 
 @compiled
-def from_above(job, opcode, source):
-    """Whether this is an answer, or a result, of the device above (in a ring: of the next node)."""
+def from_parent(job, opcode, source):
+    """Whether this is an answer, or a result, of the device above."""
     if not job.has_parent or source != job.parent_address:
         return False
-    if opcode in (RESULT, NEED, WAIT):
-        return job.route != RING
+    return opcode in (RESULT, NEED, WAIT, CONFIG_ACK, LEAVE_ACK, ABORT, NAK)
+
+
+@compiled
+def from_next(job, opcode, source):
+    """Whether this is an answer of the next node of a ring."""
+    if job.route != RING or source != job.next_address:
+        return False
     return opcode in (CONFIG_ACK, LEAVE_ACK, ABORT, NAK, ACK)
 
 
@@ -161,42 +159,75 @@ def from_below(e, job, header, source):
 
 
 @compiled
-def down(e, job, header, payload):
-    """From above."""
+def from_the_parent(e, job, header, payload):
+    """From the device above."""
     job.heard = e.now
     if header.opcode == CONFIG_ACK:
         membership.on_config_ack(e, job, header, payload, header.length)
     elif header.opcode == LEAVE_ACK:
-        leave.on_leave_ack(e, job)
+        leave.on_leave_ack(e, job, job.parent_address)
     elif header.opcode == ABORT:
-        job.offered_slots = 0  # what would fit elsewhere is not known
-        abort(e, job, header.status, 1, header.node_bitmap)
+        ended(e, job, header, kind_from_above(job, header))
     elif header.opcode == NAK:
-        if job.state == ACTIVE:
-            abort(e, job, PEER_LOST, 1, cut_off(job))  # the device above has forgotten the job: it was restarted
-    elif job.state != ACTIVE and job.state != LEAVING:
-        count(e, DROP_UNEXPECTED)
-    elif not is_in_lease(job, header):
-        count(e, DROP_SLOT)
-    else:
-        down_data(e, job, header, payload)
+        restarted(e, job, kind_parent(job), U64(job.parent_mask))
+    elif may_take(e, job, header):
+        answer_from_above(e, job, header, payload)
 
 
 @compiled
-def down_data(e, job, header, payload):
-    """From above, about a position of a running job."""
-    if header.opcode == ACK:
-        if job.route == RING:
-            ring.on_ack(e, job, header)
-            leave.progress_leave(e, job)  # ranks that have left may only have waited for this
-    elif header.opcode == RESULT:
+def answer_from_above(e, job, header, payload):
+    """From the device above, about a position of a running job."""
+    if header.opcode == RESULT:
         tree.on_result(e, job, header, payload)
-    else:
-        measure(e, job, header.token)
-        if header.opcode == NEED:
-            tree.on_need(e, job, header)
-        elif header.length >= WAIT_SIZE:
-            tree.on_wait(e, job, header, payload)
+        return
+    measure(e, job, header.token)
+    if header.opcode == NEED:
+        tree.on_need(e, job, header)
+    elif header.length >= WAIT_SIZE:
+        tree.on_wait(e, job, header, payload)
+
+
+@compiled
+def from_the_next(e, job, header, payload):
+    """From the next node of a ring."""
+    job.heard_next = e.now
+    if header.opcode == CONFIG_ACK:
+        membership.on_config_ack(e, job, header, payload, header.length)
+    elif header.opcode == LEAVE_ACK:
+        leave.on_leave_ack(e, job, job.next_address)
+    elif header.opcode == ABORT:
+        ended(e, job, header, kind_from_others(header))
+    elif header.opcode == NAK:
+        restarted(e, job, kind_below(job), next_node(job))
+    elif may_take(e, job, header):
+        ring.on_ack(e, job, header)
+        leave.progress_leave(e, job)  # ranks that have left may only have waited for this
+
+
+@compiled
+def ended(e, job, header, kind):
+    """The job has ended elsewhere."""
+    job.offered_slots = 0  # what would fit elsewhere is not known
+    abort(e, job, header.status, kind, U64(header.node_bitmap))
+
+
+@compiled
+def restarted(e, job, kind, missing):
+    """A device has forgotten a running job: it was restarted."""
+    if job.state == ACTIVE:
+        abort(e, job, PEER_LOST, kind, missing)
+
+
+@compiled
+def may_take(e, job, header):
+    """Whether a packet about a position can be meant; counts why not."""
+    if job.state != ACTIVE and job.state != LEAVING:
+        count(e, DROP_UNEXPECTED)
+        return False
+    if not is_in_lease(job, header):
+        count(e, DROP_SLOT)
+        return False
+    return True
 
 
 @compiled
@@ -215,18 +246,14 @@ def is_computable(e, header):
 
 @compiled
 def up(e, job, header, payload, source):
-    """From below."""
+    """From below, or from the previous node of a ring."""
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == ABORT:
-        abort(e, job, header.status, 1, header.node_bitmap)
+        abort(e, job, header.status, kind_from_others(header), U64(header.node_bitmap))
         leave.progress_leave(e, job)
-    elif header.opcode == KEEPALIVE:
+    elif header.opcode == KEEPALIVE or not may_take(e, job, header):
         return
-    elif job.state != ACTIVE and job.state != LEAVING:
-        count(e, DROP_UNEXPECTED)
-    elif not is_in_lease(job, header):
-        count(e, DROP_SLOT)
     elif not is_computable(e, header):
         count(e, DROP_UNEXPECTED)
     elif job.route == RING:

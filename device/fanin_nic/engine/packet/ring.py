@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.packet.encapsulate import packet, send_contribution, send_result
-from fanin_nic.engine.recovery.timers import measure, proved_lost, shorten
+from fanin_nic.engine.packet.encapsulate import packet, send_contribution, slot_packet
+from fanin_nic.engine.recovery.timers import measure, proved_lost, shorten, token
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.arrival import proceed, take_packet
+from fanin_nic.engine.segment.arrival import note_result, proceed, take_packet
 from fanin_nic.engine.segment.complete import (
     SENT_CONTRIBUTION,
     SENT_RESULT,
-    distribute,
+    pass_result,
+    send_ring_result,
     start_timer,
 )
 from fanin_nic.engine.segment.contribute import HAS_DATA, describe
 from fanin_nic.engine.segment.rank import claim_for_node
-from fanin_nic.engine.state import (
-    ONE,
-    U64,
-    ZERO,
-    Counter,
-    bit_of,
-    count,
-    distance,
-    header_at,
-    slot_at,
-    slot_index,
-)
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, count, distance, header_at, payload_of, slot_at, slot_index
+from fanin_nic.engine.tables import Counter
+from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import copy
+from fanin_nic.native.memory import copy, count_bits
 from fanin_wire.fields import Opcode
 
-ACK = int(Opcode.ACK)
+ACK, PROBE = int(Opcode.ACK), int(Opcode.PROBE)
 DROP_SLOT, DROP_DUPLICATE = int(Counter.DROP_SLOT), int(Counter.DROP_DUPLICATE)
 DROP_UNEXPECTED, DROP_STALE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE)
 DROP_LENGTH, RESENT = int(Counter.DROP_LENGTH), int(Counter.RESENT)
@@ -62,8 +54,9 @@ def on_contribution(e, job, header, payload):
 @compiled
 def accept(e, job, slot, header, payload):
     """The partial of all nodes before this one."""
-    if take_packet(e, job, slot, header, payload):
+    if take_packet(e, job, slot, header, payload, count_bits(job.rank_mask)):
         slot.nodes = header.node_bitmap
+        slot.wants |= U64(header.rank_bitmap)
         slot.node_missing = ZERO
         proceed(e, job, slot)
 
@@ -78,17 +71,17 @@ def on_result(e, job, header, payload):
     if verdict != slots.CURRENT or slot.state != LOCAL:
         count(e, DROP_UNEXPECTED)
         return
-    if header.flags & HAS_DATA and header.length != slot.length:
+    if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
     slot.unacked &= ~SENT_CONTRIBUTION  # the next node's share is in this result, so it has had ours
-    slot.status = header.status
-    slot.contributions = U64(header.contributions)
-    slot.flags = (slot.flags & ~HAS_DATA) | (header.flags & HAS_DATA)
-    slot.nodes = header.node_bitmap
+    note_result(slot, header)
+    slot.wants = U64(header.rank_bitmap)
     if header.flags & HAS_DATA:
-        copy(slots.payload_of(e, job, slot.position), payload, U64(slot.length))
-    distribute(e, job, slot)
+        copy(payload_of(e, job, slot.position), payload, U64(slot.length))
+    slots.occupy(e, job, slot, FINAL)
+    deliver(e, job, slot, payload_of(e, job, slot.position), slot.flags)
+    pass_result(e, job, slot, U64(header.node_bitmap))
 
 
 @compiled
@@ -154,6 +147,14 @@ def on_probe(e, job, header):
 
 
 @compiled
+def probe_next(e, job, slot):
+    """PROBE for a slot to the next node."""
+    header = header_at(e, slot_packet(e, job, slot, PROBE, job.next_address))
+    header.source = job.node_index
+    header.token = token(e)
+
+
+@compiled
 def on_ack(e, job, header):
     """Event: what the next node has stored."""
     measure(e, job, header.token)
@@ -207,10 +208,10 @@ def resend(e, job, slot, position):
     if slot.position != position or not slot.unacked:
         return
     count(e, RESENT)
-    proved_lost(job)
+    proved_lost(e, job)
     start_timer(e, job, slot)
     slot.retries = 0
     if slot.unacked & SENT_CONTRIBUTION:
         send_contribution(e, job, slot)
     if slot.unacked & SENT_RESULT:
-        send_result(e, job, slot, job.parent_address, job.node_index, slot.nodes, True)
+        send_ring_result(e, job, slot)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.control.blame import kind_from_above, kind_parent, name_below
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
 from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.arrival import proceed, take_packet
-from fanin_nic.engine.segment.complete import distribute, start_timer, unicast_result
-from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, describe
+from fanin_nic.engine.segment.arrival import note_result, proceed, take_packet
+from fanin_nic.engine.segment.complete import ANSWERED, SENT, distribute, start_timer, unicast_result
+from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, describe, order_of_node
 from fanin_nic.engine.state import (
     ONE,
     U64,
     ZERO,
-    Counter,
     bit_of,
     child_at,
     child_index,
     count,
     header_at,
+    payload_of,
     slot_at,
     slot_index,
 )
+from fanin_nic.engine.tables import Counter
 from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import copy, load_be32, lowest_bit, store_be32
@@ -61,7 +63,7 @@ def on_contribution(e, job, header, payload, source):
 @compiled
 def accept(e, job, slot, header, payload):
     """The first arrival of a child's contribution: check, compute, clear its bit."""
-    if take_packet(e, job, slot, header, payload):
+    if take_packet(e, job, slot, header, payload, order_of_node(job, header.source)):
         if header.flags & WANTS_RESULT:
             slot.wants |= bit_of(header.source)
         slot.node_missing &= ~bit_of(header.source)
@@ -108,7 +110,10 @@ def on_probe(e, job, header, source):
 def say_wait(e, job, slot, header, source):
     """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
     index = reply(e, job, header, WAIT, source)
-    header_at(e, index).node_bitmap = slot.node_missing
+    if slot.node_missing != ZERO:
+        name_below(header_at(e, index), 0, U64(slot.node_missing))
+    else:  # all are here; whom the device above waits for, as last heard
+        name_below(header_at(e, index), job.missing_kind, U64(job.missing))
     oldest = most_silent(e, job, slot.node_missing)
     body = body_at(e, index)
     age = silence(e, job, oldest) if slot.node_missing != ZERO else ZERO
@@ -136,37 +141,45 @@ def most_silent(e, job, missing):
 
 
 @compiled
+def waits_for_above(slot, position):
+    """Whether a slot has sent its partial of a position up, and has no answer."""
+    if slot.position != position or slot.upward != SENT:
+        return False
+    return slot.state == LOCAL or slot.state == OPEN
+
+
+@compiled
 def on_result(e, job, header, payload):
     """Event: RESULT from the device above. It is taken only for a position that waits for it."""
     slot = slot_at(e, slot_index(job, header.position))
-    if slot.position != header.position or slot.state != LOCAL:
+    if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
-    if header.flags & HAS_DATA and header.length != slot.length:
+    if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
-    slot.status = header.status
-    slot.contributions = U64(header.contributions)
-    slot.flags = (slot.flags & ~HAS_DATA) | (header.flags & HAS_DATA)
     overtaken(e, job, slot)
-    if job.node_mask == ZERO:  # a NIC: straight into the ranks' memory, nothing is stored
+    note_result(slot, header)
+    if slot.state == OPEN:  # its data went up before others' headers were here
+        slot.upward = ANSWERED
+    elif job.node_mask == ZERO and header.flags & HAS_DATA:  # a NIC: straight into the ranks' memory, nothing is stored
         deliver(e, job, slot, payload, slot.flags)
         slots.occupy(e, job, slot, DONE)
-        return
-    if header.flags & HAS_DATA:
-        copy(slots.payload_of(e, job, slot.position), payload, U64(slot.length))
-    distribute(e, job, slot)
+    else:
+        if header.flags & HAS_DATA:
+            copy(payload_of(e, job, slot.position), payload, U64(slot.length))
+        distribute(e, job, slot)
 
 
 @compiled
 def on_need(e, job, header):
     """Event: the device above lacks this device's contribution."""
     slot = slot_at(e, slot_index(job, header.position))
-    if slot.position != header.position or slot.state != LOCAL:
+    if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
     count(e, RESENT)
-    proved_lost(job)
+    proved_lost(e, job)
     start_timer(e, job, slot)
     slot.retries = 0
     send_contribution(e, job, slot)
@@ -176,12 +189,13 @@ def on_need(e, job, header):
 def on_wait(e, job, header, body):
     """Event: the device above has the contribution and waits for others."""
     slot = slot_at(e, slot_index(job, header.position))
-    if slot.position != header.position or slot.state != LOCAL:
+    if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
     job.missing = header.node_bitmap
+    job.missing_kind = kind_from_above(job, header)
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
-        abort(e, job, PEER_LOST, 1, bit_of(load_be32(body + OLDEST_CHILD) & 63))
+        abort(e, job, PEER_LOST, kind_parent(job), bit_of(load_be32(body + OLDEST_CHILD) & 63))
         return
     proved_late(job)
     waited(e, job, slot)

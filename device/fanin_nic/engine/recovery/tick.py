@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.control.abort import abort, cut_off
+from fanin_nic.engine.control.abort import abort, next_node
+from fanin_nic.engine.control.blame import kind_below, kind_parent
 from fanin_nic.engine.control.lease import release
 from fanin_nic.engine.control.leave import progress_leave
-from fanin_nic.engine.control.upward import send_config, send_leave
+from fanin_nic.engine.control.upward import is_leaving, passes_on, send_config, send_leaves
 from fanin_nic.engine.packet.encapsulate import packet
+from fanin_nic.engine.packet.ring import probe_next
 from fanin_nic.engine.packet.tree import probe_above
-from fanin_nic.engine.recovery.timers import back_off
-from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.complete import all_nodes
-from fanin_nic.engine.segment.rank import ring_start
+from fanin_nic.engine.recovery.suspects import blamed
+from fanin_nic.engine.recovery.timers import back_off, is_unanswered, postpone
 from fanin_nic.engine.state import (
-    MAX_CHILDREN,
     NEVER,
     ONE,
     U64,
-    ZERO,
-    Counter,
-    JobState,
-    Leave,
-    bit_of,
     child_at,
     child_index,
     count,
@@ -33,15 +27,15 @@ from fanin_nic.engine.state import (
     slot_at,
     slot_index,
 )
+from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState, Leave
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import Opcode
 
-LOCAL = slots.LOCAL
 FREE, JOINING, CONFIGURING = int(JobState.FREE), int(JobState.JOINING), int(JobState.CONFIGURING)
 ACTIVE, ABORTED = int(JobState.ACTIVE), int(JobState.ABORTED)
-REPEATED, ACKNOWLEDGED = int(Leave.REPEATED), int(Leave.ACKNOWLEDGED)
+ACKNOWLEDGED = int(Leave.ACKNOWLEDGED)
 RING = int(Route.RING)
 KEEPALIVE = int(Opcode.KEEPALIVE)
 PEER_LOST, TIMEOUT = int(Status.PEER_LOST), int(Status.TIMEOUT)
@@ -69,7 +63,7 @@ def expect(e, time):
 @compiled
 def tick_job(e, job):
     """One job."""
-    if job.leave == REPEATED:
+    if is_leaving(job):
         tick_leave(e, job)
     elif job.state == CONFIGURING:
         tick_config(e, job)
@@ -85,17 +79,18 @@ def tick_leave(e, job):
     if job.deadline > e.now:
         expect(e, job.deadline)
     elif job.retries < UNANSWERED_LEAVES:
-        send_leave(e, job)
+        send_leaves(e, job)
     else:
-        job.leave = ACKNOWLEDGED
+        job.parent_leave = ACKNOWLEDGED
+        job.next_leave = ACKNOWLEDGED
         progress_leave(e, job)
 
 
 @compiled
 def tick_config(e, job):
     """CONFIG is repeated as long as somebody answers."""
-    if e.now - job.heard > e.detection:
-        abort(e, job, PEER_LOST, 1, cut_off(job))
+    if e.now - (job.heard_next if passes_on(job) else job.heard) > e.detection:
+        lose_above(e, job, passes_on(job))
     elif job.deadline > e.now:
         expect(e, job.deadline)
     else:
@@ -109,28 +104,51 @@ def tick_active(e, job):
         probe_due(e, job)
         if job.state == ACTIVE:
             check_deadlines(e, job)
-        if job.state == ACTIVE and job.has_parent:
+        if job.state == ACTIVE and (job.has_parent or job.route == RING):
             keep_alive(e, job)
 
 
 @compiled
+def lose_above(e, job, is_next):
+    """The next node of a ring, or the device above, is silent: with it all that is behind it is lost."""
+    if is_next:
+        abort(e, job, PEER_LOST, kind_below(job), next_node(job))
+    else:
+        abort(e, job, PEER_LOST, kind_parent(job), U64(job.parent_mask))
+
+
+@compiled
 def probe_due(e, job):
-    """PROBE for each position whose time-out has expired."""
+    """PROBE for the positions whose time-out has expired: those overtaken, and of the others the lowest."""
+    asked = False
     for offset in range(job.slots if job.in_flight else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if not (slot.unacked or (slot.state == LOCAL and job.route != RING)):
+        if not is_unanswered(slot):
             continue
+        heard = job.heard_next if slot.unacked else job.heard
         if slot.deadline > e.now:
             expect(e, slot.deadline)
-        elif slot.retries >= UNANSWERED_PROBES and e.now - max(job.heard, slot.sent_at) > e.detection:
-            abort(e, job, PEER_LOST, 1, cut_off(job))
+        elif slot.retries >= UNANSWERED_PROBES and e.now - max(heard, slot.sent_at) > e.detection:
+            lose_above(e, job, slot.unacked != 0)
             return
         elif e.action_count >= e.actions // 2:  # the rest when these are sent
             expect(e, e.now)
             return
+        elif asked and not slot.overtaken and slot.retries == 0:
+            postpone(e, job, slot)
         else:
-            probe_above(e, job, slot)
-            back_off(e, job, slot)
+            asked = True
+            probe(e, job, slot)
+
+
+@compiled
+def probe(e, job, slot):
+    """Ask what has become of a position."""
+    if slot.unacked:
+        probe_next(e, job, slot)
+    else:
+        probe_above(e, job, slot)
+    back_off(e, job, slot)
 
 
 @compiled
@@ -153,51 +171,22 @@ def check_deadlines(e, job):
 @compiled
 def time_out(e, job):
     """TIMEOUT, naming who is missing for the first position that is not done."""
-    slot = slot_at(e, slot_index(job, job.base))
-    here = slot.rank_missing if slot.position == job.base else job.rank_mask
-    if slot.position == job.base and here == ZERO:
-        abort(e, job, TIMEOUT, 1, ring_suspects(e, job) if job.route == RING else slot.node_missing | job.missing)
-    else:
-        abort(e, job, TIMEOUT, 0, here)
-
-
-@compiled
-def ring_suspects(e, job):
-    """Nodes that can be what all positions in flight wait for. A partial that is not here waits somewhere between the
-    node where it started and this one, one that was sent on somewhere behind; positions start at different nodes, so
-    that what they have in common is who is missing, if it is one node."""
-    common = all_nodes(job) & ~bit_of(job.node_index)
-    for offset in range(job.window):
-        slot = slot_at(e, slot_index(job, job.base + offset))
-        if slot.position != U64(job.base + offset) & U64(0xFFFFFFFF) or slot.state == slots.DONE:
-            continue
-        waited = behind(job, slot.sid) if slot.node_missing != ZERO else slot.nodes & ~bit_of(job.node_index)
-        if common & waited == ZERO:  # more than one node
-            return common | waited
-        common &= waited
-    return common
-
-
-@compiled
-def behind(job, sid):
-    """Nodes from that at which a segment of the ring starts up to the one before this."""
-    nodes, node = ZERO, ring_start(job, sid)
-    while node != U64(job.node_index):
-        nodes |= bit_of(node)
-        node = (node + ONE) % U64(job.node_count)
-    return nodes
+    kind, missing = blamed(e, job)
+    abort(e, job, TIMEOUT, kind, missing)
 
 
 @compiled
 def keep_alive(e, job):
     """A silent job says that it lives; a ring also listens for the previous node."""
     if job.next_keepalive <= e.now:
-        header = header_at(e, packet(e, job, KEEPALIVE, job.parent_address))
-        header.source = job.parent_bit
+        if job.has_parent:
+            header_at(e, packet(e, job, KEEPALIVE, job.parent_address)).source = job.parent_bit
+        if job.route == RING:
+            header_at(e, packet(e, job, KEEPALIVE, job.next_address)).source = job.node_index
         job.next_keepalive = e.now + e.keepalive
     expect(e, job.next_keepalive)
     if job.route == RING and job.in_flight and e.now - job.heard_previous > e.detection:
-        abort(e, job, PEER_LOST, 1, job.node_mask)
+        abort(e, job, PEER_LOST, kind_below(job), U64(job.node_mask))
 
 
 @compiled
@@ -214,7 +203,7 @@ def tick_ageing(e, job):
 @compiled
 def latest_sign(e, job):
     """When any device below (in a ring: a neighbour) was last heard."""
-    latest = max(job.heard, job.heard_previous)
+    latest = max(job.heard, max(job.heard_next, job.heard_previous))
     below = job.node_joined
     while below and e.is_switch:
         bit = lowest_bit(below)

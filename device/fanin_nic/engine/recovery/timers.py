@@ -1,18 +1,22 @@
 """The timer of a slot that has sent and waits, and what is known of the round trip.
 
-The time-out starts at `rto`. It is shortened to the reorder time when a later position is answered first, and stretched
-to the keep-alive interval when the other side says WAIT. The reorder time is learnt: halved when what was overtaken
-proves lost, doubled when it was only late (kernels reorder when a thread changes its core). Round trips are measured on
-probe and answer only: a PROBE carries the time in microseconds as its token, its answer returns it.
+The time-out starts at `rto`. It is shortened to the reorder time when a later position is answered first, or when
+something else proves lost, and stretched to the keep-alive interval when the other side says WAIT. Of positions that
+are merely silent only the lowest is asked for: a rank that is late is late for all. The reorder time is learnt: halved
+when what was overtaken proves lost, doubled when it was only late (kernels reorder when a thread changes its core).
+Round trips are measured on probe and answer only: a PROBE carries the time in microseconds as its token, its answer
+returns it.
 """
 
 from __future__ import annotations
 
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.state import U64, ZERO, distance, slot_at, slot_index
+from fanin_nic.engine.tables import Upward
 from fanin_nic.native.compiled import compiled
 
-LOCAL = slots.LOCAL
+LOCAL, OPEN = slots.LOCAL, slots.OPEN
+SENT = int(Upward.SENT)
 MICROSECOND = U64(1000)
 SHORTEST_REORDER = U64(1_000_000)
 SHORTEST_RTO = U64(5_000_000)
@@ -46,18 +50,44 @@ def measure(e, job, echoed):
 @compiled
 def shorten(e, job, slot):
     """Something sent later was answered first: expect an answer within the reorder time."""
+    slot.overtaken = 1
     slot.deadline = min(slot.deadline, e.now + job.reorder)
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
 @compiled
 def overtaken(e, job, slot):
-    """A result has come for `slot`: earlier positions that were sent before it are overtaken."""
+    """A result has come for `slot`: earlier positions that were sent before it are overtaken. If it had to be asked
+    for, all that are without an answer are suspect."""
+    if slot.retries:
+        suspect(e, job)
     behind = distance(slot.position, job.base)
     for offset in range(behind):
         earlier = slot_at(e, slot_index(job, job.base + offset))
-        if earlier.state == LOCAL and earlier.sent_at <= slot.sent_at and earlier.retries == 0:
+        if earlier.upward == SENT and earlier.sent_at <= slot.sent_at and earlier.retries == 0:
             shorten(e, job, earlier)
+
+
+@compiled
+def suspect(e, job):
+    """Something was lost; whatever else is without an answer may be, too."""
+    for offset in range(job.slots):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if is_unanswered(slot) and slot.retries == 0:
+            shorten(e, job, slot)
+
+
+@compiled
+def is_unanswered(slot):
+    """Whether a slot has sent something and waits for an answer."""
+    return slot.unacked != 0 or (slot.upward == SENT and (slot.state == LOCAL or slot.state == OPEN))
+
+
+@compiled
+def postpone(e, job, slot):
+    """Another position is asked for in place of this one."""
+    slot.deadline = e.now + job.rto
+    e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
 @compiled
@@ -78,9 +108,10 @@ def waited(e, job, slot):
 
 
 @compiled
-def proved_lost(job):
+def proved_lost(e, job):
     """What was asked for was lost."""
     job.reorder = max(SHORTEST_REORDER, job.reorder // U64(2))
+    suspect(e, job)
 
 
 @compiled

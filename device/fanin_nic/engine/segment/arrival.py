@@ -3,29 +3,62 @@
 from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
-from fanin_nic.engine.segment.complete import complete
-from fanin_nic.engine.segment.contribute import HAS_DATA, add_data, matches, poison
+from fanin_nic.engine.control.blame import kind_below
+from fanin_nic.engine.segment.arithmetic import WIDE, itemsize, travels_wide
+from fanin_nic.engine.segment.complete import complete, send_early
+from fanin_nic.engine.segment.contribute import (
+    HAS_DATA,
+    add_data,
+    contributor_class,
+    has_all_it_needs,
+    matches,
+    poison,
+)
 from fanin_nic.engine.segment.slots import departed
 from fanin_nic.engine.state import U64, ZERO, bit_of
+from fanin_nic.engine.tables import Upward
 from fanin_nic.native.compiled import compiled
-from fanin_wire.abi import Status
+from fanin_wire.abi import Route, Status
 
+RING = int(Route.RING)
+NOTHING = int(Upward.NOTHING)
 OP_MISMATCH, STATUS_ABORTED = int(Status.OP_MISMATCH), int(Status.ABORTED)
 
 
 @compiled
-def take_packet(e, job, slot, header, payload):
-    """The contribution of another device enters a slot. False: it does not fit the others, and the job has ended."""
+def take_packet(e, job, slot, header, payload, order):
+    """The contribution of another device enters a slot. `order`: its place in the fold. False: it does not fit the
+    others, and the job has ended."""
     fits = matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
     if fits and header.status:
         poison(slot, header.status)
     elif fits and header.flags & HAS_DATA:
-        fits = add_data(e, job, slot, payload, header.length)
+        wide = header.flags & WIDE != 0
+        fits = wide == (travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags)) != 0)
+        fits = fits and add_data(e, job, slot, payload, message_bytes(e, header, wide), wide, order)
     if fits:
         slot.contributions += U64(header.contributions)
     else:
-        abort(e, job, OP_MISMATCH, 1, bit_of(header.source))
+        abort(e, job, OP_MISMATCH, kind_below(job), bit_of(header.source))
     return fits
+
+
+@compiled
+def note_result(slot, header):
+    """What a RESULT says about its position. A slot that holds the data of a ONE position keeps them."""
+    slot.status = header.status
+    slot.contributions = U64(header.contributions)
+    if header.flags & HAS_DATA:
+        slot.length = header.length
+    if not has_all_it_needs(slot):
+        slot.flags &= ~(HAS_DATA | WIDE)
+    slot.flags |= header.flags & HAS_DATA
+
+
+@compiled
+def message_bytes(e, header, wide):
+    """Bytes of the message that a packet's payload stands for."""
+    return U64(header.length) // U64(4) * itemsize(e, header.dtype) if wide else U64(header.length)
 
 
 @compiled
@@ -35,6 +68,8 @@ def proceed(e, job, slot):
         abort_departed(e, job, slot)
     elif slot.rank_missing == ZERO and slot.node_missing == ZERO:
         complete(e, job, slot)
+    elif has_all_it_needs(slot) and job.has_parent and job.route != RING and slot.upward == NOTHING:
+        send_early(e, job, slot)
 
 
 @compiled
@@ -44,4 +79,4 @@ def abort_departed(e, job, slot):
     if here != ZERO:
         abort(e, job, STATUS_ABORTED, 0, here)
     else:
-        abort(e, job, STATUS_ABORTED, 1, slot.node_missing & job.node_left)
+        abort(e, job, STATUS_ABORTED, kind_below(job), slot.node_missing & job.node_left)

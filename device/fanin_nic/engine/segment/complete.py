@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
+from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import send_contribution, send_result
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.contribute import HAS_DATA, contributor_class, itemsize, kernel_address
-from fanin_nic.engine.segment.kernels import FINISH
-from fanin_nic.engine.state import (
-    ONE,
-    SLOT,
-    U64,
-    ZERO,
-    Sent,
-    bit_of,
-    child_at,
-    child_index,
-)
+from fanin_nic.engine.segment.arithmetic import settle_partial, settle_result
+from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, contributor_class, has_all_it_needs
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, payload_of
+from fanin_nic.engine.tables import Sent, Upward
 from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, call_kernel, lowest_bit
-from fanin_wire.abi import ContributorClass, Op, Route
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire.abi import ContributorClass, JobFlag, Route, Status
 
 DONE, LOCAL, FINAL = slots.DONE, slots.LOCAL, slots.FINAL
 SENT_CONTRIBUTION, SENT_RESULT = int(Sent.CONTRIBUTION), int(Sent.RESULT)
+SENT, ANSWERED = int(Upward.SENT), int(Upward.ANSWERED)
 RING = int(Route.RING)
-MEAN = int(Op.MEAN)
-CLASS_ALL = int(ContributorClass.ALL)
-CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
-
-
-@compiled
-def complete(e, job, slot):
-    """Both completion bitmaps of a slot are empty."""
-    if job.route == RING:
-        if slot.nodes & ~bit_of(job.node_index) == ZERO:
-            finish(e, job, slot)
-        else:
-            forward(e, job, slot)
-            slot.unacked |= SENT_CONTRIBUTION
-    elif job.has_parent:
-        forward(e, job, slot)
-    else:
-        finish(e, job, slot)
-
-
-@compiled
-def forward(e, job, slot):
-    """The partial goes to the device above or to the next node, and is kept until the result is here."""
-    slots.occupy(e, job, slot, LOCAL)
-    start_timer(e, job, slot)
-    send_contribution(e, job, slot)
-
-
-@compiled
-def start_timer(e, job, slot):
-    """A slot that has just sent waits one retransmission time-out."""
-    slot.sent_at = e.now
-    slot.deadline = e.now + job.rto
-    e.next_deadline = min(e.next_deadline, slot.deadline)
-
-
-@compiled
-def finish(e, job, slot):
-    """This device is the last to add: round once, then give the result to all."""
-    shared = contributor_class(slot.flags) == CLASS_ALL and slot.contributions > ONE
-    if slot.op == MEAN and shared and slot.flags & HAS_DATA:
-        divide(e, job, slot)
-    if job.route == RING:
-        slot.nodes = all_nodes(job)
-    distribute(e, job, slot)
+CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
+OP_MISMATCH = int(Status.OP_MISMATCH)
+FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 
 
 @compiled
@@ -78,21 +30,91 @@ def all_nodes(job):
 
 
 @compiled
-def divide(e, job, slot):
-    """MEAN: one division by the number of ranks summed."""
-    elements = U64(slot.length) // itemsize(e, slot.dtype)
-    divisor = address_of(slot) + CONTRIBUTIONS_OFFSET
-    call_kernel(kernel_address(e, FINISH, slot.dtype), slots.payload_of(e, job, slot.position), divisor, elements)
+def ring_start(job, sid):
+    """Node at which a segment of the ring starts; it completes at the node before."""
+    if job.flags & FIXED_START:
+        return ZERO
+    return (U64(sid) + ONE) % U64(job.node_count)
+
+
+@compiled
+def complete(e, job, slot):
+    """Both completion bitmaps of a slot are empty."""
+    if job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
+        note_wants(job, slot)
+        forward(e, job, slot)
+        slot.unacked |= SENT_CONTRIBUTION
+    elif not job.has_parent:
+        finish(e, job, slot)
+    elif slot.upward == ANSWERED:
+        distribute(e, job, slot)
+    elif slot.upward == SENT:
+        slots.occupy(e, job, slot, LOCAL)
+    else:
+        send_up(e, job, slot)
+
+
+@compiled
+def note_wants(job, slot):
+    """Ring: this node is one of those that want the result, unless what it holds is the result."""
+    if slot.flags & WANTS_RESULT and not has_all_it_needs(slot):
+        slot.wants |= bit_of(job.node_index)
+
+
+@compiled
+def send_up(e, job, slot):
+    """The partial goes to the device above."""
+    forward(e, job, slot)
+    slot.upward = SENT
+
+
+@compiled
+def send_early(e, job, slot):
+    """The data of a ONE position go up at once, without waiting for the others' headers."""
+    start_timer(e, job, slot)
+    send_contribution(e, job, slot)
+    slot.upward = SENT
+
+
+@compiled
+def forward(e, job, slot):
+    """The partial goes to the device above or to the next node, and is kept until the result is here."""
+    slots.occupy(e, job, slot, LOCAL)
+    if contributor_class(slot.flags) == CLASS_ALL and slot.flags & HAS_DATA and not slot.status:
+        settle_partial(e, job, slot, payload_of(e, job, slot.position))
+    start_timer(e, job, slot)
+    send_contribution(e, job, slot)
+
+
+@compiled
+def start_timer(e, job, slot):
+    """A slot that has just sent waits one retransmission time-out."""
+    slot.sent_at = e.now
+    slot.deadline = e.now + job.rto
+    slot.overtaken = 0
+    e.next_deadline = min(e.next_deadline, slot.deadline)
+
+
+@compiled
+def finish(e, job, slot):
+    """This device is the last to add: round once, then give the result to all."""
+    kind = contributor_class(slot.flags)
+    if slot.status == 0 and kind == CLASS_ALL:
+        settle_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
+    elif slot.status == 0 and kind != CLASS_NONE and not slot.flags & HAS_DATA:
+        abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another one for the contributor
+        return
+    distribute(e, job, slot)
 
 
 @compiled
 def distribute(e, job, slot):
-    """The slot holds the result: to the ranks here, to the devices below, or to the next node of the ring."""
+    """The slot holds the result: to the ranks here, to the devices below, or round the ring."""
     slots.occupy(e, job, slot, FINAL)
     if job.rank_mask != ZERO:
-        deliver(e, job, slot, slots.payload_of(e, job, slot.position), slot.flags)
+        deliver(e, job, slot, payload_of(e, job, slot.position), slot.flags)
     if job.route == RING:
-        pass_result(e, job, slot, slot.nodes)
+        pass_result(e, job, slot, all_nodes(job))
     elif job.node_mask:
         fan_out(e, job, slot)
     else:
@@ -123,6 +145,14 @@ def pass_result(e, job, slot, nodes):
     if slot.nodes:
         slot.unacked |= SENT_RESULT
         start_timer(e, job, slot)
-        send_result(e, job, slot, job.parent_address, job.node_index, slot.nodes, True)
+        send_ring_result(e, job, slot)
     elif not slot.unacked:
         slots.occupy(e, job, slot, DONE)
+
+
+@compiled
+def send_ring_result(e, job, slot):
+    """The result to the next node, with data as long as a node behind it wants them."""
+    wanted = slot.wants & slot.nodes
+    index = send_result(e, job, slot, job.next_address, job.node_index, slot.nodes, wanted)
+    header_at(e, index).rank_bitmap = wanted

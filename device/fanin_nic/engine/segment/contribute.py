@@ -1,16 +1,17 @@
 """A contribution enters a segment: from a rank of this node or from a device below.
 
 The first data is copied, every later one computed into the slot; then the contributor's bit is cleared. This is S405 of
-the flow; `complete` goes on when both completion bitmaps are empty.
+the flow; `complete` goes on when both completion bitmaps are empty. In a reproducible job the children are folded in
+the order of their bits: who comes early waits in a buffer of its own.
 """
 
 from __future__ import annotations
 
-from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.kernels import FINISH
-from fanin_nic.engine.state import MAX_DTYPES, U64, ZERO, Counter, count
+from fanin_nic.engine.segment.arithmetic import WIDE, accumulate, itemsize, travels_wide
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, buffer_of, count, payload_of
+from fanin_nic.engine.tables import Counter
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, call_kernel, copy, load_u64
+from fanin_nic.native.memory import copy, count_bits
 from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 
@@ -21,28 +22,15 @@ SEGMENTS = int(Counter.SEGMENTS)
 
 
 @compiled
-def kernel_address(e, row, dtype):
-    """Address of a kernel; 0 where op and type have none."""
-    place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
-    return load_u64(address_of(e) + e.kernel_offset + place * U64(8))
-
-
-@compiled
-def is_supported(e, op, dtype):
-    """Whether op and type have a kernel. The first row of the table (item sizes) and the last (FINISH) are no ops."""
-    return 0 < op < FINISH and dtype < MAX_DTYPES and kernel_address(e, op, dtype) != ZERO
-
-
-@compiled
-def itemsize(e, dtype):
-    """Bytes of an element; 0 for an unknown type. The table lies behind that of the kernels, as row 0 has no op."""
-    return kernel_address(e, 0, dtype)
-
-
-@compiled
 def contributor_class(flags):
     """The contributor class in the flags of a CETH or of a slot."""
     return (flags >> CLASS_SHIFT) & CLASS_MASK
+
+
+@compiled
+def has_all_it_needs(slot):
+    """Whether a slot holds the data of a ONE position: nothing that comes later can change it."""
+    return slot.flags & HAS_DATA and contributor_class(slot.flags) == CLASS_ONE
 
 
 @compiled
@@ -69,20 +57,69 @@ def matches(slot, op, dtype, flags, mid, sid):
 
 
 @compiled
-def add_data(e, job, slot, address, length):
-    """Compute data into the slot. False: another length, or a second contributor of a ONE position."""
-    target = slots.payload_of(e, job, slot.position)
+def order_of_rank(job, rank):
+    """Place of a rank of this node in the fold."""
+    return count_bits(job.rank_mask & (bit_of(rank) - ONE))
+
+
+@compiled
+def order_of_node(job, bit):
+    """Place of a device below in the fold: behind the ranks of this node."""
+    return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
+
+
+@compiled
+def add_data(e, job, slot, address, length, wide, order):
+    """Compute data into the slot. `length`: bytes of the message; `wide`: they are given as f32; `order`: whose they
+    are. False: another length, or a second contributor of a ONE position."""
     if slot.flags & HAS_DATA == 0:
         slot.flags |= HAS_DATA
         slot.length = length
-        copy(target, address, U64(slot.length))
     elif slot.length != length or contributor_class(slot.flags) == CLASS_ONE:
         return False
+    if job.buffers == 1 or contributor_class(slot.flags) == CLASS_ONE or U64(slot.folded) == U64(order):
+        fold(e, job, slot, address, wide)
+        while slot.early and slot.early & bit_of(slot.folded) != ZERO:
+            slot.early &= ~bit_of(slot.folded)
+            fold(e, job, slot, buffer_of(e, job, slot.position, slot.folded), is_early_wide(e, job, slot))
     else:
-        elements = U64(slot.length) // itemsize(e, slot.dtype)
-        call_kernel(kernel_address(e, slot.op, slot.dtype), target, address, elements)
+        keep_early(e, job, slot, address, wide, order)
     count(e, SEGMENTS)
     return True
+
+
+@compiled
+def fold(e, job, slot, address, wide):
+    """One contribution into the sum; the first is copied."""
+    target = payload_of(e, job, slot.position)
+    if slot.folded == 0:
+        copy(target, address, given_bytes(e, slot, wide))
+        if wide:
+            slot.flags |= WIDE
+    else:
+        accumulate(e, slot, target, address, wide)
+    slot.folded += 1
+
+
+@compiled
+def given_bytes(e, slot, wide):
+    """Bytes of a contribution as it is given."""
+    return U64(slot.length) // itemsize(e, slot.dtype) * U64(4) if wide else U64(slot.length)
+
+
+@compiled
+def keep_early(e, job, slot, address, wide, order):
+    """A contribution whose turn has not come."""
+    slot.early |= bit_of(order)
+    copy(buffer_of(e, job, slot.position, order), address, given_bytes(e, slot, wide))
+
+
+@compiled
+def is_early_wide(e, job, slot):
+    """Whether the contribution whose turn it is came as f32: what devices send does in a job with WIDE partials, what
+    ranks bring does not."""
+    below = U64(slot.folded) >= count_bits(job.rank_mask)
+    return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
 
 
 @compiled

@@ -13,7 +13,7 @@ import functools
 import numpy as np
 from numba import carray, cfunc, types
 
-from fanin_nic.engine.state import MAX_DTYPES, MAX_OPS
+from fanin_nic.engine.tables import MAX_DTYPES, MAX_OPS
 from fanin_wire.abi import DType, Op
 
 
@@ -79,6 +79,7 @@ def _mean_integer(accumulator, divisor, count):
         a[i] = quotient
 
 
+WIDEN, NARROW = MAX_OPS - 2, MAX_OPS - 3
 FINISH = MAX_OPS - 1  # row of the table with what a completing device does to a MEAN
 
 # (op, dtype): type of the elements as the function sees them, function

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import proceed
-from fanin_nic.engine.segment.complete import all_nodes
-from fanin_nic.engine.segment.contribute import add_data, describe, matches, poison
+from fanin_nic.engine.segment.complete import all_nodes, ring_start
+from fanin_nic.engine.segment.contribute import WANTS_RESULT, add_data, describe, matches, order_of_rank, poison
+from fanin_nic.engine.segment.geometry import brings, segment_length, wants
 from fanin_nic.engine.state import (
     ONE,
     U64,
@@ -18,19 +19,12 @@ from fanin_nic.engine.state import (
 )
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import lowest_bit
-from fanin_wire.abi import ContributorClass, Route, Status
+from fanin_wire.abi import Route, Status
 from fanin_wire.fields import CLASS_SHIFT
 
 RING = int(Route.RING)
-CLASS_NONE = int(ContributorClass.NONE)
 OP_MISMATCH = int(Status.OP_MISMATCH)
 OPEN = slots.OPEN
-
-
-@compiled
-def ring_start(job, sid):
-    """Node at which a segment of the ring starts; it completes at the node before."""
-    return (U64(sid) + ONE) % U64(job.node_count)
 
 
 @compiled
@@ -55,15 +49,14 @@ def rank_of_entry(queue, entry):
 
 
 @compiled
-def contribute_rank(e, queue_index, request, segment, entry, address):
-    """Segment `segment` of a request from the rank of address list entry `entry`; its data lie at `address`."""
+def contribute_rank(e, queue_index, request, number, entry, address):
+    """The `number`-th segment of a request from the rank of address list entry `entry`; its data lie at `address`."""
     queue = queue_at(e, queue_index)
     job = job_at(e, queue.job - 1)
-    position = U64(request.first + segment) & U64(0xFFFFFFFF)
+    position = U64(request.first + number) & U64(0xFFFFFFFF)
     slot = slot_at(e, slot_index(job, position))
     rank = rank_of_entry(queue, entry)
-    sid = U64(request.sid + segment) & U64(0xFFFFFFFF)
-    length = min(U64(job.chunk), request.length - U64(segment) * U64(job.chunk))
+    sid = U64(request.sid + number) & U64(0xFFFFFFFF)
     flags = request.contributors << CLASS_SHIFT
     if slot.position != position or slot.state != OPEN:
         claim_for_node(e, job, slot, position, sid)
@@ -73,9 +66,13 @@ def contribute_rank(e, queue_index, request, segment, entry, address):
         return
     if request.poison:
         poison(slot, request.poison)
-    elif request.contributors != CLASS_NONE and not add_data(e, job, slot, address, length):
-        abort(e, job, OP_MISMATCH, 0, bit_of(rank))
-        return
+    elif brings(request, entry, sid):
+        order = order_of_rank(job, rank)
+        if not add_data(e, job, slot, address, segment_length(request, sid), False, order):
+            abort(e, job, OP_MISMATCH, 0, bit_of(rank))
+            return
+    if wants(request, entry, sid):
+        slot.flags |= WANTS_RESULT
     slot.contributions += ONE
     slot.rank_missing &= ~bit_of(rank)
     proceed(e, job, slot)

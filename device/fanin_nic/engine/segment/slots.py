@@ -6,7 +6,8 @@ of p proves that every child holds p - N, and the slot may be replaced. No versi
 
 from __future__ import annotations
 
-from fanin_nic.engine.state import ONE, U64, ZERO, SlotState, distance, payload_at, slot_at, slot_index
+from fanin_nic.engine.state import ONE, U64, ZERO, distance, slot_at, slot_index
+from fanin_nic.engine.tables import SlotState
 from fanin_nic.native.compiled import compiled
 
 DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
@@ -45,7 +46,11 @@ def claim(e, job, slot, position):
     slot.flags = 0
     slot.status = 0
     slot.unacked = 0
+    slot.upward = 0
     slot.retries = 0
+    slot.overtaken = 0
+    slot.folded = 0
+    slot.early = ZERO
     slot.contributions = ZERO
     slot.wants = ZERO
     slot.nodes = ZERO
@@ -90,14 +95,9 @@ def clear_lease(e, job):
         slot.position = lap
         slot.state = DONE
         slot.unacked = 0
+        slot.upward = 0
         slot.node_missing = ZERO
         slot.rank_missing = ZERO
     e.slots_used -= job.occupied
     job.occupied = 0
     job.in_flight = 0
-
-
-@compiled
-def payload_of(e, job, position):
-    """Address of the payload of the slot that serves a position."""
-    return payload_at(e, slot_index(job, position))

@@ -9,17 +9,10 @@ from __future__ import annotations
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.completion.retire import retire
 from fanin_nic.engine.packet.encapsulate import append
+from fanin_nic.engine.segment.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.segment.rank import contribute_rank
-from fanin_nic.engine.state import (
-    U64,
-    JobState,
-    action_at,
-    distance,
-    job_at,
-    queue_at,
-    request_at,
-    request_index,
-)
+from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
+from fanin_nic.engine.tables import JobState
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import count_bits
 
@@ -38,6 +31,8 @@ def has_work(e, queue_index):
     if job.state != ACTIVE:
         return False
     request = request_at(e, request_index(e, queue_index, queue.read))
+    if request.fence and queue.head != queue.read:
+        return False
     return request.count == 0 or in_window(job, request.first + queue.read_segments)
 
 
@@ -57,7 +52,7 @@ def serve(e, queue_index, budget):
         if request.count == 0:
             queue.read += 1
             retire(e, queue_index)
-        elif request.source_process and not request.poison:
+        elif request.source_process and not request.poison and brings_any(request, next_segment(queue, request)):
             start_read(e, queue_index, request)
         else:
             segment = queue.read_segments
@@ -77,12 +72,27 @@ def advance(queue, request, segments):
 
 
 @compiled
-def contribute_all(e, queue_index, request, segment):
-    """One segment of every buffer of a request with mapped memory (or of a poisoned one)."""
-    job = job_at(e, queue_at(e, queue_index).job - 1)
-    offset = U64(segment) * U64(job.chunk)
+def next_segment(queue, request):
+    """Segment of the message that is read next."""
+    return U64(request.sid) + U64(queue.read_segments)
+
+
+@compiled
+def brings_any(request, segment):
+    """Whether any rank of a request brings data for a segment."""
+    count = 0
     for entry in range(request.addresses):
-        contribute_rank(e, queue_index, request, segment, entry, request.source[entry] + offset)
+        count += brings(request, entry, segment)
+    return count > 0
+
+
+@compiled
+def contribute_all(e, queue_index, request, number):
+    """One segment of every rank of a request with mapped memory (or of a poisoned one, or without data)."""
+    job = job_at(e, queue_at(e, queue_index).job - 1)
+    for entry in range(request.addresses):
+        place = source_of(request, entry, U64(request.sid) + U64(number))
+        contribute_rank(e, queue_index, request, number, entry, place)
         if job.state != ACTIVE:
             return
 
@@ -95,27 +105,65 @@ def read_limit(e, job):
 
 
 @compiled
+def run_length(job, queue, request, limit):
+    """Segments of the next DMA_READ: as far as the window and `limit` go and every rank brings what it brings now."""
+    first = next_segment(queue, request)
+    most = min(
+        request.count - queue.read_segments, job.window - distance(request.first + queue.read_segments, job.base)
+    )
+    most = min(most, limit)
+    length = 1
+    while length < most and brings_alike(request, first, first + U64(length)):
+        length += 1
+    return length
+
+
+@compiled
+def brings_alike(request, one, other):
+    """Whether the same ranks bring data for two segments."""
+    differences = 0
+    for entry in range(request.addresses):
+        differences += brings(request, entry, one) != brings(request, entry, other)
+    return differences == 0
+
+
+@compiled
 def start_read(e, queue_index, request):
-    """Ask for the next run of segments of each buffer of a request in process memory."""
+    """Ask for the next run of segments of each rank of a request in process memory that brings them."""
     queue = queue_at(e, queue_index)
     job = job_at(e, queue.job - 1)
-    first = request.first + queue.read_segments
-    segments = min(
-        min(request.count - queue.read_segments, job.window - distance(first, job.base)),
-        read_limit(e, job),
-    )
-    offset = U64(queue.read_segments) * U64(job.chunk)
-    queue.reading = 1
-    queue.reads_open = request.addresses
+    segments = run_length(job, queue, request, read_limit(e, job))
+    first = next_segment(queue, request)
+    last = first + U64(segments - 1)
+    end = place_in_message(request, last) + segment_length(request, last)
     for entry in range(request.addresses):
+        if not brings(request, entry, first):
+            continue
         action = action_at(e, append(e, DMA_READ))
         action.queue = queue_index
-        action.remote = request.source[entry] + offset
+        action.remote = source_of(request, entry, first)
         action.process = request.source_process
-        action.position = first
+        action.position = request.first + queue.read_segments
         action.count = segments
-        action.length = min(U64(segments) * U64(job.chunk), request.length - offset)
+        action.length = end - place_in_message(request, first)
         action.address_index = entry
+        queue.reading = 1
+        queue.reads_open += 1
+    for entry in range(request.addresses):
+        if not brings(request, entry, first):
+            contribute_run(e, queue_index, request, queue.read_segments, segments, entry, U64(0))
+
+
+@compiled
+def contribute_run(e, queue_index, request, start, segments, entry, address):
+    """A run of segments of one rank, whose data lie at `address` as they lie in the message."""
+    job = job_at(e, queue_at(e, queue_index).job - 1)
+    origin = place_in_message(request, U64(request.sid) + U64(start))
+    for k in range(segments):
+        place = address + place_in_message(request, U64(request.sid) + U64(start + k)) - origin
+        contribute_rank(e, queue_index, request, start + k, entry, place)
+        if job.state != ACTIVE:
+            return
 
 
 @compiled
@@ -135,7 +183,4 @@ def finish_read(e, queue_index, position, segments, entry, address, status):
     if queue.reads_open == 0:
         queue.reading = 0
         advance(queue, request, segments)
-    for k in range(segments):
-        contribute_rank(e, queue_index, request, start + k, entry, address + U64(k) * U64(job.chunk))
-        if job.state != ACTIVE:
-            return
+    contribute_run(e, queue_index, request, start, segments, entry, address)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.completion.retire import retire
+from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.segment.contribute import HAS_DATA
-from fanin_nic.engine.state import (
-    MAX_CHILDREN,
-    U64,
-    action_at,
-    distance,
-    queue_at,
-    request_at,
-    request_index,
-)
+from fanin_nic.engine.segment.geometry import destination_of, segment_at, segment_length, wants
+from fanin_nic.engine.state import U64, action_at, distance, queue_at, request_at, request_index
+from fanin_nic.engine.tables import MAX_CHILDREN
 from fanin_nic.native.compiled import compiled
+from fanin_wire.abi import Status
 
 DMA_WRITE = int(ActionKind.DMA_WRITE)
+OP_MISMATCH = int(Status.OP_MISMATCH)
 
 
 @compiled
@@ -34,21 +31,26 @@ def find_request(e, queue_index, position):
 
 
 @compiled
-def write_result(e, queue_index, request, job, slot, payload):
-    """One DMA write for each buffer of the request."""
-    offset = U64(distance(slot.position, request.first)) * U64(job.chunk)
+def write_result(e, queue_index, request, slot, payload):
+    """One DMA write for each rank of the request that wants the segment. False: it expects another length."""
+    segment = segment_at(request, slot.position)
     for entry in range(request.addresses):
+        if not wants(request, entry, segment):
+            continue
+        if U64(slot.length) != segment_length(request, segment):
+            return False
         action = action_at(e, append(e, DMA_WRITE))
         action.queue = queue_index
         action.payload = payload
         action.length = slot.length
-        action.remote = request.destination[entry] + offset
+        action.remote = destination_of(request, entry, segment)
         action.process = request.destination_process
+    return True
 
 
 @compiled
 def deliver(e, job, slot, payload, flags):
-    """Write the result of a slot to every local rank, and complete the requests that it finishes."""
+    """Write the result of a slot to every local rank that wants it, and complete the requests that it finishes."""
     for rank in range(MAX_CHILDREN):
         if not job.queue[rank]:
             continue
@@ -59,8 +61,10 @@ def deliver(e, job, slot, payload, flags):
         if not counter:
             continue
         request = request_at(e, request_index(e, queue_index, counter - U64(1)))
-        if flags & HAS_DATA and slot.status == 0 and not request.poison:
-            write_result(e, queue_index, request, job, slot, payload)
+        readable = flags & HAS_DATA and slot.status == 0 and not request.poison
+        if readable and not write_result(e, queue_index, request, slot, payload):
+            abort(e, job, OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
+            return
         request.status = max(request.status, slot.status)
         request.done += 1
         retire(e, queue_index)

@@ -1,0 +1,48 @@
+"""QUERY: how far is a message? Answered at once, beside the completions of requests (step S6)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.actions import ActionKind
+from fanin_nic.engine.packet.encapsulate import append
+from fanin_nic.engine.recovery.suspects import blamed
+from fanin_nic.engine.state import U64, action_at, job_at, queue_at, request_at, request_index
+from fanin_nic.native.compiled import compiled
+from fanin_wire.abi import Status, WqeOpcode
+
+COMPLETE = int(ActionKind.COMPLETE)
+QUERY = int(WqeOpcode.QUERY)
+SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
+
+
+@compiled
+def find_message(e, queue_index, mid):
+    """1 + counter of the outstanding request of a message; 0 if there is none."""
+    queue = queue_at(e, queue_index)
+    for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
+        if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
+            return U64((queue.head + offset) & 0xFFFFFFFF) + U64(1)
+    return U64(0)
+
+
+@compiled
+def answer_query(e, queue_index, wqe):
+    """One completion: PENDING with what is done and who is waited for, or SUCCESS if the message is not under way."""
+    queue = queue_at(e, queue_index)
+    found = find_message(e, queue_index, wqe.mid)
+    action = action_at(e, append(e, COMPLETE))
+    action.queue = queue_index
+    action.count = queue.qp
+    action.opcode = QUERY
+    action.wr_id = wqe.wr_id
+    action.mid = wqe.mid
+    action.status = SUCCESS
+    if queue.job:
+        action.jid = job_at(e, queue.job - 1).jid
+    if found and queue.job:
+        request = request_at(e, request_index(e, queue_index, found - U64(1)))
+        action.status = PENDING
+        action.position = request.done
+        action.byte_length = min(request.length, U64(request.done) * U64(request.segment))
+        kind, missing = blamed(e, job_at(e, queue.job - 1))
+        action.missing_kind = kind
+        action.missing = missing

@@ -1,0 +1,68 @@
+"""Who is missing, or was lost: a bitmap, and whose children its bits are.
+
+On a device the kind 0 means its own ranks or, on a switch, the devices below it; k >= 1 the children of the k-th device
+above. In a ring the nodes of the ring are kind 1, the children of the switch above the ring kind 2. On the wire, in the
+field `seg` of packets that name somebody, stands the kind as the receiver will count it, but that a switch need not
+know whether a child of it is a ring: levels of switches are sent, and the ring adds its own.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.state import U64, bit_of
+from fanin_nic.native.compiled import compiled
+from fanin_wire.abi import MAX_HOPS, Route
+
+RING = int(Route.RING)
+MAX_KIND = MAX_HOPS + 1
+
+
+@compiled
+def ring_level(job):
+    """Levels between a node and the switch above it."""
+    return 1 if job.route == RING else 0
+
+
+@compiled
+def kind_below(job):
+    """The kind of bits that name devices which send to this one."""
+    return ring_level(job)
+
+
+@compiled
+def kind_parent(job):
+    """The kind of bits that name children of the device above."""
+    return ring_level(job) + 1
+
+
+@compiled
+def name_below(header, kind, missing):
+    """Put into a packet to a device below who is meant."""
+    header.seg = kind + 1
+    header.node_bitmap = missing
+
+
+@compiled
+def name_beside(job, header, kind, missing):
+    """Put into a packet to a node of the same ring who is meant; to the others, the ranks of a node are the node."""
+    header.seg = max(kind, 1)
+    header.node_bitmap = U64(missing) if kind else bit_of(job.node_index)
+
+
+@compiled
+def name_above(job, header, kind, missing):
+    """Put into a packet to the device above who is meant; to it, everybody below this device is this device."""
+    own = kind < kind_parent(job)
+    header.seg = 0 if own else kind - kind_parent(job)
+    header.node_bitmap = bit_of(job.parent_bit) if own else U64(missing)
+
+
+@compiled
+def kind_from_above(job, header):
+    """The kind that a packet of the device above means."""
+    return min(int(header.seg) + ring_level(job), MAX_KIND)
+
+
+@compiled
+def kind_from_others(header):
+    """The kind that a packet of a device below, or of a node of the same ring, means."""
+    return min(int(header.seg), MAX_KIND)

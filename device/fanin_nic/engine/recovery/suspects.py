@@ -1,0 +1,54 @@
+"""Who an operation waits for, as far as this device knows."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.recovery.timers import SENT
+from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.complete import all_nodes, ring_start
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, slot_at, slot_index
+from fanin_nic.native.compiled import compiled
+from fanin_wire.abi import Route
+
+RING = int(Route.RING)
+
+
+@compiled
+def blamed(e, job):
+    """Who the first position that is not done waits for, as far as is known here: kind and bitmap."""
+    slot = slot_at(e, slot_index(job, job.base))
+    if slot.position != job.base or slot.state == slots.DONE:
+        return 0, U64(job.rank_mask)
+    if slot.rank_missing != ZERO:
+        return 0, U64(slot.rank_missing)
+    if slot.upward == SENT:
+        return int(job.missing_kind), U64(job.missing)
+    if job.route == RING:
+        return 1, ring_suspects(e, job)
+    return 0, U64(slot.node_missing)
+
+
+@compiled
+def ring_suspects(e, job):
+    """Nodes that can be what all positions in flight wait for. A partial that is not here waits somewhere between the
+    node where it started and this one, one that was sent on somewhere behind; positions start at different nodes, so
+    that what they have in common is who is missing, if it is one node."""
+    common = all_nodes(job) & ~bit_of(job.node_index)
+    for offset in range(job.window):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.position != U64(job.base + offset) & U64(0xFFFFFFFF) or slot.state == slots.DONE:
+            continue
+        waited = behind(job, slot.sid) if slot.node_missing != ZERO else slot.nodes & ~bit_of(job.node_index)
+        if common & waited == ZERO:  # more than one node
+            return common | waited
+        common &= waited
+    return common
+
+
+@compiled
+def behind(job, sid):
+    """Nodes from that at which a segment of the ring starts up to the one before this."""
+    nodes, node = ZERO, ring_start(job, sid)
+    while node != U64(job.node_index):
+        nodes |= bit_of(node)
+        node = (node + ONE) % U64(job.node_count)
+    return nodes
