@@ -120,7 +120,7 @@ CONFIG_BODY = header(
 HOP_BODY = header("HOP", ("address", 128), ("mask", 64), ("bit", 8), ("resv24", 24), ("resv32", 32))
 CONFIG_ACK_BODY = header("CONFIG_ACK", ("slots", 32), ("window", 32))
 # Body of a WAIT packet: which of the missing children was silent longest, and how long.
-WAIT_BODY = header("WAIT", ("oldest_age_us", 32), ("oldest_child", 32))
+WAIT_BODY = header("WAIT", ("oldest_age_us", 32), ("oldest_child", 8), ("kind", 8), ("resv16", 16))
 
 WIRE_VERSION = 1
 UDP_PORT = 4791

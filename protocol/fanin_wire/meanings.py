@@ -65,6 +65,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
     "WAIT": {
         "oldest_age_us": "microseconds since the most silent of the missing children was heard",
         "oldest_child": "the bit of that child",
+        "kind": "whose children the node_bitmap names: 1 the sender's, 2 those of the device above it, and so on",
     },
     "RETH": {
         "va": "virtual address",

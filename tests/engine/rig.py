@@ -207,12 +207,12 @@ class NicRig(Rig):
         if join and route == abi.Route.TREE:
             self.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
         elif join and route == abi.Route.RING:
-            self.receive(Opcode.CONFIG, PREVIOUS, self.ring_config(), source=2)
+            self.receive(Opcode.CONFIG_ACK, NEXT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
 
-    def ring_config(self) -> bytes:
-        """CONFIG of node 2 to node 0 of a ring of three."""
-        body = config(2, 3, route=abi.Route.RING)
-        hop = pack(HOP_BODY, address=(0xFFFF << 32) | DEVICE, bit=2, mask=0b100)
+    def ring_config(self, node: int) -> bytes:
+        """CONFIG of a node of a ring of three to the next."""
+        body = config(node, 3, route=abi.Route.RING)
+        hop = pack(HOP_BODY, address=(0xFFFF << 32) | DEVICE, bit=node, mask=1 << node)
         return body[: CONFIG_BODY.size] + hop
 
     def join(self, rank: int, **changes) -> None:
@@ -242,14 +242,16 @@ class NicRig(Rig):
             abi.ContributorClass.ALL,
         )
         wqe["route"], wqe["jid"], wqe["mid"], wqe["chunk"] = self.route, JID, 3, CHUNK
-        wqe["wr_id"], wqe["length"] = 50 + rank, source.nbytes
+        wqe["wr_id"], wqe["length"], wqe["block"] = 50 + rank, source.nbytes, source.nbytes
+        wqe["segments"] = min(2**32 - 1, -(-int(changes.get("length", source.nbytes)) // CHUNK))
         wqe["node_bitmap"] = (1 << {abi.Route.LOCAL: 1, abi.Route.TREE: 2, abi.Route.RING: 3}[self.route]) - 1
         wqe["rank_bitmap"] = 1 << rank
         wqe["seg"] = self.engine.tables["queues"][rank]["position"] % SLOTS
         wqe["source_lkey"], wqe["destination_lkey"] = self.register(rank, source), self.register(rank, result)
-        wqe["address"][0, 0] = (source.ctypes.data, result.ctypes.data)
+        wqe["address"][0] = (result.ctypes.data, 0, source.nbytes > 0, 0, source.nbytes > 0, source.ctypes.data)
+        wqe["block"] = changes.get("length", source.nbytes)
         for name, value in changes.items():
-            wqe[name] = value
+            (wqe["address"] if name in abi.ADDRESS.names else wqe)[name] = value
         return wqe
 
     def register(self, rank: int, memory: np.ndarray, access: int = 3) -> int:

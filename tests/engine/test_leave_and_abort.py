@@ -154,7 +154,7 @@ def test_leave_with_a_status_aborts_the_others() -> None:
     told = {packet.destination: packet.ceth for packet in sent if packet.opcode == Opcode.ABORT}
     assert told.keys() == {child_address(0), child_address(1)}
     for ceth in told.values():
-        assert (ceth["status"], ceth["node_bitmap"]) == (Status.PEER_LOST, 0b100)
+        assert (ceth["status"], ceth["seg"], ceth["node_bitmap"]) == (Status.PEER_LOST, 1, 0b1)
 
 
 @pytest.mark.parametrize("opcode", ANY_UPWARD)

@@ -15,6 +15,7 @@ from tests.engine.rig import (
     MILLISECOND,
     NEXT,
     PARENT,
+    PREVIOUS,
     SECOND,
     SLOTS,
     STRANGER,
@@ -269,12 +270,12 @@ def test_lease_refused_on_the_own_device() -> None:
     assert [rig.answer(number)[0] for number in range(3)] == [Status.SUCCESS, Status.SUCCESS, Status.NO_RESOURCES]
 
 
-def test_ring_node_zero_activates_and_answers_back() -> None:
+def test_last_node_of_a_ring_activates_and_answers_back() -> None:
     rig = NicRig(Route.RING, join=False)
-    (waits,) = rig.receive(Opcode.CONFIG, NEXT, rig.ring_config(), source=2)
+    (waits,) = rig.receive(Opcode.CONFIG, PREVIOUS, rig.ring_config(1), source=1)
     assert (waits.opcode, waits.ceth["status"]) == (Opcode.CONFIG_ACK, Status.PENDING)
-    rig.join(0)
+    rig.join(0, node_index=2)
     assert rig.job["state"] == JobState.JOINING
-    (answer,) = rig.receive(Opcode.CONFIG, NEXT, rig.ring_config(), source=2)
+    (answer,) = rig.receive(Opcode.CONFIG, PREVIOUS, rig.ring_config(1), source=1)
     assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.SUCCESS)
     assert rig.answer()[0] == Status.SUCCESS

@@ -80,7 +80,7 @@ def test_address_outside_its_region(shift: int, which: str) -> None:
     rig = NicRig(Route.LOCAL)
     source, result = f32(1), f32(0)
     wqe = rig.request(source, result)
-    wqe["address"][which][0, 0] += np.array(shift).astype("u8")
+    wqe["address"][which] += np.array(shift).astype("u8")
     rig.engine.post(0, wqe, rig.now)
     rig.settle()
     assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR]
@@ -111,18 +111,18 @@ def test_leader_posts_for_several_ranks_by_an_address_list() -> None:
     memory = np.arange(8, dtype="<f4")
     lkey = rig.register(0, memory)
     start = memory.ctypes.data
-    entries = np.array([(start + 4 * k, start + 16 + 4 * k) for k in range(4)], "u8")
+    entries = np.array([(start + 16 + 4 * k, 0, 1, 0, 1, start + 4 * k) for k in range(4)], abi.ADDRESS)
     wqe = rig.request(f32(1), f32(0), length=4, address_count=4, rank_bitmap=0b1111, flags=3)
     wqe["source_lkey"] = wqe["destination_lkey"] = lkey
-    wqe["address"][0, 0] = (entries.ctypes.data, 0)
+    wqe["address"]["source"] = entries.ctypes.data
     rig.engine.post(0, wqe, rig.now)  # the list lies outside the region
     rig.settle()
     assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR]
-    both = np.concatenate([memory.view("u8"), entries.ravel()])
-    start = both.ctypes.data
-    both[4:] = [address for k in range(4) for address in (start + 4 * k, start + 16 + 4 * k)]
+    both = np.concatenate([memory.view("u8"), entries.view("u8")])
+    start, listed = both.ctypes.data, both[4:].view(abi.ADDRESS)
+    listed["source"], listed["destination"] = start + 4 * np.arange(4), start + 16 + 4 * np.arange(4)
     wqe["source_lkey"] = wqe["destination_lkey"] = rig.register(0, both)
-    wqe["address"][0, 0] = (start + 32, 0)
+    wqe["address"]["source"] = start + 32
     wqe["seg"] = 1
     rig.engine.post(0, wqe, rig.now)
     rig.settle()
@@ -134,7 +134,7 @@ def test_zero_bytes_take_no_position_and_a_barrier_one() -> None:
     rig = NicRig()
     assert rig.post(np.zeros(0, "<f4")) == []
     assert rig.statuses() == [Status.SUCCESS]
-    (credit,) = rig.post(np.zeros(0, "<f4"), contributors=ContributorClass.NONE, op=0, dtype=0)
+    (credit,) = rig.post(np.zeros(0, "<f4"), contributors=ContributorClass.NONE, op=0, dtype=0, segments=1)
     assert (credit.opcode, credit.ceth["position"], credit.payload) == (Opcode.CONTRIBUTION, 0, b"")
     rig.from_parent(Opcode.RESULT, 0)
     assert rig.statuses() == [Status.SUCCESS] * 2

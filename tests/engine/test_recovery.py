@@ -53,7 +53,7 @@ def test_wait_names_the_missing_and_the_most_silent() -> None:
     rig.receive(Opcode.KEEPALIVE, child_address(3), source=3)
     (wait,) = rig.probe(0, 0)
     assert (wait.opcode, wait.ceth["node_bitmap"], wait.ceth["token"]) == (Opcode.WAIT, 0b1110, 77)
-    assert unpack(WAIT_BODY, wait.payload) == {"oldest_age_us": 2_000_000, "oldest_child": 2}
+    assert unpack(WAIT_BODY, wait.payload) == {"oldest_age_us": 2_000_000, "oldest_child": 2, "kind": 1, "resv16": 0}
 
 
 def test_result_again_to_who_asks() -> None:
@@ -176,6 +176,7 @@ def test_somebody_answers_though_others_are_late() -> None:
 def partial(rig: NicRig, position: int, nodes: int, *values: float) -> list:
     """CONTRIBUTION from node 2 to node 0."""
     ceth = place(position) | {"op": 1, "dtype": 1, "flags": ALL | 1, "contributions": 1, "node_bitmap": nodes}
+    ceth |= {"rank_bitmap": 0b110}  # the others want the result
     return rig.receive(Opcode.CONTRIBUTION, PREVIOUS, f32(*values).tobytes(), **(ceth | {"sid": position, "source": 2}))
 
 
@@ -197,7 +198,7 @@ def test_ring_stores_a_partial_that_comes_before_its_own_ranks() -> None:
 
 def test_ring_passes_a_partial_on_with_its_bit_cleared() -> None:
     rig = NicRig(Route.RING)
-    rig.post(f32(1), sid=1)
+    rig.post(np.ones(17, "<f4"), sid=1, segments=1)
     assert rig.last == []  # position 0 with sid 1 starts at node 2
     ceth = place(0) | {"sid": 1, "op": 1, "dtype": 1, "flags": ALL | 1, "node_bitmap": 0b011, "source": 2}
     on, ack = rig.receive(Opcode.CONTRIBUTION, PREVIOUS, f32(5).tobytes(), **ceth)
@@ -246,6 +247,6 @@ def test_ring_acknowledges_duplicates_and_stale_packets() -> None:
 @pytest.mark.parametrize("opcode", [Opcode.NEED, Opcode.WAIT])
 def test_ring_has_no_use_for_answers_of_a_tree(opcode: Opcode) -> None:
     rig = NicRig(Route.RING)
-    rig.post(f32(1), sid=2)
+    rig.post(np.ones(33, "<f4"), sid=2, segments=1)
     assert rig.receive(opcode, NEXT, **place(0), source=1) == []
     assert rig.count("drop_sender") == 1

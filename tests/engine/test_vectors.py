@@ -72,7 +72,7 @@ def test_contribution_is_taken(golden: Vector) -> None:
     assert slot["status"] == golden.value("CETH", "status")
     for name in ("op", "dtype", "mid", "sid"):
         assert slot[name] == golden.value("CETH", name)
-    place = (int(rig.job["slot_base"]) + golden.value("CETH", "seg")) * CHUNK
+    place = (int(rig.job["slot_base"]) + golden.value("CETH", "seg")) * int(rig.engine.header["stride"])
     assert rig.engine.tables["payload"][place : place + len(golden.payload)].tobytes() == golden.payload
 
 

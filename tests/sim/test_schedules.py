@@ -211,7 +211,7 @@ def test_memory_that_can_not_be_read_poisons_for_all() -> None:
         if member == bad:
             job.device(bad).register_process(job.queue(bad))
             wqe["source_lkey"] = abi.LKEY_PROCESS
-            wqe["address"][0, 0]["source"] = 4096  # nothing is there
+            wqe["address"]["source"] = 4096  # nothing is there
         job.post(member, wqe)
     job.finish()
     statuses = {int(job.completions(member)[0]["status"]) for member in job.members}

@@ -142,7 +142,9 @@ class Job:
         wqe["node_bitmap"], wqe["rank_bitmap"] = (1 << len(self.nodes)) - 1, 1 << member.rank
         wqe["source_lkey"] = self.memory(member, source, process_memory)
         wqe["destination_lkey"] = self.memory(member, result, process_memory)
-        wqe["address"][0, 0] = (source.ctypes.data, result.ctypes.data)
+        wqe["block"], wqe["segments"] = source.nbytes, -(-source.nbytes // self.chunk)
+        one = source.nbytes > 0
+        wqe["address"][0] = (result.ctypes.data, 0, one, 0, one, source.ctypes.data)
         return wqe
 
     def memory(self, member: Member, array: np.ndarray, process_memory: bool = False) -> int:

@@ -2,8 +2,8 @@
 
 On a device the kind 0 means its own ranks or, on a switch, the devices below it; k >= 1 the children of the k-th device
 above. In a ring the nodes of the ring are kind 1, the children of the switch above the ring kind 2. On the wire, in the
-field `seg` of packets that name somebody, stands the kind as the receiver will count it, but that a switch need not
-know whether a child of it is a ring: levels of switches are sent, and the ring adds its own.
+field `seg` of packets that name somebody (in the body of a WAIT, whose `seg` names a slot), stands the kind as the
+receiver counts it, but that a switch does not know whether a child of it is a ring: the ring adds its own level.
 """
 
 from __future__ import annotations
@@ -37,8 +37,14 @@ def kind_parent(job):
 @compiled
 def name_below(header, kind, missing):
     """Put into a packet to a device below who is meant."""
-    header.seg = kind + 1
+    header.seg = kind_for_below(kind)
     header.node_bitmap = missing
+
+
+@compiled
+def kind_for_below(kind):
+    """A kind as a device below counts it."""
+    return kind + 1
 
 
 @compiled
@@ -59,10 +65,16 @@ def name_above(job, header, kind, missing):
 @compiled
 def kind_from_above(job, header):
     """The kind that a packet of the device above means."""
-    return min(int(header.seg) + ring_level(job), MAX_KIND)
+    return kind_named_above(job, header.seg)
 
 
 @compiled
-def kind_from_others(header):
+def kind_named_above(job, named):
+    """The kind that the device above means by a number."""
+    return min(max(int(named), 1) + ring_level(job), MAX_KIND)
+
+
+@compiled
+def kind_from_others(job, header):
     """The kind that a packet of a device below, or of a node of the same ring, means."""
-    return min(int(header.seg), MAX_KIND)
+    return min(max(int(header.seg), ring_level(job)), MAX_KIND)

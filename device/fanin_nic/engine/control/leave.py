@@ -143,7 +143,7 @@ def remember(e, header):
         job = job_at(e, made - 1)
         job.state = ABORTED
         job.status = header.status
-        job.missing_kind = kind_from_others(header)
+        job.missing_kind = kind_from_others(job, header)
         job.missing = header.node_bitmap
         job.heard = e.now
         e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
@@ -177,7 +177,9 @@ def on_leave(e, job, header, source):
     acknowledge_leave(e, job, source, header.source)
     job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)
     if header.status:
-        abort(e, job, header.status, kind_from_others(header), U64(header.node_bitmap))
+        kind = kind_from_others(job, header)
+        named = U64(header.node_bitmap)
+        abort(e, job, header.status, kind, bit_of(header.source) if named == ZERO else named)
     abort_waiting(e, job)
     progress_leave(e, job)
 

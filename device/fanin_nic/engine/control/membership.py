@@ -216,7 +216,7 @@ def on_config_ack(e, job, header, body, length):
     """Event: the device above answers a CONFIG."""
     if job.state != CONFIGURING or length < ACK_SIZE:
         return
-    kind = kind_from_others(header) if passes_on(job) else kind_from_above(job, header)
+    kind = kind_from_others(job, header) if passes_on(job) else kind_from_above(job, header)
     missing = U64(header.node_bitmap)
     if header.status == PENDING:
         if missing == ZERO and passes_on(job):

@@ -196,7 +196,7 @@ def from_the_next(e, job, header, payload):
     elif header.opcode == LEAVE_ACK:
         leave.on_leave_ack(e, job, job.next_address)
     elif header.opcode == ABORT:
-        ended(e, job, header, kind_from_others(header))
+        ended(e, job, header, kind_from_others(job, header))
     elif header.opcode == NAK:
         restarted(e, job, kind_below(job), next_node(job))
     elif may_take(e, job, header):
@@ -250,7 +250,7 @@ def up(e, job, header, payload, source):
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == ABORT:
-        abort(e, job, header.status, kind_from_others(header), U64(header.node_bitmap))
+        abort(e, job, header.status, kind_from_others(job, header), U64(header.node_bitmap))
         leave.progress_leave(e, job)
     elif header.opcode == KEEPALIVE or not may_take(e, job, header):
         return

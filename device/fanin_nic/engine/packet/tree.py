@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
-from fanin_nic.engine.control.blame import kind_from_above, kind_parent, name_below
+from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
 from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
@@ -26,7 +26,7 @@ from fanin_nic.engine.state import (
 from fanin_nic.engine.tables import Counter
 from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import copy, load_be32, lowest_bit, store_be32
+from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
 from fanin_wire.abi import Status
 from fanin_wire.fields import WAIT_BODY, Opcode
 
@@ -37,6 +37,7 @@ RESENT = int(Counter.RESENT)
 PEER_LOST = int(Status.PEER_LOST)
 OPEN, LOCAL, FINAL, DONE = slots.OPEN, slots.LOCAL, slots.FINAL, slots.DONE
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
+WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
 WAIT_SIZE = WAIT_BODY.size
 
 
@@ -110,15 +111,17 @@ def on_probe(e, job, header, source):
 def say_wait(e, job, slot, header, source):
     """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
     index = reply(e, job, header, WAIT, source)
-    if slot.node_missing != ZERO:
-        name_below(header_at(e, index), 0, U64(slot.node_missing))
-    else:  # all are here; whom the device above waits for, as last heard
-        name_below(header_at(e, index), job.missing_kind, U64(job.missing))
+    kind, missing = 0, U64(slot.node_missing)
+    if missing == ZERO:  # all are here; whom the device above waits for, as last heard
+        kind, missing = int(job.missing_kind), U64(job.missing)
+    header_at(e, index).node_bitmap = missing
     oldest = most_silent(e, job, slot.node_missing)
     body = body_at(e, index)
     age = silence(e, job, oldest) if slot.node_missing != ZERO else ZERO
     store_be32(body + OLDEST_AGE, age // U64(1000))
-    store_be32(body + OLDEST_CHILD, oldest)
+    store_u8(body + OLDEST_CHILD, oldest)
+    store_u8(body + WAIT_KIND, kind_for_below(kind))
+    store_be16(body + WAIT_KIND + 1, 0)
     attach_payload(e, index, body, WAIT_SIZE)
 
 
@@ -193,9 +196,9 @@ def on_wait(e, job, header, body):
         count(e, DROP_UNEXPECTED)
         return
     job.missing = header.node_bitmap
-    job.missing_kind = kind_from_above(job, header)
+    job.missing_kind = kind_named_above(job, load_u8(body + WAIT_KIND))
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
-        abort(e, job, PEER_LOST, kind_parent(job), bit_of(load_be32(body + OLDEST_CHILD) & 63))
+        abort(e, job, PEER_LOST, kind_parent(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
         return
     proved_late(job)
     waited(e, job, slot)
