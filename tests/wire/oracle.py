@@ -17,9 +17,9 @@ LAYOUTS = {
         "version op dtype flags jid key position mid sid seg length status source segment_index lane "
         "contributions token node_bitmap rank_bitmap",
     ),
-    "CONFIG": (">QQQIIIBBxx", "boot_id digest_high digest_low slots window chunk route hops"),
+    "CONFIG": (">QQQIIIBBH", "boot_id digest_high digest_low slots window chunk route hops flags"),
     "CONFIG_ACK": (">II", "slots window"),
-    "WAIT": (">II", "oldest_age_us oldest_child"),
+    "WAIT": (">IBBxx", "oldest_age_us oldest_child kind"),
     "RETH": (">QII", "va rkey dlen"),
     "DETH": (">II", "qkey sqpn"),
     "ImmDt": (">I", "immdt"),

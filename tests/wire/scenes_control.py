@@ -70,7 +70,7 @@ RECOVERY = (
         NODE,
         offload(
             Opcode.WAIT,
-            body={"WAIT": {"oldest_age_us": 1_500_000, "oldest_child": 2}},
+            body={"WAIT": {"oldest_age_us": 1_500_000, "oldest_child": 2, "kind": 1}},
             length=8,
             node_bitmap=0b1001,
             **BIT,

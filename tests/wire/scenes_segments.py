@@ -108,7 +108,7 @@ CONTRIBUTIONS = (
         Opcode.CONTRIBUTION,
         "contribution_ring",
         "Ring: segment 4 of a message begins at node (4 + 1) mod 4 = 1. Node 1 has added its share; nodes 2, 3 and 0 "
-        "have not. source is the sender's node index.",
+        "have not. source is the sender's node index; node 1 wants the result.",
         NODES[1],
         NODES[2],
         [10, 20, 30],
@@ -118,7 +118,7 @@ CONTRIBUTIONS = (
         contributions=4,
         source=1,
         node_bitmap=0b1101,
-        rank_bitmap=RANKS,
+        rank_bitmap=0b0010,
     ),
 )
 
@@ -175,7 +175,7 @@ RESULTS = (
         Opcode.RESULT,
         "result_ring",
         "Ring: segment 4 is complete at node 4 mod 4 = 0. Node 0 keeps the result and sends it on; nodes 1, 2 and 3 "
-        "still have to take it.",
+        "still have to take it, and want it.",
         NODES[0],
         NODES[1],
         [40, 80, 120],
@@ -185,5 +185,6 @@ RESULTS = (
         contributions=16,
         source=0,
         node_bitmap=0b1110,
+        rank_bitmap=0b1110,
     ),
 )

@@ -23,6 +23,7 @@ LANE = np.dtype(
         ("notices", "u8"),  # ACTION records for Python
         ("reads", "u8"),  # ACTION records of DMA reads that wait for room
         ("write_failed", "u8"),  # byte by queue: a result could not be written to the process
+        ("overrun", "u8"),  # byte by queue: there was no room for a completion
         ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
         ("host_bell", "u8"),  # one of several: address of the BELL of lane 0; else 0
         ("notice_count", "u4"),
@@ -34,6 +35,7 @@ LANE = np.dtype(
         ("bell_fd", "i4"),  # another lane has work for this one
         ("doorbell_count", "u4"),
         ("read_count", "u4"),
+        ("overruns", "u4"),  # 1: some byte of `overrun` is set
         ("doorbells", "u8"),  # addresses of the clients' doorbell pages
         ("next_control", "u8"),  # ns
         ("cq_overflows", "u8"),

@@ -17,8 +17,9 @@ from fanin_wire import abi
 MAX_NEWS = MAX_NOTICES // 2  # notices that are PENDING: answers always find room
 DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+COLLECTIVE = int(abi.WqeOpcode["COLLECTIVE"])
 SUCCESS, PENDING = int(abi.Status["SUCCESS"]), int(abi.Status["PENDING"])
-LOCAL_PROTECTION_ERROR = int(abi.Status["LOCAL_PROTECTION_ERROR"])
+LOCAL_PROTECTION_ERROR, CQ_OVERRUN = int(abi.Status["LOCAL_PROTECTION_ERROR"]), int(abi.Status["CQ_OVERRUN"])
 ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
 
 cqe_at = record_at(abi.CQE)
@@ -34,7 +35,21 @@ def flush(lane, e, now):
             done += perform_all(lane, e)
         finish_read(lane, number, now)
     lane.read_count = 0
-    return done + perform_all(lane, e)
+    done += perform_all(lane, e)
+    if lane.overruns:
+        fail_overrun(lane, e, now)
+        done += perform_all(lane, e)
+    return done
+
+
+@compiled
+def fail_overrun(lane, e, now):
+    """End the jobs of queues whose completions had no room: their programs can not know what has happened."""
+    lane.overruns = 0
+    for queue in range(lane.queues):
+        if load_u8(lane.overrun + U64(queue)):
+            store_u8(lane.overrun + U64(queue), 0)
+            events.fail(lane.engine, queue, CQ_OVERRUN, now)
 
 
 @compiled
@@ -86,6 +101,15 @@ def finish_read(lane, number, now):
 
 
 @compiled
+def report_failed_write(failed, cqe):
+    """A request whose result could not be written has not succeeded. `failed`: address of its queue's mark."""
+    if load_u8(failed) and cqe.status == SUCCESS:
+        cqe.status = LOCAL_PROTECTION_ERROR
+        cqe.byte_length = 0
+    store_u8(failed, 0)
+
+
+@compiled
 def report(lane, action):
     """A completion queue entry for the host (step S6)."""
     ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
@@ -102,12 +126,11 @@ def report(lane, action):
     cqe.opcode = action.opcode
     cqe.positions = action.position
     cqe.qp = action.count
-    failed = lane.write_failed + U64(action.queue)
-    if load_u8(failed) and cqe.status == SUCCESS:
-        cqe.status = LOCAL_PROTECTION_ERROR
-        cqe.byte_length = 0
-    store_u8(failed, 0)
+    if action.opcode == COLLECTIVE:
+        report_failed_write(lane.write_failed + U64(action.queue), cqe)
     if ring and not complete(ring, address):
         lane.cq_overflows += U64(1)
+        lane.overruns = 1
+        store_u8(lane.overrun + U64(action.queue), 1)
     if lane.host_bell:
         ring_bell(lane.host_bell)

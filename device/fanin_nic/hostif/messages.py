@@ -108,8 +108,6 @@ def check_join(request: np.void, max_chunk: int) -> None:
     _require(_is_power_of_two(chunk) and chunk >= MIN_CHUNK, "chunk must be a power of two from 256 on")
     if chunk > max_chunk:
         raise Refused(Status["NO_RESOURCES"], f"chunk {chunk}, at most {max_chunk}")
-    index, count = int(request["node_index"]), int(request["node_count"])
-    _require(0 <= index < count <= MAX_CHILDREN, "node_index or node_count")
     _CHECK_ROUTE.get(int(request["route"]), _unknown_route)(request)
 
 
@@ -118,16 +116,23 @@ def _check_local(request: np.void) -> None:
 
 
 def _check_tree(request: np.void) -> None:
+    _require(request["hop_count"] >= 1, "a tree without a device above")
+    _check_path(request)
+
+
+def _check_path(request: np.void) -> None:
     count = int(request["hop_count"])
-    _require(1 <= count <= abi.MAX_HOPS, "hop_count")
+    _require(count <= abi.MAX_HOPS, "hop_count")
     for hop in request["hop"][:count]:
         bit, mask = int(hop["bit"]), int(hop["mask"])
         _require(hop["address"] != 0 and bit < MAX_CHILDREN and mask >> bit & 1 == 1, "a hop")
 
 
 def _check_ring(request: np.void) -> None:
-    _require(request["node_count"] > 1, "a ring of one node")
+    index, count = int(request["node_index"]), int(request["node_count"])
+    _require(1 < count <= MAX_CHILDREN and 0 <= index < count, "node_index or node_count")
     _require(request["next_address"] != 0 and request["previous_address"] != 0, "the neighbours")
+    _check_path(request)
 
 
 def _unknown_route(request: np.void) -> None:

@@ -17,6 +17,7 @@ from fanin_wire import abi
 PRODUCER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "producer"))
 CONSUMER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer"))
 WAITING = np.uint64(abi.ffi.offsetof("struct fanin_ring", "waiting"))
+OVERRUN = np.uint64(abi.ffi.offsetof("struct fanin_ring", "overrun"))
 ENTRIES = np.uint64(abi.RING.itemsize)
 WQE_BYTES = np.uint64(abi.WQE.itemsize)
 CQE_BYTES = np.uint64(abi.CQE.itemsize)
@@ -45,9 +46,11 @@ def fetch(ring, wqe):
 
 @compiled
 def complete(ring, cqe):
-    """Store the CQE at address `cqe` in the completion ring and wake who sleeps on it. False: the ring is full."""
+    """Store the CQE at address `cqe` in the completion ring and wake who sleeps on it. False: the ring is full, and says
+    so from now on: what it holds is no longer all that has happened."""
     producer = load_u32(ring + PRODUCER)
     if uint32(producer - load_acquire(ring + CONSUMER)) >= CQ_DEPTH:
+        store_release(ring + OVERRUN, uint32(1))
         return False
     copy(ring + ENTRIES + uint64(producer % CQ_DEPTH) * CQE_BYTES, cqe, CQE_BYTES)
     store_release(ring + PRODUCER, uint32(producer + 1))

@@ -47,6 +47,7 @@ class LaneCore:
         record["staging"] = self._staging.ctypes.data
         record["reads"] = self._reads.ctypes.data
         record["write_failed"] = self.host.write_failed.ctypes.data
+        record["overrun"] = self.host.overrun.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["receive_fd"] = self.port.receive_fd
         for descriptor in ("control_fd", "wake_fd", "bell_fd"):
