@@ -13,7 +13,6 @@ from tests.engine.rig import (
     JID,
     KEY,
     MILLISECOND,
-    NEXT,
     PARENT,
     PREVIOUS,
     SECOND,

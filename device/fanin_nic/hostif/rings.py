@@ -46,8 +46,8 @@ def fetch(ring, wqe):
 
 @compiled
 def complete(ring, cqe):
-    """Store the CQE at address `cqe` in the completion ring and wake who sleeps on it. False: the ring is full, and says
-    so from now on: what it holds is no longer all that has happened."""
+    """Store the CQE at address `cqe` in the completion ring and wake who sleeps on it. False: the ring is full, and
+    says so from now on: what it holds is no longer all that has happened."""
     producer = load_u32(ring + PRODUCER)
     if uint32(producer - load_acquire(ring + CONSUMER)) >= CQ_DEPTH:
         store_release(ring + OVERRUN, uint32(1))
