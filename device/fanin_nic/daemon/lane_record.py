@@ -25,6 +25,7 @@ LANE = np.dtype(
         ("write_failed", "u8"),  # byte by queue: a result could not be written to the process
         ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
         ("host_bell", "u8"),  # one of several: address of the BELL of lane 0; else 0
+        ("jobs_aborted", "u8"),  # one of several: jobs that had ended before their time when `run` last said so
         ("notice_count", "u4"),
         ("attention", "u4"),  # 1: another thread wants `run` to return
         ("queues", "u4"),  # 1 + highest queue in use
