@@ -10,7 +10,7 @@ import numpy as np
 from fanin_nic.daemon.lanes.bell import BELL
 from fanin_nic.daemon.lanes.host_rings import submit, take
 from fanin_nic.daemon.lanes.merge import merge
-from fanin_nic.daemon.lanes.split import split
+from fanin_nic.daemon.lanes.split import requests_wait, split
 from fanin_nic.daemon.lanes.splitter import LaneRings, Splitter
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES
 from fanin_nic.hostif.rings import complete, fetch
@@ -20,6 +20,17 @@ from fanin_wire.abi import ContributorClass, WqeFlag, WqeOpcode
 QUEUES = 4
 QUEUE, QP = 2, 7
 CHUNK = 1024
+
+
+def segments_of(length: int) -> int:
+    """Segments of a message of one block."""
+    return -(-length // CHUNK)
+
+
+def bytes_of(part: np.void) -> int:
+    """Bytes of a part of a message of one block."""
+    first, end = int(part["sid"]), int(part["sid"]) + int(part["segments"])
+    return min(int(part["length"]), end * CHUNK) - min(int(part["length"]), first * CHUNK)
 
 
 def aligned(size: int) -> np.ndarray:
@@ -43,7 +54,7 @@ class Rig:
             QUEUE, QP, self._send.ctypes.data, self._completion.ctypes.data
         )
         slots = [64] * lanes if slots is None else slots
-        self.slots = self.splitter.join(QUEUE, CHUNK, slots) if slots else 0
+        self.slots = self.splitter.join(QUEUE, slots) if slots else 0
         self.position = 0
 
     def close(self) -> None:
@@ -55,13 +66,33 @@ class Rig:
         """Post a request as the client would, cut it; the number of requests that were cut."""
         wqe = np.zeros(1, abi.WQE)
         wqe["opcode"], wqe["contributors"] = WqeOpcode["COLLECTIVE"], ContributorClass["ALL"]
-        wqe["length"], wqe["chunk"], wqe["flags"] = length, CHUNK, WqeFlag["SIGNALED"]
+        wqe["length"], wqe["block"], wqe["chunk"], wqe["flags"] = length, length, CHUNK, WqeFlag["SIGNALED"]
+        wqe["segments"] = segments_of(length)
         wqe["seg"] = self.position % self.slots if self.slots else 0
         for name, value in members.items():
             wqe[name] = value
-        self.position += -(-length // CHUNK)
+        self.position += int(wqe["segments"][0])
+        return self._submit(wqe)
+
+    def query(self, mid: int, **members: Any) -> int:
+        """Post a query; the number of requests that were cut."""
+        wqe = np.zeros(1, abi.WQE)
+        wqe["opcode"], wqe["mid"] = WqeOpcode["QUERY"], mid
+        for name, value in members.items():
+            wqe[name] = value
+        return self._submit(wqe)
+
+    def _submit(self, wqe: np.ndarray) -> int:
         submit(np.uint64(self._send.ctypes.data), np.uint64(wqe.ctypes.data))
+        return self.split()
+
+    def split(self) -> int:
+        """Cut what the client has posted; the number of requests."""
         return int(split(np.uint64(self.splitter.state)))
+
+    def is_waiting(self) -> bool:
+        """Whether lane 0 would stay awake for what the client has posted."""
+        return bool(requests_wait(np.uint64(self.splitter.state)))
 
     def parts(self, lane: int) -> np.ndarray:
         """What a lane has got since the last call, records of WQE."""
@@ -72,10 +103,11 @@ class Rig:
         return found[:count]
 
     def done(self, lane: int, part: np.void, **members: Any) -> None:
-        """A lane has completed a part."""
+        """A lane has completed a part of a message of one block, or answered a query."""
         cqe = np.zeros(1, abi.CQE)
-        cqe["wr_id"], cqe["byte_length"] = part["wr_id"], part["length"]
-        cqe["positions"] = -(-int(part["length"]) // CHUNK)
+        for name in ("wr_id", "opcode", "jid", "mid"):
+            cqe[name] = part[name]
+        cqe["byte_length"], cqe["positions"] = bytes_of(part), part["segments"]
         for name, value in members.items():
             cqe[name] = value
         assert complete(np.uint64(self.rings[lane].completion), np.uint64(cqe.ctypes.data))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fanin_wire import abi
 from fanin_wire.abi import Status
 from tests.lanes.rig import CHUNK, QP, QUEUE, Rig
 
@@ -27,6 +28,7 @@ def test_complete_when_all_lanes_are(make_rig):
     }  # fmt: skip
 
 
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.sampled_from([4, LONG, 200 * CHUNK]), min_size=1, max_size=8),
     schedule=st.lists(st.integers(0, 3), max_size=40),
@@ -53,8 +55,6 @@ def test_the_first_failure_is_reported_once_all_parts_are_back(make_rig):
     rig.post(LONG)
     parts = [rig.parts(lane)[0] for lane in (0, 1)]
     rig.done(1, parts[1], status=LOST, missing=0b100, missing_kind=1)
-    assert rig.splitter.take_failures() == [QUEUE]
-    assert rig.splitter.take_failures() == []
     assert not len(rig.completions())
     rig.done(0, parts[0], status=ABORTED, missing=1)
     (cqe,) = rig.completions()
@@ -77,8 +77,39 @@ def test_what_is_under_way_when_the_job_is_left_is_dropped(make_rig):
     assert not len(rig.parts(1))
     rig.done(0, late)
     assert not len(rig.completions())
-    rig.splitter.join(QUEUE, CHUNK, [64, 64])
+    rig.splitter.join(QUEUE, [64, 64])
     rig.position = 0
     rig.post(4, wr_id=9)
     rig.done(0, rig.parts(0)[0])
     assert [int(cqe["wr_id"]) for cqe in rig.completions()] == [9]
+
+
+def fill_completion_ring(rig: Rig) -> None:
+    """Complete requests until the client's ring is full."""
+    for _ in range(abi.CQ_DEPTH):
+        rig.post(4)
+        rig.done(0, rig.parts(0)[0])
+
+
+def test_a_completion_without_room_is_told_once(make_rig):
+    rig = make_rig(2)
+    fill_completion_ring(rig)
+    assert rig.splitter.take_overruns() == []
+    for _ in range(3):
+        rig.post(4)
+        rig.done(0, rig.parts(0)[0])
+    assert rig.splitter.take_overruns() == [QUEUE]
+    assert rig.splitter.take_overruns() == []
+    assert rig.splitter.cq_overflows == 3
+
+
+def test_a_new_job_can_overrun_again(make_rig):
+    rig = make_rig(2)
+    fill_completion_ring(rig)
+    for _ in range(2):
+        rig.post(4)
+        rig.done(0, rig.parts(0)[0])
+        assert rig.splitter.take_overruns() == [QUEUE]
+        rig.splitter.leave(QUEUE)
+        rig.splitter.join(QUEUE, [64, 64])
+        rig.position = 0

@@ -7,35 +7,56 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fanin_nic.daemon.lanes.tables import UNDER_WAY
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, WqeFlag
 from tests.lanes.rig import CHUNK, QUEUE, Rig
 
 SEGMENTS_OF_A_LANE = 16
+LONG = 40 * CHUNK  # for two lanes
+FENCE = int(WqeFlag["FENCE"])
+CUT = {"sid", "segments", "seg", "wr_id", "flags"}  # members in which a part differs from its request
 
 
-def expected_lanes(length: int, lanes: int) -> int:
-    return min(lanes, max(1, -(-length // CHUNK) // SEGMENTS_OF_A_LANE))
+def expected_lanes(segments: int, lanes: int) -> int:
+    return min(lanes, max(1, segments // SEGMENTS_OF_A_LANE))
 
 
-@given(length=st.integers(0, 200 * CHUNK), lanes=st.sampled_from([2, 4, 16]), sid=st.integers(0, 9))
-def test_parts_are_the_message(length, lanes, sid):
+@settings(deadline=None)
+@given(segments=st.integers(0, 200), lanes=st.sampled_from([2, 4, 16]), sid=st.integers(0, 9))
+def test_parts_are_the_message(segments, lanes, sid):
     with contextlib.closing(Rig(lanes)) as rig:
-        assert rig.post(length, sid=sid, offset=100, mid=5) == 1
+        assert rig.post(12345, sid=sid, segments=segments, mid=5) == 1
         parts = [part for lane in range(lanes) for part in rig.parts(lane)]
-        assert len(parts) == expected_lanes(length, lanes)
-        end, segment = 0, 0
+        assert len(parts) == expected_lanes(segments, lanes)
+        end = sid
         for part in parts:
-            assert (part["offset"], part["sid"], part["mid"]) == (100 + end, sid + segment, 5)
-            end += int(part["length"])
-            segment += -(-int(part["length"]) // CHUNK)
-            assert end == length or end % CHUNK == 0
-        assert end == length
-        runs = [-(-int(part["length"]) // CHUNK) for part in parts]
+            assert part["sid"] == end
+            end += int(part["segments"])
+        assert end == sid + segments
+        runs = [int(part["segments"]) for part in parts]
         assert max(runs) - min(runs) <= 1
+
+
+def test_a_part_is_the_request_of_other_segments(make_rig):
+    rig = make_rig(2)
+    address = np.array([(1, 2, 3, 4, 5, 6)], abi.WQE["address"])[0]
+    rig.post(LONG, block=1000, jid=8, mid=9, deadline_ms=7, address=address, inline_tail=10, source_lkey=11)
+    (first,), (second,) = rig.parts(0), rig.parts(1)
+    same = [name for name in first.dtype.names if name not in CUT]
+    assert [first[name] for name in same] == [second[name] for name in same]
+    assert (first["block"], first["mid"], first["address"], first["inline_tail"]) == (1000, 9, address, 10)
+
+
+@pytest.mark.parametrize("flag", ["INLINE", "ADDRESS_LIST", "SIGNALED"])
+def test_flags_that_only_one_rank_may_set_do_not_change_the_cut(make_rig, flag):
+    """Each block of a gather can be short enough to be inline on one rank, though the message is long."""
+    rig = make_rig(2)
+    rig.post(LONG, flags=int(WqeFlag[flag]))
+    assert [int(rig.parts(lane)[0]["segments"]) for lane in (0, 1)] == [20, 20]
 
 
 def test_streams_of_the_lanes_go_on(make_rig):
@@ -47,20 +68,20 @@ def test_streams_of_the_lanes_go_on(make_rig):
         for lane, slots in enumerate((16, 32)):
             for part in rig.parts(lane):
                 assert part["seg"] == positions[lane] % slots
-                positions[lane] += -(-int(part["length"]) // CHUNK)
+                positions[lane] += int(part["segments"])
     assert sum(positions) == 190
 
 
 def test_a_request_out_of_step_is_out_of_step_for_the_lanes(make_rig):
     rig = make_rig(2)
-    rig.post(40 * CHUNK, seg=1)
+    rig.post(LONG, seg=1)
     assert [int(rig.parts(lane)[0]["seg"]) for lane in (0, 1)] == [1, 1]
 
 
 def test_every_part_is_signalled_and_numbered(make_rig):
     rig = make_rig(2)
-    rig.post(40 * CHUNK, flags=0, wr_id=1 << 60)
-    rig.post(40 * CHUNK, flags=int(WqeFlag["ADDRESS_LIST"]), wr_id=1 << 60)
+    rig.post(LONG, flags=0, wr_id=1 << 60)
+    rig.post(LONG, flags=int(WqeFlag["ADDRESS_LIST"]), wr_id=1 << 60)
     for lane in (0, 1):
         parts = rig.parts(lane)
         assert list(parts["wr_id"]) == [0, 1]
@@ -69,49 +90,98 @@ def test_every_part_is_signalled_and_numbered(make_rig):
 
 
 @pytest.mark.parametrize(
-    "members", [{"chunk": 0}, {"chunk": 2 * CHUNK}, {"length": (1 << 64) - 1}, {"length": CHUNK << 30}]
+    "members",
+    [{"segments": 1 << 30}, {"segments": 0xFFFFFFFF}, {"sid": 0xFFFFFFFF}, {"sid": 0xFFFFFFF0, "segments": 32}],
 )
 def test_what_makes_no_sense_goes_to_lane_0_as_it_is(make_rig, members):
     rig = make_rig(2)
-    rig.post(**{"length": 40 * CHUNK, **members})
+    rig.post(LONG, **members)
     assert not len(rig.parts(1))
     (part,) = rig.parts(0)
-    assert all(part[name] == np.array(value, part[name].dtype) for name, value in members.items())
+    assert all(part[name] == value for name, value in members.items())
 
 
 def test_without_a_job_everything_goes_to_lane_0(make_rig):
     rig = make_rig(2, [])
-    rig.post(40 * CHUNK)
+    rig.post(LONG)
     assert len(rig.parts(0)) == 1
     assert len(rig.parts(1)) == 0
 
 
 def test_a_barrier_is_one_position_of_lane_0(make_rig):
     rig = make_rig(2)
-    rig.post(0, contributors=int(ContributorClass["NONE"]))
+    rig.post(0, segments=1, contributors=int(ContributorClass["NONE"]))
     assert len(rig.parts(0)) == 1
-    rig.position += 1
-    rig.post(40 * CHUNK)
+    rig.post(LONG)
     assert [int(rig.parts(lane)[0]["seg"]) for lane in (0, 1)] == [1, 0]
 
 
 def test_no_more_is_taken_than_the_lanes_have_room_for(make_rig):
+    """Beside a query, which the lanes have room for as well."""
     rig = make_rig(2)
-    assert sum(rig.post(40 * CHUNK) for _ in range(abi.SQ_DEPTH + 3)) == abi.SQ_DEPTH
-    first = [rig.parts(lane)[0] for lane in (0, 1)]
+    assert sum(rig.post(LONG) for _ in range(UNDER_WAY)) == UNDER_WAY
+    assert rig.query(1) == 1
+    assert sum(rig.post(LONG) for _ in range(3)) == 0
+    assert not rig.is_waiting()
+    parts = [rig.parts(lane) for lane in (0, 1)]
+    assert [len(each) for each in parts] == [abi.SQ_DEPTH, abi.SQ_DEPTH]
     for lane in (0, 1):
-        rig.done(lane, first[lane])
-    assert rig.post(4) == 1
+        rig.done(lane, parts[lane][0])
+    assert rig.is_waiting()
+    assert rig.split() == 1
 
 
-def test_lanes_that_sleep_are_woken(make_rig):
-    rig = make_rig(4)
-    rig.doorbells["device_sleeping"][[0, 2]] = 1
+def test_a_fenced_request_waits_until_all_before_it_are_complete(make_rig):
+    rig = make_rig(2)
+    rig.post(LONG)
     rig.post(4)
-    assert os.eventfd_read(rig.eventfds[2]) == 1
-    for awake in (0, 1, 3):  # lane 0 is who calls
-        with pytest.raises(BlockingIOError):
-            os.eventfd_read(rig.eventfds[awake])
+    assert rig.post(LONG, flags=FENCE) == 0
+    assert rig.post(4) == 0
+    first, second = rig.parts(0), rig.parts(1)
+    rig.done(0, first[0])
+    rig.done(0, first[1])
+    assert rig.split() == 0
+    assert not rig.is_waiting()
+    rig.done(1, second[0])
+    assert rig.is_waiting()
+    assert rig.split() == 2
+    assert [len(rig.parts(lane)) for lane in (0, 1)] == [2, 1]
+
+
+def test_a_fence_with_nothing_before_it_holds_nothing(make_rig):
+    rig = make_rig(2)
+    assert rig.post(4, flags=FENCE) == 1
+    assert rig.post(4, flags=FENCE) == 0
+
+
+def rings_of_the_bell(rig: Rig) -> list[int]:
+    """Lanes that were woken since the last call."""
+    woken = []
+    for lane, eventfd in enumerate(rig.eventfds):
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(eventfd)
+            woken.append(lane)
+    return woken
+
+
+def test_lanes_that_sleep_are_woken_for_their_parts(make_rig):
+    rig = make_rig(4)
+    rig.doorbells["device_sleeping"][[0, 1, 3]] = 1
+    rig.post(70 * CHUNK)
+    assert rings_of_the_bell(rig) == [1, 3]  # lane 2 is awake, lane 0 is who calls
+
+
+def test_lanes_that_sleep_are_not_woken_for_what_is_not_theirs(make_rig):
+    rig = make_rig(4)
+    rig.doorbells["device_sleeping"][:] = 1
+    rig.post(4)
+    assert rings_of_the_bell(rig) == []
+    rig.post(LONG)
+    assert rings_of_the_bell(rig) == [1]
+    rig.post(4)
+    assert rings_of_the_bell(rig) == []
+    rig.query(1)
+    assert rings_of_the_bell(rig) == [1, 2, 3]
 
 
 def test_a_queue_that_is_closed_is_forgotten(make_rig):

@@ -99,9 +99,10 @@ class Device:
         offer = DeviceLimits(largest_chunk(settings.mtu), settings.slots, address)
         return ControlServer(settings.socket, status, self.host, offer)
 
-    def _deliver(self, lane: int, notice: np.void) -> None:
-        """A notice of another lane than 0, from its thread."""
-        self._inbox.put((lane, notice))
+    def _deliver(self, lane: int, notices: list[np.void]) -> None:
+        """What another lane than 0 has to say, from its thread."""
+        for notice in notices:
+            self._inbox.put((lane, notice))
         self._cores[0].call()
 
     def run(self) -> None:
@@ -134,7 +135,7 @@ class Device:
         self._cores[0].show(self.server.doorbells)
 
     def _give_notice(self) -> None:
-        """Answers to JOIN and LEAVE, to the clients that wait for them; failures, to the lanes that do not know."""
+        """Answers to JOIN and LEAVE, to the clients that wait for them; ends of jobs, to the lanes that do not know."""
         notices = [(0, notice) for notice in self._cores[0].take_notices()]
         while not self._inbox.empty():
             notices.append(self._inbox.get())
@@ -144,7 +145,7 @@ class Device:
             if answer is not None and client is not None:
                 self.server.notice(client, _reply(answer))
         if isinstance(self.host, LanesHost):
-            self.host.spread_failures()
+            self.host.spread_ends()
 
 
 def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:

@@ -86,7 +86,7 @@ class HostPort:
         for region in regions[(regions["client"] == client + 1) & (regions["lkey"] == lkey)]:
             for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
                 if self._uses(int(queue), region):
-                    self.engine.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"], time.monotonic_ns())
+                    self.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"])
         _remove(self.engine.base, client, lkey)
 
     def _uses(self, queue: int, region: np.void) -> bool:
@@ -143,6 +143,14 @@ class HostPort:
     def end_job(self, queue: int, end: End) -> None:
         """End the job of a queue, if it is in one that has not ended."""
         _end_job(self.engine.base, queue, *end, time.monotonic_ns())
+
+    def fail(self, queue: int, status: int) -> None:
+        """End the job of a queue, whose requests can not be carried out any more."""
+        self.engine.fail(queue, status, time.monotonic_ns())
+
+    def is_in_job(self, queue: int) -> bool:
+        """Whether a queue is in a job, also if that is not formed yet or has ended."""
+        return bool(self._queues[queue]["job"])
 
     def client_of(self, queue: int) -> int | None:
         """The client that has a queue; None if nobody has."""

@@ -12,18 +12,18 @@ import enum
 
 from numba import int64
 
-from fanin_nic.daemon.lane_record import ATTENTION_FLAG, WQE_SCRATCH, lane_at
-from fanin_nic.daemon.lanes.merge import has_failures, merge
+from fanin_nic.daemon.lane_record import WQE_SCRATCH, lane_at
+from fanin_nic.daemon.lanes.merge import has_overruns, merge
 from fanin_nic.daemon.lanes.split import split
 from fanin_nic.daemon.perform import flush
-from fanin_nic.daemon.sleep import is_only_port, sleep, wait
+from fanin_nic.daemon.sleep import is_called, is_only_port, sleep, wait
 from fanin_nic.engine import events
 from fanin_nic.engine.control.posting import can_post
-from fanin_nic.engine.state import U64, engine_at, queue_at
+from fanin_nic.engine.state import U64, Counter, engine_at, queue_at
 from fanin_nic.hostif.rings import fetch
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import monotonic_ns, sched_yield
-from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at
+from fanin_nic.native.memory import address_of, load_u64, record_at
 from fanin_nic.port.descriptors import PORT, RECEIVED
 from fanin_nic.port.receive import receive
 
@@ -33,6 +33,7 @@ LONGEST_RUN = 50_000_000  # ns
 POSTS_PER_TURN = 32
 SEGMENTS_PER_TURN = 512
 RECEIVED_SIZE = U64(RECEIVED.itemsize)
+JOBS_ABORTED = U64(Counter.JOBS_ABORTED * 8)  # bytes into the table of counters
 
 received_at = record_at(RECEIVED)
 port_at = record_at(PORT)
@@ -44,10 +45,11 @@ class Reason(enum.IntEnum):
     CONTROL = 1
     NOTICES = 2
     TIME = 3  # Python handles signals only when it is back
-    ATTENTION = 4  # another thread calls, or a request has failed that concerns several lanes
+    ATTENTION = 4  # another thread calls
+    ENDED = 5  # one of several lanes: a job has ended before its time, or must; the other lanes do not know
 
 
-CONTROL, NOTICES, TIME, ATTENTION = (int(reason) for reason in Reason)
+CONTROL, NOTICES, TIME, ATTENTION, ENDED = (int(reason) for reason in Reason)
 
 
 @compiled
@@ -64,8 +66,10 @@ def run(lane_address):
             idle += 1
         if lane.notice_count:
             return NOTICES
-        if load_acquire(U64(lane_address) + ATTENTION_FLAG) or (lane.splitter and has_failures(lane.splitter)):
+        if is_called(lane):
             return ATTENTION
+        if lane.host_bell and has_ended_job(lane):
+            return ENDED
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
             if wait(lane, 0) and not is_only_port(lane):
@@ -78,6 +82,17 @@ def run(lane_address):
             idle = 0
         elif idle:
             sched_yield()
+
+
+@compiled
+def has_ended_job(lane):
+    """Whether the engine has ended a job since the last call, or a client's completion ring has overrun."""
+    e = engine_at(lane.engine)
+    aborted = load_u64(address_of(e) + e.counter_offset + JOBS_ABORTED)
+    if aborted != lane.jobs_aborted:
+        lane.jobs_aborted = aborted
+        return True
+    return lane.splitter != 0 and has_overruns(lane.splitter)
 
 
 @compiled

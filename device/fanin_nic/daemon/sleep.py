@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_nic.daemon.lane_record import DESCRIPTORS, POLLFDS
+from fanin_nic.daemon.lane_record import ATTENTION_FLAG, DESCRIPTORS, POLLFDS
 from fanin_nic.daemon.lanes.bell import silence
 from fanin_nic.daemon.lanes.merge import completions_wait
 from fanin_nic.daemon.lanes.split import requests_wait as clients_wait
@@ -11,7 +11,7 @@ from fanin_nic.engine.state import U64, engine_at
 from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import POLLFD, POLLIN, poll
-from fanin_nic.native.memory import address_of, load_u64, record_at
+from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at
 
 LONGEST_SLEEP = 10_000_000_000  # ns
 MILLISECOND = 1_000_000
@@ -24,14 +24,20 @@ pollfd_at = record_at(POLLFD)
 def sleep(lane, now):
     """Sleep until something comes or a timer expires. False: there is something for Python."""
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
-    woken = True
-    if not requests_wait(lane):
+    woken = not is_called(lane)  # its ring of the bell may have been silenced by a `wait` before
+    if woken and not requests_wait(lane):
         deadline = min(engine_at(lane.engine).next_deadline, now + U64(LONGEST_SLEEP))
         timeout = (deadline - now + U64(MILLISECOND - 1)) // U64(MILLISECOND) if deadline > now else U64(0)
         ready = wait(lane, int(timeout))
         woken = ready >= 0 and is_only_port(lane)
     set_sleeping(lane.doorbells, lane.doorbell_count, 0)
     return woken
+
+
+@compiled
+def is_called(lane):
+    """Whether another thread wants `run` to return."""
+    return load_acquire(address_of(lane) + ATTENTION_FLAG) != 0
 
 
 @compiled

@@ -34,13 +34,27 @@ def pending(ring):
 
 
 @compiled
-def fetch(ring, wqe):
-    """Copy the oldest WQE of the send ring to address `wqe` and free its entry. False: there is none."""
+def peek(ring, wqe):
+    """Copy the oldest WQE of the send ring to address `wqe`, without taking it. False: there is none."""
     if pending(ring) == 0:
         return False
     consumer = load_u32(ring + CONSUMER)
     copy(wqe, ring + ENTRIES + uint64(consumer % SQ_DEPTH) * WQE_BYTES, WQE_BYTES)
-    store_release(ring + CONSUMER, uint32(consumer + 1))
+    return True
+
+
+@compiled
+def consume(ring):
+    """Free the entry of the oldest WQE of the send ring, after `peek`."""
+    store_release(ring + CONSUMER, uint32(load_u32(ring + CONSUMER) + 1))
+
+
+@compiled
+def fetch(ring, wqe):
+    """Copy the oldest WQE of the send ring to address `wqe` and free its entry. False: there is none."""
+    if not peek(ring, wqe):
+        return False
+    consume(ring)
     return True
 
 

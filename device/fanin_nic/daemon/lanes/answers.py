@@ -13,10 +13,12 @@ SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 
 @dataclass
 class Question:
-    """A request that the lanes have not all answered. `tag`: the client's; `answers`: records of ACTION by lane."""
+    """A request that the lanes have not all answered. `tag`: the client's; `answers`: records of ACTION by lane;
+    `is_outdated`: its queue has asked for something else since, so that the answer changes nothing any more."""
 
     queue: int
     tag: int
+    is_outdated: bool = False
     answers: dict[int, np.void] = field(default_factory=dict)
 
 
@@ -33,6 +35,8 @@ class Answers:
 
     def ask(self, queue: int, tag: int) -> int:
         """A new question; its number."""
+        for question in self._open.values():
+            question.is_outdated |= question.queue == queue
         self._last = (self._last + 1) & 0xFFFF_FFFF
         self._open[self._last] = Question(queue, tag)
         return self._last

@@ -13,6 +13,7 @@ from fanin_nic.daemon.lane_record import LANE, MAX_NOTICES
 from fanin_nic.daemon.lanes.bell import BELL
 from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Engine
+from fanin_nic.engine.state import Counter
 from fanin_nic.engine.transfer.read import READ_BYTES
 from fanin_nic.port.sockets import UdpPort
 from fanin_wire import abi
@@ -77,9 +78,9 @@ class LaneCore:
         record["queues"] = self.host.queues_in_use
         record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)
 
-    def run(self) -> None:
+    def run(self) -> lane.Reason:
         """Work until there is something for Python (lane.run)."""
-        lane.run(self._record.ctypes.data)
+        return lane.Reason(lane.run(self._record.ctypes.data))
 
     def call(self) -> None:
         """From another thread: let `run` return soon."""
@@ -95,6 +96,11 @@ class LaneCore:
         count = int(self._record[0]["notice_count"])
         self._record[0]["notice_count"] = 0
         return list(self._notices[:count].copy())
+
+    @property
+    def jobs_aborted(self) -> int:
+        """Jobs that have ended before their time in this lane; may be asked while it runs."""
+        return int(self.engine.tables["counters"][Counter.JOBS_ABORTED])
 
     def counters(self) -> dict[str, int]:
         """Counters of engine, port and loop; reasons that several have are added up."""

@@ -12,6 +12,7 @@ from fanin_nic.daemon.lanes.answers import Answers
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.splitter import Splitter
 from fanin_nic.daemon.lanes.threads import LaneThreads
+from fanin_nic.hostif.engine_port import Refused
 from fanin_wire.abi import MessageType, Status
 
 SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
@@ -29,6 +30,7 @@ class LanesHost:
         self._cores, self._splitter, self._threads = cores, splitter, threads
         self._hosts = [core.host for core in cores]
         self._answers = Answers(len(cores))
+        self._aborted = self._jobs_aborted()  # as far as all lanes know of it
 
     def attach(self, client: int, memory_fd: int) -> None:
         """A client has come, perhaps with its process memory."""
@@ -83,6 +85,8 @@ class LanesHost:
 
     def join(self, queue: int, request: np.void) -> None:
         """A queue pair joins a job, with every lane."""
+        if self._hosts[0].is_in_job(queue):  # the refusal of a JOIN ends what its queue is in: ask no lane
+            raise Refused(Status["INVALID_REQUEST"], "the queue pair is in a job, or joins one")
         request = request.copy()
         request["head"]["tag"] = self._answers.ask(queue, int(request["head"]["tag"]))
         # Lanes are a parameter of the job: nodes that cut their messages differently must not form one.
@@ -110,6 +114,8 @@ class LanesHost:
             return None
         answer = notice.copy()
         answer["wr_id"] = question.tag
+        if question.is_outdated:
+            return answer
         if notice["opcode"] == JOIN and notice["status"] == SUCCESS:
             self._start(question.queue, answer, [question.answers[number] for number in range(len(self._hosts))])
         elif notice["opcode"] == JOIN and notice["status"] != PENDING:
@@ -120,7 +126,7 @@ class LanesHost:
     def _start(self, queue: int, answer: np.void, answers: list[np.void]) -> None:
         """All lanes have joined: the client's stream begins. Its lease is as large as the smallest of the lanes."""
         slots = [int(each["byte_length"]) for each in answers]
-        answer["byte_length"] = self._splitter.join(queue, int(answer["length"]), slots)
+        answer["byte_length"] = self._splitter.join(queue, slots)
         answer["window"] = min(int(each["window"]) for each in answers)
 
     def _give_up(self, queue: int, end: End) -> None:
@@ -130,11 +136,25 @@ class LanesHost:
                 host.end_job(queue, end)
             self._leave(queue, 0)
 
-    def spread_failures(self) -> None:
-        """A job that has ended in one lane ends in all, for the same reason."""
-        for queue in self._splitter.take_failures():
-            with self._threads.held():
-                end = next(filter(None, (host.end_of_job(queue) for host in self._hosts)), None)
-                if end is not None:
-                    for host in self._hosts:
-                        host.end_job(queue, end)
+    def spread_ends(self) -> None:
+        """A job that has ended in one lane ends in all, for the same reason; so does one whose completions have had no
+        room."""
+        overrun = self._splitter.take_overruns()
+        if not overrun and self._jobs_aborted() == self._aborted:
+            return
+        with self._threads.held():
+            for queue in overrun:
+                self._hosts[0].fail(queue, Status["CQ_OVERRUN"])
+            for queue in range(self._hosts[0].queues_in_use):
+                self._spread_end(queue)
+            self._aborted = self._jobs_aborted()
+
+    def _spread_end(self, queue: int) -> None:
+        end = next(filter(None, (host.end_of_job(queue) for host in self._hosts)), None)
+        if end is not None:
+            for host in self._hosts:
+                host.end_job(queue, end)
+
+    def _jobs_aborted(self) -> list[int]:
+        """How many jobs have ended before their time, by lane."""
+        return [core.jobs_aborted for core in self._cores]

@@ -5,20 +5,25 @@ from __future__ import annotations
 from numba import uint32, uint64
 
 from fanin_nic.daemon.lanes.host_rings import is_empty, take
+from fanin_nic.daemon.lanes.query import conclude, hear_answer, hear_part, is_asked
 from fanin_nic.daemon.lanes.tables import (
     CQE_SCRATCH,
+    cqe_at,
+    query_address,
     queue_address,
     request_address,
     request_at,
     split_queue_at,
     splitter_at,
+    under_way,
 )
 from fanin_nic.hostif.rings import CQE_BYTES, complete
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import fill_zero, record_at
-from fanin_wire import abi
+from fanin_nic.native.memory import fill_zero
+from fanin_wire.abi import Status, WqeOpcode
 
-cqe_at = record_at(abi.CQE)
+PENDING = int(Status.PENDING)
+QUERY = int(WqeOpcode.QUERY)
 
 
 @compiled
@@ -34,6 +39,7 @@ def merge(address):
             parts = collect(splitter, place, scratch)
             if parts:
                 retire(splitter, place, scratch)
+                answer(splitter, place, scratch)
             taken += parts
     return taken
 
@@ -53,9 +59,9 @@ def completions_wait(address):
 
 
 @compiled
-def has_failures(address):
-    """Whether a part of a request has failed since Python has looked. `address`: SPLITTER."""
-    return splitter_at(uint64(address)).failures != 0
+def has_overruns(address):
+    """Whether a completion ring has overrun since Python has looked. `address`: SPLITTER."""
+    return splitter_at(uint64(address)).overruns != 0
 
 
 @compiled
@@ -67,24 +73,25 @@ def collect(splitter, place, scratch):
         while take(queue.lane_completion_ring[lane], scratch):
             taken += 1
             cqe = cqe_at(scratch)
-            if uint32(cqe.wr_id - queue.head) < uint32(queue.tail - queue.head):
-                add(queue, splitter, request_at(request_address(place, cqe.wr_id)), cqe)
+            if cqe.opcode == QUERY:
+                hear_answer(place, lane, cqe)
+            elif uint32(cqe.wr_id - queue.head) < under_way(queue):
+                request = request_at(request_address(place, cqe.wr_id))
+                add(request, lane, cqe)
+                hear_part(place, lane, request.mid, cqe)
     return taken
 
 
 @compiled
-def add(queue, splitter, request, cqe):
+def add(request, lane, cqe):
     """One part of a request has ended. The first failure counts: others follow from it."""
-    request.parts -= 1
+    request.parts &= ~(uint64(1) << uint64(lane))
     request.byte_length += cqe.byte_length
     request.positions += cqe.positions
     if cqe.status and not request.status:
         request.status = cqe.status
         request.missing = cqe.missing
         request.missing_kind = cqe.missing_kind
-    if cqe.status and not queue.failed:
-        queue.failed = 1
-        splitter.failures += 1
 
 
 @compiled
@@ -96,19 +103,38 @@ def retire(splitter, place, scratch):
         if request.parts:
             return
         if request.status or request.signaled:
-            fill(scratch, queue, request)
-            if not complete(queue.completion_ring, scratch):
-                splitter.cq_overflows += uint64(1)
+            report(splitter, queue, request, scratch)
         queue.head += 1
 
 
 @compiled
+def answer(splitter, place, scratch):
+    """Complete the query of a queue, out of order, if all lanes have answered it."""
+    query = request_at(query_address(place))
+    if is_asked(place) and query.parts == 0:
+        conclude(place)
+        report(splitter, split_queue_at(place), query, scratch)
+        query.opcode = 0
+
+
+@compiled
+def report(splitter, queue, request, scratch):
+    """One completion for the client (step S6). If its ring has no room, the job of the queue has to end."""
+    fill(scratch, queue, request)
+    if not complete(queue.completion_ring, scratch):
+        splitter.cq_overflows += uint64(1)
+        if not queue.overrun:
+            queue.overrun = 1
+            splitter.overruns += 1
+
+
+@compiled
 def fill(scratch, queue, request):
-    """The completion of a request for its client (step S6)."""
+    """The completion of a request for its client."""
     fill_zero(scratch, CQE_BYTES)
     cqe = cqe_at(scratch)
     cqe.wr_id = request.wr_id
-    cqe.byte_length = request.byte_length if request.status == 0 else uint64(0)
+    cqe.byte_length = request.byte_length if request.status <= PENDING else uint64(0)
     cqe.missing = request.missing
     cqe.missing_kind = request.missing_kind
     cqe.jid = request.jid

@@ -1,108 +1,120 @@
 """Requests of the clients, cut for the lanes.
 
 A message of S segments goes to min(L, max(1, S div FEWEST_SEGMENTS)) lanes, in runs of whole segments that differ by
-at most one. All ranks of a job must cut alike, so nothing else may decide: no load, no lease, no address.
+at most one. All ranks of a job must cut alike, so nothing else may decide: no load, no lease, no address, no flag.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import uint32, uint64
+from numba import uint64
 
 from fanin_nic.daemon.lanes.bell import ring_bell
 from fanin_nic.daemon.lanes.host_rings import submit
+from fanin_nic.daemon.lanes.query import ask, is_asked
 from fanin_nic.daemon.lanes.tables import (
     BELL_SIZE,
-    REQUEST_SIZE,
+    SIGNALED,
     UNDER_WAY,
     WQE_SCRATCH,
+    enter,
+    lanes_below,
     queue_address,
     request_address,
     request_at,
     split_queue_at,
     splitter_at,
+    under_way,
+    wqe_at,
 )
-from fanin_nic.engine.control.posting import SIGNALED, positions_of, wqe_at
-from fanin_nic.hostif.rings import fetch, pending
+from fanin_nic.hostif.rings import consume, peek
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, fill_zero
+from fanin_wire.abi import WqeFlag, WqeOpcode
 
+QUERY, FENCE = int(WqeOpcode.QUERY), int(WqeFlag.FENCE)
 FEWEST_SEGMENTS = np.uint64(16)  # of a lane: fewer are done before another core is awake
 MOST_SEGMENTS = np.uint64(0x3FFF_FFFF)  # of a message, as for the engine
+LAST_SEGMENT = np.uint64(0xFFFF_FFFF)
 POSTS_PER_TURN = 32
 
 
 @compiled
 def split(address):
-    """Cut what the clients have posted, and wake the lanes for it. Returns how many requests. `address`: SPLITTER."""
+    """Cut what the clients have posted, and wake the lanes that have got of it. Returns how many requests.
+    `address`: SPLITTER."""
     splitter = splitter_at(uint64(address))
+    splitter.reach = 1
     taken = 0
     for index in range(splitter.queues):
         taken += split_queue(splitter, uint64(address) + WQE_SCRATCH, queue_address(splitter, index))
-    if taken:
-        for lane in range(1, splitter.lanes):
-            ring_bell(splitter.bell_table + uint64(lane) * BELL_SIZE)
+    for lane in range(1, splitter.reach):
+        ring_bell(splitter.bell_table + uint64(lane) * BELL_SIZE)
     return taken
 
 
 @compiled
 def requests_wait(address):
-    """Whether a client has posted a request that there is room for. `address`: SPLITTER."""
+    """Whether a client has posted a request that may be taken now. `address`: SPLITTER."""
     splitter = splitter_at(uint64(address))
     for index in range(splitter.queues):
-        queue = split_queue_at(queue_address(splitter, index))
-        if queue.send_ring and uint32(queue.tail - queue.head) < UNDER_WAY and pending(queue.send_ring):
+        if offers(queue_address(splitter, index), uint64(address) + WQE_SCRATCH):
             return True
     return False
 
 
 @compiled
 def split_queue(splitter, scratch, place):
-    """The requests of the queue at `place`, as long as there is room for them; how many."""
+    """The requests of the queue at `place`, as long as they may be taken; how many."""
     queue = split_queue_at(place)
-    if not queue.send_ring:
-        return 0
     for taken in range(POSTS_PER_TURN):
-        if uint32(queue.tail - queue.head) == UNDER_WAY or not fetch(queue.send_ring, scratch):
+        if not offers(place, scratch):
             return taken
-        cut(splitter, queue, place, scratch)
+        consume(queue.send_ring)
+        if wqe_at(scratch).opcode == QUERY:
+            ask(splitter, place, scratch)
+        else:
+            cut(splitter, place, scratch)
     return POSTS_PER_TURN
 
 
 @compiled
-def cut(splitter, queue, place, scratch):
+def offers(place, scratch):
+    """Whether the oldest request of the queue at `place` may be taken; it is copied to `scratch`, and judged and used
+    there: the client may change its own. A query waits for the one before it, a fenced request for all before it."""
+    queue = split_queue_at(place)
+    if not queue.send_ring or not peek(queue.send_ring, scratch):
+        return False
+    wqe = wqe_at(scratch)
+    if wqe.opcode == QUERY:
+        return not is_asked(place)
+    return under_way(queue) == 0 if wqe.flags & FENCE else under_way(queue) < UNDER_WAY
+
+
+@compiled
+def cut(splitter, place, scratch):
     """Enter the request at `scratch`, and give each lane its part. What makes no sense goes to lane 0 as it is: the
     engine there knows why it is wrong."""
-    wqe = wqe_at(scratch)
-    request = request_at(request_address(place, queue.tail))
-    enter(request, wqe)
+    queue, wqe = split_queue_at(place), wqe_at(scratch)
+    entry = request_address(place, queue.tail)
+    enter(entry, wqe)
     wqe.wr_id = queue.tail
     wqe.flags |= SIGNALED
+    parts = uint64(1)
     if is_divisible(queue, wqe):
-        segments = positions_of(wqe)
-        request.parts = lanes_of(segments, splitter.lanes)
-        give_parts(queue, wqe, scratch, segments, uint64(request.parts))
+        parts = lanes_of(uint64(wqe.segments), splitter.lanes)
+        give_parts(queue, scratch, parts)
     else:
-        request.parts = 1
         submit(queue.lane_send_ring[0], scratch)
+    request_at(entry).parts = lanes_below(parts)
+    splitter.reach = max(uint64(splitter.reach), parts)
     queue.tail += 1
 
 
 @compiled
-def enter(request, wqe):
-    """Remember what the completion of a request says, whatever becomes of its parts."""
-    fill_zero(address_of(request), REQUEST_SIZE)
-    request.wr_id = wqe.wr_id
-    request.jid = wqe.jid
-    request.mid = wqe.mid
-    request.opcode = wqe.opcode
-    request.signaled = wqe.flags & SIGNALED
-
-
-@compiled
 def is_divisible(queue, wqe):
-    """Whether a request belongs to a job and says how many segments it has."""
-    return queue.slots != 0 and wqe.chunk == queue.chunk and positions_of(wqe) <= MOST_SEGMENTS
+    """Whether a request belongs to a job and names segments that can be. Nobody has looked at it before."""
+    segments = uint64(wqe.segments)
+    return queue.slots != 0 and segments <= MOST_SEGMENTS and uint64(wqe.sid) + segments <= LAST_SEGMENT
 
 
 @compiled
@@ -112,15 +124,16 @@ def lanes_of(segments, lanes):
 
 
 @compiled
-def give_parts(queue, wqe, scratch, segments, parts):
-    """Make `wqe` each lane's part in turn. A request that is out of step in the client's stream stays so in theirs."""
-    length, sid, offset, chunk = wqe.length, wqe.sid, wqe.offset, uint64(wqe.chunk)
+def give_parts(queue, scratch, parts):
+    """Make the request at `scratch` each lane's part in turn: the same request of other segments. One that is out of
+    step in the client's stream stays so in theirs."""
+    wqe = wqe_at(scratch)
+    sid, segments = wqe.sid, uint64(wqe.segments)
     out_of_step = wqe.seg ^ (queue.position & (queue.slots - 1))
     for lane in range(parts):
         first, end = segments * lane // parts, segments * (lane + uint64(1)) // parts
         wqe.sid = sid + first
-        wqe.offset = offset + first * chunk
-        wqe.length = (length if end == segments else end * chunk) - first * chunk
+        wqe.segments = end - first
         wqe.seg = queue.lane_position[lane] & (queue.lane_slots[lane] - 1)
         if out_of_step:
             wqe.seg ^= 1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.daemon.lanes.merge import merge
-from fanin_nic.daemon.lanes.tables import SPLIT_QUEUE, SPLITTER
+from fanin_nic.daemon.lanes.tables import REQUEST, SPLIT_QUEUE, SPLITTER
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES, record_view
 from fanin_nic.native.compiled import compiled
 from fanin_wire import abi
@@ -68,11 +68,11 @@ class Splitter:
     def _count_queues(self) -> None:
         self._record["queues"] = max(self._memory, default=-1) + 1
 
-    def join(self, queue: int, chunk: int, lane_slots: list[int]) -> int:
+    def join(self, queue: int, lane_slots: list[int]) -> int:
         """A queue is in a job, at the start of its stream; the slots that the client shall count with."""
         slots = min(lane_slots)
         record = self.queues[queue]
-        record["slots"], record["chunk"], record["position"] = slots, chunk, 0
+        record["slots"], record["position"], record["overrun"] = slots, 0, 0
         record["lane_slots"][: len(lane_slots)] = lane_slots
         record["lane_position"][:] = 0
         return slots
@@ -85,19 +85,17 @@ class Splitter:
         """A queue is in no job any more; what is under way is dropped."""
         record = self.queues[queue]
         record["slots"], record["head"] = 0, record["tail"]
-        record["failed"] = 0
+        record["query"] = np.zeros(1, REQUEST)[0]
         for ring in (*record["lane_send_ring"], *record["lane_completion_ring"]):
             if ring:
                 record_view(int(ring), abi.RING)[:] = 0
 
-    def take_failures(self) -> list[int]:
-        """Queues of which a request has failed since the last call."""
-        if not self._record["failures"][0]:
+    def take_overruns(self) -> list[int]:
+        """Queues whose completion ring has overrun since they joined; none if no more have than at the last call."""
+        if not self._record["overruns"][0]:
             return []
-        self._record["failures"] = 0
-        failed = np.flatnonzero(self.queues["failed"])
-        self.queues["failed"] = 0
-        return [int(queue) for queue in failed]
+        self._record["overruns"] = 0
+        return [int(queue) for queue in np.flatnonzero(self.queues["overrun"])]
 
     @property
     def cq_overflows(self) -> int:

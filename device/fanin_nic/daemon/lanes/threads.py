@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from fanin_nic.daemon.lane import Reason
 from fanin_nic.daemon.lanes.core import LaneCore
 
-Deliver = Callable[[int, np.void], None]
+Deliver = Callable[[int, list[np.void]], None]
 
 
 class LaneThread:
     """Runs one lane but for the times when the main thread holds it.
 
-    deliver: called by this thread with the lane's number and each notice.
+    deliver: called by this thread with the lane's number and its notices; with none if a job has ended there.
     """
 
     def __init__(self, core: LaneCore, deliver: Deliver) -> None:
@@ -34,15 +35,20 @@ class LaneThread:
     def _serve(self) -> None:
         while self._begin():
             try:
-                self._core.run()
+                self._work()
             except BaseException:  # a device without one of its lanes serves nobody
                 os.kill(os.getpid(), signal.SIGTERM)
                 raise
             finally:
-                notices = self._core.take_notices()
                 self._end()
-            for notice in notices:
-                self._deliver(self._core.number, notice)
+
+    def _work(self) -> None:
+        """Run the lane until it returns. What it says is delivered before anybody can hold it, so that who holds all
+        lanes has all that they have said."""
+        reason = self._core.run()
+        notices = self._core.take_notices()
+        if notices or reason == Reason.ENDED:
+            self._deliver(self._core.number, notices)
 
     def _begin(self) -> bool:
         """Wait until nobody holds the lane; False: it shall not run any more."""
