@@ -19,7 +19,8 @@ from fanin_nic.daemon.perform import flush
 from fanin_nic.daemon.sleep import is_called, is_only_port, sleep, wait
 from fanin_nic.engine import events
 from fanin_nic.engine.control.posting import can_post
-from fanin_nic.engine.state import U64, Counter, engine_at, queue_at
+from fanin_nic.engine.state import U64, engine_at, queue_at
+from fanin_nic.engine.tables import Counter
 from fanin_nic.hostif.rings import fetch
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import monotonic_ns, sched_yield

@@ -13,7 +13,7 @@ from fanin_nic.daemon.lane_record import LANE, MAX_NOTICES
 from fanin_nic.daemon.lanes.bell import BELL
 from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.state import Counter
+from fanin_nic.engine.tables import Counter
 from fanin_nic.engine.transfer.read import READ_BYTES
 from fanin_nic.port.sockets import UdpPort
 from fanin_wire import abi
