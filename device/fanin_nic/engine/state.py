@@ -7,7 +7,7 @@ from numba import int32, int64, uint32, uint64
 
 from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.tables import CHILD, ENGINE, JOB, MAX_CHILDREN, QUEUE, REGION, REQUEST, SLOT
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import compiled, compiled_for
 from fanin_nic.native.memory import address_of, load_u64, record_at, row_at, store_u64
 from fanin_wire import abi, fields
 
@@ -23,7 +23,8 @@ region_at = row_at(ENGINE, "region_offset", REGION)
 action_at = row_at(ENGINE, "action_offset", ACTION)
 header_at = row_at(ENGINE, "header_offset", fields.HEADER)
 child_at = row_at(ENGINE, "child_offset", CHILD)  # index: child_index(job, bit)
-request_at = row_at(ENGINE, "request_offset", REQUEST[_SCALARS])  # index: request_index(e, queue index, counter)
+REQUEST_SCALARS = REQUEST[_SCALARS]
+request_at = row_at(ENGINE, "request_offset", REQUEST_SCALARS)  # index: request_index(e, queue index, counter)
 address_record = record_at(abi.ADDRESS)
 
 
@@ -58,7 +59,7 @@ def payload_at(e, index):
     return address_of(e) + e.payload_offset + U64(index) * U64(e.stride)
 
 
-@compiled
+@compiled_for(ENGINE, int64)
 def count(e, counter):
     """Add one to a counter."""
     address = address_of(e) + e.counter_offset + U64(counter) * U64(8)

@@ -13,8 +13,11 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from numba import config, njit
+import numpy as np
+from numba import config, njit, types
+from numba.np import numpy_support
 
 import fanin_wire
 
@@ -66,4 +69,11 @@ def choose_cache_folder() -> Path:
 CACHE_FOLDER = choose_cache_folder()
 config.CACHE_DIR = str(CACHE_FOLDER)
 
-compiled = njit(nogil=True, cache=True)
+compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+
+def compiled_for(*arguments: Any, returns: Any = types.void) -> Any:
+    """Decorator of a compiled function that many call: it is compiled once, for these arguments (dtypes of records, or
+    numba types), and not anew for each kind of integer that a caller happens to have."""
+    kinds = [numpy_support.from_dtype(kind) if isinstance(kind, np.dtype) else kind for kind in arguments]
+    return njit(returns(*kinds), nogil=True, cache=True, error_model="numpy")

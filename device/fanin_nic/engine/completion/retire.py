@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from numba import int64, uint64
+
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
-from fanin_nic.engine.state import U64, action_at, count, job_at, queue_at, request_at, request_index
-from fanin_nic.engine.tables import Counter
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.state import REQUEST_SCALARS, U64, action_at, count, job_at, queue_at, request_at, request_index
+from fanin_nic.engine.tables import ENGINE, Counter
+from fanin_nic.native.compiled import compiled, compiled_for
 
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 COMPLETIONS = int(Counter.COMPLETIONS)
 AT_ONCE = 16
 
 
-@compiled
+@compiled_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def complete_request(e, queue_index, request, status, missing_kind, missing):
     """Append the completion of a request; a request that is not signalled is silent unless it failed."""
     if status == 0 and not request.signaled:
@@ -70,7 +72,7 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
     return False
 
 
-@compiled
+@compiled_for(ENGINE, int64, int64, int64, int64, uint64)
 def notice(e, queue_index, message_type, status, missing_kind, missing):
     """Answer the control request (JOIN, LEAVE) that a queue waits for."""
     queue = queue_at(e, queue_index)

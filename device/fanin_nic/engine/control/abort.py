@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from numba import int64, uint64
+
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control.blame import name_above, name_below, name_beside
 from fanin_nic.engine.control.upward import begin_leave
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.state import ONE, U64, bit_of, child_at, child_index, count, header_at, queue_at
-from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
+from fanin_nic.native.compiled import compiled, compiled_for
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
@@ -28,7 +30,7 @@ def next_node(job):
     return bit_of((job.node_index + 1) % job.node_count)
 
 
-@compiled
+@compiled_for(ENGINE, JOB, int64, int64)
 def send_abort(e, job, destination, source):
     """Tell a device below, or a node of the same ring, why the job has ended; also the answer to whatever it sends."""
     header = header_at(e, packet(e, job, ABORT, destination))
@@ -38,27 +40,6 @@ def send_abort(e, job, destination, source):
         name_beside(job, header, job.missing_kind, U64(job.missing))
     else:
         name_below(header, job.missing_kind, U64(job.missing))
-
-
-@compiled
-def abort(e, job, status, missing_kind, missing):
-    """End a job with a status, once. `missing`: who it is about, of a kind of `blame`."""
-    if job.state == ABORTED or job.state == FREE:
-        return
-    job.state = ABORTED
-    job.status = status if status > PENDING else STATUS_ABORTED  # what comes from the network must be a reason
-    job.missing_kind = missing_kind
-    job.missing = missing
-    count(e, JOBS_ABORTED)
-    answer_joins(e, job)
-    job.heard = e.now
-    abort_below(e, job)
-    if job.status == PEER_LOST and missing_kind == 0 and e.is_switch:
-        job.node_left |= missing & job.node_mask  # whoever is lost will not leave any more
-    if job.has_parent and missing_kind:
-        abort_above(e, job)
-    if job.has_parent or job.route == RING:
-        begin_leave(e, job)
 
 
 @compiled
@@ -94,3 +75,24 @@ def answer_joins(e, job):
         if not queue_at(e, queue_index).joined:
             queue_at(e, queue_index).joined = 1
             notice(e, queue_index, JOIN, job.status, job.missing_kind, U64(job.missing))
+
+
+@compiled_for(ENGINE, JOB, int64, int64, uint64)
+def abort(e, job, status, missing_kind, missing):
+    """End a job with a status, once. `missing`: who it is about, of a kind of `blame`."""
+    if job.state == ABORTED or job.state == FREE:
+        return
+    job.state = ABORTED
+    job.status = status if status > PENDING else STATUS_ABORTED  # what comes from the network must be a reason
+    job.missing_kind = missing_kind
+    job.missing = missing
+    count(e, JOBS_ABORTED)
+    answer_joins(e, job)
+    job.heard = e.now
+    abort_below(e, job)
+    if job.status == PEER_LOST and missing_kind == 0 and e.is_switch:
+        job.node_left |= missing & job.node_mask  # whoever is lost will not leave any more
+    if job.has_parent and missing_kind:
+        abort_above(e, job)
+    if job.has_parent or job.route == RING:
+        begin_leave(e, job)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.lease import REPRODUCIBLE, find_job, lease, new_job, release, set_buffers
@@ -9,8 +11,8 @@ from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.membership import member_window, progress_join, tell_pending
 from fanin_nic.engine.control.upward import passes_on
 from fanin_nic.engine.state import U64, ZERO, action_at, bit_of, job_at, queue_at
-from fanin_nic.engine.tables import JOIN_EVENT, MAX_CHILDREN, JobState
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
+from fanin_nic.native.compiled import compiled, compiled_for
 from fanin_nic.native.memory import count_bits, record_at
 from fanin_wire.abi import MAX_ADDRESSES, MAX_HOPS, JobFlag, MessageType, Route, Status
 
@@ -60,7 +62,7 @@ def is_valid_ring(request):
     return not request.flags & REPRODUCIBLE or count_bits(request.rank_mask) < MAX_CHILDREN
 
 
-@compiled
+@compiled_for(ENGINE, int64, int64, int64)
 def refuse(e, queue_index, status, slots):
     """Answer a JOIN that changes nothing. `slots`: what would fit."""
     notice(e, queue_index, JOIN, status, 0, U64(0))

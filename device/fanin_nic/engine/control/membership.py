@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control import config_packet as packet_form
 from fanin_nic.engine.control.abort import abort, next_node, send_abort
@@ -11,11 +13,11 @@ from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.upward import begin_config, is_top, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
-from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
+from fanin_nic.native.compiled import compiled, compiled_for
 from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
 from fanin_wire.abi import MessageType, Route, Status
-from fanin_wire.fields import CONFIG_ACK_BODY, Opcode
+from fanin_wire.fields import CONFIG_ACK_BODY, HEADER, Opcode
 
 CONFIG_ACK = int(Opcode.CONFIG_ACK)
 JOIN = int(MessageType.JOIN)
@@ -90,6 +92,19 @@ def activate(e, job, slots, window):
 
 
 @compiled
+def name_missing(job, header):
+    """Put into a CONFIG_ACK who has not joined: devices below, or whom the device above misses."""
+    kind, missing = kind_below(job), job.config_mask & ~job.node_joined
+    if job.state == CONFIGURING:
+        kind, missing = int(job.missing_kind), U64(job.missing)
+    if job.route == RING:
+        header.seg = max(kind, 1)
+        header.node_bitmap = missing
+    else:
+        name_below(header, kind, missing)
+
+
+@compiled_for(ENGINE, JOB, int64, int64, int64)
 def acknowledge(e, job, destination, bit, status):
     """CONFIG_ACK: the lease, or who is missing, or why not."""
     index = packet(e, job, CONFIG_ACK, destination)
@@ -105,20 +120,7 @@ def acknowledge(e, job, destination, bit, status):
     attach_payload(e, index, body, ACK_SIZE)
 
 
-@compiled
-def name_missing(job, header):
-    """Put into a CONFIG_ACK who has not joined: devices below, or whom the device above misses."""
-    kind, missing = kind_below(job), job.config_mask & ~job.node_joined
-    if job.state == CONFIGURING:
-        kind, missing = int(job.missing_kind), U64(job.missing)
-    if job.route == RING:
-        header.seg = max(kind, 1)
-        header.node_bitmap = missing
-    else:
-        name_below(header, kind, missing)
-
-
-@compiled
+@compiled_for(ENGINE, HEADER, int64, int64, int64)
 def refuse(e, header, destination, status, slots):
     """CONFIG_ACK with a refusal, for a job that has no record here."""
     job = job_at(e, e.jobs)  # the spare record behind the table

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.engine.segment.arithmetic import WIDE, payload_bytes
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, has_all_it_needs
 from fanin_nic.engine.state import ONE, U64, ZERO, action_at, bit_of, count, header_at, payload_of
-from fanin_nic.engine.tables import BODY_SIZE, Counter
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.tables import BODY_SIZE, ENGINE, JOB, Counter
+from fanin_nic.native.compiled import compiled, compiled_for
 from fanin_nic.native.memory import address_of, fill_zero
 from fanin_wire.abi import Route
 from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Opcode
@@ -22,7 +24,7 @@ RING = int(Route.RING)
 SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # what a packet says of itself
 
 
-@compiled
+@compiled_for(ENGINE, int64, returns=int64)
 def append(e, kind):
     """Number of a new, zeroed action. A full table drops it and counts: the driver leaves room before each event."""
     if e.action_count == e.actions:
@@ -36,7 +38,7 @@ def append(e, kind):
     return index
 
 
-@compiled
+@compiled_for(ENGINE, JOB, int64, int64, returns=int64)
 def packet(e, job, opcode, destination):
     """Number of a new SEND of a header-only packet of a job; the caller fills in what its opcode says."""
     index = append(e, SEND)

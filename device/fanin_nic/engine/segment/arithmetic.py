@@ -6,10 +6,12 @@ rounded when it leaves the device, or, in a job with WIDE partials, once in the 
 
 from __future__ import annotations
 
+from numba import int64, uint64
+
 from fanin_nic.engine.segment.kernels import FINISH, NARROW, WIDEN
 from fanin_nic.engine.state import U64, ZERO
-from fanin_nic.engine.tables import MAX_DTYPES, SLOT
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.tables import ENGINE, MAX_DTYPES, SLOT
+from fanin_nic.native.compiled import compiled, compiled_for
 from fanin_nic.native.memory import address_of, call_kernel, load_u64
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
@@ -23,7 +25,7 @@ LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
 
 
-@compiled
+@compiled_for(ENGINE, int64, int64, returns=uint64)
 def kernel_address(e, row, dtype):
     """Address of a kernel; 0 where op and type have none."""
     place = U64(row) * U64(MAX_DTYPES) + U64(dtype)

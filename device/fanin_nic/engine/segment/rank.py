@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numba import int64, uint64
+
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import proceed
@@ -10,6 +12,7 @@ from fanin_nic.engine.segment.contribute import WANTS_RESULT, add_data, describe
 from fanin_nic.engine.segment.geometry import brings, segment_length, wants
 from fanin_nic.engine.state import (
     ONE,
+    REQUEST_SCALARS,
     U64,
     bit_of,
     job_at,
@@ -17,7 +20,8 @@ from fanin_nic.engine.state import (
     slot_at,
     slot_index,
 )
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.tables import ENGINE
+from fanin_nic.native.compiled import compiled, compiled_for
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import CLASS_SHIFT
@@ -48,7 +52,7 @@ def rank_of_entry(queue, entry):
     return lowest_bit(bitmap)
 
 
-@compiled
+@compiled_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def contribute_rank(e, queue_index, request, number, entry, address):
     """The `number`-th segment of a request from the rank of address list entry `entry`; its data lie at `address`."""
     queue = queue_at(e, queue_index)

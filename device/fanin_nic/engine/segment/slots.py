@@ -6,9 +6,11 @@ of p proves that every child holds p - N, and the slot may be replaced. No versi
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.engine.state import ONE, U64, ZERO, distance, slot_at, slot_index
-from fanin_nic.engine.tables import SlotState
-from fanin_nic.native.compiled import compiled
+from fanin_nic.engine.tables import ENGINE, JOB, SLOT, SlotState
+from fanin_nic.native.compiled import compiled, compiled_for
 
 DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
 
@@ -58,7 +60,7 @@ def claim(e, job, slot, position):
     slot.rank_missing = ZERO
 
 
-@compiled
+@compiled_for(ENGINE, JOB, SLOT, int64)
 def occupy(e, job, slot, state):
     """Change a slot's state; keeps the counts of slots that hold data and of those in flight."""
     before, after = slot.state, state
