@@ -1,98 +1,101 @@
-"""Operations of a reduction: one table, each with the numpy oracle that every implementation must equal bit for bit.
+"""Operations of a reduction: one table, which says what each is called and which types it takes.
 
-An oracle takes the contributions in the order in which they are folded, as an array of shape (contributors, elements)
-of a type of `datatypes`, and returns the result of shape (elements,). The rules are those of SPEC.md, Arithmetic:
-
-- a single contribution is returned unchanged, bit for bit;
-- SUM is a left fold that starts with a copy of the first contribution (never 0 + x, which loses -0); integers wrap;
-- MIN and MAX order -0 below +0; if any input is NaN, the result is NaN;
-- MEAN is the SUM, divided once by the number of contributions; integers divide toward zero;
-- every NaN that arithmetic gives is the canonical one: positive, quiet, no payload.
+`Operation.oracle` is the numpy form that every implementation must equal bit for bit. It takes the contributions in the
+order in which they are folded, as an array of shape (contributors, elements) of a type of `datatypes`, and returns the
+result, of shape (elements,) and the same dtype. What several devices make of them is composed of the two steps of which
+the oracle consists: `partial`, what a device sends up, and `finish`, what the completing device does at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from fanin_wire import arithmetic
 from fanin_wire.abi import Op
-
-Oracle = Callable[[np.ndarray], np.ndarray]
+from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_code, datatype_of
 
 
 class UnsupportedOperation(ValueError):
-    """An operation that no device can compute; the message lists those it can."""
+    """An operation that no device can compute, or not with this type; the message lists those it can."""
 
-    def __init__(self, asked: object) -> None:
-        names = ", ".join(entry.name for entry in OPERATIONS)
+    def __init__(self, asked: object, supported: str = "") -> None:
+        names = supported or ", ".join(entry.name for entry in OPERATIONS)
         super().__init__(f"operation {asked} is not supported; supported: {names}")
 
 
 class Operation(NamedTuple):
-    """An operation: its code in CETH and WQE, its name, and its oracle."""
+    """An operation: its code in CETH and WQE, its name, the families of types that it takes."""
 
     code: int
     name: str
-    oracle: Oracle
+    families: tuple[Family, ...]
+
+    def takes(self, datatype: DataType) -> bool:
+        """Whether the operation makes sense for a type."""
+        return datatype.family in self.families
+
+    def widens(self, datatype: DataType) -> bool:
+        """Whether a device computes in f32 what comes and goes in a smaller type: the sums of f16 and bf16."""
+        return datatype.family == Family.SMALL_FLOAT and self.name in ("SUM", "PROD", "MEAN")
+
+    def oracle(self, contributions: np.ndarray, datatype: DataType | None = None) -> np.ndarray:
+        """The result of one device that gets `contributions`, one from each rank.
+
+        `datatype` tells what the dtype does not: that uint16 are bf16. Raises UnsupportedOperation.
+        """
+        datatype = datatype or datatype_of(contributions.dtype)
+        total = self.partial(contributions, datatype, wide=self.widens(datatype) and len(contributions) > 1)
+        return self.finish(total, len(contributions), datatype).view(contributions.dtype)
+
+    def partial(self, contributions: np.ndarray, datatype: DataType | None = None, *, wide: bool = False) -> np.ndarray:
+        """What a device that does not complete the segment sends up.
+
+        With `wide` (f16 and bf16, where the operation widens) that is f32: what was computed, not rounded. Without, it
+        is rounded to the type. Wide partials are `contributions` of type f32 to the next device. Raises
+        UnsupportedOperation.
+        """
+        datatype = datatype or datatype_of(contributions.dtype)
+        check_supported(self, datatype)
+        stored = arithmetic.as_stored(contributions, datatype)
+        if not self.widens(datatype):
+            return arithmetic.fold(self.name, stored, datatype).view(contributions.dtype)
+        if len(stored) == 1 and not wide:
+            return arithmetic.copied(contributions[0])
+        total = arithmetic.fold(self.name, arithmetic.widen(stored, datatype), datatype)
+        return total if wide else arithmetic.narrow(total, datatype).view(contributions.dtype)
+
+    def finish(self, total: np.ndarray, ranks: int, datatype: DataType | None = None) -> np.ndarray:
+        """The result, in the storage of the type, of the partial `total` over the data of `ranks` ranks.
+
+        MEAN is divided, if there was more than one rank; what is f32 of an f16 or bf16 is rounded, once.
+        """
+        datatype = datatype or datatype_of(total.dtype)
+        small, divided = self.widens(datatype), self.name == "MEAN" and ranks > 1
+        if small and divided and total.dtype != np.float32:
+            total = arithmetic.widen(arithmetic.as_stored(total, datatype), datatype)
+        if divided:
+            total = arithmetic.divide(total, ranks)
+        return arithmetic.narrow(total, datatype) if small and total.dtype == np.float32 else total
 
 
-def _canonical(values: np.ndarray) -> np.ndarray:
-    """The same values with the canonical NaN (numpy's `nan`: 0x7fc00000, 0x7ff8000000000000) for every NaN."""
-    if values.dtype.kind == "f":
-        values[np.isnan(values)] = np.nan
-    return values
-
-
-def _fold(step: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Oracle:
-    """Oracle that computes `accumulator step contribution` in order."""
-
-    def oracle(contributions: np.ndarray) -> np.ndarray:
-        accumulator = contributions[0].copy()
-        with np.errstate(all="ignore"):
-            for contribution in contributions[1:]:
-                accumulator = _canonical(step(accumulator, contribution))
-        return accumulator
-
-    return oracle
-
-
-def _minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise minimum with -0 < +0 (numpy leaves the sign of an equal zero open)."""
-    if a.dtype.kind != "f":
-        return np.minimum(a, b)
-    return np.where(a == b, np.where(np.signbit(a), a, b), np.minimum(a, b))
-
-
-def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise maximum with -0 < +0."""
-    if a.dtype.kind != "f":
-        return np.maximum(a, b)
-    return np.where(a == b, np.where(np.signbit(a), b, a), np.maximum(a, b))
-
-
-def _divide(total: np.ndarray, count: int) -> np.ndarray:
-    """`total / count`: one rounding for floats, toward zero for integers."""
-    if total.dtype.kind == "f":
-        return _canonical(total / total.dtype.type(count))
-    quotient = total // count  # rounds down
-    return quotient + ((total < 0) & (quotient * count != total)).astype(total.dtype)
-
-
-_sum = _fold(np.add)
-
-
-def _mean(contributions: np.ndarray) -> np.ndarray:
-    total = _sum(contributions)
-    return _divide(total, len(contributions)) if len(contributions) > 1 else total
-
+_NUMBERS = (Family.INTEGER, Family.FLOAT, Family.SMALL_FLOAT)
 
 OPERATIONS = (
-    Operation(Op["SUM"], "SUM", _sum),
-    Operation(Op["MIN"], "MIN", _fold(_minimum)),
-    Operation(Op["MAX"], "MAX", _fold(_maximum)),
-    Operation(Op["MEAN"], "MEAN", _mean),
+    Operation(Op["SUM"], "SUM", (*_NUMBERS, Family.COMPLEX)),
+    Operation(Op["MIN"], "MIN", _NUMBERS),
+    Operation(Op["MAX"], "MAX", _NUMBERS),
+    Operation(Op["MEAN"], "MEAN", _NUMBERS),
+    Operation(Op["PROD"], "PROD", _NUMBERS),
+    Operation(Op["LAND"], "LAND", (Family.INTEGER, Family.BOOL)),
+    Operation(Op["LOR"], "LOR", (Family.INTEGER, Family.BOOL)),
+    Operation(Op["LXOR"], "LXOR", (Family.INTEGER, Family.BOOL)),
+    Operation(Op["BAND"], "BAND", (Family.INTEGER,)),
+    Operation(Op["BOR"], "BOR", (Family.INTEGER,)),
+    Operation(Op["BXOR"], "BXOR", (Family.INTEGER,)),
+    Operation(Op["MINLOC"], "MINLOC", (Family.PAIR,)),
+    Operation(Op["MAXLOC"], "MAXLOC", (Family.PAIR,)),
 )
 
 _BY_CODE = {entry.code: entry for entry in OPERATIONS}
@@ -111,3 +114,20 @@ def operation_by_name(name: str) -> Operation:
     if entry := _BY_NAME.get(name.upper()):
         return entry
     raise UnsupportedOperation(repr(name))
+
+
+def supports(op: int, dtype: int) -> bool:
+    """Whether a device computes operation `op` on type `dtype`, by their wire codes; False for unknown codes."""
+    codes = {entry.code for entry in DATATYPES}
+    return op in _BY_CODE and dtype in codes and _BY_CODE[op].takes(datatype_by_code(dtype))
+
+
+def check_supported(operation: Operation, datatype: DataType) -> None:
+    """Raise UnsupportedOperation, which says what to use instead, for a combination that makes no sense."""
+    if operation.takes(datatype):
+        return
+    operations = ", ".join(entry.name for entry in OPERATIONS if entry.takes(datatype))
+    types = ", ".join(entry.name for entry in DATATYPES if operation.takes(entry))
+    raise UnsupportedOperation(
+        f"{operation.name} of {datatype.name}", f"{datatype.name} has {operations}; {operation.name} takes {types}"
+    )

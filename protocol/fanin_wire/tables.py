@@ -15,7 +15,7 @@ from pathlib import Path
 from fanin_wire import abi, fields
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Opcode
-from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS
+from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS, OPERATION_MEANINGS
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.status import STATUSES
 
@@ -60,15 +60,19 @@ def flag_table() -> str:
 
 
 def operation_table() -> str:
-    """Table of the operations."""
-    return _markdown(("code", "op"), [(0, "none"), *((int(entry.code), entry.name) for entry in OPERATIONS)])
+    """Table of the operations, with the families of types that each takes."""
+    rows = [
+        (int(entry.code), entry.name, OPERATION_MEANINGS[entry.name], ", ".join(entry.families)) for entry in OPERATIONS
+    ]
+    return _markdown(("code", "op", "computes", "families"), [(0, "none", "", "any"), *rows])
 
 
 def datatype_table() -> str:
     """Table of the element types."""
-    rows = [(int(entry.code), entry.name, entry.itemsize, entry.numpy.name) for entry in DATATYPES]
+    rows = [(int(entry.code), entry.name, entry.itemsize, entry.family, entry.numpy_name) for entry in DATATYPES]
     return _markdown(
-        ("code", "dtype", "bytes", "numpy"), [(0, "none", 1, "plain bytes, which are not computed with"), *rows]
+        ("code", "dtype", "bytes", "family", "numpy"),
+        [(0, "none", 1, "", "plain bytes, which are not computed with"), *rows],
     )
 
 

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+import cffi
 import numpy as np
 import pytest
 
 from fanin_wire.abi import DType, Op, Status
-from fanin_wire.datatypes import DATATYPES, UnsupportedDataType, datatype_by_code, datatype_by_name, datatype_of
-from fanin_wire.operations import OPERATIONS, UnsupportedOperation, operation_by_code, operation_by_name
+from fanin_wire.datatypes import (
+    DATATYPES,
+    Family,
+    UnsupportedDataType,
+    datatype_by_code,
+    datatype_by_name,
+    datatype_of,
+)
+from fanin_wire.meanings import OPERATION_MEANINGS
+from fanin_wire.operations import (
+    OPERATIONS,
+    UnsupportedOperation,
+    check_supported,
+    operation_by_code,
+    operation_by_name,
+    supports,
+)
 from fanin_wire.status import STATUSES, status_entry
+
+EVERY_DATATYPE = pytest.mark.parametrize("entry", DATATYPES, ids=lambda entry: entry.name)
+INTEGERS, FLOATS = "i8 i16 i32 i64 u8 u16 u32 u64", "f16 bf16 f32 f64"
+PAIRS = "f32_i32 f64_i32 i16_i32 i32_i32 i64_i32"
+SUPPORTED = {
+    "SUM": f"{INTEGERS} {FLOATS} c64 c128",
+    "PROD": f"{INTEGERS} {FLOATS}",
+    "MIN": f"{INTEGERS} {FLOATS}",
+    "MAX": f"{INTEGERS} {FLOATS}",
+    "MEAN": f"{INTEGERS} {FLOATS}",
+    "LAND": f"{INTEGERS} bool",
+    "LOR": f"{INTEGERS} bool",
+    "LXOR": f"{INTEGERS} bool",
+    "BAND": INTEGERS,
+    "BOR": INTEGERS,
+    "BXOR": INTEGERS,
+    "MINLOC": PAIRS,
+    "MAXLOC": PAIRS,
+}
+C_PAIRS = {"f32": "float", "f64": "double", "i16": "short", "i32": "int", "i64": "long"}
 
 
 def test_every_status_has_a_row():
@@ -32,11 +68,71 @@ def test_every_operation_and_type_has_a_row():
     assert {entry.code for entry in DATATYPES} == set(DType) - {DType["NONE"]}
 
 
-@pytest.mark.parametrize("entry", DATATYPES, ids=lambda entry: entry.name)
+def test_every_operation_has_a_meaning():
+    assert list(OPERATION_MEANINGS) == [entry.name for entry in OPERATIONS]
+
+
+@EVERY_DATATYPE
 def test_data_type_is_found(entry):
-    assert datatype_by_code(entry.code) is datatype_by_name(entry.name.upper()) is datatype_of(entry.numpy) is entry
-    assert entry.itemsize == int(entry.name[1:]) // 8
+    assert datatype_by_code(entry.code) is datatype_by_name(entry.name.upper()) is entry
     assert entry.name == DType(entry.code).name.lower()
+    if entry.name != "bf16":
+        assert datatype_of(entry.numpy) is entry
+
+
+def test_item_sizes():
+    by_size = {size: {entry.name for entry in DATATYPES if entry.itemsize == size} for size in (1, 2, 4, 8, 16)}
+    assert by_size[1] == {"i8", "u8", "bool"}
+    assert by_size[2] == {"i16", "u16", "f16", "bf16"}
+    assert by_size[4] == {"i32", "u32", "f32"}
+    assert by_size[8] == {"i64", "u64", "f64", "c64", "f32_i32", "i16_i32", "i32_i32"}
+    assert by_size[16] == {"c128", "f64_i32", "i64_i32"}
+
+
+@pytest.mark.parametrize("value", C_PAIRS)
+def test_pairs_lie_as_in_c(value):
+    ffi = cffi.FFI()
+    ffi.cdef(f"struct pair {{ {C_PAIRS[value]} value; int index; }};")
+    fields = datatype_by_name(f"{value}_i32").numpy.fields
+    assert fields is not None
+    for name, field in ffi.typeof("struct pair").fields:
+        assert fields[name][1] == field.offset
+    assert datatype_by_name(f"{value}_i32").itemsize == ffi.sizeof("struct pair")
+
+
+def test_pair_by_its_layout_whatever_its_fields_are_called():
+    assert datatype_of(np.dtype([("loss", "f8"), ("rank", "i4")], align=True)).name == "f64_i32"
+    assert datatype_of([("x", "<i4"), ("y", "<i4")]).name == "i32_i32"
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        [("value", "f8"), ("index", "i4")],  # packed
+        [("value", "f4"), ("index", "i8")],
+        [("value", "f4"), ("index", "u4")],
+        [("value", "f4"), ("index", "i4"), ("more", "i4")],
+        [("a", "f4")],
+    ],
+    ids=str,
+)
+def test_struct_that_is_no_pair(dtype):
+    with pytest.raises(UnsupportedDataType, match=r"A pair has a value and an int32 index, in C layout: .*align=True"):
+        datatype_of(dtype)
+
+
+def test_bf16_by_name():
+    assert datatype_of("bfloat16").name == "bf16"
+    assert datatype_by_name("bf16").numpy == np.uint16
+    assert datatype_of(np.uint16).name == "u16"
+    assert datatype_by_name("bf16").numpy_name == "bfloat16"
+
+
+def test_bf16_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    assert datatype_of(ml_dtypes.bfloat16).name == datatype_of(np.zeros(2, ml_dtypes.bfloat16).dtype).name == "bf16"
+    with pytest.raises(UnsupportedDataType, match="float8_e5m2"):
+        datatype_of(ml_dtypes.float8_e5m2)
 
 
 @pytest.mark.parametrize("entry", OPERATIONS, ids=lambda entry: entry.name)
@@ -47,18 +143,23 @@ def test_operation_is_found(entry):
 
 def test_python_names_of_types():
     assert datatype_of(float).name == "f64"
+    assert datatype_of(bool).name == "bool"
+    assert datatype_of(complex).name == "c128"
     assert datatype_of("int32").name == "i32"
+    assert datatype_of(np.longlong).name == datatype_of(np.int64).name == "i64"
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.complex64, np.dtype([("a", "f4")]), "U3"])
+@pytest.mark.parametrize("dtype", [np.longdouble, "U3", "M8[s]", object, "S4", "V4"])
 def test_unsupported_numpy_type(dtype):
-    with pytest.raises(UnsupportedDataType, match=r"not supported; supported: f32 \(float32\), f64"):
+    with pytest.raises(UnsupportedDataType, match=r"not supported; supported: f32 \(float32\), .* bf16 \(bfloat16\), "):
         datatype_of(dtype)
 
 
 def test_big_endian_type_gets_its_remedy():
     with pytest.raises(UnsupportedDataType, match=r"array\.astype\('<f4'\)"):
         datatype_of(">f4")
+    with pytest.raises(UnsupportedDataType, match=r"array\.astype\(the same dtype with \.newbyteorder\('<'\)\)"):
+        datatype_of([("value", ">f4"), ("index", ">i4")])
 
 
 def test_unknown_codes_and_names():
@@ -68,5 +169,37 @@ def test_unknown_codes_and_names():
         datatype_by_name("f8")
     with pytest.raises(UnsupportedOperation, match="with code 99 is not supported; supported: SUM, MIN, MAX, MEAN"):
         operation_by_code(99)
-    with pytest.raises(ValueError, match="'PROD'"):
-        operation_by_name("PROD")
+    with pytest.raises(ValueError, match="'MEDIAN'"):
+        operation_by_name("MEDIAN")
+
+
+@EVERY_DATATYPE
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_combination_is_taken_or_refused_by_name(operation, entry):
+    makes_sense = entry.name in SUPPORTED[operation.name].split()
+    assert supports(operation.code, entry.code) is operation.takes(entry) is makes_sense
+    if makes_sense:
+        check_supported(operation, entry)
+        return
+    names = ", ".join(name for name in (row.name for row in OPERATIONS) if entry.name in SUPPORTED[name].split())
+    refusal = rf"^operation {operation.name} of {entry.name} is not supported; .*: {entry.name} has {names}; "
+    for refused in (check_supported, lambda op, dtype: op.oracle(np.zeros((2, 3), dtype.numpy), dtype)):
+        with pytest.raises(UnsupportedOperation, match=refusal + rf"{operation.name} takes "):
+            refused(operation, entry)
+
+
+def test_unknown_codes_are_not_supported():
+    assert not supports(Op["NONE"], DType["F32"])
+    assert not supports(Op["SUM"], DType["NONE"])
+    assert not supports(14, 1)
+    assert not supports(1, 21)
+
+
+def test_sums_of_small_floats_are_wide():
+    wide = {(row.name, entry.name) for row in OPERATIONS for entry in DATATYPES if row.widens(entry)}
+    assert wide == {(name, entry) for name in ("SUM", "PROD", "MEAN") for entry in ("f16", "bf16")}
+
+
+def test_families_of_types():
+    assert {entry.name for entry in DATATYPES if entry.family == Family.INTEGER} == set(INTEGERS.split())
+    assert {entry.name for entry in DATATYPES if entry.family == Family.PAIR} == set(PAIRS.split())

@@ -1,0 +1,121 @@
+"""The kernels called as a device calls them, in guarded memory; and data at which implementations differ."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import numpy as np
+
+from fanin_nic.engine.segment.kernels import FINISH, NARROW, WIDEN, kernel_table
+from fanin_wire.datatypes import DATATYPES, DataType, Family
+from fanin_wire.operations import OPERATIONS, Operation
+
+GUARD = 64  # bytes on both sides, which no kernel may touch
+GUARD_BYTE = 0xA5
+COMBINATIONS = [
+    (operation, datatype) for operation in OPERATIONS for datatype in DATATYPES if operation.takes(datatype)
+]
+C_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+def name_of(value: object) -> str:
+    """Name of an operation or type, for the ids of tests."""
+    return str(getattr(value, "name", value))
+
+
+@functools.cache
+def kernel(row: int, datatype: DataType):
+    """The C function of a place in the table."""
+    address = int(kernel_table()[row, datatype.code])
+    assert address, f"no kernel for row {row} of {datatype.name}"
+    return C_KERNEL(address)
+
+
+class Memory:
+    """Bytes that begin `offset` bytes after an aligned address, with a guard before and behind."""
+
+    def __init__(self, content: np.ndarray, offset: int = 0, room: int = 0) -> None:
+        self.nbytes = max(content.nbytes, room)
+        whole = np.full(self.nbytes + 3 * GUARD, GUARD_BYTE, np.uint8)
+        self._start = GUARD + (-whole.ctypes.data % GUARD) + offset
+        self._whole = whole
+        self.bytes = whole[self._start : self._start + self.nbytes]
+        self.bytes[: content.nbytes] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+        self.address = int(self.bytes.ctypes.data) if self.nbytes else int(whole.ctypes.data) + self._start
+
+    def check(self) -> None:
+        """Nothing was written outside."""
+        assert (self._whole[: self._start] == GUARD_BYTE).all()
+        assert (self._whole[self._start + self.nbytes :] == GUARD_BYTE).all()
+
+
+def compute(
+    operation: Operation, contributions: np.ndarray, datatype: DataType, offset: int = 0, divided_by: int = 0
+) -> bytes:
+    """What a device makes of the rows of `contributions`: the steps of the engine, in its order.
+
+    The accumulator is aligned, the data lie `offset` bytes further. MEAN is divided by `divided_by`, or by the rows.
+    """
+    count = contributions.shape[1]
+    wide = operation.widens(datatype) and len(contributions) > 1
+    accumulator = Memory(contributions[0], room=4 * count if wide else 0)
+    if wide:
+        kernel(WIDEN, datatype)(accumulator.address, 0, count)
+    for contribution in contributions[1:]:
+        data = Memory(contribution, offset)
+        kernel(operation.code, datatype)(accumulator.address, data.address, count)
+        data.check()
+        assert data.bytes.tobytes() == contribution.tobytes()
+    if operation.name == "MEAN" and len(contributions) > 1:
+        divisor = np.array([divided_by or len(contributions)], np.int64)
+        kernel(FINISH, datatype)(accumulator.address, divisor.ctypes.data, count)
+    if wide:
+        kernel(NARROW, datatype)(accumulator.address, 0, count)
+    accumulator.check()
+    return accumulator.bytes[: count * datatype.itemsize].tobytes()
+
+
+def edges(datatype: DataType) -> np.ndarray:
+    """Values at which implementations differ, in the storage of the type."""
+    if datatype.family in (Family.FLOAT, Family.SMALL_FLOAT):
+        return _float_edges(datatype).view(datatype.numpy)
+    if datatype.family == Family.INTEGER:
+        limits = np.iinfo(datatype.numpy)
+        near = [limits.min, limits.min + 1, limits.max - 1, limits.max, 0, 1, 2, 3, 7, 100]
+        return np.array(near + [-1, -2, -7] * (limits.min < 0), datatype.numpy)
+    if datatype.family == Family.COMPLEX:
+        parts = _float_edges(datatype)
+        return np.array(np.meshgrid(parts, parts[::3])).T.reshape(-1, 2).copy().view(datatype.numpy)[:, 0]
+    if datatype.family == Family.BOOL:
+        return np.array([0, 1, 2, 128, 255], np.uint8).view(datatype.numpy)
+    return _pair_edges(datatype)
+
+
+def _float_edges(datatype: DataType) -> np.ndarray:
+    """Floats by their bit patterns: zeros, ones, infinities, NaNs with payloads, subnormals, halves of a last digit."""
+    bits, digits = {"bf16": (16, 7), "f16": (16, 10), "f32": (32, 23), "c64": (32, 23)}.get(datatype.name, (64, 52))
+    infinity = (1 << (bits - 1)) - (1 << digits)
+    one = infinity >> 1 & ~((1 << digits) - 1)
+    half_digit = one - ((digits + 1) << digits)  # added to 1: a tie
+    values = [0, one, one + 1, one + (3 << (digits - 1)), infinity, infinity - 1, 1, 2, (1 << digits) - 1, 1 << digits]
+    values += [half_digit, half_digit + (1 << (digits - 1)), half_digit + 1, (1 << digits) + 1]
+    values += [infinity + 1, infinity + (1 << (digits - 1)), infinity + (1 << (digits - 1)) + 5, (1 << (bits - 1)) - 1]
+    positive = np.array(values, f"<u{bits // 8}")
+    return np.concatenate([positive, positive | np.array(1 << (bits - 1), positive.dtype)])
+
+
+def _pair_edges(datatype: DataType) -> np.ndarray:
+    """Every value of the value's own type with indices of both signs, and dirt in the padding."""
+    value = next(entry for entry in DATATYPES if entry.numpy == datatype.numpy["value"])
+    values, indices = edges(value), np.array([0, 1, -1, 2**31 - 1, -(2**31)], np.int32)
+    pairs = np.full(len(values) * len(indices) * datatype.itemsize, 0xEE, np.uint8).view(datatype.numpy)
+    pairs["value"], pairs["index"] = np.repeat(values, len(indices)), np.tile(indices, len(values))
+    return pairs
+
+
+def anything(generator: np.random.Generator, shape: tuple[int, int], datatype: DataType) -> np.ndarray:
+    """Random bits, mixed with edges, so that they meet."""
+    values = np.frombuffer(generator.bytes(shape[0] * shape[1] * datatype.itemsize), datatype.numpy).reshape(shape)
+    chosen = generator.integers(0, 3, shape) == 0
+    return np.where(chosen, generator.choice(edges(datatype), shape), values)
