@@ -30,9 +30,8 @@ class StandingLanes:
 
     def __init__(self, ports: list[UdpPort]) -> None:
         lanes = len(ports)
-        self.cores = [
-            LaneCore(number, Engine(port.address, lanes=lanes, limits=LIMITS), port) for number, port in enumerate(ports)
-        ]
+        engines = [Engine(port.address, lanes=lanes, limits=LIMITS) for port in ports]
+        self.cores = [LaneCore(number, *parts) for number, parts in enumerate(zip(engines, ports, strict=True))]
         bells = np.array([core.make_bell() for core in self.cores], BELL)
         self.splitter = Splitter(lanes, LIMITS.queues, bells)
         for core in self.cores:
