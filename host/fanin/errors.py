@@ -74,6 +74,10 @@ class NoResources(FaninError, status="NO_RESOURCES"):
     """Too few slots, queues or memory."""
 
 
+class TooFewLanes(FaninError, status="TOO_FEW_LANES"):
+    """A switch has fewer lanes than the NICs."""
+
+
 class Aborted(FaninError, status="ABORTED"):
     """The job was ended by somebody else's failure."""
 

@@ -37,7 +37,8 @@ enum fanin_status {
     FANIN_NO_DEVICE = 17,
     FANIN_PERMISSION_DENIED = 18,
     FANIN_MEMBERS_MISMATCH = 19,
-    FANIN_CQ_OVERRUN = 20
+    FANIN_CQ_OVERRUN = 20,
+    FANIN_TOO_FEW_LANES = 21
 };
 
 enum fanin_op {

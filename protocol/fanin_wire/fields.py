@@ -115,7 +115,8 @@ CONFIG_BODY = header(
     ("chunk", 32),
     ("route", 8),
     ("hops", 8),
-    ("flags", 16),
+    ("last_lane", 8),
+    ("flags", 8),
 )
 HOP_BODY = header("HOP", ("address", 128), ("mask", 64), ("bit", 8), ("resv24", 24), ("resv32", 32))
 CONFIG_ACK_BODY = header("CONFIG_ACK", ("slots", 32), ("window", 32))

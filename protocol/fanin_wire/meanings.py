@@ -51,6 +51,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "chunk": "bytes of a full segment, a power of two",
         "route": "1 to a device above, 2 to the next node of a ring",
         "hops": "number of HOP entries that follow",
+        "last_lane": "the highest lane that the job takes part in: 0 for one lane (section 6.1)",
         "flags": "how the job computes: 1 wide partials, 2 reproducible in one run's path, 4 reproducible in its shape",
     },
     "HOP": {

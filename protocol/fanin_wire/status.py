@@ -124,6 +124,16 @@ _ROWS = (
         "Members described the job differently: other members, order, route or parameters.",
         "Give every rank the same description of the job.",
     ),
+    (
+        "CQ_OVERRUN",
+        "A completion queue was full when the device had another completion; the job was ended.",
+        "Take completions before posting more, or use a completion queue for each queue pair; then form the job again.",
+    ),
+    (
+        "TOO_FEW_LANES",
+        "A switch of the path has fewer lanes than the NICs of the job.",
+        "Start every switch with at least as many lanes as the NICs have (--lanes), or the NICs with fewer.",
+    ),
 )
 
 STATUSES: dict[int, StatusEntry] = {

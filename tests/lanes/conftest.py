@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fanin_tools.fabric.generate import free_loopback_prefix
 from tests.lanes.rig import Rig
 
 
@@ -21,3 +22,9 @@ def make_rig() -> Iterator[Callable[..., Rig]]:
     yield make
     for rig in rigs:
         rig.close()
+
+
+@pytest.fixture
+def free_address() -> str:
+    """An address at which no device is."""
+    return f"{free_loopback_prefix()}.1"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fanin_wire.abi import Status, WqeOpcode
+from fanin_wire.abi import Status, WqeFlag, WqeOpcode
 from tests.lanes.rig import CHUNK, QP, QUEUE, Rig
 
 LONG = 40 * CHUNK  # for two lanes: 20 segments each
@@ -56,6 +56,17 @@ def test_an_answer_overtakes_requests(make_rig):
     for lane in (0, 1):
         answer(rig, lane, rig.parts(lane)[-1], 5)
     assert [int(cqe["wr_id"]) for cqe in rig.completions()] == [3]
+
+
+def test_an_answer_overtakes_what_a_fence_holds(make_rig):
+    rig = make_rig(2)
+    rig.post(4, mid=1)
+    rig.post(LONG, mid=2, flags=int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"]))
+    rig.query(2)
+    for lane in (0, 1):
+        answer(rig, lane, rig.parts(lane)[-1])
+    (cqe,) = rig.completions()
+    assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (PENDING, 0, 0)
 
 
 def test_a_message_that_nobody_knows_is_not_outstanding(make_rig):

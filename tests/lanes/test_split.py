@@ -135,23 +135,46 @@ def test_a_fenced_request_waits_until_all_before_it_are_complete(make_rig):
     rig = make_rig(2)
     rig.post(LONG)
     rig.post(4)
-    assert rig.post(LONG, flags=FENCE) == 0
-    assert rig.post(4) == 0
     first, second = rig.parts(0), rig.parts(1)
+    rig.post(LONG, flags=FENCE)
+    rig.post(4)
     rig.done(0, first[0])
     rig.done(0, first[1])
-    assert rig.split() == 0
-    assert not rig.is_waiting()
+    rig.split()
+    assert [len(rig.parts(lane)) for lane in (0, 1)] == [0, 0]
     rig.done(1, second[0])
-    assert rig.is_waiting()
-    assert rig.split() == 2
+    rig.split()
     assert [len(rig.parts(lane)) for lane in (0, 1)] == [2, 1]
+    assert len(rig.completions()) == 2
 
 
 def test_a_fence_with_nothing_before_it_holds_nothing(make_rig):
     rig = make_rig(2)
-    assert rig.post(4, flags=FENCE) == 1
-    assert rig.post(4, flags=FENCE) == 0
+    rig.post(4, flags=FENCE)
+    assert len(rig.parts(0)) == 1
+    rig.post(4, flags=FENCE)
+    assert len(rig.parts(0)) == 0
+
+
+def test_who_waits_for_a_fence_does_not_keep_the_lane_awake(make_rig):
+    rig = make_rig(2)
+    rig.post(4)
+    rig.post(4, flags=FENCE)
+    assert rig.split() == 0
+    assert not rig.is_waiting()
+
+
+def test_what_a_fence_holds_is_dropped_with_its_job(make_rig):
+    rig = make_rig(2)
+    rig.post(4)
+    rig.post(4, flags=FENCE)
+    rig.splitter.leave(QUEUE)
+    rig.split()
+    assert not len(rig.parts(0))
+    rig.splitter.join(QUEUE, [64, 64])
+    rig.position = 0
+    rig.post(4, flags=FENCE)
+    assert len(rig.parts(0)) == 1
 
 
 def rings_of_the_bell(rig: Rig) -> list[int]:

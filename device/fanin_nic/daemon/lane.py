@@ -67,10 +67,10 @@ def run(lane_address):
             idle += 1
         if lane.notice_count:
             return NOTICES
-        if is_called(lane):
-            return ATTENTION
         if lane.host_bell and has_ended_job(lane):
             return ENDED
+        if is_called(lane):
+            return ATTENTION
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
             if wait(lane, 0) and not is_only_port(lane):

@@ -69,7 +69,8 @@ def _rows(limits: Limits) -> dict[str, int]:
 
 
 class Engine:
-    """One device. `tables` holds numpy views of the arena by table name; `header` the ENGINE record."""
+    """One device, or one of its `lanes`. `tables` holds numpy views of the arena by table name; `header` the ENGINE
+    record."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class Engine:
         *,
         is_switch: bool = False,
         boot_id: int = 1,
+        lanes: int = 1,
         limits: Limits | None = None,
         timing: Timing | None = None,
     ) -> None:
@@ -97,6 +99,7 @@ class Engine:
             for name, rows in _rows(self.limits).items()
         }
         self._fill_header(address, is_switch, boot_id, timing or Timing(), offsets)
+        self.header["last_lane"] = lanes - 1
         self.tables["kernels"][:] = kernel_table().reshape(-1)
         self.tables["kernels"][: len(itemsize_table())] = itemsize_table()
 

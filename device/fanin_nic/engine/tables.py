@@ -88,7 +88,7 @@ ENGINE = np.dtype(
         ("slots_high_water", "u4"),
         ("first_position", "u4"),  # of a new job's stream
         ("next_queue", "u4"),  # that is served first
-        ("reserved", "u4"),
+        ("last_lane", "u4"),  # lanes of the device - 1
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
         ("keepalive", "u8"),  # ns
@@ -144,7 +144,8 @@ JOB = np.dtype(
         ("ack_low", "u4"),
         ("ack_high", "u4"),
         ("ack_pending", "u1"),
-        ("reserved", "u1", (7,)),
+        ("last_lane", "u1"),  # the highest lane that the job takes part in
+        ("reserved", "u1", (6,)),
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),

@@ -22,7 +22,8 @@ NO_FD = -1
 
 
 class LaneCore:
-    """Parts of lane `number`. `run` is called by one thread, everything else only while it is not running, but `call`.
+    """Parts of lane `number`; `state` is the address of its LANE record. `run` is called by one thread, everything else
+    only while it is not running, but `call` and `jobs_aborted`.
 
     A lane of several is woken by the others through `bell`, a record of BELL.
     """
@@ -31,6 +32,7 @@ class LaneCore:
         self.number, self.engine, self.port = number, engine, port
         self.host = HostPort(engine)
         self._record = np.zeros(1, LANE)
+        self.state = int(self._record.ctypes.data)
         self._staging = np.zeros(READ_BYTES, np.uint8)
         self._notices = np.zeros(MAX_NOTICES, ACTION)
         self._reads = np.zeros(engine.limits.queues * abi.MAX_ADDRESSES, ACTION)
@@ -80,7 +82,7 @@ class LaneCore:
 
     def run(self) -> lane.Reason:
         """Work until there is something for Python (lane.run)."""
-        return lane.Reason(lane.run(self._record.ctypes.data))
+        return lane.Reason(lane.run(self.state))
 
     def call(self) -> None:
         """From another thread: let `run` return soon."""

@@ -15,7 +15,6 @@ from fanin_nic.daemon.lanes.tables import (
     request_at,
     split_queue_at,
     splitter_at,
-    under_way,
 )
 from fanin_nic.hostif.rings import CQE_BYTES, complete
 from fanin_nic.native.compiled import compiled
@@ -75,7 +74,7 @@ def collect(splitter, place, scratch):
             cqe = cqe_at(scratch)
             if cqe.opcode == QUERY:
                 hear_answer(place, lane, cqe)
-            elif uint32(cqe.wr_id - queue.head) < under_way(queue):
+            elif uint32(cqe.wr_id - queue.head) < uint32(queue.given - queue.head):
                 request = request_at(request_address(place, cqe.wr_id))
                 add(request, lane, cqe)
                 hear_part(place, lane, request.mid, cqe)
@@ -98,7 +97,7 @@ def add(request, lane, cqe):
 def retire(splitter, place, scratch):
     """Complete the oldest requests of a queue as long as no part of them is missing."""
     queue = split_queue_at(place)
-    while queue.head != queue.tail:
+    while queue.head != queue.given:
         request = request_at(request_address(place, queue.head))
         if request.parts:
             return

@@ -17,6 +17,7 @@ from fanin_nic.daemon.lanes.tables import (
     request_at,
     split_queue_at,
     under_way,
+    wqe_address,
     wqe_at,
 )
 from fanin_nic.native.compiled import compiled
@@ -32,10 +33,11 @@ def is_asked(place):
 
 
 @compiled
-def ask(splitter, place, scratch):
-    """Ask all lanes what the query at `scratch` asks; parts that are back count from the start."""
+def ask(splitter, place):
+    """Ask all lanes what the client's next request, a query, asks; parts that are back count from the start."""
     queue = split_queue_at(place)
-    enter(query_address(place), wqe_at(scratch))
+    wqe = wqe_address(place, queue.tail)
+    enter(query_address(place), wqe_at(wqe))
     query = request_at(query_address(place))
     query.parts = lanes_below(splitter.lanes)
     for number in range(under_way(queue)):
@@ -44,7 +46,7 @@ def ask(splitter, place, scratch):
             query.positions += request.positions
             query.byte_length += request.byte_length
     for lane in range(splitter.lanes):
-        submit(queue.lane_send_ring[lane], scratch)
+        submit(queue.lane_send_ring[lane], wqe)
     splitter.reach = splitter.lanes
 
 

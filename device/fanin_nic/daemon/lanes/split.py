@@ -16,7 +16,6 @@ from fanin_nic.daemon.lanes.tables import (
     BELL_SIZE,
     SIGNALED,
     UNDER_WAY,
-    WQE_SCRATCH,
     enter,
     lanes_below,
     queue_address,
@@ -25,6 +24,7 @@ from fanin_nic.daemon.lanes.tables import (
     split_queue_at,
     splitter_at,
     under_way,
+    wqe_address,
     wqe_at,
 )
 from fanin_nic.hostif.rings import consume, peek
@@ -40,16 +40,16 @@ POSTS_PER_TURN = 32
 
 @compiled
 def split(address):
-    """Cut what the clients have posted, and wake the lanes that have got of it. Returns how many requests.
-    `address`: SPLITTER."""
+    """Cut what the clients have posted, and wake the lanes that have got of it. Returns how many requests were taken
+    or given. `address`: SPLITTER."""
     splitter = splitter_at(uint64(address))
     splitter.reach = 1
-    taken = 0
+    work = 0
     for index in range(splitter.queues):
-        taken += split_queue(splitter, uint64(address) + WQE_SCRATCH, queue_address(splitter, index))
+        work += split_queue(splitter, queue_address(splitter, index))
     for lane in range(1, splitter.reach):
         ring_bell(splitter.bell_table + uint64(lane) * BELL_SIZE)
-    return taken
+    return work
 
 
 @compiled
@@ -57,57 +57,75 @@ def requests_wait(address):
     """Whether a client has posted a request that may be taken now. `address`: SPLITTER."""
     splitter = splitter_at(uint64(address))
     for index in range(splitter.queues):
-        if offers(queue_address(splitter, index), uint64(address) + WQE_SCRATCH):
+        place = queue_address(splitter, index)
+        if offers(place):
             return True
     return False
 
 
 @compiled
-def split_queue(splitter, scratch, place):
-    """The requests of the queue at `place`, as long as they may be taken; how many."""
+def split_queue(splitter, place):
+    """Take and cut requests of the queue at `place`; those first that a fence has held. Returns how many."""
     queue = split_queue_at(place)
+    given = give(splitter, place)
     for taken in range(POSTS_PER_TURN):
-        if not offers(place, scratch):
-            return taken
+        if not offers(place):
+            return taken + given
         consume(queue.send_ring)
-        if wqe_at(scratch).opcode == QUERY:
-            ask(splitter, place, scratch)
+        wqe = wqe_at(wqe_address(place, queue.tail))
+        if wqe.opcode == QUERY:
+            ask(splitter, place)
         else:
-            cut(splitter, place, scratch)
-    return POSTS_PER_TURN
+            enter(request_address(place, queue.tail), wqe)
+            queue.tail += 1
+            give(splitter, place)
+    return POSTS_PER_TURN + given
 
 
 @compiled
-def offers(place, scratch):
-    """Whether the oldest request of the queue at `place` may be taken; it is copied to `scratch`, and judged and used
-    there: the client may change its own. A query waits for the one before it, a fenced request for all before it."""
+def offers(place):
+    """Whether the oldest request of the queue at `place` may be taken. It is copied to where the next one goes, to be
+    judged and used there: the client may change its own. A query waits only for the one before it."""
     queue = split_queue_at(place)
-    if not queue.send_ring or not peek(queue.send_ring, scratch):
+    place_of_next = wqe_address(place, queue.tail)
+    if not queue.send_ring or not peek(queue.send_ring, place_of_next):
         return False
-    wqe = wqe_at(scratch)
-    if wqe.opcode == QUERY:
+    if wqe_at(place_of_next).opcode == QUERY:
         return not is_asked(place)
-    return under_way(queue) == 0 if wqe.flags & FENCE else under_way(queue) < UNDER_WAY
+    return under_way(queue) < UNDER_WAY
 
 
 @compiled
-def cut(splitter, place, scratch):
-    """Enter the request at `scratch`, and give each lane its part. What makes no sense goes to lane 0 as it is: the
-    engine there knows why it is wrong."""
-    queue, wqe = split_queue_at(place), wqe_at(scratch)
-    entry = request_address(place, queue.tail)
-    enter(entry, wqe)
-    wqe.wr_id = queue.tail
+def give(splitter, place):
+    """Give the lanes what was taken, up to a request that is fenced: that waits until all before it are complete.
+    Returns how many requests."""
+    queue = split_queue_at(place)
+    given = 0
+    while queue.given != queue.tail:
+        if wqe_at(wqe_address(place, queue.given)).flags & FENCE and queue.given != queue.head:
+            break
+        cut(splitter, place)
+        queue.given += 1
+        given += 1
+    return given
+
+
+@compiled
+def cut(splitter, place):
+    """Give each lane its part of the next request. What makes no sense goes to lane 0 as it is: the engine there knows
+    why it is wrong."""
+    queue = split_queue_at(place)
+    wqe = wqe_at(wqe_address(place, queue.given))
+    wqe.wr_id = queue.given
     wqe.flags |= SIGNALED
     parts = uint64(1)
     if is_divisible(queue, wqe):
         parts = lanes_of(uint64(wqe.segments), splitter.lanes)
-        give_parts(queue, scratch, parts)
+        give_parts(queue, wqe_address(place, queue.given), parts)
     else:
-        submit(queue.lane_send_ring[0], scratch)
-    request_at(entry).parts = lanes_below(parts)
+        submit(queue.lane_send_ring[0], wqe_address(place, queue.given))
+    request_at(request_address(place, queue.given)).parts = lanes_below(parts)
     splitter.reach = max(uint64(splitter.reach), parts)
-    queue.tail += 1
 
 
 @compiled
@@ -124,10 +142,10 @@ def lanes_of(segments, lanes):
 
 
 @compiled
-def give_parts(queue, scratch, parts):
-    """Make the request at `scratch` each lane's part in turn: the same request of other segments. One that is out of
-    step in the client's stream stays so in theirs."""
-    wqe = wqe_at(scratch)
+def give_parts(queue, place, parts):
+    """Make the WQE at `place` each lane's part in turn: the same request of other segments. One that is out of step in
+    the client's stream stays so in theirs."""
+    wqe = wqe_at(place)
     sid, segments = wqe.sid, uint64(wqe.segments)
     out_of_step = wqe.seg ^ (queue.position & (queue.slots - 1))
     for lane in range(parts):
@@ -138,5 +156,5 @@ def give_parts(queue, scratch, parts):
         if out_of_step:
             wqe.seg ^= 1
         queue.lane_position[lane] += end - first
-        submit(queue.lane_send_ring[lane], scratch)
+        submit(queue.lane_send_ring[lane], place)
     queue.position += segments

@@ -6,6 +6,7 @@ import numpy as np
 from numba import uint32, uint64
 
 from fanin_nic.daemon.lanes.bell import BELL
+from fanin_nic.hostif import rings
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import fill_zero, record_at
 from fanin_wire import abi
@@ -24,15 +25,13 @@ SPLITTER = np.dtype(
         ("cq_overflows", "u8"),
         ("queue_table", "u8"),  # address of SPLIT_QUEUE [queues of an engine]
         ("bell_table", "u8"),  # address of BELL [lanes]
-        ("wqe", abi.WQE),
         ("cqe", abi.CQE),
     ],
     align=True,
 )
-WQE_SCRATCH = np.uint64(SPLITTER.fields["wqe"][1])  # type: ignore[index]
 CQE_SCRATCH = np.uint64(SPLITTER.fields["cqe"][1])  # type: ignore[index]
 
-# A client's request whose parts are with the lanes, or a query that the lanes have not all answered.
+# A client's request that is under way, or a query that the lanes have not all answered.
 REQUEST = np.dtype(
     [
         ("wr_id", "u8"),
@@ -59,23 +58,27 @@ SPLIT_QUEUE = np.dtype(
         ("slots", "u4"),  # N as the client knows it; 0: not in a job
         ("position", "u4"),  # of the client's next segment
         ("head", "u4"),  # number of the oldest request under way
+        ("given", "u4"),  # of the oldest that the lanes have not got
         ("tail", "u4"),
+        ("reserved", "u4"),
         ("lane_send_ring", "u8", (MAX_LANES,)),  # addresses, as for a client, but within this process
         ("lane_completion_ring", "u8", (MAX_LANES,)),
         ("lane_slots", "u4", (MAX_LANES,)),  # N of each lane
         ("lane_position", "u4", (MAX_LANES,)),  # of each lane's next segment
         ("query", REQUEST),
         ("requests", REQUEST, (abi.SQ_DEPTH,)),
+        ("wqes", abi.WQE, (abi.SQ_DEPTH,)),  # of the requests, and behind them the client's next one
     ],
     align=True,
 )
 QUERY = np.uint64(SPLIT_QUEUE.fields["query"][1])  # type: ignore[index]
 REQUESTS = np.uint64(SPLIT_QUEUE.fields["requests"][1])  # type: ignore[index]
+WQES = np.uint64(SPLIT_QUEUE.fields["wqes"][1])  # type: ignore[index]
 QUEUE_SIZE = np.uint64(SPLIT_QUEUE.itemsize)
 REQUEST_SIZE = np.uint64(REQUEST.itemsize)
 BELL_SIZE = np.uint64(BELL.itemsize)
 
-_TABLES = ("wqe", "cqe", "query", "requests")  # are reached by address
+_TABLES = ("cqe", "query", "requests", "wqes")  # are reached by address
 splitter_at = record_at(SPLITTER[[name for name in SPLITTER.names or () if name not in _TABLES]])
 split_queue_at = record_at(SPLIT_QUEUE[[name for name in SPLIT_QUEUE.names or () if name not in _TABLES]])
 request_at = record_at(REQUEST)
@@ -94,6 +97,12 @@ def queue_address(splitter, index):
 def request_address(queue_place, number):
     """Address of the REQUEST with a free-running number, of the SPLIT_QUEUE at `queue_place`."""
     return queue_place + REQUESTS + (uint64(number) % uint64(abi.SQ_DEPTH)) * REQUEST_SIZE
+
+
+@compiled
+def wqe_address(queue_place, number):
+    """Address of the WQE of the request with a free-running number."""
+    return queue_place + WQES + (uint64(number) % uint64(abi.SQ_DEPTH)) * rings.WQE_BYTES
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.recovery.suspects import blamed
+from fanin_nic.engine.segment.geometry import bytes_of
 from fanin_nic.engine.state import U64, action_at, job_at, queue_at, request_at, request_index
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import Status, WqeOpcode
@@ -42,7 +43,7 @@ def answer_query(e, queue_index, wqe):
         request = request_at(e, request_index(e, queue_index, found - U64(1)))
         action.status = PENDING
         action.position = request.done
-        action.byte_length = min(request.length, U64(request.done) * U64(request.segment))
+        action.byte_length = bytes_of(request, request.done)
         kind, missing = blamed(e, job_at(e, queue.job - 1))
         action.missing_kind = kind
         action.missing = missing

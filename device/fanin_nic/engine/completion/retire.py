@@ -6,6 +6,7 @@ from numba import int64, uint64
 
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
+from fanin_nic.engine.segment.geometry import bytes_of
 from fanin_nic.engine.state import REQUEST_SCALARS, U64, action_at, count, job_at, queue_at, request_at, request_index
 from fanin_nic.engine.tables import ENGINE, Counter
 from fanin_nic.native.compiled import compiled, compiled_for
@@ -31,7 +32,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
     action.missing_kind = missing_kind
     action.missing = missing
     action.position = request.done
-    action.byte_length = request.length if status == 0 else U64(0)
+    action.byte_length = bytes_of(request, request.count) if status == 0 else U64(0)
     if queue.job:
         action.jid = job_at(e, queue.job - 1).jid
     count(e, COMPLETIONS)

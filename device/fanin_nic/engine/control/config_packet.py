@@ -14,6 +14,7 @@ from fanin_nic.engine.control.upward import (
     HOP_MASK,
     HOP_SIZE,
     HOPS,
+    LAST_LANE,
     ROUTE,
     SHARED_FLAGS,
     SLOTS,
@@ -22,7 +23,7 @@ from fanin_nic.engine.control.upward import (
 from fanin_nic.engine.state import ZERO, bit_of
 from fanin_nic.engine.tables import MAX_CHILDREN
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import load_be16, load_be32, load_be64, load_u8
+from fanin_nic.native.memory import load_be32, load_be64, load_u8
 from fanin_wire.abi import MAX_HOPS, JobFlag
 
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
@@ -89,6 +90,12 @@ def chunk(body):
 
 
 @compiled
+def last_lane(body):
+    """The highest lane that the job takes part in."""
+    return load_u8(body + LAST_LANE)
+
+
+@compiled
 def is_lease(count):
     """Whether a number of slots can be a lease: a power of two, room for a window and what it replaces."""
     return count >= 2 and count & (count - 1) == 0
@@ -107,7 +114,7 @@ def is_valid(e, header, body, length):
             return False
     if hop_bit(body, 0) != header.source or not is_lease(slots(body)) or window(body) == 0 or chunk(body) == 0:
         return False
-    return hop_address(body, 0) == e.address and load_be16(body + FLAGS) & ~KNOWN_FLAGS == 0
+    return hop_address(body, 0) == e.address and load_u8(body + FLAGS) & ~KNOWN_FLAGS == 0
 
 
 @compiled
@@ -118,7 +125,8 @@ def agrees(job, body):
         and load_be64(body + DIGEST_LOW) == job.digest_low
         and chunk(body) == job.chunk
         and load_u8(body + ROUTE) == job.route
-        and load_be16(body + FLAGS) == job.flags & SHARED_FLAGS
+        and load_u8(body + FLAGS) == job.flags & SHARED_FLAGS
+        and last_lane(body) == job.last_lane
         and hop_mask(body, 0) == job.config_mask
     )
 
@@ -127,7 +135,8 @@ def agrees(job, body):
 def describe_job(job, body):
     """What the first CONFIG says about the job and its place on the route."""
     job.route = load_u8(body + ROUTE)
-    job.flags = load_be16(body + FLAGS)
+    job.flags = load_u8(body + FLAGS)
+    job.last_lane = last_lane(body)
     job.chunk = chunk(body)
     job.digest_high = load_be64(body + DIGEST_HIGH)
     job.digest_low = load_be64(body + DIGEST_LOW)

@@ -135,6 +135,7 @@ def describe_job(e, job, request):
     job.digest_low = request.digest_low
     job.node_index = request.node_index
     job.node_count = request.node_count
+    job.last_lane = e.last_lane
     job.heard = e.now
     job.heard_next = e.now
     job.heard_previous = e.now

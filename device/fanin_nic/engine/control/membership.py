@@ -25,7 +25,7 @@ JOINING, CONFIGURING, ACTIVE = int(JobState.JOINING), int(JobState.CONFIGURING),
 ABORTED, LEAVING = int(JobState.ABORTED), int(JobState.LEAVING)
 SUCCESS, PENDING, JID_IN_USE = int(Status.SUCCESS), int(Status.PENDING), int(Status.JID_IN_USE)
 NO_RESOURCES, MEMBERS_MISMATCH = int(Status.NO_RESOURCES), int(Status.MEMBERS_MISMATCH)
-PEER_LOST = int(Status.PEER_LOST)
+PEER_LOST, TOO_FEW_LANES = int(Status.PEER_LOST), int(Status.TOO_FEW_LANES)
 RING, TREE = int(Route.RING), int(Route.TREE)
 DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
 ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
@@ -162,6 +162,9 @@ def on_config(e, found, header, body, length, source):
 @compiled
 def admit(e, header, body, source):
     """A switch meets a new job: 1 + its index, or 0 after a refusal."""
+    if packet_form.last_lane(body) > e.last_lane:  # what the job sends in the lanes behind will never arrive
+        refuse(e, header, source, TOO_FEW_LANES, 0)
+        return 0
     made = new_job(e, header.jid, header.key)
     if not made:
         refuse(e, header, source, NO_RESOURCES, 0)

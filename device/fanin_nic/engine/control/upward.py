@@ -7,7 +7,7 @@ from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import U64, bit_of, header_at
 from fanin_nic.engine.tables import JobState, Leave
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import fill_zero, store_be16, store_be32, store_be64, store_u8
+from fanin_nic.native.memory import fill_zero, store_be32, store_be64, store_u8
 from fanin_wire.abi import JobFlag, Route
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
 
@@ -23,7 +23,8 @@ CONFIG_SIZE, HOP_SIZE = CONFIG_BODY.size, HOP_BODY.size
 BOOT_ID = CONFIG_BODY.byte_offset("boot_id")
 DIGEST_HIGH, DIGEST_LOW = CONFIG_BODY.byte_offset("digest_high"), CONFIG_BODY.byte_offset("digest_low")
 SLOTS, WINDOW = CONFIG_BODY.byte_offset("slots"), CONFIG_BODY.byte_offset("window")
-CHUNK, ROUTE, HOPS, FLAGS = (CONFIG_BODY.byte_offset(name) for name in ("chunk", "route", "hops", "flags"))
+CHUNK, ROUTE, HOPS = (CONFIG_BODY.byte_offset(name) for name in ("chunk", "route", "hops"))
+LAST_LANE, FLAGS = CONFIG_BODY.byte_offset("last_lane"), CONFIG_BODY.byte_offset("flags")
 HOP_ADDRESS, HOP_MASK, HOP_BIT = (HOP_BODY.byte_offset(name) for name in ("address", "mask", "bit"))
 
 
@@ -70,7 +71,8 @@ def write_config(e, job, body, route, hops):
     store_be32(body + CHUNK, job.chunk)
     store_u8(body + ROUTE, route)
     store_u8(body + HOPS, hops)
-    store_be16(body + FLAGS, job.flags & SHARED_FLAGS)
+    store_u8(body + LAST_LANE, job.last_lane)
+    store_u8(body + FLAGS, job.flags & SHARED_FLAGS)
 
 
 @compiled

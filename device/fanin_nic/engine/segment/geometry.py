@@ -81,6 +81,14 @@ def segment_length(request, segment):
 
 
 @compiled
+def bytes_of(request, segments):
+    """Bytes of the first `segments` that a request posts: a part of a message has not all of it."""
+    first = U64(request.sid)
+    end = min(request.length, place_in_message(request, first + U64(segments)))
+    return end - place_in_message(request, first)
+
+
+@compiled
 def is_in_range(request, segment, first, count):
     """Whether a segment belongs to a range of blocks."""
     if request.length == 0:

@@ -1,0 +1,93 @@
+"""Lanes that stand still: their parts as a device has them, run by the test, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fanin_nic.daemon.lane import Reason
+from fanin_nic.daemon.lanes.bell import BELL
+from fanin_nic.daemon.lanes.core import LaneCore
+from fanin_nic.daemon.lanes.host import LanesHost
+from fanin_nic.daemon.lanes.host_rings import submit
+from fanin_nic.daemon.lanes.splitter import Splitter
+from fanin_nic.daemon.lanes.threads import LaneThreads
+from fanin_nic.engine.engine import Engine, Limits
+from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES
+from fanin_nic.port.sockets import UdpPort
+from fanin_wire import abi
+from fanin_wire.abi import ContributorClass, DType, MessageType, Op, Route, Status, WqeFlag, WqeOpcode
+from tests.lanes.rig import CHUNK, aligned
+
+LIMITS = Limits(jobs=4, slots=256, queues=4, requests=abi.SQ_DEPTH, regions=8, actions=1024, max_chunk=CHUNK)
+JID, KEY, SLOTS = 5, 77, 16
+JOIN = int(MessageType["JOIN"])
+
+
+class StandingLanes:
+    """A splitter and its lanes on `ports`, with one client that has one queue pair."""
+
+    def __init__(self, ports: list[UdpPort]) -> None:
+        lanes = len(ports)
+        engines = [Engine(port.address, lanes=lanes, limits=LIMITS) for port in ports]
+        self.cores = [LaneCore(number, *parts) for number, parts in enumerate(zip(engines, ports, strict=True))]
+        bells = np.array([core.make_bell() for core in self.cores], BELL)
+        self.splitter = Splitter(lanes, LIMITS.queues, bells)
+        for core in self.cores:
+            core.tie(bells, self.splitter.state if core.number == 0 else 0)
+            core.show([])
+        self.host = LanesHost(self.cores, self.splitter, LaneThreads(self.cores, lambda *_: None))
+        self._send, self._completion = aligned(SQ_BYTES), aligned(CQ_BYTES)
+        self.host.attach(0, -1)
+        self.queue = self.host.create_queue(0, 0, 0, self._send.ctypes.data, self._completion.ctypes.data)
+        self.cores[0].show([])
+
+    def join(self, tag: int, *, key: int = KEY, ranks: int = 1) -> None:
+        """The queue pair joins a job of `ranks` ranks of this node, as the first of them."""
+        request = np.zeros(1, abi.JOIN)
+        request["head"]["tag"], request["jid"], request["key"], request["route"] = tag, JID, key, Route["LOCAL"]
+        request["rank_bitmap"], request["rank_mask"], request["node_count"] = 1, (1 << ranks) - 1, 1
+        request["slots"], request["chunk"] = SLOTS, CHUNK
+        self.host.join(self.queue, request[0])
+
+    def turn(self, lane: int) -> Reason:
+        """Let a lane run until it has nothing more to do; why it came back."""
+        core = self.cores[lane]
+        core.call()
+        reason = core.run()
+        core.heed()
+        return reason
+
+    def answers(self) -> Iterator[tuple[int, Status]]:
+        """Let all lanes run; what the client is told, as tag and status."""
+        for core in self.cores:
+            self.turn(core.number)
+            for notice in core.take_notices():
+                answer = self.host.answer(core.number, notice)
+                if answer is not None:
+                    yield int(answer["wr_id"]), Status(int(answer["status"]))
+
+    def joined(self) -> None:
+        """A job of this rank alone."""
+        self.join(tag=1)
+        assert list(self.answers()) == [(1, Status["SUCCESS"])]
+
+    def post_nothing(self) -> None:
+        """A request of zero bytes, which completes by itself."""
+        wqe = np.zeros(1, abi.WQE)
+        wqe["opcode"], wqe["op"], wqe["dtype"] = WqeOpcode["COLLECTIVE"], Op["SUM"], DType["F32"]
+        wqe["contributors"], wqe["flags"], wqe["route"] = ContributorClass["ALL"], WqeFlag["SIGNALED"], Route["LOCAL"]
+        wqe["address_count"], wqe["jid"], wqe["chunk"] = 1, JID, CHUNK
+        wqe["node_bitmap"] = wqe["rank_bitmap"] = 1
+        submit(np.uint64(self._send.ctypes.data), np.uint64(wqe.ctypes.data))
+
+    def ends(self) -> list[Status | None]:
+        """Why the job has ended, by lane; None where it has not."""
+        ends = (core.host.end_of_job(self.queue) for core in self.cores)
+        return [end and Status(end.status) for end in ends]
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        for core in self.cores:
+            core.close()

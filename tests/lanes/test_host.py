@@ -1,0 +1,81 @@
+"""What happens to a job in one lane happens to it in all, and to no other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from fanin_nic.daemon.lane import Reason
+from fanin_nic.hostif.engine_port import Refused
+from fanin_nic.port.sockets import open_ports
+from fanin_wire import abi
+from fanin_wire.abi import Status
+from tests.lanes.standing import KEY, StandingLanes
+
+LANES = 2
+SUCCESS, TIMEOUT, LOST = Status["SUCCESS"], Status["TIMEOUT"], Status["PEER_LOST"]
+
+
+@pytest.fixture
+def lanes(free_address: str) -> Iterator[StandingLanes]:
+    with contextlib.closing(StandingLanes(open_ports(free_address, 9000, LANES))) as standing:
+        yield standing
+
+
+@pytest.mark.parametrize("lane", range(LANES))
+def test_a_job_that_ends_in_one_lane_ends_in_all(lanes, lane):
+    """Also where no request is under way that could tell of it."""
+    lanes.joined()
+    lanes.cores[lane].host.fail(lanes.queue, LOST)
+    assert lanes.turn(lane) == Reason.ENDED
+    lanes.host.spread_ends()
+    assert lanes.ends() == [LOST, LOST]
+
+
+def test_a_lane_says_once_that_a_job_has_ended(lanes):
+    lanes.joined()
+    lanes.cores[1].host.fail(lanes.queue, LOST)
+    assert [lanes.turn(1), lanes.turn(1)] == [Reason.ENDED, Reason.ATTENTION]
+
+
+def test_a_request_that_fails_alone_does_not_stop_the_lanes(lanes):
+    """Here one that no job takes: a client could keep all lanes standing with them."""
+    lanes.post_nothing()
+    assert lanes.turn(0) == Reason.ATTENTION  # the test's own call
+
+
+def test_a_completion_without_room_ends_the_job_in_all_lanes(lanes):
+    lanes.joined()
+    for _ in range(abi.CQ_DEPTH):
+        lanes.post_nothing()
+        assert lanes.turn(0) == Reason.ATTENTION
+    lanes.post_nothing()
+    assert lanes.turn(0) == Reason.ENDED
+    lanes.host.spread_ends()
+    assert lanes.ends() == [Status["CQ_OVERRUN"]] * LANES
+
+
+def test_a_second_join_is_refused_and_leaves_the_job_alone(lanes):
+    lanes.joined()
+    with pytest.raises(Refused) as refusal:
+        lanes.join(tag=2)
+    assert refusal.value.status == Status["INVALID_REQUEST"]
+    assert list(lanes.answers()) == []
+    assert lanes.ends() == [None, None]
+    assert all(core.host.is_in_job(lanes.queue) for core in lanes.cores)
+
+
+def test_an_answer_that_is_out_of_date_changes_nothing(lanes):
+    """A client that does not wait: its first JOIN is refused after it has left and has joined another job."""
+    lanes.join(tag=1, ranks=2)
+    lanes.host.leave(lanes.queue, 2)
+    lanes.join(tag=3, key=KEY + 1)
+    told = list(lanes.answers())
+    assert [(tag, status) for tag, status in told if status != Status["PENDING"]] == [
+        (1, TIMEOUT), (2, SUCCESS), (3, SUCCESS),
+    ]  # fmt: skip
+    assert lanes.ends() == [None, None]
+    assert all(core.host.is_in_job(lanes.queue) for core in lanes.cores)
+    assert lanes.splitter.queues["slots"][lanes.queue] > 0
