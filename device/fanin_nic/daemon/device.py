@@ -152,9 +152,7 @@ def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:
     max_chunk = largest_chunk(settings.mtu)
     segments = port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
     limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
-    return Engine(
-        settings.address, is_switch=settings.is_switch, boot_id=boot_id, lanes=settings.lanes, limits=limits
-    )
+    return Engine(settings.address, is_switch=settings.is_switch, boot_id=boot_id, lanes=settings.lanes, limits=limits)
 
 
 def _reply(notice: np.void) -> bytes:
