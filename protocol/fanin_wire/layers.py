@@ -44,7 +44,9 @@ _ENUMERATIONS: dict[str, dict[int, str]] = {
     "route": {code: code.name for code in Route},
 }
 # Bits 5 and 6 are the contributor class: NONE 0, ONE 1, ALL 2.
-_FLAG_NAMES = [*(str(flag.name) for flag in fields.Flag), "CLASS_ONE", "CLASS_ALL", "resv"]
+_CLASS_NAMES = {1 << fields.CLASS_SHIFT: "CLASS_ONE", 2 << fields.CLASS_SHIFT: "CLASS_ALL"}
+_FLAG_BITS = {int(flag): str(flag.name) for flag in fields.Flag} | _CLASS_NAMES
+_FLAG_NAMES = [_FLAG_BITS.get(1 << bit, f"resv{bit}") for bit in range(8)]
 _HEXADECIMAL = {"key", "token", "boot_id", "digest_high", "digest_low", "node_bitmap", "rank_bitmap", "mask"}
 _HEXADECIMAL |= {"va", "rkey", "qkey", "immdt", "pkey", "swap", "compare"}
 

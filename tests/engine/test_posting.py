@@ -15,7 +15,7 @@ BAD = [
     ({"contributors": 3}, Status.NOT_SUPPORTED),
     ({"op": 0}, Status.NOT_SUPPORTED),
     ({"op": 15}, Status.NOT_SUPPORTED),
-    ({"op": 5}, Status.NOT_SUPPORTED),
+    ({"op": 6}, Status.NOT_SUPPORTED),
     ({"op": 255}, Status.NOT_SUPPORTED),
     ({"dtype": 0}, Status.NOT_SUPPORTED),
     ({"dtype": 40}, Status.NOT_SUPPORTED),
