@@ -84,7 +84,9 @@ def test_second_data_of_a_one_position_is_a_mismatch() -> None:
     assert {packet.ceth["status"] for packet in sent} == {Status.OP_MISMATCH}
 
 
-@pytest.mark.parametrize(("op", "dtype"), [(0, 1), (14, 1), (21, 11), (23, 1), (200, 1), (6, 1), (1, 0), (1, 21), (1, 255), (4, 255)])
+@pytest.mark.parametrize(
+    ("op", "dtype"), [(0, 1), (14, 1), (21, 11), (23, 1), (200, 1), (6, 1), (1, 0), (1, 21), (1, 255), (4, 255)]
+)
 def test_data_that_no_kernel_computes_is_dropped(op: int, dtype: int) -> None:
     rig = SwitchRig()
     for bit in range(2):

@@ -1,0 +1,156 @@
+"""Jobs whose bits do not depend on who comes first; partials that travel wide."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fanin_wire import abi
+from fanin_wire.abi import DType, JobFlag, Op, Route, Status
+from fanin_wire.fields import Flag, Opcode
+from tests.engine.rig import ALL, NEXT, PREVIOUS, SLOTS, NicRig, SwitchRig, f32, place
+
+RUN, SHAPE, WIDE_JOB = (int(flag) for flag in (JobFlag.REPRODUCIBLE_RUN, JobFlag.REPRODUCIBLE_SHAPE, JobFlag.WIDE))
+WIDE, DATA = int(Flag.WIDE), int(Flag.HAS_DATA)
+VALUES = [f32(1e8, 3), f32(-1e8, 0.1), f32(1.5, -3)]  # whose sum depends on the order
+IN_ORDER = (VALUES[0] + VALUES[1]) + VALUES[2]
+ORDERS = list(itertools.permutations(range(3)))
+assert IN_ORDER.tolist() != ((VALUES[1] + VALUES[2]) + VALUES[0]).tolist()
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_switch_folds_in_the_order_of_the_bits(order: tuple[int, ...]) -> None:
+    rig = SwitchRig(3, join=False)
+    for bit in range(3):
+        rig.join(bit, flags=RUN, slots=4, window=2)
+    assert rig.job["buffers"] == 3
+    for bit in order:
+        sent = rig.contribute(bit, 0, VALUES[bit], seg=0)
+    assert {packet.payload for packet in sent} == {IN_ORDER.tobytes()}
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_node_folds_its_ranks_in_order(order: tuple[int, ...]) -> None:
+    rig = NicRig(Route.LOCAL, ranks=3, join=False)
+    for rank in range(3):
+        rig.join(rank, flags=RUN, slots=4)
+    results = [np.zeros_like(VALUES[0]) for _ in range(3)]
+    for rank in order:
+        rig.post(VALUES[rank], results[rank], rank)
+    rig.settle()
+    assert {result.tobytes() for result in results} == {IN_ORDER.tobytes()}
+
+
+def test_ring_adds_its_own_ranks_first() -> None:
+    rig = NicRig(Route.RING, ranks=2, join=False)
+    for rank in range(2):
+        rig.join(rank, flags=RUN, slots=4)
+    rig.receive(Opcode.CONFIG_ACK, NEXT, bytes([0, 0, 0, 4, 0, 0, 0, 2]))
+    ceth = place(0, 4) | {"op": Op.SUM, "dtype": DType.F32, "flags": ALL | DATA, "contributions": 1, "source": 2}
+    rig.receive(Opcode.CONTRIBUTION, PREVIOUS, VALUES[2].tobytes(), **ceth, node_bitmap=1, rank_bitmap=0b110)
+    rig.post(VALUES[1], rank=1)
+    (result,) = rig.post(VALUES[0], rank=0)
+    assert result.payload == IN_ORDER.tobytes()
+
+
+def test_lease_is_counted_in_buffers() -> None:
+    rig = NicRig(Route.LOCAL, ranks=4, join=False)
+    for rank in range(4):
+        rig.join(rank, flags=RUN, slots=16)  # the largest lease is 16 buffers
+    status, notice = rig.answer()
+    assert (status, notice["byte_length"], rig.job["buffers"]) == (Status.SUCCESS, 4, 4)
+
+
+def test_ring_that_has_no_bit_left_for_its_previous_node_is_refused() -> None:
+    rig = NicRig(Route.RING, join=False)
+    rig.join(0, flags=RUN, rank_mask=2**64 - 1)
+    assert rig.answer()[0] == Status.INVALID_REQUEST
+    rig.join(0, flags=64)
+    assert rig.answer()[0] == Status.INVALID_REQUEST
+
+
+def test_members_must_agree_on_how_they_compute() -> None:
+    rig = SwitchRig(2, join=False)
+    rig.join(0, flags=RUN, slots=4, window=2)
+    sent = rig.join(1, slots=4, window=2)
+    assert Status.MEMBERS_MISMATCH in {packet.ceth["status"] for packet in sent}
+
+
+# Wide partials
+
+HALVES = [np.array([1, 2**-11, 3], "<f2"), np.array([2**-11, 1, 0.5], "<f2"), np.array([2**-12, 2**-11, 1], "<f2")]
+
+
+def wide_switch(children: int, **changes: int) -> SwitchRig:
+    """A switch of a job with wide partials."""
+    rig = SwitchRig(children, join=False)
+    for bit in range(children):
+        rig.join(bit, flags=WIDE_JOB, **changes)
+    return rig
+
+
+def test_wide_partials_are_rounded_once() -> None:
+    rig = wide_switch(3)
+    for bit, value in enumerate(HALVES):
+        flags = ALL | DATA | WIDE | Flag.WANTS_RESULT
+        sent = rig.contribute(bit, 0, value.astype("<f4"), dtype=DType.F16, flags=flags)
+    expected = sum(value.astype("f4") for value in HALVES).astype("<f2")
+    assert {packet.payload for packet in sent} == {expected.tobytes()}
+    assert {packet.ceth["flags"] & WIDE for packet in sent} == {0}
+
+
+def test_partial_that_is_not_wide_does_not_fit_a_wide_job() -> None:
+    rig = wide_switch(2)
+    sent = rig.contribute(0, 0, HALVES[0], dtype=DType.F16)
+    assert {packet.ceth["status"] for packet in sent} == {Status.OP_MISMATCH}
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_node_sends_wide_partials(ranks: int) -> None:
+    rig = NicRig(ranks=ranks, join=False)
+    for rank in range(ranks):
+        rig.join(rank, flags=WIDE_JOB)
+    rig.receive(Opcode.CONFIG_ACK, int(rig.job["parent_address"]), bytes([0, 0, 0, 8, 0, 0, 0, 4]))
+    for rank in range(ranks):
+        sent = rig.post(HALVES[rank], rank=rank)
+    (up,) = sent
+    expected = sum(value.astype("f4") for value in HALVES[:ranks])
+    assert (up.payload, up.ceth["flags"] & WIDE) == (expected.astype("<f4").tobytes(), WIDE)
+
+
+def test_segment_of_wide_partials_is_half_as_long() -> None:
+    rig = NicRig(join=False)
+    rig.join(0, flags=SHAPE)
+    rig.receive(Opcode.CONFIG_ACK, int(rig.job["parent_address"]), bytes([0, 0, 0, 8, 0, 0, 0, 4]))
+    sent = rig.post(np.ones(33, "<f2"), segments=3)
+    assert [packet.ceth["length"] for packet in sent] == [64, 64, 4]
+
+
+@pytest.mark.parametrize("op", [Op.MIN, Op.MAX])
+def test_what_is_not_rounded_does_not_travel_wide(op: abi.Op) -> None:
+    rig = NicRig(join=False)
+    rig.join(0, flags=WIDE_JOB)
+    rig.receive(Opcode.CONFIG_ACK, int(rig.job["parent_address"]), bytes([0, 0, 0, 8, 0, 0, 0, 4]))
+    (up,) = rig.post(HALVES[0], op=op)
+    assert (up.payload, up.ceth["flags"] & WIDE) == (HALVES[0].tobytes(), 0)
+
+
+def test_narrow_partials_are_rounded_at_each_device() -> None:
+    rig = NicRig(ranks=3)
+    for rank, value in enumerate(HALVES):
+        sent = rig.post(value, rank=rank)
+    (up,) = sent
+    assert up.payload == sum(value.astype("f4") for value in HALVES).astype("<f2").tobytes()
+    assert up.ceth["seg"] == up.ceth["position"] % SLOTS
+
+
+def test_mean_of_halves_is_divided_before_it_is_rounded() -> None:
+    rig = NicRig(Route.LOCAL, ranks=3)
+    results = [np.zeros(3, "<f2") for _ in range(3)]
+    for rank, value in enumerate(HALVES):
+        rig.post(value, results[rank], rank, op=Op.MEAN)
+    rig.settle()
+    expected = (sum(value.astype("f4") for value in HALVES) / np.float32(3)).astype("<f2")
+    assert {result.tobytes() for result in results} == {expected.tobytes()}

@@ -1,0 +1,164 @@
+"""The last node of a ring below a switch: to its neighbours a node of a ring, to the switch a child."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_nic.engine.tables import JobState, SlotState
+from fanin_wire.abi import DType, JobFlag, Op, Route, Status
+from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, WAIT_BODY, Flag, Opcode
+from tests.engine.rig import (
+    ALL,
+    MILLISECOND,
+    NEXT,
+    PARENT,
+    PREVIOUS,
+    SECOND,
+    SLOTS,
+    NicRig,
+    Sent,
+    f32,
+    pack,
+    place,
+    unpack,
+)
+
+DATA, WANTS = int(Flag.HAS_DATA), int(Flag.WANTS_RESULT)
+LAST, NODES = 2, 3
+
+
+class LastNode(NicRig):
+    """Node 2 of a ring of 3 below a switch, at which it is bit 0 of 2. It has joined, as have the others."""
+
+    def __init__(self, ranks: int = 1, *, formed: bool = True) -> None:
+        super().__init__(Route.RING, ranks, join=False)
+        for rank in range(ranks):
+            self.join(rank, node_index=LAST, node_count=NODES, flags=JobFlag.FIXED_START, hop_count=1)
+        if formed:
+            self.receive(Opcode.CONFIG, PREVIOUS, self.config_of_previous(), source=1)
+            self.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
+
+    def config_of_previous(self) -> bytes:
+        """CONFIG of node 1."""
+        return self.ring_config(1)
+
+    def partial(self, position: int, *values: float, nodes: int = 0b100) -> list[Sent]:
+        """CONTRIBUTION of nodes 0 and 1, both of which want the result."""
+        ceth = place(position) | {"op": Op.SUM, "dtype": DType.F32, "flags": ALL | DATA, "contributions": 2}
+        ceth |= {"node_bitmap": nodes, "rank_bitmap": 0b011, "source": 1}
+        return self.receive(Opcode.CONTRIBUTION, PREVIOUS, f32(*values).tobytes(), **ceth)
+
+    def acknowledge(self, position: int, results: int) -> list[Sent]:
+        """ACK of node 0."""
+        ceth = {"position": position, "seg": position % SLOTS, "rank_bitmap": results, "source": 0}
+        return self.receive(Opcode.ACK, NEXT, **ceth)
+
+
+def test_ring_is_configured_before_the_switch_is_asked() -> None:
+    rig = LastNode(formed=False)
+    assert rig.last == []
+    sent = rig.receive(Opcode.CONFIG, PREVIOUS, rig.config_of_previous(), source=1)
+    assert [(packet.opcode, packet.destination) for packet in sent] == [
+        (Opcode.CONFIG, PARENT),
+        (Opcode.CONFIG_ACK, PREVIOUS),
+    ]
+    body = unpack(CONFIG_BODY, sent[0].payload)
+    assert (body["route"], body["hops"], body["flags"]) == (Route.TREE, 1, 0)
+    hop = unpack(HOP_BODY, sent[0].payload[CONFIG_BODY.size :])
+    assert (hop["bit"], hop["mask"]) == (0, 0b11)
+    (ack,) = rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
+    assert (ack.opcode, ack.destination, ack.ceth["status"]) == (Opcode.CONFIG_ACK, PREVIOUS, Status.SUCCESS)
+    assert rig.job["state"] == JobState.ACTIVE
+
+
+def test_partial_of_the_ring_goes_to_the_switch_and_the_result_goes_round() -> None:
+    rig = LastNode()
+    result = f32(0)
+    rig.post(f32(1), result)
+    up, ack = rig.partial(0, 5)
+    assert (up.opcode, up.destination, up.ceth["source"], up.payload) == (
+        Opcode.CONTRIBUTION,
+        PARENT,
+        0,
+        f32(6).tobytes(),
+    )
+    assert (up.ceth["flags"] & WANTS, up.ceth["contributions"]) == (WANTS, 3)
+    assert (ack.opcode, ack.destination) == (Opcode.ACK, PREVIOUS)
+    (on,) = rig.from_parent(Opcode.RESULT, 0, f32(20).tobytes(), dtype=DType.F32)
+    assert (on.opcode, on.destination, on.ceth["node_bitmap"], on.payload) == (
+        Opcode.RESULT,
+        NEXT,
+        0b011,
+        f32(20).tobytes(),
+    )
+    assert (result, rig.statuses()) == (20, [Status.SUCCESS])
+    assert rig.slot(0)["state"] == SlotState.FINAL  # until the next node has acknowledged
+    rig.acknowledge(0, 1)
+    assert rig.slot(0)["state"] == SlotState.DONE
+
+
+def test_silence_is_asked_about_where_it_is() -> None:
+    rig = LastNode()
+    rig.post(f32(1))
+    rig.partial(0, 5)
+    (probe,) = [packet for packet in rig.tick(300 * MILLISECOND) if packet.opcode == Opcode.PROBE]
+    assert (probe.destination, probe.ceth["source"]) == (PARENT, 0)
+    rig.from_parent(Opcode.RESULT, 0, f32(20).tobytes(), dtype=DType.F32)
+    (probe,) = [packet for packet in rig.tick(300 * MILLISECOND) if packet.opcode == Opcode.PROBE]
+    assert (probe.destination, probe.ceth["source"]) == (NEXT, LAST)
+
+
+def test_keepalives_go_both_ways() -> None:
+    rig = LastNode()
+    sent = rig.tick(SECOND)
+    assert {(packet.opcode, packet.destination) for packet in sent} == {
+        (Opcode.KEEPALIVE, PARENT),
+        (Opcode.KEEPALIVE, NEXT),
+    }
+
+
+def test_it_leaves_both() -> None:
+    rig = LastNode()
+    rig.engine.leave(0, 9, rig.now)
+    sent = rig.settle()
+    assert {(packet.opcode, packet.destination) for packet in sent} == {(Opcode.LEAVE, PARENT), (Opcode.LEAVE, NEXT)}
+    rig.receive(Opcode.LEAVE, PREVIOUS, source=1)
+    rig.receive(Opcode.LEAVE_ACK, NEXT, source=LAST)
+    assert rig.job["state"] == JobState.LEAVING
+    (again,) = [packet for packet in rig.tick(SECOND) if packet.opcode == Opcode.LEAVE]
+    assert again.destination == PARENT
+    rig.receive(Opcode.LEAVE_ACK, PARENT, source=0)
+    assert rig.job["state"] == JobState.FREE
+
+
+@pytest.mark.parametrize(
+    ("source", "named", "kind", "bits"),
+    [(PARENT, 1, 2, 0b10), (PARENT, 2, 3, 0b10), (NEXT, 1, 1, 0b01), (NEXT, 2, 2, 0b10)],
+)
+def test_whom_an_abort_names(source: int, named: int, kind: int, bits: int) -> None:
+    rig = LastNode()
+    rig.post(f32(1))
+    sent = rig.receive(Opcode.ABORT, source, status=Status.PEER_LOST, seg=named, node_bitmap=bits)
+    (completion,) = rig.device.completions
+    assert (completion["missing_kind"], completion["missing"]) == (kind, bits)
+    beside = {packet.ceth["seg"] for packet in sent if packet.opcode == Opcode.ABORT and packet.destination != PARENT}
+    assert beside == {kind}
+
+
+def test_failure_here_is_this_node_to_the_ring_and_this_child_to_the_switch() -> None:
+    rig = LastNode(ranks=2)
+    rig.engine.lose(1, rig.now)
+    told = {(packet.destination, packet.ceth["seg"], packet.ceth["node_bitmap"]) for packet in rig.settle()}
+    assert told == {(PARENT, 0, 0b1), (NEXT, 1, 1 << LAST), (PREVIOUS, 1, 1 << LAST)}
+
+
+def test_whom_the_switch_waits_for() -> None:
+    rig = LastNode()
+    rig.post(np.ones(1, "<f4"), deadline_ms=400)
+    rig.partial(0, 5)
+    body = pack(WAIT_BODY, oldest_age_us=5, oldest_child=1, kind=1)
+    rig.receive(Opcode.WAIT, PARENT, body, **place(0), node_bitmap=0b10)
+    rig.tick(400 * MILLISECOND)
+    (completion,) = rig.device.completions
+    assert (completion["status"], completion["missing_kind"], completion["missing"]) == (Status.TIMEOUT, 2, 0b10)
