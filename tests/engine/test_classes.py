@@ -195,7 +195,7 @@ def test_ring_asks_for_data_only_where_they_are_wanted() -> None:
     nothing = {"source_blocks": 0, "destination_blocks": 0, "segments": 1}
     (on,) = rig.post(start, sid=2, **(nothing | {"destination_blocks": 1}), **ONE_CLASS)  # it starts at this node
     assert (on.destination, on.ceth["rank_bitmap"], on.payload) == (NEXT, 0b001, b"")
-    header = place(0) | {"sid": 2, "flags": ONE, "dtype": U8, "source": 2, "node_bitmap": 0b011}
+    header = place(0) | {"sid": 2, "dtype": U8, "source": 2, "node_bitmap": 0b011}
     sent = rig.receive(
         Opcode.RESULT, PREVIOUS, f32(5).tobytes(), **header | {"flags": ONE | DATA, "rank_bitmap": 0b001}
     )
