@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from fanin_nic.port.sockets import open_ports
 from fanin_tools.fabric.generate import free_loopback_prefix
 from tests.lanes.rig import Rig
+from tests.lanes.standing import LANES, StandingLanes
 
 
 @pytest.fixture
@@ -28,3 +31,10 @@ def make_rig() -> Iterator[Callable[..., Rig]]:
 def free_address() -> str:
     """An address at which no device is."""
     return f"{free_loopback_prefix()}.1"
+
+
+@pytest.fixture
+def lanes(free_address: str) -> Iterator[StandingLanes]:
+    """Lanes with one client, which run when the test says so."""
+    with contextlib.closing(StandingLanes(open_ports(free_address, 9000, LANES))) as standing:
+        yield standing

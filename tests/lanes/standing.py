@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from fanin_nic.daemon.lane import Reason
 from fanin_nic.daemon.lanes.bell import BELL
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
-from fanin_nic.daemon.lanes.host_rings import submit
+from fanin_nic.daemon.lanes.host_rings import submit, take
 from fanin_nic.daemon.lanes.splitter import Splitter
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.engine.engine import Engine, Limits
@@ -21,7 +22,8 @@ from fanin_wire.abi import ContributorClass, DType, MessageType, Op, Route, Stat
 from tests.lanes.rig import CHUNK, aligned
 
 LIMITS = Limits(jobs=4, slots=256, queues=4, requests=abi.SQ_DEPTH, regions=8, actions=1024, max_chunk=CHUNK)
-JID, KEY, SLOTS = 5, 77, 16
+LANES = 2
+JID, KEY, SLOTS, LKEY = 5, 77, 16, 9
 JOIN = int(MessageType["JOIN"])
 
 
@@ -73,14 +75,28 @@ class StandingLanes:
         self.join(tag=1)
         assert list(self.answers()) == [(1, Status["SUCCESS"])]
 
-    def post_nothing(self) -> None:
-        """A request of zero bytes, which completes by itself."""
+    def post(self, **members: Any) -> None:
+        """A request of the rank: zero bytes, which complete by themselves, if `members` of the WQE do not differ."""
         wqe = np.zeros(1, abi.WQE)
         wqe["opcode"], wqe["op"], wqe["dtype"] = WqeOpcode["COLLECTIVE"], Op["SUM"], DType["F32"]
         wqe["contributors"], wqe["flags"], wqe["route"] = ContributorClass["ALL"], WqeFlag["SIGNALED"], Route["LOCAL"]
         wqe["address_count"], wqe["jid"], wqe["chunk"] = 1, JID, CHUNK
         wqe["node_bitmap"] = wqe["rank_bitmap"] = 1
+        for name, value in members.items():
+            wqe[name] = value
         submit(np.uint64(self._send.ctypes.data), np.uint64(wqe.ctypes.data))
+
+    def register(self, memory: np.ndarray) -> None:
+        """Memory of the client, under the key LKEY, to read and to write."""
+        address = memory.ctypes.data
+        self.host.register(0, LKEY, address, memory.nbytes, int(abi.Access.READ | abi.Access.WRITE), address)
+
+    def completions(self) -> list[np.void]:
+        """What the client has got since the last call."""
+        cqe, found = np.zeros(1, abi.CQE), []
+        while take(np.uint64(self._completion.ctypes.data), np.uint64(cqe.ctypes.data)):
+            found.append(cqe[0].copy())
+        return found
 
     def ends(self) -> list[Status | None]:
         """Why the job has ended, by lane; None where it has not."""

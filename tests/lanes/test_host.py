@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import pytest
 
 from fanin_nic.daemon.lane import Reason
 from fanin_nic.hostif.engine_port import Refused
-from fanin_nic.port.sockets import open_ports
 from fanin_wire import abi
 from fanin_wire.abi import Status
-from tests.lanes.standing import KEY, StandingLanes
+from tests.lanes.standing import KEY, LANES
 
-LANES = 2
 SUCCESS, TIMEOUT, LOST = Status["SUCCESS"], Status["TIMEOUT"], Status["PEER_LOST"]
-
-
-@pytest.fixture
-def lanes(free_address: str) -> Iterator[StandingLanes]:
-    with contextlib.closing(StandingLanes(open_ports(free_address, 9000, LANES))) as standing:
-        yield standing
 
 
 @pytest.mark.parametrize("lane", range(LANES))
@@ -42,16 +31,16 @@ def test_a_lane_says_once_that_a_job_has_ended(lanes):
 
 def test_a_request_that_fails_alone_does_not_stop_the_lanes(lanes):
     """Here one that no job takes: a client could keep all lanes standing with them."""
-    lanes.post_nothing()
+    lanes.post()
     assert lanes.turn(0) == Reason.ATTENTION  # the test's own call
 
 
 def test_a_completion_without_room_ends_the_job_in_all_lanes(lanes):
     lanes.joined()
     for _ in range(abi.CQ_DEPTH):
-        lanes.post_nothing()
+        lanes.post()
         assert lanes.turn(0) == Reason.ATTENTION
-    lanes.post_nothing()
+    lanes.post()
     assert lanes.turn(0) == Reason.ENDED
     lanes.host.spread_ends()
     assert lanes.ends() == [Status["CQ_OVERRUN"]] * LANES
