@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from fanin_nic.port.sockets import open_ports
-from fanin_tools.fabric.generate import free_loopback_prefix
 from tests.lanes.rig import Rig
 from tests.lanes.standing import LANES, StandingLanes
 
@@ -29,8 +29,9 @@ def make_rig() -> Iterator[Callable[..., Rig]]:
 
 @pytest.fixture
 def free_address() -> str:
-    """An address at which no device is."""
-    return f"{free_loopback_prefix()}.1"
+    """A loopback address that no other test run on this machine uses."""
+    high, low = divmod(os.getpid(), 250)
+    return f"127.{200 + high % 50}.{low}.1"
 
 
 @pytest.fixture
