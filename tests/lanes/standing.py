@@ -75,6 +75,11 @@ class StandingLanes:
         self.join(tag=1)
         assert list(self.answers()) == [(1, Status["SUCCESS"])]
 
+    def left(self) -> None:
+        """No job any more, whatever has become of it."""
+        self.host.leave(self.queue, 2)
+        assert list(self.answers()) == [(2, Status["SUCCESS"])]
+
     def post(self, **members: Any) -> None:
         """A request of the rank: zero bytes, which complete by themselves, if `members` of the WQE do not differ."""
         wqe = np.zeros(1, abi.WQE)
@@ -84,7 +89,16 @@ class StandingLanes:
         wqe["node_bitmap"] = wqe["rank_bitmap"] = 1
         for name, value in members.items():
             wqe[name] = value
+        self.post_record(wqe)
+
+    def post_record(self, wqe: np.ndarray) -> None:
+        """A WQE as it is."""
         submit(np.uint64(self._send.ctypes.data), np.uint64(wqe.ctypes.data))
+
+    @property
+    def ring(self) -> np.ndarray:
+        """Head of the client's send ring, which the client may scribble on."""
+        return self._send[: abi.RING.itemsize].view(abi.RING)
 
     def register(self, memory: np.ndarray) -> None:
         """Memory of the client, under the key LKEY, to read and to write."""

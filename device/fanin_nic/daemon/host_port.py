@@ -40,7 +40,7 @@ def _end_job(base, queue, status, missing_kind, missing, now):
 
 
 class End(NamedTuple):
-    """Why a job has ended before its time. missing: bitmap of ranks (missing_kind 0) or nodes (1)."""
+    """Why a job has ended before its time, with who is missing as in a CQE."""
 
     status: int
     missing_kind: int
