@@ -200,12 +200,14 @@ def optimised_code() -> dict[int, str]:
 )
 @pytest.mark.parametrize("place", KERNELS, ids=lambda place: f"{place[0]}-{DType(place[1]).name}")
 def test_kernel_is_vectorised(place: tuple[int, int], optimised_code: dict[int, str]) -> None:
-    """The loop loads and stores vectors; and computes in lanes no wider than an element, so that none go to waste."""
+    """The loop loads and stores vectors, at any address; it computes in lanes no wider than an element, so that none go
+    to waste."""
     body = optimised_code[DISTINCT.index(KERNELS[place])]
     lanes = r"<\d+ x (i\d+|half|float|double)>"
     assert re.search(rf"load {lanes}, ptr", body)
     assert re.search(rf"store {lanes} ", body)
     assert not re.search(r"masked\.(gather|scatter)", body)
+    assert set(re.findall(r"(?:load|store) <\d+ x .*, align (\d+)", body)) == {"1"}
     if place[0] != FINISH:  # integers are divided as floats
         bits = {"half": 16, "float": 32, "double": 64}
         widest = max(bits.get(lane) or int(lane[1:]) for lane in re.findall(lanes, body))
