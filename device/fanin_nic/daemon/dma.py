@@ -46,6 +46,8 @@ def write_process(memory_fds, e, index, end):
         action = action_at(e, other)
         if action.kind != DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
             continue
+        if action.mid != first.mid:  # who fails with a piece is the request that it belongs to
+            continue
         piece = iovec_at(pieces + U64(count) * IOVEC_SIZE)
         piece.base = action.payload
         piece.length = action.length

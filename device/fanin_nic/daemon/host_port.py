@@ -50,8 +50,8 @@ class End(NamedTuple):
 class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
-    For the compiled loop: by queue `send_rings`, `completion_rings` (addresses), `write_failed` (a result could not be
-    written) and `overrun` (there was no room for a completion), by client `memory_fds` (descriptors of process memory).
+    For the compiled loop: by queue `send_rings`, `completion_rings` (addresses), `overrun` (there was no
+    room for a completion), by client `memory_fds` (descriptors of process memory).
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -59,7 +59,6 @@ class HostPort:
         queues = engine.limits.queues
         self.send_rings = np.zeros(queues, np.uint64)
         self.completion_rings = np.zeros(queues, np.uint64)
-        self.write_failed = np.zeros(queues, np.uint8)
         self.overrun = np.zeros(queues, np.uint8)
         self.memory_fds = np.full(MAX_CLIENTS, -1, np.int32)
         self._queues = engine.tables["queues"]
@@ -112,7 +111,6 @@ class HostPort:
         self._queues[queue]["active"] = 1
         self._queues[queue]["client"] = client
         self._queues[queue]["qp"] = qp
-        self.write_failed[queue] = 0
         self.overrun[queue] = 0
         self.send_rings[queue] = sq_address
         self.completion_rings[queue] = cq_address

@@ -22,7 +22,6 @@ LANE = np.dtype(
         ("staging", "u8"),  # bytes read from process memory, before they are computed
         ("notices", "u8"),  # ACTION records for Python
         ("reads", "u8"),  # ACTION records of DMA reads that wait for room
-        ("write_failed", "u8"),  # byte by queue: a result could not be written to the process
         ("overrun", "u8"),  # byte by queue: there was no room for a completion
         ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
         ("host_bell", "u8"),  # one of several: address of the BELL of lane 0; else 0

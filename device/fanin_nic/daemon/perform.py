@@ -8,6 +8,7 @@ from fanin_nic.daemon.lanes.bell import ring_bell
 from fanin_nic.engine import events
 from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.engine.state import U64, action_at, header_at
+from fanin_nic.engine.transfer.write import fail_write
 from fanin_nic.hostif.rings import complete
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, load_u8, load_u64, record_at, store_u8
@@ -17,9 +18,7 @@ from fanin_wire import abi
 MAX_NEWS = MAX_NOTICES // 2  # notices that are PENDING: answers always find room
 DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
-COLLECTIVE = int(abi.WqeOpcode["COLLECTIVE"])
-SUCCESS, PENDING = int(abi.Status["SUCCESS"]), int(abi.Status["PENDING"])
-LOCAL_PROTECTION_ERROR, CQ_OVERRUN = int(abi.Status["LOCAL_PROTECTION_ERROR"]), int(abi.Status["CQ_OVERRUN"])
+PENDING, CQ_OVERRUN = int(abi.Status["PENDING"]), int(abi.Status["CQ_OVERRUN"])
 ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
 
 cqe_at = record_at(abi.CQE)
@@ -57,8 +56,10 @@ def perform_all(lane, e):
     """Empty the table of actions."""
     count = U64(e.action_count)
     transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count)
-    for index in range(count):
+    index = U64(0)
+    while index < U64(e.action_count):  # a write that fails may add a completion
         perform(lane, e, index, count)
+        index += U64(1)
     e.action_count = 0
     return int(count)
 
@@ -72,7 +73,7 @@ def perform(lane, e, index, end):
             write_mapped(action)
         elif not write_process(lane.memory_fds, e, index, end):
             lane.dma_errors += U64(1)
-            store_u8(lane.write_failed + U64(action.queue), 1)
+            fail_write(e, index, end)
     elif action.kind == DMA_READ:
         copy(lane.reads + U64(lane.read_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
         lane.read_count += 1
@@ -101,15 +102,6 @@ def finish_read(lane, number, now):
 
 
 @compiled
-def report_failed_write(failed, cqe):
-    """A request whose result could not be written has not succeeded. `failed`: address of its queue's mark."""
-    if load_u8(failed) and cqe.status == SUCCESS:
-        cqe.status = LOCAL_PROTECTION_ERROR
-        cqe.byte_length = 0
-    store_u8(failed, 0)
-
-
-@compiled
 def report(lane, action):
     """A completion queue entry for the host (step S6)."""
     ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
@@ -126,8 +118,6 @@ def report(lane, action):
     cqe.opcode = action.opcode
     cqe.positions = action.position
     cqe.qp = action.count
-    if action.opcode == COLLECTIVE:
-        report_failed_write(lane.write_failed + U64(action.queue), cqe)
     if ring and not complete(ring, address):
         lane.cq_overflows += U64(1)
         lane.overruns = 1

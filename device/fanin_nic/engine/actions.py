@@ -33,12 +33,12 @@ ACTION = np.dtype(
         ("payload", "u8"),  # SEND: address of the payload; DMA: address on the device
         ("remote", "u8"),  # DMA: address in the memory of the client (see `process`)
         ("process", "u4"),  # DMA: 0: `remote` is mapped here; else 1 + the client whose process memory it is in
-        ("position", "u4"),  # DMA_READ: first position; COMPLETE: positions done
+        ("position", "u4"),  # DMA_READ: first position; DMA_WRITE: position; COMPLETE: positions done
         ("count", "u4"),  # DMA_READ: positions; COMPLETE: number of the queue pair
         ("jid", "u4"),  # COMPLETE, NOTICE
-        ("mid", "u4"),  # COMPLETE
+        ("mid", "u4"),  # COMPLETE, DMA_WRITE
         ("window", "u4"),  # NOTICE: granted window
-        ("wr_id", "u8"),  # COMPLETE; NOTICE: tag of the request
+        ("wr_id", "u8"),  # COMPLETE, DMA_WRITE; NOTICE: tag of the request
         ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots
         ("missing", "u8"),  # COMPLETE, NOTICE: bitmap of who is missing
         ("address_index", "u4"),  # DMA_READ: which entry of the address list

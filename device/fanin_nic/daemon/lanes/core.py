@@ -49,7 +49,6 @@ class LaneCore:
         record["memory_fds"] = self.host.memory_fds.ctypes.data
         record["staging"] = self._staging.ctypes.data
         record["reads"] = self._reads.ctypes.data
-        record["write_failed"] = self.host.write_failed.ctypes.data
         record["overrun"] = self.host.overrun.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["receive_fd"] = self.port.receive_fd

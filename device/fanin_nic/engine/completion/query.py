@@ -6,7 +6,7 @@ from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.recovery.suspects import blamed
 from fanin_nic.engine.segment.geometry import bytes_of
-from fanin_nic.engine.state import U64, action_at, job_at, queue_at, request_at, request_index
+from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import Status, WqeOpcode
 
@@ -44,6 +44,8 @@ def answer_query(e, queue_index, wqe):
         action.status = PENDING
         action.position = request.done
         action.byte_length = bytes_of(request, request.done)
-        kind, missing = blamed(e, job_at(e, queue.job - 1))
+        job = job_at(e, queue.job - 1)
+        begun = distance(job.base, request.first) > 0
+        kind, missing = blamed(e, job, job.base if begun else request.first)
         action.missing_kind = kind
         action.missing = missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.recovery.timers import SENT
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.complete import all_nodes, ring_start
-from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, slot_at, slot_index
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, distance, slot_at, slot_index
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import Route
 
@@ -13,10 +13,13 @@ RING = int(Route.RING)
 
 
 @compiled
-def blamed(e, job):
-    """Who the first position that is not done waits for, as far as is known here: kind and bitmap."""
-    slot = slot_at(e, slot_index(job, job.base))
-    if slot.position != job.base or slot.state == slots.DONE:
+def blamed(e, job, position):
+    """Who a position waits for, as far as is known here: kind and bitmap. One that has not begun here waits for what
+    the first open position of the job waits for."""
+    slot = slot_at(e, slot_index(job, position))
+    if slot.position != position or slot.state == slots.DONE:
+        slot = slot_at(e, slot_index(job, job.base))
+    if distance(slot.position, job.base) < 0 or slot.state == slots.DONE:
         return 0, U64(job.rank_mask)
     if slot.rank_missing != ZERO:
         return 0, U64(slot.rank_missing)

@@ -171,7 +171,7 @@ def check_deadlines(e, job):
 @compiled
 def time_out(e, job):
     """TIMEOUT, naming who is missing for the first position that is not done."""
-    kind, missing = blamed(e, job)
+    kind, missing = blamed(e, job, job.base)
     abort(e, job, TIMEOUT, kind, missing)
 
 

@@ -8,13 +8,14 @@ from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.segment.contribute import HAS_DATA
 from fanin_nic.engine.segment.geometry import destination_of, segment_at, segment_length, wants
-from fanin_nic.engine.state import U64, action_at, distance, queue_at, request_at, request_index
+from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
 from fanin_nic.engine.tables import MAX_CHILDREN
 from fanin_nic.native.compiled import compiled
-from fanin_wire.abi import Status
+from fanin_wire.abi import Status, WqeOpcode
 
-DMA_WRITE = int(ActionKind.DMA_WRITE)
-OP_MISMATCH = int(Status.OP_MISMATCH)
+DMA_WRITE, COMPLETE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE)
+COLLECTIVE = int(WqeOpcode.COLLECTIVE)
+OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_PROTECTION_ERROR)
 
 
 @compiled
@@ -45,7 +46,44 @@ def write_result(e, queue_index, request, slot, payload):
         action.length = slot.length
         action.remote = destination_of(request, entry, segment)
         action.process = request.destination_process
+        action.position = slot.position
+        action.mid = request.mid
+        action.wr_id = request.wr_id
     return True
+
+
+@compiled
+def fail_write(e, index, end):
+    """The DMA_WRITE `index` of the table, of `end` actions, could not be carried out: its request has not succeeded. If
+    it is complete already, its completion stands behind in the table, unless it was to be silent."""
+    write = action_at(e, index)
+    counter = find_request(e, write.queue, write.position)
+    if counter:
+        request = request_at(e, request_index(e, write.queue, counter - U64(1)))
+        request.status = max(request.status, LOCAL_PROTECTION_ERROR)
+        return
+    for other in range(U64(index) + U64(1), U64(end)):
+        action = action_at(e, other)
+        if action.kind == COMPLETE and action.queue == write.queue and action.wr_id == write.wr_id:
+            action.status = max(action.status, LOCAL_PROTECTION_ERROR)
+            action.byte_length = U64(0)
+            return
+    complete_silent(e, write)
+
+
+@compiled
+def complete_silent(e, write):
+    """The completion of a request that was not signalled and has failed after all."""
+    action = action_at(e, append(e, COMPLETE))
+    queue = queue_at(e, write.queue)
+    action.queue = write.queue
+    action.count = queue.qp
+    action.status = LOCAL_PROTECTION_ERROR
+    action.opcode = COLLECTIVE
+    action.wr_id = write.wr_id
+    action.mid = write.mid
+    if queue.job:
+        action.jid = job_at(e, queue.job - 1).jid
 
 
 @compiled
