@@ -1,6 +1,7 @@
 """Exceptions: one class for each status, so that programs can catch what they can deal with.
 
-The text says what happened here, then what the status means and what to do about it (from the table of fanin_wire).
+The text is `NAME: what happened here. What to do about it.` What nobody has said is taken from the table of fanin_wire:
+the meaning of the status, and its remedy.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class FaninError(Exception):
         self.detail = detail
         self.remedy = remedy or entry.remedy
         self.missing_ranks: tuple[int, ...] = ()  # ranks of the job that were waited for
-        sentence = detail if detail.endswith((".", "?", "!")) else f"{detail}."
-        super().__init__(f"{entry.name}: {sentence if detail else ''} {entry.meaning} {self.remedy}".replace("  ", " "))
+        happened = detail or entry.meaning
+        sentence = happened if happened.endswith((".", "?", "!")) else f"{happened}."
+        super().__init__(f"{entry.name}: {sentence} {self.remedy}")
 
     def __init_subclass__(cls, status: str = "") -> None:
         if status:
@@ -87,7 +89,11 @@ class Flushed(FaninError, status="FLUSHED"):
 
 
 class NotSupported(FaninError, NotImplementedError, status="NOT_SUPPORTED"):
-    """Asked for something that is not implemented."""
+    """Asked for something that is not implemented; `reason`: the code under which a reduction was counted, or ""."""
+
+    def __init__(self, detail: str = "", status: int | None = None, remedy: str = "", reason: str = "") -> None:
+        super().__init__(detail, status, remedy)
+        self.reason = reason
 
 
 class InvalidRequest(FaninError, ValueError, status="INVALID_REQUEST"):
@@ -116,6 +122,10 @@ class PermissionDenied(FaninError, PermissionError, status="PERMISSION_DENIED"):
 
 class MembersMismatch(FaninError, status="MEMBERS_MISMATCH"):
     """Ranks describe the job differently."""
+
+
+class CqOverrun(FaninError, status="CQ_OVERRUN"):
+    """A completion found no room in its queue; the job was ended."""
 
 
 class DriverMissing(NotSupported):

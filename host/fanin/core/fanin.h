@@ -57,11 +57,12 @@ void fanin_forget(struct fanin_request *request);
 enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
 
 /* Take up to `capacity` completions. `seen` becomes the number of completions ever taken, for fanin_wait.
- * FANIN_DEVICE_LOST only when none is left. */
+ * Only when none is left: FANIN_DEVICE_LOST; FANIN_CQ_OVERRUN, a completion found no room and its job was ended. */
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
                              uint32_t *count, uint32_t *seen);
 
-/* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`. */
+/* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`.
+ * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
 
 #pragma GCC visibility pop

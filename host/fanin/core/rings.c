@@ -65,6 +65,14 @@ enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const s
     return status;
 }
 
+/* Why an empty completion ring stays empty; FANIN_SUCCESS if it need not. */
+static enum fanin_status trouble(struct fanin_context *context, const struct fanin_ring *ring)
+{
+    if (__atomic_load_n(&ring->overrun, __ATOMIC_ACQUIRE))
+        return FANIN_CQ_OVERRUN;
+    return fanin_device_lost(context) ? FANIN_DEVICE_LOST : FANIN_SUCCESS;
+}
+
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
                              uint32_t *count, uint32_t *seen)
 {
@@ -84,7 +92,7 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
     pthread_mutex_unlock(&context->ring_lock);
     *count = taken;
     *seen = consumer + taken;
-    return available == 0 && fanin_device_lost(context) ? FANIN_DEVICE_LOST : FANIN_SUCCESS;
+    return available ? FANIN_SUCCESS : trouble(context, ring);
 }
 
 static int has_more(const struct fanin_ring *ring, uint32_t seen)
@@ -125,6 +133,7 @@ static void sleep_on(struct fanin_ring *ring, uint32_t seen, uint64_t wait_ms)
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
 {
     struct fanin_ring *ring = completion_ring(context, cq);
+    enum fanin_status status;
     uint64_t deadline, now;
 
     if (!ring)
@@ -139,8 +148,9 @@ enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_
             sleep_on(ring, seen, left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS);
         if (has_more(ring, seen))
             return FANIN_SUCCESS;
-        if (fanin_device_lost(context))
-            return FANIN_DEVICE_LOST;
+        status = trouble(context, ring);
+        if (status != FANIN_SUCCESS)
+            return status;
     } while (now < deadline);
     return FANIN_PENDING;
 }

@@ -9,7 +9,7 @@
 Every object is a context manager with an idempotent close(), which closes what was made from it first.
 """
 
-from fanin.verbs.address import Address
+from fanin.verbs.address import Address, packed
 from fanin.verbs.collective_qp import CollectiveQP
 from fanin.verbs.collective_wr import CollectiveWR
 from fanin.verbs.context import Context
@@ -35,4 +35,5 @@ __all__ = [
     "Lease",
     "Membership",
     "SendWR",
+    "packed",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from fanin.driver import SLICE_MS, check, ffi, library
@@ -12,11 +13,15 @@ from fanin.verbs.cq import CQ
 from fanin.verbs.membership import Lease, Membership
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
-from fanin.verbs.wc import NODES
-from fanin_wire.abi import ContributorClass, Status
+from fanin.verbs.segments import position_count, segment_length
+from fanin.verbs.wc import kind_of_members
+from fanin_wire.abi import Status, WqeOpcode
 
+QUERY = int(WqeOpcode["QUERY"])
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
 MODULUS = 1 << 32  # of positions and message numbers
+MEANWHILE_MS = 5  # between two calls of `meanwhile`
+NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
 
 
 class CollectiveQP(Resource):
@@ -39,14 +44,14 @@ class CollectiveQP(Resource):
         self._request: Any = None
         super().__init__(pd, cq)  # both are closed after it
 
-    def join(self, membership: Membership, timeout: float = 30.0) -> Lease:
-        """Join a job; returns when all its members have joined.
+    def join(self, membership: Membership, timeout: float = 30.0, meanwhile: Callable[[], None] | None = None) -> Lease:
+        """Join a job; returns when all its members have joined. `meanwhile` is called now and then while it waits.
 
         Raises Timeout (naming the missing where they are known) or the refusal: JidInUse, MembersMismatch,
         NoResources, PeerLost, VersionMismatch, InvalidRequest.
         """
         self.start_join(membership)
-        return self.finish_join(timeout)
+        return self.finish_join(timeout, meanwhile)
 
     def start_join(self, membership: Membership) -> None:
         """Begin to join, for a program that joins with several queue pairs from one thread."""
@@ -58,12 +63,12 @@ class CollectiveQP(Resource):
         check(status, f"can not join job {membership.jid}")
         self.membership, self._request = membership, started[0]
 
-    def finish_join(self, timeout: float = 30.0) -> Lease:
-        """Wait for the end of start_join."""
+    def finish_join(self, timeout: float = 30.0, meanwhile: Callable[[], None] | None = None) -> Lease:
+        """Wait for the end of start_join; `meanwhile` as of join."""
         if self.membership is None or self._request is None:
             raise InvalidRequest(f"queue pair {self.qp_num} has no join under way")
         reply = ffi.new("struct fanin_join_reply *")
-        status = self._await(reply, timeout)
+        status = self._await(reply, timeout, meanwhile)
         if status == Status["PENDING"]:
             self._give_up()
         if status != Status["SUCCESS"]:
@@ -90,36 +95,61 @@ class CollectiveQP(Resource):
             raise Timeout(f"the device has not confirmed within {timeout:g} s that the job is left")
         check(status, "can not leave the job")
 
-    def _await(self, reply: Any, timeout: float) -> int:
+    def _await(self, reply: Any, timeout: float, meanwhile: Callable[[], None] | None = None) -> int:
         """Wait in slices (so that Ctrl-C gets through) for the reply to a join or leave; its status."""
         deadline = time.monotonic() + timeout
         try:
             while True:
                 left = int(max(0.0, deadline - time.monotonic()) * 1000)
-                status = library().fanin_await(self._request, reply, min(left, SLICE_MS))
+                status = library().fanin_await(self._request, reply, min(left, MEANWHILE_MS if meanwhile else SLICE_MS))
                 if status != Status["PENDING"] or left == 0:
                     return int(status)
+                if meanwhile:
+                    meanwhile()
         finally:
             self._forget_request()
 
     def post_send(self, wr: CollectiveWR) -> None:
         """Post a work request. QueueFull: take completions first. NotConfigured: join first."""
         lease, membership = self._require_joined()
-        chunk = wr.chunk_length or lease.chunk
+        positions = self.positions_of(wr)
         defaults = {
             "jid": membership.jid,
             "mid": self.mid,
-            "node": (1 << membership.node_count) - 1,
+            "segments": positions,
+            "node": (1 << min(membership.node_count, NODE_BITS)) - 1,
             "rank": membership.rank_bitmap,
             "seg": self.position % lease.slots if lease.slots else 0,
             "chunk_length": lease.chunk,
             "route": membership.route,
         }
         wqe = wr.to_c(defaults)
-        check(library().fanin_post(self.context.handle, self.qp_num, wqe), f"can not post to job {membership.jid}")
-        positions = 1 if wr.contributors == ContributorClass["NONE"] else -(-wr.length // chunk)
+        self._post(wqe)
         self.position = (self.position + positions) % MODULUS
         self.mid = (wqe.mid + 1) % MODULUS
+
+    def positions_of(self, wr: CollectiveWR) -> int:
+        """Positions of the job's stream that a work request takes."""
+        if wr.segments is not None:
+            return wr.segments
+        lease, membership = self._require_joined()
+        chunk = wr.chunk_length or lease.chunk
+        segment = segment_length(chunk, membership.flags, wr.contributors, wr.op, wr.dtype)
+        return position_count(wr.length, wr.block_length, segment, wr.contributors)
+
+    def post_query(self, mid: int, wr_id: int = 0) -> None:
+        """Ask how far message `mid` is. The answer is a completion with opcode QUERY, at once and out of order:
+
+        status PENDING, with `positions` done and who is missing; SUCCESS: no such message is under way.
+        """
+        _, membership = self._require_joined()
+        wqe = ffi.new("struct fanin_wqe *", {"opcode": QUERY, "jid": membership.jid, "mid": mid, "wr_id": wr_id})
+        self._post(wqe)
+
+    def _post(self, wqe: Any) -> None:
+        status = library().fanin_post(self.context.handle, self.qp_num, wqe)
+        if status:
+            check(status, f"can not post to job {wqe.jid}")
 
     def skip_message(self) -> None:
         """Count a message without segments, for which nothing needs to be posted."""
@@ -151,9 +181,8 @@ class CollectiveQP(Resource):
 def _refusal(status: int, membership: Membership, reply: Any) -> FaninError:
     detail = f"could not join job {membership.jid}"
     if reply.missing:
-        kind = "nodes" if reply.missing_kind == NODES else "ranks of this node"
         bits = [bit for bit in range(64) if reply.missing >> bit & 1]
-        detail += f"; {kind} that are missing (bits): {bits}"
+        detail += f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
     if status == Status["NO_RESOURCES"]:
         detail += f"; asked for {membership.slots} slots of {membership.chunk} bytes, {reply.slots} would fit"
     if status == Status["PENDING"]:

@@ -9,26 +9,30 @@ from typing import Any
 from fanin.driver import ffi
 from fanin.errors import InvalidRequest
 from fanin.verbs.address import Address
+from fanin.verbs.layout import Layout
 from fanin.verbs.resource import columns
 from fanin_wire.abi import (
-    INLINE_ADDRESSES,
     LKEY_PROCESS,
     MAX_ADDRESSES,
+    MAX_INLINE,
     ContributorClass,
     WqeFlag,
     WqeOpcode,
 )
 
-ADDRESS_LIST = int(WqeFlag["ADDRESS_LIST"])
+SIGNALED, ADDRESS_LIST, INLINE = (int(WqeFlag[name]) for name in ("SIGNALED", "ADDRESS_LIST", "INLINE"))
+COLLECTIVE = int(WqeOpcode["COLLECTIVE"])
+WQE = Layout("fanin_wqe")
+INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("struct fanin_address", "source")
 
 
 @dataclass
 class CollectiveWR:
     """Work request of a collective over `length` bytes.
 
-    What is None is filled in by CollectiveQP.post_send from the job and the position of its stream. With more than
-    three addresses the device reads the list (struct fanin_address each) from `list_address`, in the registered region
-    of source_lkey.
+    What is None is filled in by CollectiveQP.post_send from the job and the position of its stream; `block` is then the
+    whole message. With more than one address the device reads the list (`address.packed` makes it) from `list_address`,
+    in the registered region of source_lkey. The op of a message that is not computed with is NONE.
     """
 
     op: int  # enum fanin_op
@@ -36,20 +40,28 @@ class CollectiveWR:
     length: int  # bytes of the message
     address_list: Sequence[Address]  # one for each bit of `rank`, ascending
     wr_id: int = 0
+    block: int | None = None  # bytes of a block of the message
+    contributors: int = int(ContributorClass["ALL"])  # who brings data: enum fanin_class
+    flags: int = SIGNALED  # enum fanin_wqe_flags, or-ed: SIGNALED, FENCE
+    inline: bool = False  # the source, at most 16 bytes, is copied into the request when it is posted
+    deadline_ms: int = 0  # 0: none
+    source_lkey: int = LKEY_PROCESS
+    destination_lkey: int = LKEY_PROCESS
+    list_address: int | None = None
     jid: int | None = None
     mid: int | None = None  # message number within the job
-    sid: int = 0  # sequence number of the first segment within the message
+    sid: int = 0  # sequence number, within the message, of the first segment that is posted
+    segments: int | None = None  # how many are posted; each takes a position of the stream
     node: int | None = None  # bitmap of the nodes that take part
     rank: int | None = None  # bitmap of the ranks of this node that this request posts for
     seg: int | None = None  # first slot, relative to the lease
     chunk_length: int | None = None  # payload bytes of a segment
     route: int | None = None  # enum fanin_route
-    flags: int = int(WqeFlag["SIGNALED"])
-    contributors: int = int(ContributorClass["ALL"])
-    deadline_ms: int = 0  # 0: none
-    source_lkey: int = LKEY_PROCESS
-    destination_lkey: int = LKEY_PROCESS
-    list_address: int | None = None
+
+    @property
+    def block_length(self) -> int:
+        """Bytes of a block."""
+        return self.length if self.block is None else self.block
 
     def to_c(self, defaults: dict[str, int]) -> Any:
         """As a struct fanin_wqe; `defaults` has the values of what is None."""
@@ -59,44 +71,78 @@ class CollectiveWR:
                 f"{len(self.address_list)} addresses for rank bitmap {chosen['rank']:#x}: "
                 f"one for each bit is needed, at most {MAX_ADDRESSES}"
             )
-        wqe = ffi.new("struct fanin_wqe *")
         try:
-            self._fill(wqe, chosen)
+            wqe = WQE.new(self._members(chosen))
         except OverflowError as error:
             raise InvalidRequest(f"a field of the work request does not fit: {error}") from None
+        if self.inline:
+            self._store_inline(wqe)
         return wqe
 
-    def _fill(self, wqe: Any, chosen: dict[str, int]) -> None:
-        wqe.opcode = int(WqeOpcode["COLLECTIVE"])
-        for name in ("op", "dtype", "length", "wr_id", "sid", "flags", "contributors", "deadline_ms"):
-            setattr(wqe, name, getattr(self, name))
-        for name, value in chosen.items():
-            setattr(wqe, C_NAMES.get(name, name), value)
-        wqe.source_lkey, wqe.destination_lkey = self.source_lkey, self.destination_lkey
-        wqe.address_count = len(self.address_list)
-        if len(self.address_list) <= INLINE_ADDRESSES:
-            for entry, address in zip(wqe.address, self.address_list, strict=False):
-                entry.source, entry.destination = address
-        else:
-            wqe.flags |= ADDRESS_LIST
-            wqe.address[0].source = self._place_list()
+    def _members(self, chosen: dict[str, int]) -> dict[str, int]:
+        """Every member of the struct."""
+        flags, address = self.flags, self.address_list[0]
+        if len(self.address_list) > 1:
+            flags, address = flags | ADDRESS_LIST, Address(self._placed_list(), 0, 0, 0, 0, 0)
+        return {
+            "opcode": COLLECTIVE,
+            "op": self.op,
+            "dtype": self.dtype,
+            "contributors": self.contributors,
+            "flags": flags,
+            "route": chosen["route"],
+            "address_count": len(self.address_list),
+            "wr_id": self.wr_id,
+            "jid": chosen["jid"],
+            "mid": chosen["mid"],
+            "sid": self.sid,
+            "seg": chosen["seg"],
+            "node_bitmap": chosen["node"],
+            "rank_bitmap": chosen["rank"],
+            "length": self.length,
+            "block": self.block_length,
+            "chunk": chosen["chunk_length"],
+            "segments": chosen["segments"],
+            "source_lkey": self.source_lkey,
+            "destination_lkey": self.destination_lkey,
+            "deadline_ms": self.deadline_ms,
+            "reserved": 0,
+            "address.destination": address.destination,
+            "address.destination_first": address.destination_first,
+            "address.destination_blocks": address.destination_blocks,
+            "address.source_first": address.source_first,
+            "address.source_blocks": address.source_blocks,
+            "address.source": address.source,
+            "inline_tail": 0,
+        }
 
-    def _place_list(self) -> int:
+    def _placed_list(self) -> int:
         """Address of the list in memory that the device can read with the source's key."""
         if self.list_address is None or self.source_lkey == LKEY_PROCESS:
             raise InvalidRequest(
-                f"{len(self.address_list)} addresses: at most {INLINE_ADDRESSES} fit into the request; register the "
-                "source, put the list into its region and give its place as list_address"
+                f"{len(self.address_list)} addresses: only one fits into the request",
+                remedy="Register the source, put the list into its region and give its place as list_address.",
             )
         return self.list_address
 
+    def _store_inline(self, wqe: Any) -> None:
+        nbytes = self._source_bytes()
+        if len(self.address_list) != 1 or nbytes > MAX_INLINE:
+            raise InvalidRequest(
+                f"{nbytes} bytes of {len(self.address_list)} ranks inline: a request carries up to {MAX_INLINE} of one"
+            )
+        source = ffi.cast("void *", self.address_list[0].source)
+        ffi.memmove(ffi.cast("char *", wqe) + INLINE_OFFSET, source, nbytes)
+        wqe.flags |= INLINE
+
+    def _source_bytes(self) -> int:
+        """Bytes that the first address brings."""
+        address, block = self.address_list[0], self.block_length
+        start = address.source_first * block
+        return max(0, min(start + address.source_blocks * block, self.length) - start)
+
     def __str__(self) -> str:
-        names = [name for name in self.__dataclass_fields__ if not name.startswith("_")]
-        return columns(**{name: getattr(self, name) for name in names})
-
-
-# Names of control information that are longer in struct fanin_wqe.
-C_NAMES = {"node": "node_bitmap", "rank": "rank_bitmap", "chunk_length": "chunk"}
+        return columns(**{name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
 def _first(value: int | None, default: int) -> int:

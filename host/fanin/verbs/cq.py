@@ -36,17 +36,17 @@ class CQ(Resource):
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
         """Up to `num_entries` completions, without waiting: (how many, list). One thread at a time.
 
-        DeviceLost when none is left and the device is gone.
+        When none is left: DeviceLost, the device is gone; CqOverrun, a completion found no room and its job was ended.
         """
         self.require_open()
         wanted = min(num_entries, BATCH)
         status = library().fanin_poll(self.context.handle, self.index, self._entries, wanted, self._count, self._seen)
-        check(status, f"the device at {self.context.socket_path} has ended")
+        check(status, self._trouble(status))
         count = int(self._count[0])
         return count, [WC.of(self._entries[i]) for i in range(count)]
 
     def wait(self, timeout: float | None = None, seen: int | None = None) -> bool:
-        """Sleep until a completion is there. False: `timeout` seconds have passed. DeviceLost: the device is gone.
+        """Sleep until a completion is there. False: `timeout` seconds have passed. Errors as of poll.
 
         `seen`: wait until the device has stored more than so many; for several threads that poll one queue.
         """
@@ -59,9 +59,14 @@ class CQ(Resource):
             if status == Status["SUCCESS"]:
                 return True
             if status != Status["PENDING"]:
-                raise FaninError.of(status, f"the device at {self.context.socket_path} has ended")
+                raise FaninError.of(status, self._trouble(status))
             if left <= SLICE_MS and deadline is not None:
                 return False
+
+    def _trouble(self, status: int) -> str:
+        if status == Status["CQ_OVERRUN"]:
+            return f"completion queue {self.index} of {CQ_DEPTH} entries was full when another completion came"
+        return f"the device at {self.context.socket_path} has ended"
 
     def _release(self) -> None:
         status = library().fanin_destroy_cq(self.context.handle, self.index)

@@ -42,7 +42,8 @@ class Membership:
     node_count: int = 1
     next_address: int = 0  # ring
     previous_address: int = 0
-    hops: tuple[Hop, ...] = ()  # tree: levels above this node, lowest first
+    hops: tuple[Hop, ...] = ()  # levels above this node (a ring: above its last node), lowest first
+    flags: int = 0  # enum fanin_job_flags, or-ed
 
     def to_c(self, qp: int) -> Any:
         """As a struct fanin_join of the queue pair `qp`; InvalidRequest if a value does not fit its field."""
@@ -73,4 +74,5 @@ _PLAIN = (
     "node_count",
     "next_address",
     "previous_address",
+    "flags",
 )

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Self
 from fanin.verbs.resource import columns
 from fanin_wire.status import status_entry
 
-NODES = 1  # missing_kind: `missing` counts nodes; 0: ranks of this node
+RANKS = 0  # missing_kind: `missing` counts ranks of this node
+NODES = 1  # children of the device above, or nodes of the ring; k: children of the k-th device above
 
 
 class WC(NamedTuple):
@@ -45,6 +46,14 @@ class WC(NamedTuple):
         return [bit for bit in range(64) if self.missing >> bit & 1]
 
     def __str__(self) -> str:
-        kind = "nodes" if self.missing_kind == NODES else "ranks of this node"
-        missing = f"{kind} {self.missing_members()}" if self.missing else "nobody"
+        missing = f"{kind_of_members(self.missing_kind)} {self.missing_members()}" if self.missing else "nobody"
         return columns(**{**self._asdict(), "status": status_entry(self.status).name, "missing": missing})
+
+
+def kind_of_members(missing_kind: int) -> str:
+    """Whose bits a bitmap of missing members has, for people."""
+    if missing_kind == RANKS:
+        return "ranks of this node"
+    if missing_kind == NODES:
+        return "nodes"
+    return f"children of device {missing_kind} above"
