@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import ipaddress
 import json
 import os
 from dataclasses import dataclass
@@ -11,30 +11,45 @@ from pathlib import Path
 from typing import Any, Self
 
 from fanin.errors import InvalidRequest
+from fanin.job_rules import check_members, check_parameters, check_ring_size, check_rings, ipv4, require
+from fanin.tree import Tree, lowest_shared
 from fanin.verbs.membership import Hop, Membership
-from fanin.verbs.wc import NODES
-from fanin_wire.abi import MAX_CHILDREN, Route
+from fanin.verbs.wc import NODES, RANKS
+from fanin_wire.abi import JobFlag, Route
 
-MAX_WORD = (1 << 32) - 1
+MAX_NAMED = 8  # ranks of a message for people
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
 START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."
+REPRODUCIBLE = {
+    "none": 0,
+    "run": int(JobFlag["REPRODUCIBLE_RUN"]),
+    "shape": int(JobFlag["REPRODUCIBLE_RUN"] | JobFlag["REPRODUCIBLE_SHAPE"] | JobFlag["WIDE"]),
+}
+FIXED_START = int(JobFlag["FIXED_START"])
 
 
 @dataclass(frozen=True)
 class JobNode:
-    """A node of the job: the IPv4 address of its NIC, and the ranks on it in the order of their bits."""
+    """A node of the job: the IPv4 address of its NIC, and the ranks on it in the order of their bits.
+
+    switches: addresses of the offloading switches above it, lowest first. ring: consecutive nodes with the same number
+    hang on a switch that does not offload, and form a ring, whose last node alone sends to the switches above.
+    """
 
     address: str
     ranks: tuple[int, ...]
+    switches: tuple[str, ...] = ()
+    ring: int | None = None
 
 
 @dataclass(frozen=True)
 class Job:
     """Who takes part, by which way, in which pieces. Equal on every rank.
 
-    jid and key: job id, and the random key of this incarnation. route: "auto", "tree", "ring" or "local".
-    chunk: payload bytes of a segment. slots: seg buffers asked of each device (powers of two). switch: the address of
-    the device above the nodes, if there is one. Raises InvalidRequest if the parts contradict each other.
+    jid and key: job id, and the random key of this incarnation. route: "auto", "tree", "ring" (of all nodes, whatever
+    the switches) or "local". chunk: payload bytes of a segment. slots: seg buffers asked of each device (powers of 2).
+    reproducible: "none", "run" or "shape". wide: sums of f16 and bf16 travel as f32 ("shape" implies it).
+    Raises InvalidRequest if the parts contradict each other.
     """
 
     jid: int
@@ -43,44 +58,27 @@ class Job:
     route: str = "auto"
     chunk: int = 4096
     slots: int = 256
-    switch: str | None = None
+    reproducible: str = "none"
+    wide: bool = False
 
     def __post_init__(self) -> None:
-        self._check_members()
-        for name in ("jid", "key"):
-            _require(0 <= getattr(self, name) <= MAX_WORD, f"{name} must fit into 32 bits")
-        for name in ("chunk", "slots"):
-            value = getattr(self, name)
-            _require(0 < value <= MAX_WORD and value & (value - 1) == 0, f"{name} must be a power of two, not {value}")
-        for address in [node.address for node in self.nodes] + ([self.switch] if self.switch else []):
-            _ipv4(address)
-        _require(self.route in ("auto", "tree", "ring", "local"), f"unknown route {self.route!r}")
-        _require(self.route != "tree" or self.switch is not None, "route tree needs a switch")
-        _require(self.route != "local" or len(self.nodes) == 1, "route local needs all ranks on one node")
-
-    def _check_members(self) -> None:
-        _require(1 <= len(self.nodes) <= MAX_CHILDREN, f"{len(self.nodes)} nodes; 1 to {MAX_CHILDREN} are possible")
-        for node in self.nodes:
-            _require(1 <= len(node.ranks) <= MAX_CHILDREN, f"node {node.address} has {len(node.ranks)} ranks")
-        ranks = sorted(rank for node in self.nodes for rank in node.ranks)
-        _require(ranks == list(range(len(ranks))), "the nodes must hold the ranks 0 to N - 1, each once")
+        check_members(self.nodes)
+        check_parameters(self, tuple(REPRODUCIBLE))
+        check_rings(self.nodes)
+        if self.chosen_route == "ring":
+            check_ring_size(len(self.nodes))
+        elif self.chosen_route == "tree":
+            _ = self.tree
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Self:
         """From the decoded JSON of a job file."""
         try:
-            nodes = tuple(
-                JobNode(str(node["address"]), tuple(map(int, node["ranks"]))) for node in description["nodes"]
-            )
-            return cls(
-                jid=int(description["jid"]),
-                key=int(description["key"]),
-                nodes=nodes,
-                route=str(description.get("route", "auto")),
-                chunk=int(description.get("chunk", cls.chunk)),
-                slots=int(description.get("slots", cls.slots)),
-                switch=description.get("switch"),
-            )
+            unknown = description.keys() - cls.__dataclass_fields__.keys()
+            require(not unknown, f"{', '.join(sorted(unknown))}: unknown")
+            nodes = tuple(_node(node) for node in description["nodes"])
+            parts = {name: kind(description[name]) for name, kind in _KINDS.items() if name in description}
+            return cls(nodes=nodes, **parts)
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidRequest(f"the job description lacks or misuses {error}") from None
         except ValueError as error:
@@ -104,29 +102,47 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """What from_dict reads."""
-        return {
-            "jid": self.jid,
-            "key": self.key,
-            "route": self.route,
-            "chunk": self.chunk,
-            "slots": self.slots,
-            "nodes": [{"address": node.address, "ranks": list(node.ranks)} for node in self.nodes],
-            "switch": self.switch,
-        }
+        nodes = [
+            {
+                "address": node.address,
+                "ranks": list(node.ranks),
+                "switches": list(node.switches),
+                "ring": node.ring,
+            }
+            for node in self.nodes
+        ]
+        return {**{name: getattr(self, name) for name in _KINDS}, "nodes": nodes}
 
     @property
     def size(self) -> int:
         """Number of ranks."""
         return sum(len(node.ranks) for node in self.nodes)
 
-    @property
+    @functools.cached_property
     def chosen_route(self) -> str:
-        """The route as it is taken: on one node nothing leaves it; else the one asked for; "auto": tree if it can."""
+        """The route as it is taken: on one node nothing leaves it; else the one asked for. "auto": tree if the nodes
+        share a switch, unless all are in one ring below it."""
         if len(self.nodes) == 1:
             return "local"
-        if self.route == "auto":
-            return "tree" if self.switch else "ring"
-        return self.route
+        if self.route != "auto":
+            return self.route
+        rings = {node.ring for node in self.nodes}
+        if rings != {None} and len(rings) == 1:
+            return "ring"
+        return "tree" if lowest_shared([node.switches for node in self.nodes]) else "ring"
+
+    @functools.cached_property
+    def tree(self) -> Tree:
+        """The switches of a job that takes the tree."""
+        try:
+            return Tree([node.switches for node in self.nodes], [node.ring for node in self.nodes])
+        except ValueError as error:
+            raise InvalidRequest(f"job description: {error}") from None
+
+    @property
+    def sends_wide(self) -> bool:
+        """Whether sums of f16 and bf16 travel as f32."""
+        return self.wide or self.reproducible == "shape"
 
     def node_of(self, rank: int) -> int:
         """Index of the node that holds a rank."""
@@ -136,15 +152,39 @@ class Job:
         raise InvalidRequest(f"rank {rank} is not one of the {self.size} ranks of job {self.jid}")
 
     def missing_ranks(self, rank: int, members: list[int], kind: int) -> tuple[int, ...]:
-        """Ranks that a completion at `rank` names by bits: of nodes (kind NODES), or of the ranks of its own node."""
-        if kind == NODES:
-            return tuple(rank for index in members if index < len(self.nodes) for rank in self.nodes[index].ranks)
-        local = self.nodes[self.node_of(rank)].ranks
-        return tuple(local[bit] for bit in members if bit < len(local))
+        """Ranks that a completion at `rank` names by bits, whose kind it says: 0 ranks of its own node; k children of
+        the k-th device above its node; in a ring, 1 the nodes of the ring."""
+        index = self.node_of(rank)
+        if kind == RANKS:
+            local = self.nodes[index].ranks
+            return tuple(local[bit] for bit in members if bit < len(local))
+        groups = self._groups(index, kind)
+        nodes = [node for bit in members if bit < len(groups) for node in groups[bit]]
+        return tuple(rank for node in nodes for rank in self.nodes[node].ranks)
+
+    def _groups(self, index: int, kind: int) -> list[list[int]]:
+        """The nodes that each bit of a bitmap of a kind stands for, as seen from node `index`."""
+        ring = self._ring_of(index)
+        if ring and kind == NODES:
+            return [[node] for node in ring]
+        level = kind - (2 if ring else 1)
+        path = self.tree.paths[index] if self.chosen_route == "tree" else ()
+        return [child.nodes for child in self.tree.children(path[level])] if level < len(path) else []
+
+    def _ring_of(self, index: int) -> list[int]:
+        """Nodes of the ring that a node is in; none if it is in none."""
+        if self.chosen_route == "ring":
+            return list(range(len(self.nodes)))
+        number = self.nodes[index].ring
+        if number is None or self.chosen_route != "tree":
+            return []
+        return [other for other, node in enumerate(self.nodes) if node.ring == number]
 
     def names(self, ranks: tuple[int, ...]) -> str:
         """Ranks with their nodes, for people."""
-        return ", ".join(f"rank {rank} (node {self.nodes[self.node_of(rank)].address})" for rank in ranks)
+        named = [f"rank {rank} (node {self.nodes[self.node_of(rank)].address})" for rank in ranks[:MAX_NAMED]]
+        more = [f"{len(ranks) - MAX_NAMED} more"] if len(ranks) > MAX_NAMED else []
+        return ", ".join(named + more)
 
     def digest(self) -> bytes:
         """128 bits of SHA-256 over everything that must be equal on every rank."""
@@ -153,25 +193,62 @@ class Job:
 
     def membership(self, rank: int) -> Membership:
         """What the queue pair of a rank tells its device."""
-        index, count = self.node_of(rank), len(self.nodes)
-        node, route = self.nodes[index], self.chosen_route
-        following, previous = (_ipv4(self.nodes[(index + step) % count].address) for step in (1, -1))
-        hops = [Hop(_ipv4(self.switch), index, (1 << count) - 1)] if self.switch else []
+        index = self.node_of(rank)
+        node, ring = self.nodes[index], self._ring_of(index)
+        group = ring or range(len(self.nodes))
+        place = group.index(index)
+        following, previous = (ipv4(self.nodes[group[(place + step) % len(group)]].address) for step in (1, -1))
+        flags = REPRODUCIBLE[self.reproducible] | (int(JobFlag["WIDE"]) if self.wide else 0)
         return Membership(
             jid=self.jid,
             key=self.key,
-            route=int(Route[route.upper()]),
+            route=int(Route["RING"] if ring else Route[self.chosen_route.upper()]),
             rank_bitmap=1 << node.ranks.index(rank),
             rank_mask=(1 << len(node.ranks)) - 1,
             slots=self.slots,
             chunk=self.chunk,
             digest=self.digest(),
-            node_index=index,
-            node_count=count,
-            next_address=following if route == "ring" else 0,
-            previous_address=previous if route == "ring" else 0,
-            hops=tuple(hops) if route == "tree" else (),
+            node_index=place,
+            node_count=len(group),
+            next_address=following if ring else 0,
+            previous_address=previous if ring else 0,
+            hops=self._hops(index),
+            flags=flags | (FIXED_START if ring and self.chosen_route == "tree" else 0),
         )
+
+    def _hops(self, index: int) -> tuple[Hop, ...]:
+        """The switches above a node (above its ring, if it is in one)."""
+        if self.chosen_route != "tree":
+            return ()
+        path = self.tree.paths[index]
+        masks = [(1 << len(self.tree.children(switch))) - 1 for switch in path]
+        return tuple(
+            Hop(ipv4(switch), self.tree.bit(switch, index), mask) for switch, mask in zip(path, masks, strict=True)
+        )
+
+
+# Members of the description and what they are made with.
+_KINDS = {
+    "jid": int,
+    "key": int,
+    "route": str,
+    "chunk": int,
+    "slots": int,
+    "reproducible": str,
+    "wide": bool,
+}
+
+
+def _node(description: dict[str, Any]) -> JobNode:
+    unknown = description.keys() - JobNode.__dataclass_fields__.keys()
+    require(not unknown, f"{', '.join(sorted(unknown))} of a node: unknown")
+    ring = description.get("ring")
+    return JobNode(
+        str(description["address"]),
+        tuple(map(int, description["ranks"])),
+        tuple(map(str, description.get("switches", ()))),
+        None if ring is None else int(ring),
+    )
 
 
 def environment(name: str) -> str:
@@ -180,15 +257,3 @@ def environment(name: str) -> str:
         return os.environ[name]
     except KeyError:
         raise InvalidRequest(f"the environment lacks {name}", remedy=START_REMEDY) from None
-
-
-def _ipv4(address: str) -> int:
-    try:
-        return int(ipaddress.IPv4Address(address))
-    except ValueError:
-        raise InvalidRequest(f"{address!r} is not an IPv4 address") from None
-
-
-def _require(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise InvalidRequest(f"job description: {complaint}")

@@ -9,27 +9,34 @@ import pytest
 from fanin import Job, JobNode, errors
 from fanin.verbs.membership import Hop
 from fanin.verbs.wc import NODES
-from fanin_wire.abi import Route
+from fanin_wire.abi import JobFlag, Route
 
-NODES_OF_SIX = (JobNode("10.0.0.1", (0, 1)), JobNode("10.0.0.2", (2, 5)), JobNode("10.0.0.3", (3, 4)))
-SIX = Job(jid=3, key=4, nodes=NODES_OF_SIX, switch="10.0.0.9")
+RANKS_OF_SIX = ((0, 1), (2, 5), (3, 4))
+NODES_OF_SIX = tuple(JobNode(f"10.0.0.{n}", ranks, ("10.0.0.9",)) for n, ranks in enumerate(RANKS_OF_SIX, start=1))
+BARE_SIX = tuple(dataclasses.replace(node, switches=()) for node in NODES_OF_SIX)
+SIX = Job(jid=3, key=4, nodes=NODES_OF_SIX)
+FIXED, WIDE = JobFlag["FIXED_START"], JobFlag["WIDE"]
+RUN, SHAPE = JobFlag["REPRODUCIBLE_RUN"], JobFlag["REPRODUCIBLE_SHAPE"]
 
 
 def test_round_trip_through_its_dictionary():
-    assert Job.from_dict(SIX.to_dict()) == SIX
-    assert SIX.size == 6
+    whole = dataclasses.replace(SIX, reproducible="run", wide=True)
+    assert Job.from_dict(whole.to_dict()) == whole
+    assert whole.size == 6
 
 
 @pytest.mark.parametrize(
     ("parts", "route"),
     [
         ({}, "tree"),
-        ({"switch": None}, "ring"),
+        ({"nodes": BARE_SIX}, "ring"),
+        ({"nodes": (*NODES_OF_SIX[:2], BARE_SIX[2])}, "ring"),
+        ({"nodes": tuple(dataclasses.replace(node, ring=1) for node in NODES_OF_SIX)}, "ring"),
         ({"route": "ring"}, "ring"),
         ({"nodes": (JobNode("10.0.0.1", (0,)),)}, "local"),
         ({"nodes": (JobNode("10.0.0.1", (0,)),), "route": "tree"}, "local"),
     ],
-    ids=str,
+    ids=["switch", "none", "not of all", "one ring below a switch", "asked for", "one node", "one node, tree"],
 )
 def test_chosen_route(parts, route):
     assert dataclasses.replace(SIX, **parts).chosen_route == route
@@ -49,7 +56,101 @@ def test_membership_in_a_ring():
         (ring.membership(rank).previous_address & 255, ring.membership(rank).next_address & 255) for rank in (0, 2, 3)
     ]
     assert neighbours == [(3, 2), (1, 3), (2, 1)]
-    assert ring.membership(0).hops == ()
+    assert (ring.membership(0).hops, ring.membership(0).flags) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "flags"),
+    [
+        ({}, 0),
+        ({"wide": True}, WIDE),
+        ({"reproducible": "run"}, RUN),
+        ({"reproducible": "run", "wide": True}, RUN | WIDE),
+        ({"reproducible": "shape"}, RUN | SHAPE | WIDE),
+    ],
+    ids=str,
+)
+def test_flags(parts, flags):
+    assert dataclasses.replace(SIX, **parts).membership(0).flags == flags
+
+
+# 10.0.1.1 above everything; 10.0.2.x and 10.0.3.x below it. Nodes 4 and 5 hang on the root themselves.
+UNEVEN = tuple(
+    JobNode(f"10.1.0.{index}", (index,), tuple(f"10.0.{path}" for path in paths.split()))
+    for index, paths in enumerate(
+        [
+            "3.1 2.1 1.1 0.1",
+            "3.2 2.1 1.1 0.1",
+            "3.1 2.1 1.1 0.1",
+            "2.2 1.1 0.1",
+            "1.1 0.1",
+            "1.1 0.1",
+            "2.2 1.1 0.1",
+        ]
+    )
+)
+DEEP = Job(1, 1, UNEVEN)
+
+
+def hops(job: Job, rank: int) -> list[tuple[str, int, int]]:
+    """(last bytes of the address, bit, mask) of each hop."""
+    return [(f"{hop.address >> 8 & 255}.{hop.address & 255}", hop.bit, hop.mask) for hop in job.membership(rank).hops]
+
+
+def test_tree_of_uneven_depth():
+    """Trimmed to 10.0.1.1, which all share; its children, by their first nodes: 2.1, 2.2, node 4, node 5."""
+    assert hops(DEEP, 0) == [("3.1", 0, 0b11), ("2.1", 0, 0b11), ("1.1", 0, 0b1111)]
+    assert hops(DEEP, 1) == [("3.2", 0, 0b1), ("2.1", 1, 0b11), ("1.1", 0, 0b1111)]
+    assert hops(DEEP, 2) == [("3.1", 1, 0b11), ("2.1", 0, 0b11), ("1.1", 0, 0b1111)]
+    assert hops(DEEP, 3) == [("2.2", 0, 0b11), ("1.1", 1, 0b1111)]
+    assert hops(DEEP, 5) == [("1.1", 3, 0b1111)]
+    assert hops(DEEP, 6) == [("2.2", 1, 0b11), ("1.1", 1, 0b1111)]
+
+
+def test_missing_ranks_of_each_device_of_the_path():
+    assert DEEP.missing_ranks(0, [1], kind=1) == (2,)
+    assert DEEP.missing_ranks(0, [0, 1], kind=2) == (0, 2, 1)
+    assert DEEP.missing_ranks(0, [1, 2], kind=3) == (3, 6, 4)
+    assert DEEP.missing_ranks(5, [0], kind=1) == (0, 1, 2)
+    assert DEEP.missing_ranks(5, [0], kind=2) == ()
+    assert DEEP.missing_ranks(0, [63], kind=1) == ()
+
+
+def test_many_nodes_below_few_switches():
+    nodes = tuple(JobNode(f"10.2.{n // 64}.{n % 64}", (n,), (f"10.3.0.{n // 64}", "10.3.1.1")) for n in range(256))
+    job = Job(1, 1, nodes)
+    place = job.membership(200)
+    assert (place.node_index, place.node_count) == (200, 256)
+    assert [(hop.bit, hop.mask) for hop in place.hops] == [(8, (1 << 64) - 1), (3, 0b1111)]
+    assert job.names(tuple(range(20))).endswith("rank 7 (node 10.2.0.7), 12 more")
+
+
+MIXED = Job(
+    1,
+    1,
+    tuple(
+        JobNode(f"10.1.0.{n}", (2 * n, 2 * n + 1), ("10.0.0.1",), ring)
+        for n, ring in enumerate([None, 5, 5, 5, None, 8, 8])
+    ),
+)
+
+
+def test_rings_below_a_switch():
+    """Each ring is one child of the switch; its members all get the path, its last node uses it."""
+    alone, ring, last = MIXED.membership(0), MIXED.membership(4), MIXED.membership(6)
+    assert (alone.route, alone.hops[0][1:], alone.flags) == (Route["TREE"], (0, 0b1111), 0)
+    assert (ring.route, ring.node_index, ring.node_count, ring.flags) == (Route["RING"], 1, 3, FIXED)
+    assert [address & 255 for address in (ring.previous_address, ring.next_address)] == [1, 3]
+    assert (last.node_index, last.hops) == (2, ring.hops)
+    assert ring.hops[0][1:] == (1, 0b1111)
+    assert MIXED.membership(12).hops[0].bit == 3
+
+
+def test_missing_ranks_around_rings():
+    assert MIXED.missing_ranks(4, [0], kind=0) == (4,)
+    assert MIXED.missing_ranks(4, [0, 2], kind=1) == (2, 3, 6, 7)
+    assert MIXED.missing_ranks(4, [0, 3], kind=2) == (0, 1, 10, 11, 12, 13)
+    assert MIXED.missing_ranks(0, [1], kind=1) == (2, 3, 4, 5, 6, 7)
 
 
 def test_digest_covers_everything_that_must_agree():
@@ -58,8 +159,10 @@ def test_digest_covers_everything_that_must_agree():
         dataclasses.replace(SIX, slots=64),
         dataclasses.replace(SIX, chunk=1024),
         dataclasses.replace(SIX, route="ring"),
-        dataclasses.replace(SIX, switch="10.0.0.8"),
+        dataclasses.replace(SIX, reproducible="run"),
+        dataclasses.replace(SIX, wide=True),
         dataclasses.replace(SIX, nodes=NODES_OF_SIX[::-1]),
+        dataclasses.replace(SIX, nodes=BARE_SIX),
     ]
     assert len({job.digest() for job in variants}) == len(variants)
     assert dataclasses.replace(SIX, route="tree").digest() == SIX.digest()  # what "auto" means here
@@ -69,6 +172,7 @@ def test_digest_covers_everything_that_must_agree():
 def test_missing_ranks_by_bits():
     assert SIX.missing_ranks(5, [1], kind=0) == (5,)
     assert SIX.missing_ranks(5, [0, 2], kind=NODES) == (0, 1, 3, 4)
+    assert dataclasses.replace(SIX, route="ring").missing_ranks(5, [0, 2], kind=NODES) == (0, 1, 3, 4)
     assert SIX.missing_ranks(5, [7, 63], kind=0) == ()
     assert SIX.names((5,)) == "rank 5 (node 10.0.0.2)"
 
@@ -76,3 +180,42 @@ def test_missing_ranks_by_bits():
 def test_rank_that_is_no_member():
     with pytest.raises(errors.InvalidRequest, match="rank 6"):
         SIX.membership(6)
+
+
+def nodes(*paths: str, rings: tuple[int | None, ...] = ()) -> tuple[JobNode, ...]:
+    """A node of one rank for each path of switches."""
+    numbers = rings or (None,) * len(paths)
+    return tuple(
+        JobNode(f"10.1.{n // 200}.{n % 200}", (n,), tuple(path.split()), ring)
+        for n, (path, ring) in enumerate(zip(paths, numbers, strict=True))
+    )
+
+
+MANY = ("10.0.0.1",) * 65
+CONTRADICTIONS = [
+    (nodes("10.0.0.1", ""), "tree", "share no switch"),
+    (nodes("10.0.0.2 10.0.0.1", "10.0.0.3 10.0.0.2 10.0.0.4 10.0.0.1", "10.0.0.1"), "tree", "10.0.0.2 hangs on"),
+    (nodes("10.0.0.1 10.0.0.1", "10.0.0.1"), "auto", "twice"),
+    (nodes("nowhere", "nowhere"), "auto", "not an IPv4 address"),
+    (nodes(*MANY), "auto", "65 children, at most 64"),
+    (nodes(*[""] * 65), "auto", "a ring of 65 nodes"),
+    (nodes(*MANY), "ring", "a ring of 65 nodes"),
+    (nodes(*["10.0.0.1"] * 3, rings=(1, None, 1)), "auto", "follow each other"),
+    (nodes(*["10.0.0.1"] * 2, rings=(1, None)), "auto", "one node"),
+    (nodes("10.0.0.2 10.0.0.1", "10.0.0.1", "10.0.0.1", rings=(1, 1, None)), "auto", "different switches"),
+    (nodes(*[" ".join(f"10.0.{n}.{level}" for level in range(8)) + " 10.0.9.9" for n in range(2)]), "auto", "9 levels"),
+]
+
+
+@pytest.mark.parametrize(("members", "route", "text"), CONTRADICTIONS, ids=[text for _, _, text in CONTRADICTIONS])
+def test_paths_that_make_no_tree(members, route, text):
+    with pytest.raises(errors.InvalidRequest, match=text):
+        Job(1, 1, members, route=route)
+
+
+@pytest.mark.parametrize("key", ["switch", "rail"])
+def test_unknown_parts_are_refused(key):
+    with pytest.raises(errors.InvalidRequest, match=key):
+        Job.from_dict({**SIX.to_dict(), key: 1})
+    with pytest.raises(errors.InvalidRequest, match=f"{key} of a node"):
+        Job.from_dict({**SIX.to_dict(), "nodes": [{"address": "10.0.0.1", "ranks": [0], key: 1}]})
