@@ -7,10 +7,25 @@
 `fanin.verbs` is the interface below, in the habits of pyverbs; `fanin.errors` has an exception for each status.
 """
 
+from fanin.capabilities import Capabilities
 from fanin.communicator import Communicator
 from fanin.errors import FaninError
 from fanin.job import Job, JobNode
+from fanin.offload import Reason
+from fanin.persistent import Persistent
+from fanin.progress import Progress
 from fanin.request import Request
 from fanin.verbs.context import device_status
 
-__all__ = ["Communicator", "FaninError", "Job", "JobNode", "Request", "device_status"]
+__all__ = [
+    "Capabilities",
+    "Communicator",
+    "FaninError",
+    "Job",
+    "JobNode",
+    "Persistent",
+    "Progress",
+    "Reason",
+    "Request",
+    "device_status",
+]

@@ -1,74 +1,109 @@
-"""What a program hands over (numpy arrays, anything with the buffer protocol) as memory for the device."""
+"""What a program hands over (numpy arrays, anything with the buffer protocol) as memory for the device.
+
+The device reads and writes contiguous memory. An input that is not C-contiguous is copied once, and the device reads
+the copy; an output must be writable and C-contiguous, since a result would be lost in a copy.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
 import numpy as np
 
+from fanin.driver import ffi
 from fanin.errors import InvalidRequest, NotSupported
-from fanin_wire.datatypes import DataType, UnsupportedDataType, datatype_of
 
 
-class Buffers(NamedTuple):
-    """Contiguous memory of one rank's data and of its result, of equal size and type."""
-
-    source: np.ndarray
-    destination: np.ndarray
-    datatype: DataType
-
-    @property
-    def nbytes(self) -> int:
-        """Length of the message."""
-        return self.source.nbytes
+def readable(value: Any, what: str = "the input") -> np.ndarray:
+    """`value` as contiguous memory to read from, in its own shape. InvalidRequest and NotSupported (Python objects)."""
+    view = _view(value, what)
+    if view.flags.c_contiguous:
+        return view
+    return np.ascontiguousarray(view).reshape(view.shape)
 
 
-def prepare(array: Any, out: Any) -> tuple[Buffers, Any]:
-    """Buffers of a collective, and the object that is its result: `out`, or a new array of the shape of `array`.
+def writable(value: Any, what: str = "out") -> np.ndarray:
+    """`value` as memory to write to. InvalidRequest if it is read-only or not contiguous."""
+    view = _view(value, what)
+    if isinstance(value, np.generic) or not view.flags.writeable:  # a numpy scalar can not be changed
+        raise InvalidRequest(f"{what} is read-only", remedy="Give a writable array, or none to get a new one.")
+    if not view.flags.c_contiguous:
+        raise InvalidRequest(
+            f"{what} is not C-contiguous", remedy="Give none to get a new array, and assign it: view[...] = result."
+        )
+    return view
 
-    An `array` that is not C-contiguous is copied once; the device reads the copy. Raises InvalidRequest and
-    NotSupported (element type).
-    """
-    view = _view(array, "the input")
-    try:
-        datatype = datatype_of(view.dtype)
-    except UnsupportedDataType as error:
-        raise NotSupported(str(error), remedy="Convert with array.astype.") from None
-    source = np.ascontiguousarray(view).reshape(view.shape)
+
+def room(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, Any]:
+    """Memory for a result, and the object that the program gets: `out`, or a new array of `shape` if it is None."""
     if out is None:
-        out = np.empty(view.shape, view.dtype)
-    destination = _view(out, "out")
-    _check_destination(source, destination)
-    return Buffers(source, destination, datatype), out
+        new = np.empty(shape, dtype)
+        return new, new
+    memory = writable(out)
+    count = math.prod(shape)
+    if memory.dtype != dtype or memory.size != count:
+        raise InvalidRequest(
+            f"out has {memory.size} elements of {memory.dtype.name}, the result {count} of {dtype.name}",
+            remedy="Give an array of the same number of elements of the same type.",
+        )
+    return memory, out
+
+
+def address_of(array: np.ndarray) -> int:
+    """Address of the first byte. The short way exists for types that have the buffer protocol; it takes a fifth."""
+    try:
+        return int(ffi.cast("uintptr_t", ffi.from_buffer(array)))
+    except (TypeError, ValueError):
+        return int(array.ctypes.data)
+
+
+def require_lasting(value: Any) -> None:
+    """InvalidRequest if an input is not itself contiguous memory: a prepared request would send an old copy of it."""
+    if not _view(value, "the input").flags.c_contiguous or isinstance(value, np.generic):
+        raise InvalidRequest(
+            "the input of a persistent request is not C-contiguous memory, so only a copy of it could be sent",
+            remedy="Give a contiguous array, and assign to it before each start: array[...] = view.",
+        )
+
+
+def require_apart(source: np.ndarray, source_offset: int, destination: np.ndarray, destination_offset: int) -> None:
+    """InvalidRequest if input and output overlap, unless both lie where they would in one array of the whole message.
+
+    The offsets say how many bytes of the message lie before each. In place is possible, since a segment's result is
+    written when its data have been read; at any other distance, results would go over data still to be read.
+    """
+    if not np.may_share_memory(source, destination):
+        return
+    if address_of(source) - source_offset != address_of(destination) - destination_offset:
+        raise InvalidRequest(
+            "out overlaps the input, and not block on block",
+            remedy="Give the same array for both, the rank's own place in the larger one, or separate arrays.",
+        )
+
+
+def require_elements(dtype: np.dtype) -> None:
+    """NotSupported if elements refer to Python objects, which mean nothing in another process."""
+    if dtype.hasobject:
+        raise NotSupported(
+            f"elements of type {dtype} are Python objects, which can not leave their process",
+            remedy="Convert to numbers or fixed bytes with array.astype.",
+        )
 
 
 def _view(value: Any, what: str) -> np.ndarray:
     """`value` as an array over its own memory; never a copy, in which a result would be lost."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return np.asarray(value)
+    view = np.asarray(value if isinstance(value, (np.ndarray, np.generic)) else _memory(value, what))
+    require_elements(view.dtype)
+    return view
+
+
+def _memory(value: Any, what: str) -> memoryview:
     try:
-        return np.asarray(memoryview(value))
+        return memoryview(value)
     except TypeError:
         kind = type(value).__name__
         raise InvalidRequest(
             f"{what} is a {kind}, which has no buffer",
             remedy="Give a numpy array (numpy.asarray converts) or an object with the buffer protocol.",
         ) from None
-
-
-def _check_destination(source: np.ndarray, out: np.ndarray) -> None:
-    if not out.flags.writeable:
-        raise InvalidRequest("out is read-only", remedy="Give a writable array, or none to get a new one.")
-    if not out.flags.c_contiguous:
-        raise InvalidRequest(
-            "out is not C-contiguous", remedy="Give none to get a new array, and assign it: view[...] = result."
-        )
-    if out.dtype != source.dtype or out.size != source.size:
-        raise InvalidRequest(
-            f"out has {out.size} elements of {out.dtype.name}, the input {source.size} of {source.dtype.name}",
-            remedy="Give an array of the same number of elements of the same type.",
-        )
-    if source.ctypes.data != out.ctypes.data and np.may_share_memory(source, out):
-        raise InvalidRequest(
-            "out overlaps the input in part", remedy="Give the same array for both, or a separate one."
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import logging
+import itertools
 import math
 import os
 import sys
@@ -13,32 +13,33 @@ from typing import Any, Self
 
 import numpy as np
 
-from fanin.buffers import Buffers, prepare
-from fanin.errors import DeviceLost, FaninError, Flushed, InvalidRequest, NotSupported
+from fanin.attachment import Attachment
+from fanin.buffers import require_elements
+from fanin.call import Call, Deferred
+from fanin.capabilities import Capabilities, capabilities_of
+from fanin.errors import InvalidRequest
+from fanin.forms import Collectives
 from fanin.job import Job, environment
+from fanin.member import Member
+from fanin.offload import Offload
+from fanin.persistent import Persistent
+from fanin.progress import Progress
 from fanin.request import Request
-from fanin.stream import Stream
-from fanin.verbs import CQ, MR, PD, WC, Address, CollectiveQP, CollectiveWR, Context
-from fanin_wire.abi import Status
-from fanin_wire.operations import Operation, UnsupportedOperation, operation_by_name
-
-log = logging.getLogger("fanin")
+from fanin.subjob import derived, slots_for, split_members, split_row
+from fanin.verbs import MR
 
 JOIN_TIMEOUT = 60.0
-LEAVE_TIMEOUT = 10.0
-DEADLINE_GRACE = 2.0  # seconds that the device has to report a deadline that has passed
-MAX_DEADLINE_MS = (1 << 32) - 1
 
 _open: weakref.WeakSet[Communicator] = weakref.WeakSet()
-_unreleased: list[object] = []  # memory of which a device has not confirmed that it is done with it
 
 
-class Communicator:
+class Communicator(Collectives):
     """The ranks of a job, as one of them.
 
     Without arguments: from the environment that `fanin run` sets. Else `job`, this process's `rank` in it, and the
     `socket` of its node's NIC. Returns when all ranks have joined, or raises within `timeout` seconds what is wrong
-    (NoDevice, Timeout naming who is missing, MembersMismatch, ...).
+    (NoDevice, Timeout naming who is missing, MembersMismatch, ...). fallback: the host computes the reductions that the
+    devices do not, which are refused otherwise, and counted in either case.
 
     It may be used by several threads. close() leaves the job; `with` does so at the end of its block, and aborts when
     the block ends with an exception, so that the other ranks do not wait for this one.
@@ -50,90 +51,106 @@ class Communicator:
         rank: int | None = None,
         socket: str | os.PathLike[str] | None = None,
         timeout: float = JOIN_TIMEOUT,
+        fallback: bool = False,
     ) -> None:
-        self.job = Job.from_environment() if job is None else job
-        self.rank = _rank_of_environment() if rank is None else rank
-        self.size = self.job.size
-        membership = self.job.membership(self.rank)
-        self._context = Context(environment("FANIN_SOCKET") if socket is None else socket)
-        try:
-            self._pd, cq = PD(self._context), CQ(self._context)
-            self._qp = CollectiveQP(self._pd, cq)
-            self._lease = self._qp.join(membership, timeout)
-        except BaseException:
-            self._context.close()
-            raise
-        self._stream = Stream(self._qp, cq, self._failure)
+        job = Job.from_environment() if job is None else job
+        rank = _rank_of_environment() if rank is None else rank
+        job.node_of(rank)
+        attachment = Attachment(environment("FANIN_SOCKET") if socket is None else socket)
+        self._begin(Member(attachment, job, rank, timeout), Offload(fallback))
+
+    def _begin(self, member: Member, offload: Offload) -> None:
+        self._member = member
+        self.offload = offload
+        self.job, self.rank, self.size = member.job, member.rank, member.job.size
+        self._numbers = itertools.count(1)  # of the jobs that are made from this one, equal on every rank
+        self._persistent: list[Persistent] = []
         _open.add(self)
 
     def alloc(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
         """New zeroed array in registered memory, which the device reads and writes without a copy."""
-        self._context.require_open()
+        self._member.require_open()
         dtype = np.dtype(dtype)
+        require_elements(dtype)
         count = math.prod(shape) if isinstance(shape, tuple) else shape
-        if count == 0:
-            return np.empty(shape, dtype)
-        region = MR(self._pd, count * dtype.itemsize)
+        if count * dtype.itemsize == 0:
+            return np.zeros(shape, dtype)
+        region = MR(self._member.attachment.pd, count * dtype.itemsize)
         return np.frombuffer(region.buf, dtype, count).reshape(shape)
 
-    def allreduce(self, array: Any, out: Any = None, op: str = "sum", timeout: float | None = None) -> Any:
-        """Combine `array` of all ranks element by element; every rank gets the result.
+    def start(self, call: Call | Deferred) -> Request:
+        """Start a collective whose arguments have been checked. Any number may be under way; they run in order."""
+        return self._member.start(call)
 
-        array: numpy array or buffer of f32, f64, i32 or i64; one that is not C-contiguous is copied first.
-        out: where the result goes (may be `array`); by default a new array, which is returned.
-        op: "sum", "min", "max", "mean". timeout: seconds for all ranks to take part; by default no limit.
-        Raises the exception of the status: Timeout (naming the missing ranks), OpMismatch, PeerLost, DeviceLost, ...
-        """
-        request = self.iallreduce(array, out, op, timeout)
-        return request.wait(None if timeout is None else timeout + DEADLINE_GRACE)
-
-    def iallreduce(self, array: Any, out: Any = None, op: str = "sum", timeout: float | None = None) -> Request:
-        """Start an allreduce and return at once; see allreduce. Any number may be under way; they run in order."""
-        self._context.require_open()
-        operation = _operation(op)
-        buffers, result = prepare(array, out)
-        count = buffers.source.size
-        text = f"allreduce ({operation.name}, {count} elements of {buffers.datatype.name}) on rank {self.rank}"
-        request = Request(self._stream, self._work(operation, buffers, timeout), buffers, result, text)
-        self._stream.submit(request)
+    def prepare(self, call: Call | Deferred, ordered: bool) -> Persistent:
+        """Make a collective persistent: in this communicator's stream (`ordered`), or in one of its own."""
+        if isinstance(call, Deferred):
+            self.start(call.first).wait()
+            call = call.then()
+        member = self._member if ordered else self._own_stream(call)
+        request = Persistent(member, call, own=not ordered)
+        self._persistent = [*(other for other in self._persistent if not other.closed), request]
         return request
 
-    def _work(self, operation: Operation, buffers: Buffers, timeout: float | None) -> CollectiveWR:
-        source, destination = buffers.source.ctypes.data, buffers.destination.ctypes.data
-        regions = self._context.regions
-        return CollectiveWR(
-            op=operation.code,
-            dtype=buffers.datatype.code,
-            length=buffers.nbytes,
-            address_list=[Address(source, destination)],
-            deadline_ms=0 if timeout is None else min(max(1, math.ceil(timeout * 1000)), MAX_DEADLINE_MS),
-            source_lkey=regions.lkey_of(source, buffers.nbytes),
-            destination_lkey=regions.lkey_of(destination, buffers.nbytes),
-        )
+    def _own_stream(self, call: Call) -> Member:
+        slots = slots_for(self.job, self._member.positions_of(call))
+        return self._join(derived(self.job, next(self._numbers), 0, range(self.size), slots), self.rank, JOIN_TIMEOUT)
 
-    def _failure(self, request: Request, completion: WC) -> FaninError | None:
-        """The exception of a completion, with the ranks that it names as missing."""
-        if completion.status == 0:
+    def split(self, color: int | None, key: int | None = None, timeout: float = JOIN_TIMEOUT) -> Communicator | None:
+        """A communicator of the ranks that give the same `color`; None for those that give None. All ranks call this.
+
+        Its ranks are ordered by `key`, and by rank in this communicator among equal keys (default: this rank). It
+        shares the connection to the device, nothing else: it is a job of its own, and outlives this communicator.
+        """
+        rows = self.allgather(split_row(color, self.rank if key is None else key), timeout=timeout)
+        members = split_members(rows, self.rank)
+        number = next(self._numbers)
+        if color is None:
             return None
-        ranks = self.job.missing_ranks(self.rank, completion.missing_members(), completion.missing_kind)
-        detail = f"{request}, message {completion.mid} of job {completion.jid}"
-        if ranks:
-            named = "noticed at" if completion.status == Status["OP_MISMATCH"] else "missing"
-            detail += f"; {named}: {self.job.names(ranks)}"
-        error = FaninError.of(completion.status, detail)
-        error.missing_ranks = ranks
-        return error
+        job = derived(self.job, number, color, members)
+        return self._child(job, members.index(self.rank), timeout)
+
+    def dup(self, timeout: float = JOIN_TIMEOUT) -> Communicator:
+        """A communicator of the same ranks: another stream, whose collectives do not wait for this one's."""
+        job = derived(self.job, next(self._numbers), 0, range(self.size))
+        return self._child(job, self.rank, timeout)
+
+    def _child(self, job: Job, rank: int, timeout: float) -> Communicator:
+        child = Communicator.__new__(Communicator)
+        child._begin(self._join(job, rank, timeout), Offload(self.offload.fallback))
+        return child
+
+    def _join(self, job: Job, rank: int, timeout: float) -> Member:
+        self._member.require_open()
+        return Member(self._member.attachment, job, rank, timeout)
+
+    def progress(self) -> list[Progress]:
+        """How far each collective under way is, in the order in which they were started; persistent ones come last."""
+        stream = self._member.stream
+        own = [request.progress() for request in self._persistent if request.under_way and request.own]
+        return [*stream.progress_of(stream.under_way()), *own]
+
+    def capabilities(self) -> Capabilities:
+        """What is offloaded on this path: collectives, operations by type, sizes, route."""
+        return capabilities_of(self.job, self._member.lease)
+
+    @property
+    def not_offloaded(self) -> dict[str, int]:
+        """How many reductions the devices did not compute, by reason (fanin.offload.Reason)."""
+        return self.offload.counts()
 
     def status(self) -> dict[str, Any]:
         """This rank's place and counts, and the status of its device."""
+        self._member.require_open()
         return {
             "rank": self.rank,
             "size": self.size,
             "jid": self.job.jid,
             "route": self.job.chosen_route,
-            **self._lease._asdict(),
-            **self._stream.counts(),
-            "device": self._context.status(),
+            **self._member.lease._asdict(),
+            **self._member.stream.counts(),
+            "not_offloaded": self.not_offloaded,
+            "device": self._member.attachment.context.status(),
         }
 
     def close(self) -> None:
@@ -146,30 +163,10 @@ class Communicator:
 
     def _end(self, leave: bool) -> None:
         _open.discard(self)
-        if self._context.closed:
-            return
-        self._stream.progress()
-        if leave:
-            self._leave()
-        self._detach()
-
-    def _leave(self) -> None:
-        try:
-            self._qp.leave(LEAVE_TIMEOUT)
-        except DeviceLost:
-            log.debug("rank %d: the device ended before the job was left", self.rank)
-        except FaninError as error:
-            log.warning("rank %d left job %d without confirmation: %s", self.rank, self.job.jid, error)
-
-    def _detach(self) -> None:
-        try:
-            self._qp.close()
-        except FaninError as error:
-            # The device may still write into the arrays: they must never be used for anything else.
-            _unreleased.extend(self._stream.memory_under_way())
-            log.warning("rank %d: the device does not answer: %s", self.rank, error)
-        self._stream.close(Flushed("its communicator was closed"))
-        self._context.abandon()
+        for request in self._persistent:
+            request.end(leave)
+        self._persistent.clear()
+        self._member.end(leave)
 
     def __enter__(self) -> Self:
         return self
@@ -181,15 +178,6 @@ class Communicator:
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size} in job {self.job.jid} ({self.job.chosen_route})"
-
-
-def _operation(name: str) -> Operation:
-    try:
-        return operation_by_name(name)
-    except UnsupportedOperation as error:
-        raise NotSupported(str(error)) from None
-    except AttributeError:
-        raise InvalidRequest(f"op must be a name such as 'sum', not {name!r}") from None
 
 
 def _rank_of_environment() -> int:

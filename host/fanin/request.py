@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fanin.buffers import Buffers
+from fanin.call import Call, Deferred
 from fanin.errors import FaninError
 from fanin.verbs import CollectiveWR
 
 if TYPE_CHECKING:
+    from fanin.progress import Progress
     from fanin.stream import Stream
+
+Compose = Callable[[Call], list[CollectiveWR]]
 
 
 class Request:
     """Returned by the non-blocking collectives; its arrays must not be touched before it is done."""
 
-    def __init__(self, stream: Stream, work: CollectiveWR, memory: Buffers, result: Any, description: str) -> None:
-        self.work = work
-        self.memory: Buffers | None = memory  # alive until the device is done with it
+    def __init__(self, stream: Stream, call: Call, works: list[CollectiveWR]) -> None:
+        self.works = works
+        self.started = 0  # of the works: how many have been posted
+        self.first_id = 0  # wr_id of the first; the others follow it
+        self.segments_done = 0  # of works that are known to be complete
+        self.call: Call | None = call  # keeps its memory alive until the device is done with it
         self._stream = stream
-        self._result = result
-        self._description = description
+        self.name = call.name
+        self._result = call.result
         self._done = False
-        self._error: FaninError | None = None
+        self._error: Exception | None = None
 
     def __str__(self) -> str:
-        return self._description
+        return f"{self.call or self.name} on rank {self._stream.rank}"
 
     @property
     def done(self) -> bool:
         """Whether it has ended, as far as seen; test() looks."""
         return self._done
 
+    def prepare(self) -> bool:
+        """Whether its works are there and may be posted. Called by the stream, as are note and finish."""
+        return True
+
+    def note(self, error: FaninError) -> None:
+        """A part has failed; the first failure counts."""
+        self._error = self._error or error
+
     def finish(self, error: FaninError | None = None) -> None:
-        """End the request and let go of its memory. Called by the stream."""
-        self._error, self.memory = error, None
-        self._done = True
+        """End the request and let go of its memory."""
+        self._error = self._error or error
+        try:
+            if self._error is None and self.call is not None and self.call.conclude is not None:
+                self.call.conclude()
+        except Exception as raised:  # of a function that the program gave as op: it gets it from wait()
+            self._error = raised
+        finally:
+            self.call = None
+            self._done = True
 
     def test(self) -> bool:
         """Whether it has ended, without waiting; raises the exception of a failed request."""
         if not self._done:
-            self._stream.progress()
+            self._stream.advance()
         if self._done:
             self._outcome()
         return self._done
@@ -55,7 +77,37 @@ class Request:
             self._stream.wait_for(self, timeout)
         return self._outcome()
 
+    def progress(self) -> Progress:
+        """How far it is, and which ranks it waits for, as the device knows it now."""
+        return self._stream.progress_of([self])[0]
+
     def _outcome(self) -> Any:
         if self._error is not None:
             raise self._error
         return self._result
+
+
+class DeferredRequest(Request):
+    """Of a collective whose sizes another request brings first. Nothing behind it is posted before that is done."""
+
+    def __init__(self, stream: Stream, deferred: Deferred, first: Request, compose: Compose) -> None:
+        super().__init__(stream, deferred.first, [])
+        self.name = deferred.name
+        self._first, self._then, self._compose = first, deferred.then, compose
+        self._prepared = False
+
+    def prepare(self) -> bool:
+        """Make the works when the sizes are there. Raises what is wrong with the sizes or the arrays."""
+        if self._first.done and not self._prepared:
+            self._prepared = True
+            self._first.wait()
+            self.call = self._then()
+            self._result = self.call.result
+            self.works = self._compose(self.call)
+        return self._prepared
+
+    def progress(self) -> Progress:
+        """As of any request; without numbers while the sizes are still to come."""
+        if self._prepared:
+            return super().progress()
+        return self._first.progress()._replace(name=self.name, done=0, segments=0)

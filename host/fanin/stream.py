@@ -7,48 +7,81 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from fanin.errors import DeviceLost, FaninError, InvalidRequest, Timeout
+from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
+from fanin.progress import Progress
 from fanin.request import Request
 from fanin.verbs import CQ, WC, CollectiveQP
-from fanin_wire.abi import SQ_DEPTH
+from fanin.verbs.collective_qp import MODULUS
+from fanin_wire.abi import SQ_DEPTH, Status, WqeOpcode
 
 BACKLOG_SLICE = 0.002  # seconds between looks at other streams that could not post all yet
 CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is closed
+ANSWER_SECONDS = 5.0  # a living device answers a question in microseconds
 BATCH = 64
+QUESTIONS = 16  # entries of the send queue that are kept free, so that a question always gets through
+QUERY = int(WqeOpcode["QUERY"])
 
 # Streams with requests under way: kept alive, since the device may still write into their arrays.
 _busy: set[Stream] = set()
+
+
+def advance_all() -> None:
+    """Post what has waited for room, in every stream: another rank may wait for it before it does its part of what this
+    thread waits for."""
+    for stream in list(_busy):
+        stream.advance()
+
+
+class Posting(NamedTuple):
+    """A work request that the device has and whose end is not known."""
+
+    request: Request
+    mid: int
+    positions: int
+    last: bool  # of the request
 
 
 class Stream:
     """Posts requests as far as the queues have room, keeps the rest, and ends requests as their completions come.
 
     submit() never blocks. Never more is under way than the send queue holds, so that no queue can overflow.
-    `failure` gives the exception of a completion, None if it is a success. All methods may be called by any thread.
+    `failure` gives the exception of a completion. All methods may be called by any thread.
     """
 
-    def __init__(self, qp: CollectiveQP, cq: CQ, failure: Callable[[Request, WC], FaninError | None]) -> None:
-        self._qp, self._cq, self._failure = qp, cq, failure
+    def __init__(
+        self,
+        qp: CollectiveQP,
+        cq: CQ,
+        rank: int,
+        failure: Callable[[Request, WC], FaninError],
+        missing: Callable[[WC], tuple[int, ...]],
+    ) -> None:
+        self.rank = rank
+        self._qp, self._cq, self._failure, self._missing = qp, cq, failure, missing
         self._lock = threading.RLock()
         self._awake = threading.Condition(self._lock)
         self._sleepers = 0
         self._closed = False
-        self._outstanding: dict[int, Request] = {}
+        self._outstanding: dict[int, Posting] = {}  # by wr_id, ascending
         self._backlog: deque[Request] = deque()
+        self._asking = threading.Lock()  # one thread asks at a time: there is room for QUESTIONS in the queues
+        self._answers: dict[int, WC] = {}  # by wr_id of what is asked about
+        self._next_id = 0
         self._posted = 0
 
-    def submit(self, request: Request) -> None:
-        """Take a request; it is posted now or when there is room."""
+    def submit(self, *requests: Request) -> None:
+        """Take requests, one after the other; they are posted now or when there is room."""
         with self._lock:
             if self._closed:
                 raise InvalidRequest("the communicator is closed")
-            self._backlog.append(request)
+            self._backlog.extend(requests)
             _busy.add(self)
-            self.progress()
+            self.advance()
 
-    def progress(self) -> None:
+    def advance(self) -> None:
         """Take completions and post what has waited for room, without blocking."""
         with self._lock:
             if self._closed:
@@ -56,7 +89,7 @@ class Stream:
             try:
                 self._take_completions()
                 self._post_backlog()
-            except DeviceLost as error:
+            except (DeviceLost, CqOverrun) as error:
                 self.fail_all(error)
             if not self._outstanding and not self._backlog:
                 _busy.discard(self)
@@ -66,43 +99,73 @@ class Stream:
         while count == BATCH:
             count, completions = self._cq.poll(BATCH)
             for completion in completions:
-                request = self._outstanding.pop(completion.wr_id, None)
-                if request is not None:  # else it was given up when the device seemed lost
-                    request.finish(self._failure(request, completion))
+                if completion.opcode == QUERY:
+                    self._answers[completion.wr_id] = completion
+                else:
+                    self._complete(completion)
+
+    def _complete(self, completion: WC) -> None:
+        posting = self._outstanding.pop(completion.wr_id, None)
+        if posting is None:  # it was given up when the device seemed lost
+            return
+        request = posting.request
+        for silent in range(request.first_id, completion.wr_id):  # parts before it, which end in order
+            earlier = self._outstanding.pop(silent, None)
+            request.segments_done += earlier.positions if earlier else 0
+        if completion.status:
+            request.note(self._failure(request, completion))
+        else:
+            request.segments_done += posting.positions
+        if posting.last:
+            request.finish()
 
     def _post_backlog(self) -> None:
-        while self._backlog and len(self._outstanding) < SQ_DEPTH:
-            self._post(self._backlog[0])
-            self._backlog.popleft()
+        while self._backlog and len(self._outstanding) < SQ_DEPTH - QUESTIONS:
+            request = self._backlog[0]
+            try:
+                if not request.prepare():
+                    return
+                self._post_next(request)
+            except (DeviceLost, CqOverrun):
+                raise
+            except FaninError as error:
+                request.finish(error)
+            if request.done or request.started == len(request.works):
+                self._backlog.popleft()
 
-    def _post(self, request: Request) -> None:
-        work = request.work
-        if work.length == 0:  # takes no position of the job's stream: there is nothing for the device to do
+    def _post_next(self, request: Request) -> None:
+        if not request.works:  # takes no position of the job's stream: there is nothing for the device to do
             self._qp.skip_message()
             request.finish()
             return
-        work.wr_id = self._posted
-        try:
-            self._qp.post_send(work)
-        except DeviceLost:
-            raise
-        except FaninError as error:
-            request.finish(error)
-        else:
-            self._outstanding[work.wr_id] = request
+        work = request.works[request.started]
+        work.wr_id = self._next_id
+        mid, position = self._qp.mid, self._qp.position
+        self._qp.post_send(work)
+        if request.started == 0:
+            request.first_id = work.wr_id
             self._posted += 1
+        request.started += 1
+        last = request.started == len(request.works)
+        self._outstanding[work.wr_id] = Posting(request, mid, (self._qp.position - position) % MODULUS, last)
+        self._next_id += 1
 
     def wait_for(self, request: Request, timeout: float | None) -> None:
         """Wait until `request` has ended; Timeout after `timeout` seconds, and the request goes on."""
+        if not self._wait_until(lambda: request.done, timeout):
+            raise Timeout(f"{request} is still under way after {timeout:g} s")
+
+    def _wait_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
+        """False when `timeout` seconds have passed before."""
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while True:
             with self._lock:
-                self.progress()
-                if request.done:
-                    return
+                self.advance()
+                if reached():
+                    return True
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Timeout(f"{request} is still under way after {timeout:g} s")
+                    return False
                 seen = self._cq.seen
                 self._sleepers += 1
             try:
@@ -114,15 +177,61 @@ class Stream:
         """Until a completion comes. Streams that ranks use in opposite order must not block each other's posts."""
         stalled = [other for other in list(_busy) if other is not self and other._backlog]
         for other in stalled:
-            other.progress()
+            other.advance()
         # A lost device is reported by the next look at the queue, after what is left in it.
-        with contextlib.suppress(DeviceLost):
+        with contextlib.suppress(DeviceLost, CqOverrun):
             self._cq.wait(min(left, BACKLOG_SLICE if stalled else CLOSE_SLICE), seen)
 
     def _wake(self) -> None:
         with self._lock:
             self._sleepers -= 1
             self._awake.notify_all()
+
+    def under_way(self) -> list[Request]:
+        """Requests that have not ended, in order."""
+        with self._lock:
+            self.advance()
+            return self._unfinished()
+
+    def progress_of(self, requests: Sequence[Request]) -> list[Progress]:
+        """How far requests are, by questions to the device. Timeout if it does not answer."""
+        with self._asking:
+            with self._lock:
+                self.advance()
+                asked = [wr_id for wr_id, posting in self._outstanding.items() if posting.request in requests]
+            answers: dict[int, WC] = {}
+            for start in range(0, len(asked), QUESTIONS):
+                answers |= self._ask(asked[start : start + QUESTIONS])
+            with self._lock:
+                return [self._progress(request, answers) for request in requests]
+
+    def _ask(self, asked: list[int]) -> dict[int, WC]:
+        """Answers about outstanding work requests, by wr_id; what has ended meanwhile may lack one."""
+        with self._lock:
+            self._answers.clear()
+            postings = {wr_id: self._outstanding[wr_id] for wr_id in asked if wr_id in self._outstanding}
+            for wr_id, posting in postings.items():
+                self._qp.post_query(posting.mid, wr_id)
+        known = self._wait_until(
+            lambda: all(wr_id in self._answers or posting.request.done for wr_id, posting in postings.items()),
+            ANSWER_SECONDS,
+        )
+        if not known:
+            raise Timeout(f"the device has not answered a query within {ANSWER_SECONDS:g} s")
+        return dict(self._answers)
+
+    def _progress(self, request: Request, answers: dict[int, WC]) -> Progress:
+        segments = sum(self._qp.positions_of(work) for work in request.works)
+        done = request.segments_done
+        waiting_for: tuple[int, ...] = ()
+        for wr_id, posting in self._outstanding.items():
+            answer = answers.get(wr_id)
+            if posting.request is not request or answer is None:
+                continue
+            done += posting.positions if answer.status == Status["SUCCESS"] else answer.positions
+            if not waiting_for:  # its own data may not have been read yet, but it has posted
+                waiting_for = tuple(rank for rank in self._missing(answer) if rank != self.rank)
+        return Progress(request.name, done, segments, waiting_for)
 
     def close(self, error: FaninError) -> None:
         """End everything with `error`; returns when no thread sleeps on the completion queue any more."""
@@ -134,17 +243,23 @@ class Stream:
     def fail_all(self, error: FaninError) -> None:
         """End everything that is under way or waits, with an exception of the kind of `error`."""
         with self._lock:
-            for request in [*self._outstanding.values(), *self._backlog]:
+            for request in self._unfinished():
                 request.finish(FaninError.of(error.status, f"{request}: {error.detail}"))
             self._outstanding.clear()
             self._backlog.clear()
             _busy.discard(self)
 
+    def _unfinished(self) -> list[Request]:
+        posted = [posting.request for posting in self._outstanding.values()]
+        return list(dict.fromkeys([*posted, *self._backlog]))
+
     def memory_under_way(self) -> list[object]:
-        """The memory that the device may still write to."""
+        """What keeps the memory alive that the device may still write to."""
         with self._lock:
-            return [request.memory for request in self._outstanding.values()]
+            return [request.call for request in self._unfinished()]
 
     def counts(self) -> dict[str, int]:
         """How many requests were posted, are under way, and wait for room."""
-        return {"posted": self._posted, "outstanding": len(self._outstanding), "backlog": len(self._backlog)}
+        with self._lock:
+            outstanding = {posting.request for posting in self._outstanding.values()}
+            return {"posted": self._posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
+from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
 
 MODEL_DEVICE = Path(__file__).with_name("model_device.py")
 START_S = 60  # compilation on the first run
@@ -111,16 +112,46 @@ def make_job() -> Callable[..., Job]:
 
 @pytest.fixture
 def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
-    """Function: run `program(communicator)` as every rank of a new job, each in a thread; the results in rank order."""
+    """Function: run `program(communicator)` as every rank of a new job, each in a thread; the results in rank order.
 
-    def run(device: Device, size: int, program: Callable[[Communicator], Any]) -> list[Any]:
-        job = make_job(size)
+    parts: of the job; fallback: of the communicators.
+    """
+
+    def run(
+        device: Device, size: int, program: Callable[[Communicator], Any], fallback: bool = False, **parts: Any
+    ) -> list[Any]:
+        job = make_job(size, **parts)
 
         def rank_program(rank: int) -> Any:
-            with Communicator(job, rank, device.socket, timeout=BOUND_S) as communicator:
+            with Communicator(job, rank, device.socket, timeout=BOUND_S, fallback=fallback) as communicator:
                 return program(communicator)
 
         with ThreadPoolExecutor(size) as pool:
             return [future.result(BOUND_S) for future in [pool.submit(rank_program, rank) for rank in range(size)]]
 
     return run
+
+
+@pytest.fixture
+def context(device: Device) -> Iterator[Context]:
+    """Attached to the shared device."""
+    with Context(device.socket) as opened:
+        yield opened
+
+
+@pytest.fixture
+def pd(context: Context) -> PD:
+    """Protection domain of the context."""
+    return PD(context)
+
+
+@pytest.fixture
+def joined(pd: PD, make_job: Callable[..., Job]) -> Iterator[tuple[CollectiveQP, CQ]]:
+    """A queue pair that is the only member of its job, and its completion queue."""
+    cq = CQ(pd.context)
+    qp = CollectiveQP(pd, cq)
+    job = make_job(1)
+    assert qp.join(job.membership(0), 10) == Lease(job.slots, job.slots // 2, job.chunk)
+    yield qp, cq
+    qp.close()
+    cq.close()

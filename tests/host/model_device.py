@@ -15,7 +15,7 @@ from fanin_nic.hostif.client import DeviceLimits
 from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.hostif.server import ControlServer
 
-LIMITS = DeviceLimits(max_chunk=8192, slots=4096, address=0x7F000001, max_qp=4, max_cq=4, max_regions=8)
+LIMITS = DeviceLimits(max_chunk=8192, slots=4096, address=0x7F000001, max_qp=8, max_cq=8, max_regions=8)
 IDLE_MS = 200
 DEADLINE_MS = 10
 

@@ -1,69 +1,23 @@
-"""A model of the engine behind the control server: jobs of one node, computed with the numpy oracles, no network."""
+"""A model of the engine behind the control server: jobs of one node, in Python, no network, no segments."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections import deque
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from model_jobs import Job, Queue
+from model_memory import Memory, Region
+from model_messages import Message
 
 from fanin_nic.hostif import rings
 from fanin_nic.hostif.engine_port import NoResources, Refused
-from fanin_nic.hostif.mapping import record_view
 from fanin_nic.hostif.messages import join_reply, leave_reply
 from fanin_nic.hostif.server import ControlServer
 from fanin_wire import abi
-from fanin_wire.abi import Access, Status
-from fanin_wire.datatypes import datatype_by_code
-from fanin_wire.operations import operation_by_code
+from fanin_wire.abi import Status, WqeFlag, WqeOpcode
 
 MAX_QUEUES = 64
-
-
-@dataclass
-class Region:
-    """A client's bytes from `start`, mapped at `device_address`."""
-
-    start: int
-    length: int
-    access: int
-    device_address: int
-
-
-@dataclass
-class Queue:
-    """A queue pair: where it is, what it has posted, what could not be completed yet."""
-
-    client: int
-    qp: int
-    sq: int
-    cq: int
-    job: Job | None = None
-    ranks: int = 0
-    posted: deque[np.void] = field(default_factory=deque)
-    arrivals: deque[float] = field(default_factory=deque)
-    completions: deque[np.ndarray] = field(default_factory=deque)
-
-
-@dataclass
-class Job:
-    """A job of this node; `joined` has the queue and the tag of each rank bitmap that has joined."""
-
-    jid: int
-    key: int
-    mask: int
-    digest: bytes
-    chunk: int
-    joined: dict[int, tuple[Queue, int]] = field(default_factory=dict)
-    left: int = 0
-    failure: tuple[int, int] | None = None  # status, missing ranks
-
-    def missing(self) -> int:
-        """Ranks that have not joined."""
-        return self.mask & ~sum(self.joined)
 
 
 class ModelEngine:
@@ -71,11 +25,11 @@ class ModelEngine:
 
     def __init__(self) -> None:
         self.server: ControlServer | None = None
-        self.memory: dict[int, int] = {}
-        self.regions: dict[tuple[int, int], Region] = {}
+        self.memory = Memory()
         self.queues: dict[int, Queue] = {}
         self.jobs: dict[int, Job] = {}
         self.completed = 0  # completions in the rings
+        self.overruns = 0
         self.wqe = np.zeros(1, abi.WQE)
 
     def status(self) -> dict[str, Any]:
@@ -83,24 +37,27 @@ class ModelEngine:
         return {
             "name": "model",
             "kind": "nic",
-            "clients": len(self.memory),
-            "regions": len(self.regions),
+            "clients": len(self.memory.processes),
+            "regions": len(self.memory.regions),
             "queues": len(self.queues),
             "completed": self.completed,
-            "jobs": [{"jid": job.jid, "children_missing": job.missing()} for job in self.jobs.values()],
+            "overruns": self.overruns,
+            "jobs": [
+                {"jid": job.jid, "children_missing": job.missing(), "slots": job.slots} for job in self.jobs.values()
+            ],
         }
 
     def attach(self, client: int, memory_fd: int) -> None:
-        self.memory[client] = memory_fd
+        self.memory.processes[client] = memory_fd
 
     def detach(self, client: int) -> None:
-        del self.memory[client]
+        del self.memory.processes[client]
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        self.regions[client, lkey] = Region(start, length, access, device_address)
+        self.memory.regions[client, lkey] = Region(start, length, access, device_address)
 
     def deregister(self, client: int, lkey: int) -> None:
-        del self.regions[client, lkey]
+        del self.memory.regions[client, lkey]
 
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
         for index in range(MAX_QUEUES):
@@ -114,7 +71,7 @@ class ModelEngine:
         if (job := entry.job) is None:
             return
         if entry.ranks in job.joined and not job.left & entry.ranks:
-            job.failure = job.failure or (int(Status["PEER_LOST"]), entry.ranks)
+            job.fail(Status["PEER_LOST"], entry.ranks)
         self._forget(job, entry)
 
     def join(self, queue: int, request: np.void) -> None:
@@ -123,7 +80,7 @@ class ModelEngine:
             raise Refused(Status["INVALID_REQUEST"], "joined already")
         job = self.jobs.get(int(request["jid"]))
         if job is None:
-            job = Job(*(int(request[name]) for name in ("jid", "key", "rank_mask")), digest, int(request["chunk"]))
+            job = Job.of(request, digest)
             self.jobs[job.jid] = job
         if job.key != request["key"]:
             raise Refused(Status["JID_IN_USE"])
@@ -131,12 +88,12 @@ class ModelEngine:
             raise Refused(Status["MEMBERS_MISMATCH"])
         entry.job, entry.ranks = job, int(request["rank_bitmap"])
         job.joined[entry.ranks] = (entry, int(request["head"]["tag"]))
-        self._answer_joins(job, slots=int(request["slots"]))
+        self._answer_joins(job)
 
-    def _answer_joins(self, job: Job, slots: int) -> None:
+    def _answer_joins(self, job: Job) -> None:
         status = Status["PENDING"] if job.missing() else Status["SUCCESS"]
         for entry, tag in job.joined.values():
-            self._notice(entry, join_reply(tag, status, slots, slots // 2, job.chunk, job.missing()))
+            self._notice(entry, join_reply(tag, status, job.slots, job.slots // 2, job.chunk, job.missing()))
 
     def leave(self, queue: int, tag: int) -> None:
         entry = self.queues[queue]
@@ -166,20 +123,44 @@ class ModelEngine:
         return any(moved)
 
     def _fetch(self, entry: Queue) -> bool:
-        if not rings.fetch(entry.sq, self.wqe.ctypes.data):
+        if len(entry.posted) == abi.SQ_DEPTH or not rings.fetch(entry.sq, self.wqe.ctypes.data):
             return False
-        entry.posted.append(self.wqe.copy()[0])
+        wqe = self.wqe.copy()[0]
+        if wqe["opcode"] == WqeOpcode["QUERY"]:
+            entry.completions.append(self._answer(entry, wqe))
+            return True
+        entry.posted.append(wqe)
         entry.arrivals.append(time.monotonic())
         if entry.job is None or (entry.job.missing() and not entry.job.failure):
             self._complete(entry, Status["NOT_CONFIGURED"])
         return True
 
+    def _answer(self, entry: Queue, wqe: np.void) -> np.ndarray:
+        """Who has not posted the message that is asked for; SUCCESS if it is not under way."""
+        order = [int(posted["mid"]) for posted in entry.posted]
+        if entry.job is None or wqe["mid"] not in order:
+            return _completion(entry, wqe, Status["SUCCESS"])
+        place = order.index(wqe["mid"])
+        late = sum(other.ranks for other, _ in entry.job.joined.values() if len(other.posted) <= place)
+        return _completion(entry, wqe, Status["PENDING"], late)
+
     def _flush(self, entry: Queue) -> bool:
         before = len(entry.completions)
-        while entry.completions and rings.complete(entry.cq, entry.completions[0].ctypes.data):
-            entry.completions.popleft()
-            self.completed += 1
+        while entry.completions and not entry.overrun:
+            if rings.complete(entry.cq, entry.completions[0].ctypes.data):
+                entry.completions.popleft()
+                self.completed += 1
+            else:
+                self._overrun(entry)
         return len(entry.completions) != before
+
+    def _overrun(self, entry: Queue) -> None:
+        """There was no room for a completion, as the ring says: the job ends."""
+        entry.overrun = True
+        self.overruns += 1
+        entry.completions.clear()
+        if entry.job is not None:
+            entry.job.fail(Status["CQ_OVERRUN"])
 
     def _advance(self, job: Job) -> bool:
         entries = [job.joined[ranks][0] for ranks in sorted(job.joined)]
@@ -191,7 +172,7 @@ class ModelEngine:
         if job.missing() or not waiting:
             return False
         if len(waiting) == len(entries):
-            self._reduce(job, entries)
+            self._carry_out(job, entries)
             return True
         return self._expire(entries, waiting)
 
@@ -206,58 +187,27 @@ class ModelEngine:
             self._complete(entry, Status["TIMEOUT"], missing)
         return bool(late)
 
-    def _reduce(self, job: Job, entries: list[Queue]) -> None:
-        requests = [entry.posted[0] for entry in entries]
-        kinds = {tuple(int(wqe[name]) for name in ("op", "dtype", "length", "mid", "seg")) for wqe in requests}
-        if len(kinds) > 1:
-            job.failure = (int(Status["OP_MISMATCH"]), 0)
-            return
+    def _carry_out(self, job: Job, entries: list[Queue]) -> None:
         try:
-            result = self._compute(entries, requests)
-            for entry, wqe in zip(entries, requests, strict=True):
-                self._move(entry, wqe, "destination", result)
+            Message(job, entries, self.memory).carry_out()
         except Refused as refused:
-            job.failure = (refused.status, 0)
+            job.fail(refused.status)
             return
         for entry in entries:
             self._complete(entry, Status["SUCCESS"])
 
-    def _compute(self, entries: list[Queue], requests: list[np.void]) -> np.ndarray:
-        dtype = datatype_by_code(requests[0]["dtype"]).numpy
-        data = [self._move(entry, wqe, "source") for entry, wqe in zip(entries, requests, strict=True)]
-        return operation_by_code(requests[0]["op"]).oracle(np.stack([piece.view(dtype) for piece in data])).view("u1")
-
-    def _move(self, entry: Queue, wqe: np.void, side: str, data: np.ndarray | None = None) -> np.ndarray:
-        """Read (or, with `data`, write) what the first address of a WQE names, in either kind of memory."""
-        address, length, lkey = int(wqe["address"][0][side]), int(wqe["length"]), int(wqe[f"{side}_lkey"])
-        if lkey == abi.LKEY_PROCESS:
-            return self._move_process(self.memory[entry.client], address, length, data)
-        region = self.regions.get((entry.client, lkey))
-        right = Access["READ"] if data is None else Access["WRITE"]
-        inside = region and region.start <= address and address + length <= region.start + region.length
-        if region is None or not inside or not region.access & right:
-            raise Refused(Status["LOCAL_PROTECTION_ERROR"])
-        view = record_view(region.device_address + address - region.start, np.dtype(("u1", (length,))))
-        if data is not None:
-            view[:] = data
-        return view.copy().reshape(-1)
-
-    def _move_process(self, descriptor: int, address: int, length: int, data: np.ndarray | None) -> np.ndarray:
-        buffer = np.empty(length, "u1") if data is None else data
-        try:
-            moved = (os.preadv if data is None else os.pwritev)(descriptor, [buffer], address)
-        except OSError:
-            moved = -1
-        if moved != length:
-            raise Refused(Status["LOCAL_PROTECTION_ERROR"])
-        return buffer
-
     def _complete(self, entry: Queue, status: int, missing: int = 0) -> None:
         wqe = entry.posted.popleft()
         entry.arrivals.popleft()
-        cqe = np.zeros(1, abi.CQE)
-        for name in ("wr_id", "jid", "mid", "opcode"):
-            cqe[name] = wqe[name]
-        cqe["status"], cqe["missing"], cqe["qp"] = status, missing, entry.qp
-        cqe["byte_length"] = 0 if status else wqe["length"]
-        entry.completions.append(cqe)
+        if status or wqe["flags"] & WqeFlag["SIGNALED"]:
+            entry.completions.append(_completion(entry, wqe, status, missing))
+
+
+def _completion(entry: Queue, wqe: np.void, status: int, missing: int = 0) -> np.ndarray:
+    cqe = np.zeros(1, abi.CQE)
+    for name in ("wr_id", "jid", "mid", "opcode"):
+        cqe[name] = wqe[name]
+    cqe["status"], cqe["missing"], cqe["qp"] = status, missing, entry.qp
+    if not status:
+        cqe["byte_length"], cqe["positions"] = wqe["length"], wqe["segments"]
+    return cqe

@@ -1,0 +1,126 @@
+"""Member: this process as one rank of one job, from joining to leaving."""
+
+from __future__ import annotations
+
+import logging
+
+from fanin.attachment import Attachment
+from fanin.call import Call, Deferred
+from fanin.errors import DeviceLost, FaninError, Flushed, InvalidRequest
+from fanin.job import Job
+from fanin.request import DeferredRequest, Request
+from fanin.stream import Stream, advance_all
+from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR, Lease, Membership
+from fanin_wire.abi import Status
+
+log = logging.getLogger("fanin")
+
+LEAVE_TIMEOUT = 10.0
+_unreleased: list[object] = []  # memory of which a device has not confirmed that it is done with it
+
+
+class Member:
+    """A queue pair, a completion queue and a stream of collectives. Returns when all members have joined.
+
+    Raises within `timeout` seconds what is wrong: Timeout naming who is missing, MembersMismatch, NoResources, ...
+    """
+
+    def __init__(self, attachment: Attachment, job: Job, rank: int, timeout: float) -> None:
+        self.job, self.rank = job, rank
+        self.attachment = attachment
+        membership = job.membership(rank)
+        attachment.take()
+        try:
+            self._cq = CQ(attachment.context)
+            self._qp, self.lease = self._join(membership, timeout)
+        except BaseException:
+            attachment.release()
+            raise
+        self.stream = Stream(self._qp, self._cq, rank, self._failure, self._missing)
+        self._ended = False
+
+    def _join(self, membership: Membership, timeout: float) -> tuple[CollectiveQP, Lease]:
+        try:
+            qp = CollectiveQP(self.attachment.pd, self._cq)
+            return qp, qp.join(membership, timeout, advance_all)
+        except BaseException:
+            self._close(self._cq)  # the connection may live on, for others
+            raise
+
+    def require_open(self) -> None:
+        """InvalidRequest if the job has been left, or the connection belongs to a parent process."""
+        self.attachment.context.require_open()
+        if self._ended:
+            raise InvalidRequest("the communicator is closed", remedy="Make a new one.")
+
+    def start(self, call: Call | Deferred) -> Request:
+        """Start a collective; it is posted now or when there is room."""
+        self.require_open()
+        if isinstance(call, Call):
+            request = Request(self.stream, call, self.compose(call))
+            self.stream.submit(request)
+            return request
+        first = Request(self.stream, call.first, self.compose(call.first))
+        deferred = DeferredRequest(self.stream, call, first, self.compose)
+        self.stream.submit(first, deferred)
+        return deferred
+
+    def compose(self, call: Call) -> list[CollectiveWR]:
+        """The work requests of a call."""
+        return call.works(self.rank, self.attachment.context.regions)
+
+    def positions_of(self, call: Call) -> int:
+        """Positions of a stream that a call takes each time."""
+        return sum(map(self._qp.positions_of, self.compose(call)))
+
+    def _missing(self, completion: WC) -> tuple[int, ...]:
+        return self.job.missing_ranks(self.rank, completion.missing_members(), completion.missing_kind)
+
+    def _failure(self, request: Request, completion: WC) -> FaninError:
+        """The exception of a failed completion, with the ranks that it names as missing."""
+        ranks = self._missing(completion)
+        detail = f"{request}, message {completion.mid} of job {completion.jid}"
+        if ranks:
+            named = "noticed at" if completion.status == Status["OP_MISMATCH"] else "missing"
+            detail += f"; {named}: {self.job.names(ranks)}"
+        error = FaninError.of(completion.status, detail)
+        error.missing_ranks = ranks
+        return error
+
+    def end(self, leave: bool) -> None:
+        """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless when called again."""
+        if self._ended:
+            return
+        self._ended = True
+        if not self.attachment.context.closed:
+            self.stream.advance()
+            if leave:
+                self._leave()
+            self._give_back()
+        self.attachment.release()
+
+    def _leave(self) -> None:
+        try:
+            self._qp.leave(LEAVE_TIMEOUT)
+        except DeviceLost:
+            log.debug("rank %d: the device ended before the job was left", self.rank)
+        except FaninError as error:
+            log.warning("rank %d left job %d without confirmation: %s", self.rank, self.job.jid, error)
+
+    def _give_back(self) -> None:
+        silent = not self._close(self._qp)
+        if silent:
+            # The device may still write into the arrays: they must never be used for anything else.
+            _unreleased.extend(self.stream.memory_under_way())
+        self.stream.close(Flushed("its communicator was closed"))
+        if not silent:
+            self._close(self._cq)
+
+    def _close(self, queue: CollectiveQP | CQ) -> bool:
+        """Close a queue and what was made from it; False if the device does not confirm it."""
+        try:
+            queue.close()
+        except FaninError as error:
+            log.warning("rank %d: the device does not answer: %s", self.rank, error)
+            return False
+        return True

@@ -1,0 +1,134 @@
+"""Persistent requests: prepared once, started often, in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin import device_status, errors
+
+SIZE = 3
+
+
+def test_started_many_times(run_ranks, device):
+    def program(communicator):
+        array = np.zeros(3000, "i4")
+        request = communicator.allreduce_init(array)
+        found = []
+        for turn in range(20):
+            array[:] = turn * communicator.rank
+            found.append(request.start().wait()[0])
+        return [int(value) for value in found]
+
+    assert run_ranks(device, SIZE, program) == [[3 * turn for turn in range(20)]] * SIZE
+
+
+def test_every_collective(run_ranks, device):
+    def program(communicator):
+        rank, mine = communicator.rank, np.array([communicator.rank, 1], "i4")
+        at_root = rank == 1
+        with (
+            communicator.reduce_init(mine, root=1) as reduce,
+            communicator.reduce_scatter_init(np.arange(SIZE)) as part,
+            communicator.broadcast_init(mine.copy(), root=2) as same,
+            communicator.allgatherv_init(mine[:rank]) as uneven,
+            communicator.scatterv_init(np.arange(6) if at_root else None, [3, 2, 1], root=1, dtype=int) as slices,
+            communicator.barrier_init() as barrier,
+        ):
+            found = []
+            for _ in range(3):
+                for request in (reduce, part, same, uneven, slices, barrier):
+                    request.start()
+                found = [request.wait() for request in (reduce, part, same, uneven, slices, barrier)]
+        assert found[5] is None
+        assert found[0].tolist() == [3, 3] if at_root else found[0] is None
+        return [value.tolist() for value in found[1:5]]
+
+    for rank, found in enumerate(run_ranks(device, SIZE, program)):
+        assert found == [[3 * rank], [2, 1], [1, 2, 1], [[0, 1, 2], [3, 4], [5]][rank]]
+
+
+def test_started_in_different_orders(run_ranks, device):
+    """Each rank starts and waits in an order of its own: every request has its own stream."""
+
+    def program(communicator):
+        arrays = [np.full(2000, number * 10 + communicator.rank) for number in range(SIZE)]
+        requests = [communicator.allreduce_init(array) for array in arrays]
+        order = [(number + communicator.rank) % SIZE for number in range(SIZE)]
+        for _ in range(10):
+            for number in order:
+                requests[number].start()
+            found = {number: requests[number].wait(20)[0] for number in order[::-1]}
+        return [int(found[number]) for number in range(SIZE)]
+
+    assert run_ranks(device, SIZE, program) == [[30 * number + 3 for number in range(SIZE)]] * SIZE
+
+
+def test_ordered_ones_share_the_stream(run_ranks, device):
+    before = device_status(device.socket)["queues"]
+
+    def program(communicator):
+        array = np.full(4, communicator.rank)
+        request = communicator.allreduce_init(array, ordered=True)
+        request.start()
+        total = communicator.allreduce(array)
+        communicator.barrier()
+        queues = device_status(device.socket)["queues"] - before
+        communicator.barrier()
+        request.close()
+        return np.array_equal(request.wait(), total), queues
+
+    assert run_ranks(device, 2, program) == [(True, 2)] * 2
+
+
+def test_small_streams_ask_for_few_slots(run_ranks, device):
+    def program(communicator):
+        communicator.allreduce_init(np.ones(1, "f4"))
+        communicator.allreduce_init(np.ones(20 * 1024, "f4"))
+        jobs = {job["jid"]: job["slots"] for job in device_status(device.socket)["jobs"]}
+        communicator.barrier()
+        return sorted(slots for jid, slots in jobs.items() if jid != communicator.job.jid)
+
+    assert run_ranks(device, 2, program) == [[8, 64]] * 2
+
+
+def test_misuse(run_ranks, device):
+    def program(communicator):
+        array = np.zeros((4, 4), "i4")
+        with pytest.raises(errors.InvalidRequest, match="copy"):
+            communicator.allreduce_init(array[:, 1])
+        with pytest.raises(errors.InvalidRequest, match="copy"):
+            communicator.allreduce_init(np.float32(3))
+        request = communicator.allreduce_init(array=array)
+        with pytest.raises(errors.InvalidRequest, match="start"):
+            request.wait()
+        if communicator.rank == 0:
+            request.start()
+            assert request.test() is False
+            with pytest.raises(errors.InvalidRequest, match="still under way"):
+                request.start()
+            communicator.barrier()
+        else:
+            communicator.barrier()
+            request.start()
+        request.wait(20)
+        request.close()
+        request.close()
+        with pytest.raises(errors.InvalidRequest, match="closed"):
+            request.start()
+        return True
+
+    assert run_ranks(device, 2, program) == [True, True]
+
+
+def test_closed_with_its_communicator(run_ranks, device):
+    requests = []
+
+    def program(communicator):
+        requests.append(communicator.barrier_init())
+        return True
+
+    assert run_ranks(device, 2, program) == [True, True]
+    for request in requests:
+        with pytest.raises(errors.InvalidRequest, match="closed"):
+            request.start()

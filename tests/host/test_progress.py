@@ -1,0 +1,149 @@
+"""How far is it? Answered at any time, also while nothing moves."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from fanin import Progress, errors
+from fanin_wire.abi import SQ_DEPTH
+
+CHUNK = 4096
+
+
+@pytest.fixture
+def turn():
+    """Function: let rank 0 look while the other has done nothing, and then the other do its part."""
+    looked = threading.Event()
+
+    def take(communicator, look, part):
+        if communicator.rank == 0:
+            try:
+                return look()
+            finally:
+                looked.set()
+        assert looked.wait(20)
+        return part()
+
+    return take
+
+
+def test_of_one_request(run_ranks, device, turn):
+    array = np.zeros(3 * CHUNK, "u1")
+
+    def program(communicator):
+        def look():
+            request = communicator.iallreduce(array)
+            return request, request.progress(), request.progress(), communicator.progress()
+
+        found = turn(communicator, look, lambda: communicator.iallreduce(array))
+        if communicator.rank == 1:
+            return found.wait(20) is not None
+        request, first, again, everything = found
+        request.wait(20)
+        assert request.progress() == Progress("allreduce", 3, 3, ())
+        assert communicator.progress() == []
+        assert str(first) == "allreduce: 0 of 3 segments, waiting for ranks [1]"
+        return first == again == everything[0] == Progress("allreduce", 0, 3, (1,)) and len(everything) == 1
+
+    assert run_ranks(device, 2, program) == [True, True]
+
+
+def test_of_many_also_behind_a_full_queue(run_ranks, device, turn):
+    """More than the queue holds: the device is asked in groups; what is not posted yet waits for nobody."""
+    count = SQ_DEPTH + 10
+
+    def program(communicator):
+        def start():
+            return [communicator.iallreduce(np.ones(8)) for _ in range(count)]
+
+        requests = start() if communicator.rank == 0 else []
+        found = turn(communicator, communicator.progress, start)
+        if communicator.rank == 0:
+            assert [progress.segments for progress in found] == [1] * count
+            assert [progress.waiting_for for progress in found[:200]] == [(1,)] * 200
+            assert found[-1].waiting_for == ()
+        return [request.wait(20)[0] for request in requests or found]
+
+    assert run_ranks(device, 2, program) == [[2.0] * count] * 2
+
+
+def test_of_a_call_of_several_messages(run_ranks, device):
+    """The other rank has done its part of the first message only, which it posts as a call of its own."""
+    looked, reached = threading.Event(), threading.Event()
+
+    def program(communicator):
+        if communicator.rank == 0:
+            request = communicator.iallgatherv(np.full(CHUNK, 7, "u1"), counts=(CHUNK, 2 * CHUNK))
+            assert reached.wait(20)
+            progress = request.progress()
+            looked.set()
+            assert request.wait(20)[-1] == 9
+            return progress
+        whole = np.empty(3 * CHUNK, "u1")
+        communicator.allgatherv(whole[:0], out=whole[:CHUNK], counts=(CHUNK, 0))
+        reached.set()
+        assert looked.wait(20)
+        communicator.allgatherv(np.full(2 * CHUNK, 9, "u1"), out=whole[CHUNK:], counts=(0, 2 * CHUNK))
+        return whole[0]
+
+    assert run_ranks(device, 2, program) == [Progress("allgatherv", 1, 3, (1,)), 7]
+
+
+def test_of_a_call_whose_sizes_are_not_known(run_ranks, device, turn):
+    def program(communicator):
+        def look():
+            request = communicator.iallgatherv(np.zeros(2 * CHUNK, "u1"))
+            return request, request.progress(), communicator.progress()
+
+        found = turn(communicator, look, lambda: communicator.iallgatherv(np.zeros(CHUNK, "u1")))
+        if communicator.rank == 1:
+            return found.wait(20).size
+        request, progress, everything = found
+        assert progress == Progress("allgatherv", 0, 0, (1,))
+        assert everything[0] == Progress("allgather", 0, 2, (1,))
+        result = request.wait(20)
+        assert request.progress() == Progress("allgatherv", 3, 3, ())
+        return result.size
+
+    assert run_ranks(device, 2, program) == [3 * CHUNK] * 2
+
+
+def test_of_persistent_requests(run_ranks, device, turn):
+    def program(communicator):
+        own = communicator.allreduce_init(np.zeros(4))
+        ordered = communicator.barrier_init(ordered=True)
+        with pytest.raises(errors.InvalidRequest, match="start"):
+            own.progress()
+
+        def start():
+            own.start()
+            ordered.start()
+            return [own.progress(), *communicator.progress()]
+
+        found = turn(communicator, start, start)
+        own.wait(20)
+        ordered.wait(20)
+        return [(progress.name, progress.done, progress.waiting_for) for progress in found]
+
+    assert run_ranks(device, 2, program)[0] == [("allreduce", 0, (1,)), ("barrier", 0, (1,)), ("allreduce", 0, (1,))]
+
+
+def test_while_another_thread_waits(run_ranks, device, turn):
+    def program(communicator):
+        def look():
+            request = communicator.iallreduce(np.zeros(4))
+            waiting = threading.Thread(target=request.wait, args=(20,))
+            waiting.start()
+            found = [request.progress().waiting_for for _ in range(20)]
+            return found, waiting
+
+        found = turn(communicator, look, lambda: communicator.allreduce(np.zeros(4)))
+        if communicator.rank == 0:
+            found[1].join(20)
+            return found[0]
+        return None
+
+    assert run_ranks(device, 2, program)[0] == [(1,)] * 20
