@@ -232,6 +232,18 @@ def test_too_much_inline_data() -> None:
     assert rig.statuses() == [Status.INVALID_REQUEST]
 
 
+def test_query_has_the_device_above_asked_whom_it_waits_for() -> None:
+    rig = NicRig()
+    rig.post(f32(1))
+    query = {"opcode": abi.WqeOpcode.QUERY, "mid": 3}
+    rig.engine.post(0, rig.request(f32(0), f32(0), **query), rig.now)
+    assert [packet.opcode for packet in rig.settle()] == [Opcode.PROBE]
+    rig.receive(Opcode.WAIT, PARENT, bytes([0, 0, 0, 0, 1, 1, 0, 0]), **place(0), node_bitmap=0b10)
+    rig.engine.post(0, rig.request(f32(0), f32(0), **query), rig.now)
+    assert rig.settle() == []
+    assert [(int(c["missing_kind"]), int(c["missing"])) for c in rig.device.completions] == [(0, 0), (1, 0b10)]
+
+
 def test_query_says_how_far_a_message_is() -> None:
     rig = NicRig(ranks=2)
     rig.post(np.zeros(40, "<f4"), rank=0)

@@ -25,8 +25,8 @@ class DeviceLimits(NamedTuple):
     max_chunk: int  # bytes: the largest payload of a segment
     slots: int  # seg buffers of the device
     address: int  # IPv4, host order; 0: none
-    max_qp: int = 16
-    max_cq: int = 16
+    max_qp: int = 64
+    max_cq: int = 64
     max_regions: int = 256
 
 

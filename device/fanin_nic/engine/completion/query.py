@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
+from fanin_nic.engine.packet.tree import probe_above
 from fanin_nic.engine.recovery.suspects import blamed
+from fanin_nic.engine.recovery.timers import SENT, back_off
 from fanin_nic.engine.segment.geometry import bytes_of
-from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
+from fanin_nic.engine.state import (
+    U64,
+    action_at,
+    distance,
+    job_at,
+    queue_at,
+    request_at,
+    request_index,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.tables import JobState
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import Status, WqeOpcode
 
 COMPLETE = int(ActionKind.COMPLETE)
 QUERY = int(WqeOpcode.QUERY)
+ACTIVE = int(JobState.ACTIVE)
 SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
 
 
@@ -23,6 +37,14 @@ def find_message(e, queue_index, mid):
         if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
             return U64((queue.head + offset) & 0xFFFFFFFF) + U64(1)
     return U64(0)
+
+
+@compiled
+def ask_above(e, job, slot):
+    """Nobody is known to be waited for: have the device above say whom it waits for, to the next query."""
+    if slot.upward == SENT and slot.retries == 0 and job.state == ACTIVE:
+        probe_above(e, job, slot)
+        back_off(e, job, slot)
 
 
 @compiled
@@ -46,6 +68,9 @@ def answer_query(e, queue_index, wqe):
         action.byte_length = bytes_of(request, request.done)
         job = job_at(e, queue.job - 1)
         begun = distance(job.base, request.first) > 0
-        kind, missing = blamed(e, job, job.base if begun else request.first)
+        position = job.base if begun else request.first
+        kind, missing = blamed(e, job, position)
+        if missing == U64(0):
+            ask_above(e, job, slot_at(e, slot_index(job, position)))
         action.missing_kind = kind
         action.missing = missing

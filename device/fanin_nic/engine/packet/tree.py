@@ -162,6 +162,7 @@ def on_result(e, job, header, payload):
         count(e, DROP_LENGTH)
         return
     overtaken(e, job, slot)
+    job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
     note_result(slot, header)
     if slot.state == OPEN:  # its data went up before others' headers were here
         slot.upward = ANSWERED
