@@ -27,6 +27,7 @@ def test_faults_add_states() -> None:
 def test_reports_the_way_to_a_violation() -> None:
     """With a wrong reference every completion is a violation, which the report shows."""
     explorer = Explorer(INSTANCES["tree"]._replace(losses=0, copies=0))
-    explorer.world.references[0] += 1
+    for references in explorer.world.references.values():
+        references[0] = references[0] + 1
     with pytest.raises(Violation, match="a wrong result"):
         explorer.run()

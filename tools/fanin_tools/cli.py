@@ -13,6 +13,7 @@ from fanin_tools.commands.bench import bench
 from fanin_tools.commands.demo import demo
 from fanin_tools.commands.doctor import doctor
 from fanin_tools.commands.run import run
+from fanin_tools.commands.sim import sim
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +24,7 @@ app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
 app.command()(run)
 app.command()(bench)
+app.command()(sim)
 app.command()(doctor)
 
 TERMINATED = 143  # 128 + SIGTERM, as a shell gives it

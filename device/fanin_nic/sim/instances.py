@@ -7,8 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine.engine import Limits
+from fanin_nic.sim.collectives import ALL, COLLECTIVES
 from fanin_nic.sim.job import Job, Member, members_of
+from fanin_nic.sim.message import Message
 from fanin_nic.sim.simulation import Simulation
+from fanin_nic.sim.topology import NONE, Topology
 from fanin_wire import abi
 
 CHUNK = 8
@@ -16,16 +19,17 @@ ELEMENTS = CHUNK // 4  # of a segment: i32
 
 
 class Instance(NamedTuple):
-    """A world. `messages`: positions that each allreduce takes, in the order of posting. `losses`, `copies` and
-    `early_timers`: how many packets may be lost, how many duplicated, and how often a device's timers may expire while
-    packets are on their way (when none is, they may always)."""
+    """A world. `messages`: segments of each message, in the order of posting. `losses`, `copies` and `early_timers`:
+    how many packets may be lost, how many duplicated, and how often a device's timers may expire while packets are on
+    their way (when none is, they may always)."""
 
     route: abi.Route
-    nodes: int
+    topology: Topology
     ranks_per_node: int = 1
-    leaves: int = 0  # tree: leaf switches below the top; 0: one switch
     slots: int = 2  # N; the window is half of it
     messages: tuple[int, ...] = (3,)
+    collective: str = "allreduce"
+    reproducible: str = "none"
     losses: int = 0
     copies: int = 0
     early_timers: int = 0
@@ -34,92 +38,119 @@ class Instance(NamedTuple):
 
 
 TREE, RING, LOCAL = abi.Route.TREE, abi.Route.RING, abi.Route.LOCAL
+SWITCH_OF_2, SWITCH_OF_3 = Topology.one_switch(2), Topology.one_switch(3)
+RING_OF_2, RING_OF_3 = Topology.direct(2), Topology.direct(3)
+CHAIN, TREES = Topology.leaves(2, 1), Topology.leaves(2, 2)
+# A ring of two below a switch, alone and beside a node.
+RING_BELOW, MIXED = Topology((NONE, 0), (1, 1), frozenset({1})), Topology((NONE, 0), (0, 1, 1), frozenset({1}))
 INSTANCES = {
     # A lost packet and a copy of any packet, in any order.
-    "tree": Instance(TREE, 2, losses=1, copies=1),
+    "tree": Instance(TREE, SWITCH_OF_2, losses=1, copies=1),
     # Probes that come too early, for what is on its way or lost.
-    "tree, early probes": Instance(TREE, 2, losses=1, early_timers=1),
-    "tree, window 2": Instance(TREE, 2, slots=4, messages=(3, 2), losses=1),
-    "tree of 3": Instance(TREE, 3, messages=(2,), losses=1),
-    "tree across 2^32": Instance(TREE, 2, losses=1, copies=1, first_position=2**32 - 2),
+    "tree, early probes": Instance(TREE, SWITCH_OF_2, losses=1, early_timers=1),
+    "tree, window 2": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), losses=1),
+    "tree of 3": Instance(TREE, SWITCH_OF_3, messages=(2,), losses=1),
+    "tree across 2^32": Instance(TREE, SWITCH_OF_2, losses=1, copies=1, first_position=2**32 - 2),
     # Levels: a middle switch with two children, and two middle switches.
-    "chain of switches": Instance(TREE, 2, leaves=1, messages=(3,), losses=1, copies=1),
-    "tree of trees": Instance(TREE, 2, leaves=2, messages=(3,), losses=1),
-    "ring": Instance(RING, 2, losses=1, copies=1),
-    "ring of 3": Instance(RING, 3, messages=(2,), losses=1),
-    "node": Instance(LOCAL, 1, ranks_per_node=3, messages=(2, 1), from_join=True),
+    "chain of switches": Instance(TREE, CHAIN, messages=(3,), losses=1, copies=1),
+    "tree of trees": Instance(TREE, TREES, messages=(3,), losses=1),
+    "ring": Instance(RING, RING_OF_2, losses=1, copies=1),
+    "ring of 3": Instance(RING, RING_OF_3, messages=(2,), losses=1),
+    "ring below a switch": Instance(TREE, RING_BELOW, losses=1),
+    "mixed tree": Instance(TREE, MIXED, messages=(2,), losses=1),
+    "node": Instance(LOCAL, Topology.direct(1), ranks_per_node=3, messages=(2, 1), from_join=True),
+    # Data of one rank go up at once; who brings none, or wants none, sends and gets headers.
+    "broadcast": Instance(TREE, SWITCH_OF_2, collective="broadcast", losses=1, copies=1),
+    "broadcast over levels": Instance(TREE, TREES, collective="broadcast", losses=1),
+    "gather in a ring": Instance(RING, RING_OF_2, collective="gather", losses=1, copies=1),
+    "scatter below a switch": Instance(TREE, RING_BELOW, collective="scatter", messages=(2,), losses=1),
+    "barriers": Instance(TREE, SWITCH_OF_2, collective="barrier", messages=(0, 0, 0), losses=1, copies=1),
+    # Who comes early waits for its turn.
+    "fold in order": Instance(TREE, SWITCH_OF_2, reproducible="run", losses=1, copies=1),
+    "chain in order": Instance(RING, RING_OF_2, reproducible="shape", losses=1, copies=1),
     # From the first JOIN on.
-    "forming a tree": Instance(TREE, 2, messages=(1,), losses=1, from_join=True),
-    "forming a tree, late CONFIG": Instance(TREE, 2, messages=(1,), losses=1, early_timers=1, from_join=True),
-    "forming a ring": Instance(RING, 2, messages=(1,), losses=1, copies=1, from_join=True),
-    "forming a ring of 3": Instance(RING, 3, messages=(1,), losses=1, from_join=True),
+    "forming a tree": Instance(TREE, SWITCH_OF_2, messages=(1,), losses=1, from_join=True),
+    "forming a tree, late CONFIG": Instance(TREE, SWITCH_OF_2, messages=(1,), losses=1, early_timers=1, from_join=True),
+    "forming a ring": Instance(RING, RING_OF_2, messages=(1,), losses=1, copies=1, from_join=True),
+    "forming a ring of 3": Instance(RING, RING_OF_3, messages=(1,), losses=1, from_join=True),
+    "forming a ring below a switch": Instance(TREE, RING_BELOW, messages=(1,), losses=1, from_join=True),
 }
 # Minutes and gigabytes: to be run by hand, after a change of a rule.
 DEEP_INSTANCES = {
-    "ring of 3, slots used again": Instance(RING, 3, losses=1),
-    "ring of 3, copies": Instance(RING, 3, copies=1),
-    "ring, early probes": Instance(RING, 2, losses=1, copies=1, early_timers=1),
-    "tree, everything": Instance(TREE, 2, losses=1, copies=1, early_timers=1),
-    "tree, window 2, copies": Instance(TREE, 2, slots=4, messages=(3, 2), copies=1),
+    "ring of 3, slots used again": Instance(RING, RING_OF_3, losses=1),
+    "ring of 3, copies": Instance(RING, RING_OF_3, copies=1),
+    "ring, early probes": Instance(RING, RING_OF_2, losses=1, copies=1, early_timers=1),
+    "ring below a switch, copies": Instance(TREE, RING_BELOW, losses=1, copies=1),
+    "mixed tree, slots used again": Instance(TREE, MIXED, losses=1),
+    "tree, everything": Instance(TREE, SWITCH_OF_2, losses=1, copies=1, early_timers=1),
+    "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
 }
 
 
 def limits(instance: Instance) -> Limits:
     """Tables just large enough, so that a snapshot of a device is small."""
+    widest = max(2, instance.ranks_per_node + 1) if instance.reproducible != "none" else 1  # buffers of a slot
     return Limits(
         jobs=1,
-        slots=instance.slots,
+        slots=instance.slots * widest,
         queues=instance.ranks_per_node,
         requests=4,
         regions=2 * instance.ranks_per_node * len(instance.messages),
         actions=64,
         max_chunk=CHUNK,
         min_lease=instance.slots,
-        max_lease=instance.slots,
+        max_lease=instance.slots * widest,
     )
 
 
 class World:
     """The devices of an instance, the WQEs that each rank will post, and the results that they must bring.
 
-    `memory[node]`: all that the ranks of a node own, uint8. `references[member]`: results of each message, int32.
+    `memory[node]`: all that the ranks of a node own, uint8. `results[member]` and `references[member]`: of each
+    message, int32.
     """
 
     def __init__(self, instance: Instance) -> None:
-        members = members_of(instance.nodes, instance.ranks_per_node)
+        nodes = instance.topology.nodes
         self.instance = instance
-        has_switch = instance.route == TREE
-        self.simulation = Simulation(
-            instance.nodes, 0, limits=limits(instance), switch=has_switch, leaves=instance.leaves
-        )
-        for device in self.simulation.devices.values():
+        self.simulation = Simulation(instance.topology, 0, limits=limits(instance))
+        for device in self.simulation.vertices:
             device.engine.header["first_position"] = instance.first_position
         offered = max(4, instance.slots)  # the devices grant fewer
-        self.job = Job(self.simulation, instance.route, members, slots=offered, chunk=CHUNK)
-        elements = [ELEMENTS * positions for positions in instance.messages]
-        size = 4 * sum(elements) * instance.ranks_per_node
-        self.memory = [np.zeros(size, np.uint8) for _ in range(instance.nodes)]
-        self.sources = [self._sources(elements, index) for index in range(len(members))]
-        self.references = [np.sum(message, axis=0, dtype=np.int32) for message in zip(*self.sources, strict=True)]
-        self.results = {member: self._results(member, elements) for member in members}
-        self.requests = {member: self._requests(member, index) for index, member in enumerate(members)}
+        self.job = Job(
+            self.simulation,
+            instance.route,
+            members_of(nodes, instance.ranks_per_node),
+            slots=offered,
+            chunk=CHUNK,
+            reproducible=instance.reproducible,
+            top=0,
+        )
+        self.messages = [self._message(number, count) for number, count in enumerate(instance.messages)]
+        expected = zip(*map(self.job.expected, self.messages), strict=True)
+        self.references = dict(zip(self.job.members, map(list, expected), strict=True))
+        sizes = [sum(array.nbytes for array in arrays) for arrays in self.references.values()]
+        self.memory = [np.zeros(max(sizes) * instance.ranks_per_node, np.uint8) for _ in range(nodes)]
+        self.results = {member: self._results(member, max(sizes)) for member in self.job.members}
+        self.requests = {member: self._requests(index) for index, member in enumerate(self.job.members)}
 
-    def _sources(self, elements: list[int], index: int) -> list[np.ndarray]:
-        """What a rank contributes: a sum tells who is in it, how often, and for which position."""
-        return [
-            (np.arange(count, dtype=np.int32) + 1 + 40 * number) * 1000**index for number, count in enumerate(elements)
-        ]
+    def _message(self, number: int, segments: int) -> Message:
+        """A message whose result tells who is in it, how often, and for which position."""
+        collective, ranks = self.instance.collective, len(self.job.members)
+        values = np.arange(ELEMENTS * segments, dtype=np.int32) + 1 + 40 * number
+        rows = np.array([values * 1000**index for index in range(ranks)])
+        return Message(collective, rows if COLLECTIVES[collective].contributors == ALL else values, ranks)
 
-    def _results(self, member: Member, elements: list[int]) -> list[np.ndarray]:
-        words = self.memory[member.node].view(np.int32)
-        first = member.rank * sum(elements)
-        ends = first + np.cumsum(elements)
-        return [words[end - count : end] for end, count in zip(ends, elements, strict=True)]
+    def _results(self, member: Member, size: int) -> list[np.ndarray]:
+        own = self.memory[member.node][member.rank * size :].view(np.int32)
+        ends = np.cumsum([len(reference) for reference in self.references[member]])
+        return [own[end - len(reference) : end] for end, reference in zip(ends, self.references[member], strict=True)]
 
-    def _requests(self, member: Member, index: int) -> list[np.ndarray]:
+    def _requests(self, index: int) -> list[np.ndarray]:
         requests = []
-        for number, (source, result) in enumerate(zip(self.sources[index], self.results[member], strict=True)):
-            wqe = self.job.work_request(member, source, result, abi.Op.SUM)
+        member = self.job.members[index]
+        for number, (message, result) in enumerate(zip(self.messages, self.results[member], strict=True)):
+            wqe = self.job.work_request(index, message, result)
             wqe["wr_id"] = wqe["mid"] = number
             requests.append(wqe)
         return requests

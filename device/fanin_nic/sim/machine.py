@@ -90,10 +90,10 @@ class Machine:
         return sent
 
     def _settle(self, now: int) -> list[Packet]:
-        sent = list(self.device.perform())
+        sent = self.device.perform()
         while self.device.engine.serve(now):
             sent += self.device.perform()
-        return sent + list(self.device.perform())
+        return sent + self.device.perform()
 
     def _expire(self, now: int) -> list[Packet]:
         """All timers of the device."""
@@ -101,7 +101,7 @@ class Machine:
         tables["jobs"]["deadline"] = 0
         tables["slots"]["deadline"] = 0
         self.device.engine.tick(now)
-        return list(self.device.perform())
+        return self.device.perform()
 
     def _advance_rank(self, index: int, now: int) -> list[Packet]:
         member, step = self.members[index], int(self.progress[index])
@@ -113,7 +113,7 @@ class Machine:
             job.post(member, self.world.requests[member][step - 1])
         else:
             engine.leave(job.queue(member), LEAVE_TAG, now)
-        return list(self.device.perform())
+        return self.device.perform()
 
     def _may_advance(self, index: int, member: Member) -> bool:
         step = int(self.progress[index])
@@ -134,7 +134,7 @@ class Machine:
         self.device.notices.clear()
         self.device.completions.clear()
         for member in self.members:
-            for result, reference in zip(self.world.results[member], self.world.references, strict=True):
+            for result, reference in zip(self.world.results[member], self.world.references[member], strict=True):
                 if not ((result == 0) | (result == reference)).all():
                     raise Violation(f"a wrong result: {result.tolist()} instead of {reference.tolist()}")
         job = self.device.engine.tables["jobs"][0]
@@ -151,7 +151,8 @@ class Machine:
             raise Violation(f"a completion with {abi.Status(completion['status']).name}")
         if completion["wr_id"] != number:
             raise Violation(f"completion {number} is of request {completion['wr_id']}")
-        if (self.world.results[self.members[index]][number] != self.world.references[number]).any():
+        member = self.members[index]
+        if (self.world.results[member][number] != self.world.references[member][number]).any():
             raise Violation(f"request {number} is complete without its result")
 
     # States and numbers

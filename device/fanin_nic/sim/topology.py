@@ -1,44 +1,107 @@
-"""Who is connected to whom in a simulated fabric, and the way of a tree's job through it."""
+"""A simulated fabric as data: a tree of switches with the nodes at its ends, or nodes with direct links.
+
+A *vertex* is a number: the NICs of the nodes come first, then the switches.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+NONE = -1  # no switch
 
 
-class Hop(NamedTuple):
-    """A switch on the way up: its index, the bit of the device below at it, and all bits that it waits for."""
+class Topology(NamedTuple):
+    """`above[s]`: the switch above switch s, which has a lower number; NONE for switch 0, the top. `homes[n]`: the
+    switch that node n hangs on; NONE for all where there are no switches. `plain`: switches that forward and do not
+    offload.
+    """
 
-    switch: int
-    bit: int
-    mask: int
+    above: tuple[int, ...]
+    homes: tuple[int, ...]
+    plain: frozenset[int] = frozenset()
+
+    # Common forms
+
+    @classmethod
+    def direct(cls, nodes: int) -> Self:
+        """No switches: each NIC has links to the others."""
+        return cls((), (NONE,) * nodes)
+
+    @classmethod
+    def one_switch(cls, nodes: int) -> Self:
+        """All nodes below one switch."""
+        return cls.fan_out(nodes)
+
+    @classmethod
+    def leaves(cls, nodes: int, leaves: int) -> Self:
+        """One switch above `leaves` others, over which the nodes are dealt out in runs."""
+        return cls.fan_out(leaves, math.ceil(nodes / leaves), nodes=nodes)
+
+    @classmethod
+    def fan_out(cls, *counts: int, nodes: int | None = None, plain: Sequence[int] = ()) -> Self:
+        """A regular tree: the top has counts[0] switches, each of these counts[1], ...; the last count is of nodes.
+        Fewer `nodes` than fit are dealt out over the lowest switches in runs that differ by one at most."""
+        above, level = [NONE], [0]
+        for count in counts[:-1]:
+            lower = [switch for switch in level for _ in range(count)]
+            level = list(range(len(above), len(above) + len(lower)))
+            above += lower
+        total = len(level) * counts[-1] if nodes is None else nodes
+        if not 0 < total <= len(level) * counts[-1]:
+            raise ValueError(f"{total} nodes do not fit below {len(level)} switches with {counts[-1]} each")
+        homes = tuple(level[node * len(level) // total] for node in range(total))
+        return cls(tuple(above), homes, frozenset(plain))
+
+    # What follows from it
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.homes)
+
+    @property
+    def switches(self) -> int:
+        """Number of switches."""
+        return len(self.above)
+
+    def parent(self, vertex: int) -> int:
+        """The vertex above; NONE if there is none."""
+        switch = self.homes[vertex] if vertex < self.nodes else self.above[vertex - self.nodes]
+        return NONE if switch == NONE else self.nodes + switch
+
+    def ancestors(self, vertex: int) -> list[int]:
+        """A vertex and all above it, up to the top."""
+        way = [vertex]
+        while (vertex := self.parent(vertex)) != NONE:
+            way.append(vertex)
+        return way
+
+    def depth(self, vertex: int) -> int:
+        """How many switches are above a vertex."""
+        return len(self.ancestors(vertex)) - 1
+
+    def way(self, source: int, destination: int) -> list[int]:
+        """The vertices that a packet passes, both ends included."""
+        up, down = self.ancestors(source), self.ancestors(destination)
+        if up[-1] != down[-1]:
+            return [source, destination]
+        while len(up) > 1 and len(down) > 1 and up[-2] == down[-2]:
+            up.pop()
+            down.pop()
+        return up[:-1] + down[::-1]
+
+    def offloading(self, node: int) -> list[int]:
+        """The switches above a node that offload, lowest first."""
+        return [v - self.nodes for v in self.ancestors(node)[1:] if v - self.nodes not in self.plain]
 
 
 def nic_address(node: int) -> str:
     """IPv4 address of a node's NIC."""
-    return f"10.0.{1 + node // 250}.{1 + node % 250}"
+    return f"10.{1 + node // 62_500}.{node // 250 % 250}.{1 + node % 250}"
 
 
 def switch_address(switch: int) -> str:
     """IPv4 address of a switch; 0 is the top."""
-    return f"10.0.0.{1 + switch}"
-
-
-def leaf_of(node: int, nodes: int, leaves: int) -> int:
-    """Which of `leaves` leaf switches a node hangs on: the nodes are dealt out in runs of equal length."""
-    return node * leaves // nodes
-
-
-def path(nodes: list[int], node: int, total: int, leaves: int) -> list[Hop]:
-    """The way up from `node` for a job of `nodes`. `leaves` 0: one switch; else a switch above that many leaf switches.
-
-    Bits follow the order of the nodes.
-    """
-    if leaves == 0:
-        return [Hop(0, nodes.index(node), (1 << len(nodes)) - 1)]
-    mine = leaf_of(node, total, leaves)
-    siblings = [other for other in nodes if leaf_of(other, total, leaves) == mine]
-    used = sorted({leaf_of(other, total, leaves) for other in nodes})
-    return [
-        Hop(1 + mine, siblings.index(node), (1 << len(siblings)) - 1),
-        Hop(0, used.index(mine), (1 << len(used)) - 1),
-    ]
+    return f"10.0.{switch // 250}.{1 + switch % 250}"

@@ -1,0 +1,114 @@
+"""`fanin sim`: one collective on a fabric that nobody has at hand, in virtual time."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fanin_tools import options
+from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.output import print_json, reporting, say
+
+if TYPE_CHECKING:
+    from fanin_nic.sim.report import Report
+    from fanin_nic.sim.scenario import Scenario
+
+RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)(?:bit)?", re.IGNORECASE)
+RATE_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+@reporting
+def sim(
+    nodes: Annotated[int, typer.Option(min=0, help="Hosts; 0: as many as the fan-out has room for.")] = 0,
+    fanout: Annotated[
+        str, typer.Option(help="Switches of each level, then nodes of each switch; or 'direct'.")
+    ] = "4x8x8",
+    ranks: Annotated[int, typer.Option("--ranks-per-node", min=1, max=64, help="Ranks on each host.")] = 1,
+    size: Annotated[str, typer.Option("--bytes", help="Length of the message.")] = "1M",
+    collective: Annotated[str, typer.Option(help="allreduce, reduce_scatter, broadcast, ...")] = "allreduce",
+    op: Annotated[str, typer.Option(help="Operation of a reduction.")] = "sum",
+    dtype: Annotated[str, typer.Option(help="Type of the elements.")] = "f32",
+    route: Annotated[str, typer.Option(help="Way of the job: tree or ring.")] = "tree",
+    rate: Annotated[str, typer.Option(help="Of every link, for example 100gbit; 0: links take no time.")] = "100gbit",
+    delay: Annotated[int, typer.Option(min=0, help="Propagation on a link, ns.")] = 500,
+    loss: Annotated[float, typer.Option(min=0.0, max=0.9, help="Probability that a packet is lost.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="All that is random follows from it.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Equal jobs at the same time.")] = 1,
+    reproducible: Annotated[str, typer.Option(help="none, run or shape.")] = "none",
+    wide: Annotated[bool, typer.Option("--wide", help="Partials of f16 and bf16 travel as f32.")] = False,
+    plain_leaves: Annotated[
+        bool, typer.Option("--plain-leaves", help="The lowest switches do not offload: rings below them.")
+    ] = False,
+    chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
+    slots: Annotated[int, typer.Option(min=2, help="Seg buffers that each job leases, a power of two.")] = 64,
+    json_output: options.Json = False,
+) -> None:
+    """Simulate a collective with the real engine in every NIC and switch; check the result, report what it took."""
+    from fanin_nic.sim.scenario import Scenario
+
+    counts = parse_fanout(fanout)
+    scenario = Scenario(
+        fanout=counts,
+        nodes=nodes or math.prod(counts),
+        ranks_per_node=ranks,
+        size=options.parse_size(size),
+        collective=collective,
+        operation=op.upper(),
+        dtype=dtype,
+        route=route,
+        rate=parse_rate(rate),
+        delay=delay,
+        loss=loss,
+        seed=seed,
+        jobs=jobs,
+        reproducible=reproducible,
+        wide=wide,
+        plain_leaves=plain_leaves,
+        chunk=chunk,
+        slots=slots,
+    )
+    report = _simulate(scenario)
+    if json_output:
+        print_json({"scenario": vars(scenario), "report": report.as_dict()})
+    else:
+        from rich.console import Console
+
+        from fanin_tools.sim import tables
+
+        Console().print(tables.summary(scenario, report), tables.links(report), tables.occupancy(report))
+
+
+def parse_fanout(text: str) -> tuple[int, ...]:
+    """Numbers of "4x8x8"; none of "direct"."""
+    if text == "direct":
+        return ()
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
+        raise UsageError(f"{text!r} is not a fan-out", "write numbers, from the top down, as in 4x8x8, or 'direct'")
+    return tuple(map(int, text.split("x")))
+
+
+def parse_rate(text: str) -> int:
+    """Bits per second of "100gbit", "2.5g", "800000000"."""
+    match = RATE_PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a rate", "write bits per second, as in 100gbit, 400mbit or 0")
+    return int(float(match[1]) * RATE_FACTORS[match[2].lower()])
+
+
+def _simulate(scenario: Scenario) -> Report:
+    from fanin_nic.sim.run import Run, ScenarioFailed
+    from fanin_nic.sim.scenario import ScenarioInvalid
+
+    try:
+        run = Run(scenario)
+    except ScenarioInvalid as error:
+        raise UsageError(str(error), "change the options that it names") from error
+    say(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")
+    try:
+        return run.report()
+    except (ScenarioFailed, TimeoutError, AssertionError) as error:
+        remedy = "report this defect with all options: the same seed gives the same run"
+        raise ToolError("SIMULATION_FAILED", str(error), remedy) from error

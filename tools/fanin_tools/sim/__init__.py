@@ -1,0 +1,1 @@
+"""`fanin sim`: how a simulated collective is shown."""
