@@ -111,10 +111,11 @@ def test_need_brings_the_contribution_again() -> None:
 def test_wait_stretches_the_next_probe() -> None:
     rig = NicRig()
     rig.post(f32(1))
-    (probe,) = rig.tick(RTO)
-    rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), node_bitmap=0b10, token=probe.ceth["token"])
-    assert Opcode.PROBE not in opcodes(rig.tick(SECOND - 1))
-    assert Opcode.PROBE in opcodes(rig.tick(1))
+    rig.tick(RTO)
+    for interval in (2 * RTO, 4 * RTO, SECOND, SECOND):  # doubles up to the keep-alive interval
+        rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), node_bitmap=0b10)
+        assert Opcode.PROBE not in opcodes(rig.tick(interval - 1))
+        assert Opcode.PROBE in opcodes(rig.tick(1))
 
 
 def test_wait_with_an_old_age_names_the_lost_peer() -> None:

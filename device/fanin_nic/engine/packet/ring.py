@@ -198,7 +198,7 @@ def expect_earlier(e, job, header, newest):
     for offset in range(ACK_POSITIONS):
         slot = slot_at(e, slot_index(job, header.position + offset))
         same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
-        if same and slot.unacked and slot.sent_at < newest and slot.retries == 0:
+        if same and slot.unacked and slot.sent_at < newest and not slot.overtaken:
             shorten(e, job, slot)
 
 

@@ -1,7 +1,7 @@
 """The timer of a slot that has sent and waits, and what is known of the round trip.
 
 The time-out starts at `rto`. It is shortened to the reorder time when a later position is answered first, or when
-something else proves lost, and stretched to the keep-alive interval when the other side says WAIT. Of positions that
+something else proves lost, and doubled with each answer WAIT up to the keep-alive interval. Of positions that
 are merely silent only the lowest is asked for: a rank that is late is late for all. The reorder time is learnt: halved
 when what was overtaken proves lost, doubled when it was only late (kernels reorder when a thread changes its core).
 Round trips are measured on probe and answer only: a PROBE carries the time in microseconds as its token, its answer
@@ -64,7 +64,7 @@ def overtaken(e, job, slot):
     behind = distance(slot.position, job.base)
     for offset in range(behind):
         earlier = slot_at(e, slot_index(job, job.base + offset))
-        if earlier.upward == SENT and earlier.sent_at <= slot.sent_at and earlier.retries == 0:
+        if earlier.upward == SENT and earlier.sent_at <= slot.sent_at and not earlier.overtaken:
             shorten(e, job, earlier)
 
 
@@ -73,7 +73,7 @@ def suspect(e, job):
     """Something was lost; whatever else is without an answer may be, too."""
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if is_unanswered(slot) and slot.retries == 0:
+        if is_unanswered(slot) and not slot.overtaken:
             shorten(e, job, slot)
 
 
@@ -101,9 +101,9 @@ def back_off(e, job, slot):
 
 @compiled
 def waited(e, job, slot):
-    """The other side has everything from here: ask again after the keep-alive interval."""
-    slot.retries = 1
-    slot.deadline = e.now + e.keepalive
+    """The other side has everything from here: ask again, after a time that doubles up to the keep-alive interval."""
+    slot.overtaken = 0
+    slot.deadline = e.now + min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 

@@ -31,7 +31,7 @@ def has_work(e, queue_index):
     if job.state != ACTIVE:
         return False
     request = request_at(e, request_index(e, queue_index, queue.read))
-    if request.fence and queue.head != queue.read:
+    if request.fence and not queue.read_segments and job.base != request.first:  # results may not be in memory yet
         return False
     return request.count == 0 or in_window(job, request.first + queue.read_segments)
 
