@@ -16,9 +16,20 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine import events
+from fanin_nic.engine.entries import entry_table
 from fanin_nic.engine.segment.kernels import itemsize_table, kernel_table
 from fanin_nic.engine.state import NEVER
-from fanin_nic.engine.tables import BODY_SIZE, COUNTERS, ENGINE, JOIN_EVENT, MAX_CHILDREN, MAX_DTYPES, MAX_OPS, TABLES
+from fanin_nic.engine.tables import (
+    BODY_SIZE,
+    COUNTERS,
+    ENGINE,
+    ENTRIES,
+    JOIN_EVENT,
+    MAX_CHILDREN,
+    MAX_DTYPES,
+    MAX_OPS,
+    TABLES,
+)
 from fanin_wire import abi, fields
 
 ALIGNMENT = 64
@@ -63,6 +74,7 @@ def _rows(limits: Limits) -> dict[str, int]:
         "headers": limits.actions + 1,
         "kernels": MAX_OPS * MAX_DTYPES,
         "counters": COUNTERS,
+        "entries": ENTRIES,
         "bodies": (limits.actions + 1) * BODY_SIZE,
         "payload": limits.slots * limits.max_chunk * WIDENED,
     }
@@ -102,6 +114,7 @@ class Engine:
         self.header["last_lane"] = lanes - 1
         self.tables["kernels"][:] = kernel_table().reshape(-1)
         self.tables["kernels"][: len(itemsize_table())] = itemsize_table()
+        self.tables["entries"][:] = entry_table()
 
     def _fill_header(self, address: str, is_switch: bool, boot_id: int, timing: Timing, offsets: dict) -> None:
         header = self.header

@@ -7,7 +7,7 @@ from numba import int32, int64, uint32, uint64
 
 from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.tables import CHILD, ENGINE, JOB, MAX_CHILDREN, QUEUE, REGION, REQUEST, SLOT
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, load_u64, record_at, row_at, store_u64
 from fanin_wire import abi, fields
 
@@ -35,62 +35,71 @@ ONE = np.uint64(1)
 ZERO = np.uint64(0)
 
 
-@compiled
+@internal
 def child_index(job, bit):
     """Row of child `bit` of a job."""
     return U64(job.index) * U64(MAX_CHILDREN) + U64(bit)
 
 
-@compiled
+@internal
 def request_index(e, queue_index, counter):
     """Row of the request that has the free-running number `counter` in its queue."""
     return U64(queue_index) * U64(e.requests) + (U64(counter) & (U64(e.requests) - ONE))
 
 
-@compiled
+@internal
 def slot_index(job, position):
     """Row of the slot that serves a position of a job."""
     return U64(job.slot_base) + (U64(position) & (U64(job.slots) - ONE))
 
 
-@compiled
+@internal
 def payload_at(e, index):
     """Address of the payload of slot `index`."""
     return address_of(e) + e.payload_offset + U64(index) * U64(e.stride)
 
 
-@compiled_for(ENGINE, int64)
+@internal_for(ENGINE, int64)
 def count(e, counter):
     """Add one to a counter."""
     address = address_of(e) + e.counter_offset + U64(counter) * U64(8)
     store_u64(address, load_u64(address) + ONE)
 
 
-@compiled
+ABORT, PROCEED = 0, 1  # rows of the table of entries
+
+
+@internal
+def entry_address(e, entry):
+    """Address of a function of the engine (see `entries`)."""
+    return load_u64(address_of(e) + e.entry_offset + U64(entry) * U64(8))
+
+
+@internal
 def bit_of(number):
     """A bitmap with one bit set."""
     return ONE << U64(number)
 
 
-@compiled
+@internal
 def distance(a, b):
     """Positions from b to a, modulo 2^32, as a signed number."""
     return int64(int32(U32(U64(a) - U64(b))))
 
 
-@compiled
+@internal
 def address_place(request, entry):
     """Where entry `entry` of a request's address list lies: an abi.ADDRESS, to be read by `address_record`."""
     return address_of(request) + _ADDRESSES + U64(entry) * _ADDRESS_SIZE
 
 
-@compiled
+@internal
 def payload_of(e, job, position):
     """Address of the payload of the slot that serves a position."""
     return buffer_of(e, job, position, 0)
 
 
-@compiled
+@internal
 def buffer_of(e, job, position, number):
     """Address of one of the payload buffers of the slot that serves a position; buffer 0 is the payload."""
     place = (U64(position) & (U64(job.slots) - ONE)) * U64(job.buffers) + U64(number)

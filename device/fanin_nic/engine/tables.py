@@ -106,6 +106,7 @@ ENGINE = np.dtype(
         ("body_offset", "u8"),
         ("kernel_offset", "u8"),
         ("counter_offset", "u8"),
+        ("entry_offset", "u8"),
     ],
     align=True,
 )
@@ -328,6 +329,7 @@ class Counter(enum.IntEnum):
 
 
 COUNTERS = 64
+ENTRIES = 2
 
 
 class Table(NamedTuple):
@@ -348,6 +350,7 @@ TABLES = {
     "headers": Table(fields.HEADER, "header_offset"),
     "kernels": Table(np.dtype("u8"), "kernel_offset"),
     "counters": Table(np.dtype("u8"), "counter_offset"),
+    "entries": Table(np.dtype("u8"), "entry_offset"),
     "bodies": Table(np.dtype("u1"), "body_offset"),
     "payload": Table(np.dtype("u1"), "payload_offset"),
 }

@@ -196,6 +196,19 @@ def call_kernel(typing_context, kernel, accumulator, data, count):
 
 
 @intrinsic
+def call_function(typing_context, address, first, second, third, fourth, fifth):
+    """Call the C function at `address`: void (uint64_t, uint64_t, uint64_t, uint64_t, uint64_t)."""
+
+    def generate(context, builder, signature, arguments):
+        word = ir.IntType(64)
+        function_type = ir.FunctionType(ir.VoidType(), [word] * 5)
+        builder.call(builder.inttoptr(arguments[0], function_type.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.uint64] * 6), generate
+
+
+@intrinsic
 def lowest_bit(typing_context, bitmap):
     """Number of the lowest set bit of a 64-bit map; 64 if it is empty."""
 

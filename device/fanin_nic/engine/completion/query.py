@@ -20,7 +20,7 @@ from fanin_nic.engine.state import (
     slot_index,
 )
 from fanin_nic.engine.tables import JobState
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Status, WqeOpcode
 
 COMPLETE = int(ActionKind.COMPLETE)
@@ -29,7 +29,7 @@ ACTIVE = int(JobState.ACTIVE)
 SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
 
 
-@compiled
+@internal
 def find_message(e, queue_index, mid):
     """1 + counter of the outstanding request of a message; 0 if there is none."""
     queue = queue_at(e, queue_index)
@@ -39,7 +39,7 @@ def find_message(e, queue_index, mid):
     return U64(0)
 
 
-@compiled
+@internal
 def ask_above(e, job, slot):
     """Nobody is known to be waited for: have the device above say whom it waits for, to the next query."""
     if slot.upward == SENT and slot.retries == 0 and job.state == ACTIVE:
@@ -47,7 +47,7 @@ def ask_above(e, job, slot):
         back_off(e, job, slot)
 
 
-@compiled
+@internal
 def answer_query(e, queue_index, wqe):
     """One completion: PENDING with what is done and who is waited for, or SUCCESS if the message is not under way."""
     queue = queue_at(e, queue_index)

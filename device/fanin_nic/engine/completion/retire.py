@@ -9,14 +9,14 @@ from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.segment.geometry import bytes_of
 from fanin_nic.engine.state import REQUEST_SCALARS, U64, action_at, count, job_at, queue_at, request_at, request_index
 from fanin_nic.engine.tables import ENGINE, Counter
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 COMPLETIONS = int(Counter.COMPLETIONS)
 AT_ONCE = 16
 
 
-@compiled_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
+@internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def complete_request(e, queue_index, request, status, missing_kind, missing):
     """Append the completion of a request; a request that is not signalled is silent unless it failed."""
     if status == 0 and not request.signaled:
@@ -38,7 +38,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
     count(e, COMPLETIONS)
 
 
-@compiled
+@internal
 def retire(e, queue_index):
     """Complete the oldest requests of a queue as long as they are done, a few at a time; the next `serve` goes on.
     Returns how many."""
@@ -56,7 +56,7 @@ def retire(e, queue_index):
     return AT_ONCE
 
 
-@compiled
+@internal
 def flush(e, queue_index, status, missing_kind, missing, budget):
     """Complete up to `budget` requests of a queue with a status. True when none is left."""
     queue = queue_at(e, queue_index)
@@ -73,7 +73,7 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
     return False
 
 
-@compiled_for(ENGINE, int64, int64, int64, int64, uint64)
+@internal_for(ENGINE, int64, int64, int64, int64, uint64)
 def notice(e, queue_index, message_type, status, missing_kind, missing):
     """Answer the control request (JOIN, LEAVE) that a queue waits for."""
     queue = queue_at(e, queue_index)

@@ -9,52 +9,52 @@ receiver counts it, but that a switch does not know whether a child of it is a r
 from __future__ import annotations
 
 from fanin_nic.engine.state import U64, bit_of
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MAX_HOPS, Route
 
 RING = int(Route.RING)
 MAX_KIND = MAX_HOPS + 1
 
 
-@compiled
+@internal
 def ring_level(job):
     """Levels between a node and the switch above it."""
     return 1 if job.route == RING else 0
 
 
-@compiled
+@internal
 def kind_below(job):
     """The kind of bits that name devices which send to this one."""
     return ring_level(job)
 
 
-@compiled
+@internal
 def kind_parent(job):
     """The kind of bits that name children of the device above."""
     return ring_level(job) + 1
 
 
-@compiled
+@internal
 def name_below(header, kind, missing):
     """Put into a packet to a device below who is meant."""
     header.seg = kind_for_below(kind)
     header.node_bitmap = missing
 
 
-@compiled
+@internal
 def kind_for_below(kind):
     """A kind as a device below counts it."""
     return kind + 1
 
 
-@compiled
+@internal
 def name_beside(job, header, kind, missing):
     """Put into a packet to a node of the same ring who is meant; to the others, the ranks of a node are the node."""
     header.seg = max(kind, 1)
     header.node_bitmap = U64(missing) if kind else bit_of(job.node_index)
 
 
-@compiled
+@internal
 def name_above(job, header, kind, missing):
     """Put into a packet to the device above who is meant; to it, everybody below this device is this device."""
     own = kind < kind_parent(job)
@@ -62,19 +62,19 @@ def name_above(job, header, kind, missing):
     header.node_bitmap = bit_of(job.parent_bit) if own else U64(missing)
 
 
-@compiled
+@internal
 def kind_from_above(job, header):
     """The kind that a packet of the device above means."""
     return kind_named_above(job, header.seg)
 
 
-@compiled
+@internal
 def kind_named_above(job, named):
     """The kind that the device above means by a number."""
     return min(max(int(named), 1) + ring_level(job), MAX_KIND)
 
 
-@compiled
+@internal
 def kind_from_others(job, header):
     """The kind that a packet of a device below, or of a node of the same ring, means."""
     return min(max(int(header.seg), ring_level(job)), MAX_KIND)

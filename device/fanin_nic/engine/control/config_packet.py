@@ -22,86 +22,86 @@ from fanin_nic.engine.control.upward import (
 )
 from fanin_nic.engine.state import ZERO, bit_of
 from fanin_nic.engine.tables import MAX_CHILDREN
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import load_be32, load_be64, load_u8
 from fanin_wire.abi import MAX_HOPS, JobFlag
 
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 
 
-@compiled
+@internal
 def word(body, offset):
     """A 32-bit field."""
     return load_be32(body + offset)
 
 
-@compiled
+@internal
 def hop(body, level):
     """Address of an entry of the path."""
     return body + CONFIG_SIZE + level * HOP_SIZE
 
 
-@compiled
+@internal
 def hop_address(body, level):
     """IPv4 address of a device of the path."""
     return load_be32(hop(body, level) + HOP_ADDRESS + 12)
 
 
-@compiled
+@internal
 def hop_mask(body, level):
     """All bits that a device of the path waits for."""
     return load_be64(hop(body, level) + HOP_MASK)
 
 
-@compiled
+@internal
 def hop_bit(body, level):
     """Bit of the device below at a device of the path."""
     return load_u8(hop(body, level) + HOP_BIT)
 
 
-@compiled
+@internal
 def bit(body):
     """The sender's bit at the receiver."""
     return hop_bit(body, 0)
 
 
-@compiled
+@internal
 def boot_id(body):
     """Which start of the sender this is."""
     return load_be64(body + BOOT_ID)
 
 
-@compiled
+@internal
 def slots(body):
     """Offered lease."""
     return word(body, SLOTS)
 
 
-@compiled
+@internal
 def window(body):
     """Positions in flight that the sender can take."""
     return word(body, WINDOW)
 
 
-@compiled
+@internal
 def chunk(body):
     """Payload bytes of a segment."""
     return word(body, CHUNK)
 
 
-@compiled
+@internal
 def last_lane(body):
     """The highest lane that the job takes part in."""
     return load_u8(body + LAST_LANE)
 
 
-@compiled
+@internal
 def is_lease(count):
     """Whether a number of slots can be a lease: a power of two, room for a window and what it replaces."""
     return count >= 2 and count & (count - 1) == 0
 
 
-@compiled
+@internal
 def is_valid(e, header, body, length):
     """Whether a CONFIG is complete, is for this device, and its bits make sense."""
     if length < CONFIG_SIZE + HOP_SIZE:
@@ -117,7 +117,7 @@ def is_valid(e, header, body, length):
     return hop_address(body, 0) == e.address and load_u8(body + FLAGS) & ~KNOWN_FLAGS == 0
 
 
-@compiled
+@internal
 def agrees(job, body):
     """Whether a CONFIG describes the job as it is known here."""
     return (
@@ -131,7 +131,7 @@ def agrees(job, body):
     )
 
 
-@compiled
+@internal
 def describe_job(job, body):
     """What the first CONFIG says about the job and its place on the route."""
     job.route = load_u8(body + ROUTE)

@@ -12,7 +12,7 @@ from fanin_nic.engine.control.membership import member_window, progress_join, te
 from fanin_nic.engine.control.upward import passes_on
 from fanin_nic.engine.state import U64, ZERO, action_at, bit_of, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, record_at
 from fanin_wire.abi import MAX_ADDRESSES, MAX_HOPS, JobFlag, MessageType, Route, Status
 
@@ -28,13 +28,13 @@ SMALLEST_CHUNK = 8
 join_event = record_at(JOIN_EVENT)
 
 
-@compiled
+@internal
 def is_power_of_two(value):
     """Whether exactly one bit is set."""
     return value > 0 and value & (value - 1) == 0
 
 
-@compiled
+@internal
 def is_valid(e, request):
     """Whether a JOIN makes sense by itself."""
     if request.rank_bitmap == ZERO or request.rank_bitmap & ~request.rank_mask != ZERO:
@@ -54,7 +54,7 @@ def is_valid(e, request):
     return request.route == RING and is_valid_ring(request)
 
 
-@compiled
+@internal
 def is_valid_ring(request):
     """Whether a ring's JOIN makes sense. In a reproducible one the previous node is one child more (see `lease`)."""
     if not 2 <= request.node_count <= MAX_CHILDREN or request.node_index >= request.node_count:
@@ -62,14 +62,14 @@ def is_valid_ring(request):
     return not request.flags & REPRODUCIBLE or count_bits(request.rank_mask) < MAX_CHILDREN
 
 
-@compiled_for(ENGINE, int64, int64, int64)
+@internal_for(ENGINE, int64, int64, int64)
 def refuse(e, queue_index, status, slots):
     """Answer a JOIN that changes nothing. `slots`: what would fit."""
     notice(e, queue_index, JOIN, status, 0, U64(0))
     action_at(e, e.action_count - 1).byte_length = slots
 
 
-@compiled
+@internal
 def join(e, queue_index, event):
     """Event: the JOIN at address `event` of a queue pair. A NOTICE answers it, at once or when all have joined."""
     request = join_event(event)
@@ -89,13 +89,13 @@ def join(e, queue_index, event):
         create(e, queue_index, request)
 
 
-@compiled
+@internal
 def replaces(job, request):
     """Whether a JOIN takes a reminder's place: another incarnation, or the first rank of what was only heard of."""
     return job.key != request.key or job.rank_mask == ZERO
 
 
-@compiled
+@internal
 def replace(e, queue_index, job, request):
     """Form the job in place of the reminder. One that was heard to have failed ends at once, for its neighbours too."""
     failed = job.key == request.key
@@ -106,7 +106,7 @@ def replace(e, queue_index, job, request):
         abort(e, job_at(e, queue_at(e, queue_index).job - 1), status, kind, missing)
 
 
-@compiled
+@internal
 def create(e, queue_index, request):
     """The first rank of this node: make the job and lease its slots."""
     made = new_job(e, request.jid, request.key)
@@ -124,7 +124,7 @@ def create(e, queue_index, request):
         abort(e, job, NO_RESOURCES, 0, ZERO)
 
 
-@compiled
+@internal
 def describe_job(e, job, request):
     """What the JOIN says about the job and its place on the route."""
     job.route = request.route
@@ -147,7 +147,7 @@ def describe_job(e, job, request):
     set_buffers(job)
 
 
-@compiled
+@internal
 def describe_path(job, request):
     """The first hop is the device above, the others go with CONFIG. In a ring only the last node has one."""
     job.has_parent = 1
@@ -161,7 +161,7 @@ def describe_path(job, request):
         job.hop_mask[level] = request.hop_mask[level + 1]
 
 
-@compiled
+@internal
 def describe_ring(job, request):
     """Ring: data comes from the previous node and goes to the next; CONFIG runs from node 0 to the last."""
     previous = (U64(request.node_index) + U64(request.node_count) - U64(1)) % U64(request.node_count)
@@ -171,7 +171,7 @@ def describe_ring(job, request):
     job.config_mask = ZERO if request.node_index == 0 else bit_of(previous)
 
 
-@compiled
+@internal
 def enter(e, queue_index, job, request):
     """One more rank is here."""
     queue = queue_at(e, queue_index)
@@ -193,7 +193,7 @@ def enter(e, queue_index, job, request):
         tell_pending(e, job)
 
 
-@compiled
+@internal
 def seat(e, queue_index, queue, job, rank_bitmap):
     """Tie a queue to the ranks that it posts for."""
     queue.job = job.index + 1

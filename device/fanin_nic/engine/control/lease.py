@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.state import U64, job_at, queue_at
 from fanin_nic.engine.tables import JOB, MAX_CHILDREN, JobState
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
 from fanin_wire.abi import JobFlag
 
@@ -14,7 +14,7 @@ REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 JOB_SIZE = U64(JOB.itemsize)
 
 
-@compiled
+@internal
 def find_job(e, jid):
     """1 + index of the job with an id; 0 if there is none."""
     if e.last_job < e.jobs:
@@ -29,7 +29,7 @@ def find_job(e, jid):
     return 0
 
 
-@compiled
+@internal
 def new_job(e, jid, key):
     """1 + index of a fresh job record; 0 if the table is full."""
     for index in range(e.jobs):
@@ -46,7 +46,7 @@ def new_job(e, jid, key):
     return 0
 
 
-@compiled
+@internal
 def run_is_free(e, first, count):
     """Whether no job leases a slot of a run."""
     for index in range(e.jobs):
@@ -56,7 +56,7 @@ def run_is_free(e, first, count):
     return True
 
 
-@compiled
+@internal
 def grant(e, offered, buffers):
     """Slots of `buffers` payloads each that can be leased now: the largest power of two that is free, at most what is
     offered; 0 if none."""
@@ -70,7 +70,7 @@ def grant(e, offered, buffers):
     return 0
 
 
-@compiled
+@internal
 def first_run(e, size):
     """First slot of a free run of `size` slots; -1 if there is none."""
     first = 0
@@ -81,14 +81,14 @@ def first_run(e, size):
     return -1
 
 
-@compiled
+@internal
 def set_buffers(job):
     """Payloads for each slot: a reproducible job keeps who comes early, each child in a buffer of its own."""
     children = count_bits(job.rank_mask) + count_bits(job.node_mask)
     job.buffers = children if job.flags & REPRODUCIBLE else 1
 
 
-@compiled
+@internal
 def lease(e, job, offered):
     """Give a job slots. False: not even the smallest lease is free."""
     size = grant(e, offered, job.buffers)
@@ -100,7 +100,7 @@ def lease(e, job, offered):
     return True
 
 
-@compiled
+@internal
 def start(e, job, count, window):
     """The lease is agreed: N slots (at most those held), W positions in flight."""
     job.slots = min(job.slots, count)
@@ -109,7 +109,7 @@ def start(e, job, count, window):
     slots.clear_lease(e, job)
 
 
-@compiled
+@internal
 def give_back(e, job):
     """Free the slots of a job that has ended; its record stays."""
     e.slots_used -= job.occupied
@@ -118,7 +118,7 @@ def give_back(e, job):
     job.slots = 0
 
 
-@compiled
+@internal
 def release(e, job):
     """Free the job and all that it holds."""
     give_back(e, job)

@@ -8,11 +8,11 @@ from fanin_nic.engine.control.blame import kind_below, kind_from_others
 from fanin_nic.engine.control.lease import give_back, new_job, release
 from fanin_nic.engine.control.upward import begin_leave, has_left
 from fanin_nic.engine.packet.encapsulate import packet
-from fanin_nic.engine.segment.arrival import abort_departed
+from fanin_nic.engine.segment.departure import abort_departed
 from fanin_nic.engine.segment.slots import OPEN, departed
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, header_at, job_at, queue_at, slot_at, slot_index
 from fanin_nic.engine.tables import MAX_CHILDREN, JobState, Leave
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
 
@@ -24,7 +24,7 @@ RING = int(Route.RING)
 TIMEOUT, ABORT_STATUS, SUCCESS = int(Status.TIMEOUT), int(Status.ABORTED), int(Status.SUCCESS)
 
 
-@compiled
+@internal
 def leave_queue(e, queue_index, tag):
     """Event: a queue pair leaves its job. With requests outstanding, or before all had joined, that ends the job."""
     queue = queue_at(e, queue_index)
@@ -41,7 +41,7 @@ def leave_queue(e, queue_index, tag):
     notice(e, queue_index, LEAVE, SUCCESS, 0, U64(0))
 
 
-@compiled
+@internal
 def abort_unformed(e, job):
     """TIMEOUT, naming who has not joined: ranks of this node, devices below, or whom the device above misses."""
     ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
@@ -53,7 +53,7 @@ def abort_unformed(e, job):
         abort(e, job, TIMEOUT, job.missing_kind, U64(job.missing))
 
 
-@compiled
+@internal
 def abort_waiting(e, job):
     """End a job in which somebody waits for a member that has just left."""
     for offset in range(job.slots if job.state == ACTIVE or job.state == LEAVING else 0):
@@ -63,7 +63,7 @@ def abort_waiting(e, job):
             return
 
 
-@compiled
+@internal
 def lose_queue(e, queue_index, status):
     """Event: the process of a queue pair is gone. Its job can not go on without it."""
     queue = queue_at(e, queue_index)
@@ -75,7 +75,7 @@ def lose_queue(e, queue_index, status):
     queue.active = 0
 
 
-@compiled
+@internal
 def fail_queue(e, queue_index, status):
     """Event: the requests of a queue pair can not be carried out. They and all others of the job end with `status`."""
     queue = queue_at(e, queue_index)
@@ -83,7 +83,7 @@ def fail_queue(e, queue_index, status):
         abort(e, job_at(e, queue.job - 1), status, 0, queue.rank_bitmap)
 
 
-@compiled
+@internal
 def unseat(queue, job):
     """The ranks of a queue have left; what the queue still held is dropped."""
     job.rank_left |= queue.rank_bitmap
@@ -99,7 +99,7 @@ def unseat(queue, job):
     queue.read_segments = 0
 
 
-@compiled
+@internal
 def progress_leave(e, job):
     """Go on when all below have left: leave whoever is above, then free the job."""
     if job.rank_joined & ~job.rank_left != ZERO:
@@ -113,14 +113,14 @@ def progress_leave(e, job):
             release(e, job)
 
 
-@compiled
+@internal
 def is_here(job):
     """Whether this device has somebody to leave, and has not begun to."""
     unsaid = job.parent_leave == NOT_YET and job.next_leave == NOT_YET
     return unsaid and (job.has_parent or job.route == RING)
 
 
-@compiled
+@internal
 def is_awaited(job):
     """Whether members of a job that was never formed are still to come: they must learn why, until the record ages."""
     if job.window:
@@ -129,13 +129,13 @@ def is_awaited(job):
     return unheard or job.rank_mask & ~job.rank_left != ZERO or job.config_mask & ~job.node_left != ZERO
 
 
-@compiled
+@internal
 def is_reminder(job):
     """Whether a record only tells why a job was never formed; another incarnation may take its place."""
     return job.state == ABORTED and job.slots == 0
 
 
-@compiled
+@internal
 def remember(e, header):
     """A member of a job that is not known here yet says that it has failed: those to come will hear it from us."""
     made = new_job(e, header.jid, header.key)
@@ -149,7 +149,7 @@ def remember(e, header):
         e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
 
 
-@compiled
+@internal
 def all_below_left(job):
     """Whether nobody below needs the job any more. In a ring that has ended, the previous node need not say so."""
     if job.state == ABORTED:
@@ -157,7 +157,7 @@ def all_below_left(job):
     return job.rank_left == job.rank_mask and job.node_left == job.node_mask
 
 
-@compiled
+@internal
 def may_leave(job):
     """Whether this device needs nothing more from above: in a ring, that its own sends are acknowledged."""
     if job.route == RING and job.state != ABORTED:
@@ -165,13 +165,13 @@ def may_leave(job):
     return all_below_left(job)
 
 
-@compiled
+@internal
 def acknowledge_leave(e, job, destination, source):
     """LEAVE_ACK to a device below."""
     header_at(e, packet(e, job, LEAVE_ACK, destination)).source = source
 
 
-@compiled
+@internal
 def on_leave(e, job, header, source):
     """Event: a device below leaves, perhaps because something went wrong there."""
     acknowledge_leave(e, job, source, header.source)
@@ -184,7 +184,7 @@ def on_leave(e, job, header, source):
     progress_leave(e, job)
 
 
-@compiled
+@internal
 def on_leave_ack(e, job, source):
     """Event: the device above, or the next node, has let this one go."""
     if job.state != LEAVING and job.state != ABORTED:

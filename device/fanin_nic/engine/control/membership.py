@@ -6,15 +6,16 @@ from numba import int64
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control import config_packet as packet_form
-from fanin_nic.engine.control.abort import abort, next_node, send_abort
+from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_from_others, name_below
+from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import grant, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.upward import begin_config, is_top, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import CONFIG_ACK_BODY, HEADER, Opcode
@@ -33,7 +34,7 @@ ACK_SIZE = CONFIG_ACK_BODY.size
 BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload: headers, and the kernel's own
 
 
-@compiled
+@internal
 def member_window(e, job):
     """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
     senders = U64(2) if job.route == RING else max(ONE, count_bits(job.node_mask))  # a ring: partials and results
@@ -41,7 +42,7 @@ def member_window(e, job):
     return max(ONE, min(U64(job.slots) // U64(2), room // senders))
 
 
-@compiled
+@internal
 def tell_pending(e, job):
     """News for the ranks that wait for their JOIN: who is missing, here or at the device above."""
     here = job.rank_mask & ~job.rank_joined
@@ -56,7 +57,7 @@ def tell_pending(e, job):
                 notice(e, job.queue[rank] - 1, JOIN, PENDING, kind, nodes)
 
 
-@compiled
+@internal
 def progress_join(e, job):
     """Go on when all ranks and all lower devices are here."""
     if job.state != JOINING or job.rank_joined != job.rank_mask or job.node_joined != job.config_mask:
@@ -67,7 +68,7 @@ def progress_join(e, job):
         begin_config(e, job)
 
 
-@compiled
+@internal
 def activate(e, job, slots, window):
     """The job runs: tell the devices below and the ranks."""
     start(e, job, slots, window)
@@ -91,7 +92,7 @@ def activate(e, job, slots, window):
             notice(e, job.queue[rank] - 1, JOIN, SUCCESS, 0, ZERO)
 
 
-@compiled
+@internal
 def name_missing(job, header):
     """Put into a CONFIG_ACK who has not joined: devices below, or whom the device above misses."""
     kind, missing = kind_below(job), job.config_mask & ~job.node_joined
@@ -104,7 +105,7 @@ def name_missing(job, header):
         name_below(header, kind, missing)
 
 
-@compiled_for(ENGINE, JOB, int64, int64, int64)
+@internal_for(ENGINE, JOB, int64, int64, int64)
 def acknowledge(e, job, destination, bit, status):
     """CONFIG_ACK: the lease, or who is missing, or why not."""
     index = packet(e, job, CONFIG_ACK, destination)
@@ -120,7 +121,7 @@ def acknowledge(e, job, destination, bit, status):
     attach_payload(e, index, body, ACK_SIZE)
 
 
-@compiled_for(ENGINE, HEADER, int64, int64, int64)
+@internal_for(ENGINE, HEADER, int64, int64, int64)
 def refuse(e, header, destination, status, slots):
     """CONFIG_ACK with a refusal, for a job that has no record here."""
     job = job_at(e, e.jobs)  # the spare record behind the table
@@ -131,7 +132,7 @@ def refuse(e, header, destination, status, slots):
     acknowledge(e, job, destination, header.source, status)
 
 
-@compiled
+@internal
 def on_config(e, found, header, body, length, source):
     """Event: CONFIG from a device below. `found`: 1 + index of the job with that jid, or 0."""
     if not packet_form.is_valid(e, header, body, length):
@@ -159,7 +160,7 @@ def on_config(e, found, header, body, length, source):
         send_abort(e, job, source, header.source)
 
 
-@compiled
+@internal
 def admit(e, header, body, source):
     """A switch meets a new job: 1 + its index, or 0 after a refusal."""
     if packet_form.last_lane(body) > e.last_lane:  # what the job sends in the lanes behind will never arrive
@@ -183,7 +184,7 @@ def admit(e, header, body, source):
     return made
 
 
-@compiled
+@internal
 def seat_child(e, job, body, source):
     """A device below is here, for the first time or again."""
     bit = packet_form.bit(body)
@@ -205,7 +206,7 @@ def seat_child(e, job, body, source):
     answer_child(e, job, source, bit)
 
 
-@compiled
+@internal
 def answer_child(e, job, source, bit):
     """The lease if the job runs; else go on, and say that it is pending if that did not make it run."""
     if job.state == ACTIVE or job.state == LEAVING:
@@ -216,7 +217,7 @@ def answer_child(e, job, source, bit):
         acknowledge(e, job, source, bit, PENDING)
 
 
-@compiled
+@internal
 def on_config_ack(e, job, header, body, length):
     """Event: the device above answers a CONFIG."""
     if job.state != CONFIGURING or length < ACK_SIZE:

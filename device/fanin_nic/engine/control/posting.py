@@ -30,7 +30,7 @@ from fanin_nic.engine.state import (
 )
 from fanin_nic.engine.tables import MAX_CHILDREN, REQUEST, Counter, JobState
 from fanin_nic.engine.transfer.regions import find_region, process_of, translate
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, copy, fill_zero, record_at
 from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
@@ -60,14 +60,14 @@ _SCALARS = [name for name in (abi.WQE.names or ()) if name != "address"]
 wqe_at = record_at(abi.WQE[_SCALARS])
 
 
-@compiled
+@internal
 def can_post(e, queue_index):
     """Whether the device has room for one more request of a queue."""
     queue = queue_at(e, queue_index)
     return queue.active and (U64(queue.tail - queue.head) & U64(0xFFFFFFFF)) < U64(e.requests)
 
 
-@compiled
+@internal
 def post(e, queue_index, wqe_address):
     """Event: a WQE, copied out of the client's ring to `wqe_address`. `can_post` was asked before."""
     queue = queue_at(e, queue_index)
@@ -102,7 +102,7 @@ def post(e, queue_index, wqe_address):
         retire(e, queue_index)
 
 
-@compiled
+@internal
 def examine(e, job, queue, wqe):
     """Status of a WQE that does not make sense; SUCCESS if it does."""
     if wqe.opcode != COLLECTIVE or wqe.contributors > CLASS_ALL:
@@ -121,7 +121,7 @@ def examine(e, job, queue, wqe):
     return status
 
 
-@compiled
+@internal
 def examine_message(e, job, wqe):
     """Status of a message that does not make sense: its op and type, its blocks and segments."""
     if wqe.contributors == CLASS_NONE:
@@ -142,7 +142,7 @@ def examine_message(e, job, wqe):
     return SUCCESS if wqe.segments and end <= segments_of(wqe.length, wqe.block, segment) else INVALID_REQUEST
 
 
-@compiled
+@internal
 def fill_request(e, job, queue, wqe, request):
     """The control information of the request, and its place in the stream."""
     request.op = wqe.op
@@ -163,7 +163,7 @@ def fill_request(e, job, queue, wqe, request):
         e.next_deadline = min(e.next_deadline, request.deadline)
 
 
-@compiled
+@internal
 def take_addresses(e, queue, wqe, wqe_address, request):
     """Translate the address list. What is not allowed makes the rank contribute the error instead of data, so that the
     stream stays in step and everybody learns of it."""
@@ -185,7 +185,7 @@ def take_addresses(e, queue, wqe, wqe_address, request):
         copy(address_of(request) + INLINE_DATA, place + SOURCE, U64(MAX_INLINE))
 
 
-@compiled
+@internal
 def take_address(e, queue, wqe, request, entry):
     """Check and translate one entry of the address list; its status."""
     address = address_record(address_place(request, entry))
@@ -215,7 +215,7 @@ def take_address(e, queue, wqe, request, entry):
     return SUCCESS
 
 
-@compiled
+@internal
 def drain(e, queue_index, budget):
     """Complete what a queue of an ended job still holds, `budget` requests at a time. True when something was done."""
     queue = queue_at(e, queue_index)

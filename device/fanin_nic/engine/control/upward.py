@@ -6,7 +6,7 @@ from fanin_nic.engine.control.blame import name_above, name_beside
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import U64, bit_of, header_at
 from fanin_nic.engine.tables import JobState, Leave
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import fill_zero, store_be32, store_be64, store_u8
 from fanin_wire.abi import JobFlag, Route
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
@@ -28,19 +28,19 @@ LAST_LANE, FLAGS = CONFIG_BODY.byte_offset("last_lane"), CONFIG_BODY.byte_offset
 HOP_ADDRESS, HOP_MASK, HOP_BIT = (HOP_BODY.byte_offset(name) for name in ("address", "mask", "bit"))
 
 
-@compiled
+@internal
 def passes_on(job):
     """Whether CONFIG goes to the next node: in a ring it runs from node 0 to the last."""
     return job.route == RING and job.node_index != job.node_count - 1
 
 
-@compiled
+@internal
 def is_top(job):
     """Whether the membership of a job ends here."""
     return not job.has_parent and not passes_on(job)
 
 
-@compiled
+@internal
 def repeat_later(e, job):
     """Set the time of the next repetition."""
     interval = min(LAST_INTERVAL, FIRST_INTERVAL << min(job.retries, 8))
@@ -49,7 +49,7 @@ def repeat_later(e, job):
     e.next_deadline = min(e.next_deadline, job.deadline)
 
 
-@compiled
+@internal
 def write_hop(address, device, bit, mask):
     """One entry of the path at `address`: an IPv4 address as a v4-mapped IPv6 one, bit and mask."""
     fill_zero(address, HOP_SIZE)
@@ -59,7 +59,7 @@ def write_hop(address, device, bit, mask):
     store_u8(address + HOP_BIT, bit)
 
 
-@compiled
+@internal
 def write_config(e, job, body, route, hops):
     """The body of a CONFIG without its path."""
     fill_zero(body, CONFIG_SIZE)
@@ -75,7 +75,7 @@ def write_config(e, job, body, route, hops):
     store_u8(body + FLAGS, job.flags & SHARED_FLAGS)
 
 
-@compiled
+@internal
 def send_config(e, job):
     """CONFIG to the next node of a ring, or to the device above with the rest of the path for it to go on with."""
     index = packet(e, job, CONFIG, job.next_address if passes_on(job) else job.parent_address)
@@ -94,7 +94,7 @@ def send_config(e, job):
     repeat_later(e, job)
 
 
-@compiled
+@internal
 def write_path(job, place):
     """The device above and those above it."""
     write_hop(place, job.parent_address, job.parent_bit, job.parent_mask)
@@ -103,7 +103,7 @@ def write_path(job, place):
         write_hop(place, job.hop_address[level], job.hop_bit[level], job.hop_mask[level])
 
 
-@compiled
+@internal
 def begin_config(e, job):
     """All below have joined: ask the device above."""
     job.state = CONFIGURING
@@ -113,7 +113,7 @@ def begin_config(e, job):
     send_config(e, job)
 
 
-@compiled
+@internal
 def begin_leave(e, job):
     """Leave the job at the device above and at the next node; the record stays until that is acknowledged."""
     if job.state != ABORTED:
@@ -126,7 +126,7 @@ def begin_leave(e, job):
     send_leaves(e, job)
 
 
-@compiled
+@internal
 def send_leaves(e, job):
     """LEAVE wherever it is not acknowledged; a status other than SUCCESS ends the job for all."""
     if job.parent_leave == REPEATED:
@@ -144,13 +144,13 @@ def send_leaves(e, job):
     repeat_later(e, job)
 
 
-@compiled
+@internal
 def is_leaving(job):
     """Whether a LEAVE is repeated."""
     return job.parent_leave == REPEATED or job.next_leave == REPEATED
 
 
-@compiled
+@internal
 def has_left(job):
     """Whether whoever is above has let this device go."""
     above = not job.has_parent or job.parent_leave == ACKNOWLEDGED

@@ -9,7 +9,7 @@ from fanin_nic.engine.segment.arithmetic import WIDE, payload_bytes
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, has_all_it_needs
 from fanin_nic.engine.state import ONE, U64, ZERO, action_at, bit_of, count, header_at, payload_of
 from fanin_nic.engine.tables import BODY_SIZE, ENGINE, JOB, Counter
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, fill_zero
 from fanin_wire.abi import Route
 from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Opcode
@@ -24,7 +24,7 @@ RING = int(Route.RING)
 SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # what a packet says of itself
 
 
-@compiled_for(ENGINE, int64, returns=int64)
+@internal_for(ENGINE, int64, returns=int64)
 def append(e, kind):
     """Number of a new, zeroed action. A full table drops it and counts: the driver leaves room before each event."""
     if e.action_count == e.actions:
@@ -38,7 +38,7 @@ def append(e, kind):
     return index
 
 
-@compiled_for(ENGINE, JOB, int64, int64, returns=int64)
+@internal_for(ENGINE, JOB, int64, int64, returns=int64)
 def packet(e, job, opcode, destination):
     """Number of a new SEND of a header-only packet of a job; the caller fills in what its opcode says."""
     index = append(e, SEND)
@@ -55,13 +55,13 @@ def packet(e, job, opcode, destination):
     return index
 
 
-@compiled
+@internal
 def body_at(e, index):
     """Address of the room for the body of a control packet."""
     return address_of(e) + e.body_offset + U64(index) * U64(BODY_SIZE)
 
 
-@compiled
+@internal
 def attach_payload(e, index, address, length):
     """Give a SEND its payload."""
     action = action_at(e, index)
@@ -70,7 +70,7 @@ def attach_payload(e, index, address, length):
     header_at(e, index).length = length
 
 
-@compiled
+@internal
 def slot_packet(e, job, slot, opcode, destination):
     """Number of a new header-only SEND about a slot's position."""
     index = packet(e, job, opcode, destination)
@@ -87,7 +87,7 @@ def slot_packet(e, job, slot, opcode, destination):
     return index
 
 
-@compiled
+@internal
 def put_payload(e, job, slot, index):
     """The slot's data travel with the packet, unless the position is poisoned or nobody brought any."""
     if slot.flags & HAS_DATA and slot.status == 0:
@@ -95,7 +95,7 @@ def put_payload(e, job, slot, index):
         attach_payload(e, index, payload_of(e, job, slot.position), payload_bytes(e, slot))
 
 
-@compiled
+@internal
 def send_contribution(e, job, slot):
     """The partial of a slot to the device above, or to the next node of the ring."""
     onward = job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO
@@ -114,13 +114,13 @@ def send_contribution(e, job, slot):
     put_payload(e, job, slot, index)
 
 
-@compiled
+@internal
 def wants_data(job, slot):
     """Whether the result is wanted here or below, and is not here already."""
     return (slot.wants != ZERO or slot.flags & WANTS_RESULT) and not has_all_it_needs(slot)
 
 
-@compiled
+@internal
 def send_result(e, job, slot, destination, source, node_bitmap, wanted):
     """The result of a slot to one device: with data if anybody it reaches (`wanted`) wants them, else a header that
     acknowledges."""
@@ -133,7 +133,7 @@ def send_result(e, job, slot, destination, source, node_bitmap, wanted):
     return index
 
 
-@compiled
+@internal
 def reply(e, job, header, opcode, destination):
     """Number of a new header-only answer to a packet about a position: same position, seg, source and token."""
     index = packet(e, job, opcode, destination)

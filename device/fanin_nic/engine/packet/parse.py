@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fanin_nic.engine.control import leave, membership
-from fanin_nic.engine.control.abort import abort, next_node, send_abort
+from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_from_others, kind_parent
+from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
@@ -14,7 +15,7 @@ from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at
 from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.codec import decode_header
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, load_u8
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WAIT_BODY, WIRE_VERSION, Opcode
@@ -37,7 +38,7 @@ NAK_INTERVAL = U64(1_000_000)  # ns
 WAIT_SIZE = WAIT_BODY.size
 
 
-@compiled
+@internal
 def on_packet(e, address, length, source):
     """Event: a packet with a right ICRC: `address` of its BTH, bytes from there to the ICRC, IPv4 `source`."""
     if length < 12:
@@ -60,13 +61,13 @@ def on_packet(e, address, length, source):
             dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
 
 
-@compiled
+@internal
 def ordinary(e):
     """Ordinary RDMA traffic (step S5): counted; this device has no queue pairs for it yet, so nothing else happens."""
     count(e, ORDINARY_PACKETS)
 
 
-@compiled
+@internal
 def dispatch(e, header, payload, source):
     """Find the job; membership first, for it needs no running job."""
     found = find_job(e, header.jid)
@@ -86,7 +87,7 @@ def dispatch(e, header, payload, source):
         count(e, DROP_SENDER)
 
 
-@compiled
+@internal
 def without_job(e, found, header, source):
     """Nothing is known of this job, or of this incarnation. LEAVE is acknowledged all the same: it has been left."""
     spare = job_at(e, e.jobs)
@@ -107,13 +108,13 @@ def without_job(e, found, header, source):
             answer.source = header.source
 
 
-@compiled
+@internal
 def answers_nak(opcode):
     """Only what a living job sends upward is answered; an answer never provokes one."""
     return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
 
 
-@compiled
+@internal
 def to_tombstone(e, job, header, source):
     """The job has ended: say so to whoever does not know, and let them leave."""
     if header.opcode == LEAVE:
@@ -124,7 +125,7 @@ def to_tombstone(e, job, header, source):
         send_abort(e, job, source, header.source)
 
 
-@compiled
+@internal
 def from_parent(job, opcode, source):
     """Whether this is an answer, or a result, of the device above."""
     if not job.has_parent or source != job.parent_address:
@@ -132,7 +133,7 @@ def from_parent(job, opcode, source):
     return opcode in (RESULT, NEED, WAIT, CONFIG_ACK, LEAVE_ACK, ABORT, NAK)
 
 
-@compiled
+@internal
 def from_next(job, opcode, source):
     """Whether this is an answer of the next node of a ring."""
     if job.route != RING or source != job.next_address:
@@ -140,7 +141,7 @@ def from_next(job, opcode, source):
     return opcode in (CONFIG_ACK, LEAVE_ACK, ABORT, NAK, ACK)
 
 
-@compiled
+@internal
 def from_below(e, job, header, source):
     """Whether the sender is the device below (in a ring: the previous node) that it says it is; stamps it as heard."""
     if job.route == RING:
@@ -158,7 +159,7 @@ def from_below(e, job, header, source):
     return True
 
 
-@compiled
+@internal
 def from_the_parent(e, job, header, payload):
     """From the device above."""
     job.heard = e.now
@@ -174,7 +175,7 @@ def from_the_parent(e, job, header, payload):
         answer_from_above(e, job, header, payload)
 
 
-@compiled
+@internal
 def answer_from_above(e, job, header, payload):
     """From the device above, about a position of a running job."""
     if header.opcode == RESULT:
@@ -187,7 +188,7 @@ def answer_from_above(e, job, header, payload):
         tree.on_wait(e, job, header, payload)
 
 
-@compiled
+@internal
 def from_the_next(e, job, header, payload):
     """From the next node of a ring."""
     job.heard_next = e.now
@@ -204,21 +205,21 @@ def from_the_next(e, job, header, payload):
         leave.progress_leave(e, job)  # ranks that have left may only have waited for this
 
 
-@compiled
+@internal
 def ended(e, job, header, kind):
     """The job has ended elsewhere."""
     job.offered_slots = 0  # what would fit elsewhere is not known
     abort(e, job, header.status, kind, U64(header.node_bitmap))
 
 
-@compiled
+@internal
 def restarted(e, job, kind, missing):
     """A device has forgotten a running job: it was restarted."""
     if job.state == ACTIVE:
         abort(e, job, PEER_LOST, kind, missing)
 
 
-@compiled
+@internal
 def may_take(e, job, header):
     """Whether a packet about a position can be meant; counts why not."""
     if job.state != ACTIVE and job.state != LEAVING:
@@ -230,13 +231,13 @@ def may_take(e, job, header):
     return True
 
 
-@compiled
+@internal
 def is_in_lease(job, header):
     """Whether the slot that a packet names is the one that serves its position, and its data fit."""
     return header.seg == U64(header.position) & (U64(job.slots) - ONE) and header.length <= job.chunk
 
 
-@compiled
+@internal
 def is_computable(e, header):
     """Whether the data of a packet can be computed with. Of a ONE position they need not be: it has one contributor."""
     if header.flags & HAS_DATA == 0 or contributor_class(header.flags) == CLASS_ONE:
@@ -244,7 +245,7 @@ def is_computable(e, header):
     return is_supported(e, header.op, header.dtype)
 
 
-@compiled
+@internal
 def up(e, job, header, payload, source):
     """From below, or from the previous node of a ring."""
     if header.opcode == LEAVE:
@@ -266,7 +267,7 @@ def up(e, job, header, payload, source):
         count(e, DROP_UNEXPECTED)
 
 
-@compiled
+@internal
 def up_ring(e, job, header, payload):
     """From the previous node, about a position of a running job."""
     if header.opcode == CONTRIBUTION:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.packet.encapsulate import packet, send_contribution, slot_packet
 from fanin_nic.engine.recovery.timers import measure, proved_lost, shorten, token
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.arrival import note_result, proceed, take_packet
+from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import (
     SENT_CONTRIBUTION,
     SENT_RESULT,
@@ -14,11 +14,12 @@ from fanin_nic.engine.segment.complete import (
     start_timer,
 )
 from fanin_nic.engine.segment.contribute import HAS_DATA, describe
+from fanin_nic.engine.segment.proceed import proceed
 from fanin_nic.engine.segment.rank import claim_for_node
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, count, distance, header_at, payload_of, slot_at, slot_index
 from fanin_nic.engine.tables import Counter
 from fanin_nic.engine.transfer.write import deliver
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits
 from fanin_wire.fields import Opcode
 
@@ -30,7 +31,7 @@ LOCAL, FINAL, DONE = slots.LOCAL, slots.FINAL, slots.DONE
 ACK_POSITIONS = 64
 
 
-@compiled
+@internal
 def on_contribution(e, job, header, payload):
     """Event: a partial from the previous node. It is stored, or refused by not acknowledging it."""
     slot = slot_at(e, slot_index(job, header.position))
@@ -51,7 +52,7 @@ def on_contribution(e, job, header, payload):
     accept(e, job, slot, header, payload)
 
 
-@compiled
+@internal
 def accept(e, job, slot, header, payload):
     """The partial of all nodes before this one."""
     if take_packet(e, job, slot, header, payload, count_bits(job.rank_mask)):
@@ -61,7 +62,7 @@ def accept(e, job, slot, header, payload):
         proceed(e, job, slot)
 
 
-@compiled
+@internal
 def on_result(e, job, header, payload):
     """Event: a result from the previous node: store it, give it to the ranks, pass it on."""
     slot = slot_at(e, slot_index(job, header.position))
@@ -84,7 +85,7 @@ def on_result(e, job, header, payload):
     pass_result(e, job, slot, U64(header.node_bitmap))
 
 
-@compiled
+@internal
 def note_arrival(job, position):
     """An acknowledgement is due for a position; it goes out at the end of the batch. The previous node can not be
     further behind than the lease is long."""
@@ -100,7 +101,7 @@ def note_arrival(job, position):
         job.ack_high = position
 
 
-@compiled
+@internal
 def stored(job, slot, position, result):
     """Whether a position's partial (or its result) from the previous node is stored here, or was and is done with."""
     ahead = distance(position, slot.position)
@@ -111,7 +112,7 @@ def stored(job, slot, position, result):
     return not result and slot.node_missing == ZERO
 
 
-@compiled
+@internal
 def acknowledge(e, job, base, echoed):
     """ACK: for 64 positions from `base`, which partials and which results are stored. State, not history."""
     header = header_at(e, packet(e, job, ACK, job.previous_address))
@@ -128,7 +129,7 @@ def acknowledge(e, job, base, echoed):
             header.rank_bitmap |= bit_of(offset)
 
 
-@compiled
+@internal
 def acknowledge_batch(e, job):
     """Event: the batch of received packets ends."""
     if not job.ack_pending:
@@ -140,13 +141,13 @@ def acknowledge_batch(e, job):
         base += ACK_POSITIONS
 
 
-@compiled
+@internal
 def on_probe(e, job, header):
     """Event: the previous node asks about a position."""
     acknowledge(e, job, header.position, header.token)
 
 
-@compiled
+@internal
 def probe_next(e, job, slot):
     """PROBE for a slot to the next node."""
     header = header_at(e, slot_packet(e, job, slot, PROBE, job.next_address))
@@ -154,7 +155,7 @@ def probe_next(e, job, slot):
     header.token = token(e)
 
 
-@compiled
+@internal
 def on_ack(e, job, header):
     """Event: what the next node has stored."""
     measure(e, job, header.token)
@@ -174,7 +175,7 @@ def on_ack(e, job, header):
         resend(e, job, slot_at(e, slot_index(job, header.position)), header.position)
 
 
-@compiled
+@internal
 def acknowledged_of(header, offset):
     """Sent flags that the ACK confirms for the position `offset` after its base."""
     flags = 0
@@ -185,14 +186,14 @@ def acknowledged_of(header, offset):
     return flags
 
 
-@compiled
+@internal
 def settle(e, job, slot):
     """A slot that holds the result and whose own sends are acknowledged is done."""
     if slot.state == FINAL and not slot.unacked:
         slots.occupy(e, job, slot, DONE)
 
 
-@compiled
+@internal
 def expect_earlier(e, job, header, newest):
     """What was sent before something that is acknowledged should be so too: if not, ask soon."""
     for offset in range(ACK_POSITIONS):
@@ -202,7 +203,7 @@ def expect_earlier(e, job, header, newest):
             shorten(e, job, slot)
 
 
-@compiled
+@internal
 def resend(e, job, slot, position):
     """The next node has answered a PROBE for this position and lacks what is still unacknowledged."""
     if slot.position != position or not slot.unacked:

@@ -7,9 +7,10 @@ from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kin
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
 from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.arrival import note_result, proceed, take_packet
+from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import ANSWERED, SENT, distribute, start_timer, unicast_result
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, describe, order_of_node
+from fanin_nic.engine.segment.proceed import proceed
 from fanin_nic.engine.state import (
     ONE,
     U64,
@@ -25,7 +26,7 @@ from fanin_nic.engine.state import (
 )
 from fanin_nic.engine.tables import Counter
 from fanin_nic.engine.transfer.write import deliver
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
 from fanin_wire.abi import Status
 from fanin_wire.fields import WAIT_BODY, Opcode
@@ -41,7 +42,7 @@ WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
 WAIT_SIZE = WAIT_BODY.size
 
 
-@compiled
+@internal
 def on_contribution(e, job, header, payload, source):
     """Event: CONTRIBUTION from a device below."""
     slot = slot_at(e, slot_index(job, header.position))
@@ -61,7 +62,7 @@ def on_contribution(e, job, header, payload, source):
         accept(e, job, slot, header, payload)
 
 
-@compiled
+@internal
 def accept(e, job, slot, header, payload):
     """The first arrival of a child's contribution: check, compute, clear its bit."""
     if take_packet(e, job, slot, header, payload, order_of_node(job, header.source)):
@@ -71,7 +72,7 @@ def accept(e, job, slot, header, payload):
         proceed(e, job, slot)
 
 
-@compiled
+@internal
 def repeat(e, job, slot, header, source):
     """A child that has contributed asks or sends again. It gets the result; a middle device asks its own parent, once
     for all, on behalf of its lowest child."""
@@ -81,7 +82,7 @@ def repeat(e, job, slot, header, source):
         probe_above(e, job, slot)
 
 
-@compiled
+@internal
 def probe_above(e, job, slot):
     """PROBE for a slot to the device above."""
     header = header_at(e, slot_packet(e, job, slot, PROBE, job.parent_address))
@@ -89,7 +90,7 @@ def probe_above(e, job, slot):
     header.token = token(e)
 
 
-@compiled
+@internal
 def on_probe(e, job, header, source):
     """Event: PROBE from a device below. It always gets an answer, unless it is older than what it must know."""
     slot = slot_at(e, slot_index(job, header.position))
@@ -107,7 +108,7 @@ def on_probe(e, job, header, source):
         say_wait(e, job, slot, header, source)
 
 
-@compiled
+@internal
 def say_wait(e, job, slot, header, source):
     """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
     index = reply(e, job, header, WAIT, source)
@@ -125,13 +126,13 @@ def say_wait(e, job, slot, header, source):
     attach_payload(e, index, body, WAIT_SIZE)
 
 
-@compiled
+@internal
 def silence(e, job, bit):
     """ns since a child was heard."""
     return e.now - child_at(e, child_index(job, bit)).heard
 
 
-@compiled
+@internal
 def most_silent(e, job, missing):
     """The missing child that was heard least recently; 0 if none is missing."""
     oldest = lowest_bit(missing) & U64(63)
@@ -143,7 +144,7 @@ def most_silent(e, job, missing):
     return oldest
 
 
-@compiled
+@internal
 def waits_for_above(slot, position):
     """Whether a slot has sent its partial of a position up, and has no answer."""
     if slot.position != position or slot.upward != SENT:
@@ -151,7 +152,7 @@ def waits_for_above(slot, position):
     return slot.state == LOCAL or slot.state == OPEN
 
 
-@compiled
+@internal
 def on_result(e, job, header, payload):
     """Event: RESULT from the device above. It is taken only for a position that waits for it."""
     slot = slot_at(e, slot_index(job, header.position))
@@ -175,7 +176,7 @@ def on_result(e, job, header, payload):
         distribute(e, job, slot)
 
 
-@compiled
+@internal
 def on_need(e, job, header):
     """Event: the device above lacks this device's contribution."""
     slot = slot_at(e, slot_index(job, header.position))
@@ -189,7 +190,7 @@ def on_need(e, job, header):
     send_contribution(e, job, slot)
 
 
-@compiled
+@internal
 def on_wait(e, job, header, body):
     """Event: the device above has the contribution and waits for others."""
     slot = slot_at(e, slot_index(job, header.position))

@@ -6,13 +6,13 @@ from fanin_nic.engine.recovery.timers import SENT
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.complete import all_nodes, ring_start
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, distance, slot_at, slot_index
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Route
 
 RING = int(Route.RING)
 
 
-@compiled
+@internal
 def blamed(e, job, position):
     """Who a position waits for, as far as is known here: kind and bitmap. One that has not begun here waits for what
     the first open position of the job waits for."""
@@ -30,7 +30,7 @@ def blamed(e, job, position):
     return 0, U64(slot.node_missing)
 
 
-@compiled
+@internal
 def ring_suspects(e, job):
     """Nodes that can be what all positions in flight wait for. A partial that is not here waits somewhere between the
     node where it started and this one, one that was sent on somewhere behind; positions start at different nodes, so
@@ -47,7 +47,7 @@ def ring_suspects(e, job):
     return common
 
 
-@compiled
+@internal
 def behind(job, sid):
     """Nodes from that at which a segment of the ring starts up to the one before this."""
     nodes, node = ZERO, ring_start(job, sid)

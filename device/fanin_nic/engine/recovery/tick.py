@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.control.abort import abort, next_node
+from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_below, kind_parent
+from fanin_nic.engine.control.ending import next_node
 from fanin_nic.engine.control.lease import release
 from fanin_nic.engine.control.leave import progress_leave
 from fanin_nic.engine.control.upward import is_leaving, passes_on, send_config, send_leaves
@@ -28,7 +29,7 @@ from fanin_nic.engine.state import (
     slot_index,
 )
 from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState, Leave
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import Opcode
@@ -44,7 +45,7 @@ UNANSWERED_LEAVES = 20  # about 10 s; then whoever should have answered is taken
 UNANSWERED_PROBES = 3
 
 
-@compiled
+@internal
 def tick(e):
     """Do what is due, and set the time of the next thing that will be."""
     e.next_deadline = NEVER
@@ -54,13 +55,13 @@ def tick(e):
             tick_job(e, job)
 
 
-@compiled
+@internal
 def expect(e, time):
     """A timer runs until `time`."""
     e.next_deadline = min(e.next_deadline, time)
 
 
-@compiled
+@internal
 def tick_job(e, job):
     """One job."""
     if is_leaving(job):
@@ -73,7 +74,7 @@ def tick_job(e, job):
         tick_ageing(e, job)
 
 
-@compiled
+@internal
 def tick_leave(e, job):
     """LEAVE is repeated; one that nobody answers counts as answered in the end."""
     if job.deadline > e.now:
@@ -86,7 +87,7 @@ def tick_leave(e, job):
         progress_leave(e, job)
 
 
-@compiled
+@internal
 def tick_config(e, job):
     """CONFIG is repeated as long as somebody answers."""
     if e.now - (job.heard_next if passes_on(job) else job.heard) > e.detection:
@@ -97,7 +98,7 @@ def tick_config(e, job):
         send_config(e, job)
 
 
-@compiled
+@internal
 def tick_active(e, job):
     """A running job on a NIC; a switch needs no timers for its data."""
     if not e.is_switch:
@@ -108,7 +109,7 @@ def tick_active(e, job):
             keep_alive(e, job)
 
 
-@compiled
+@internal
 def lose_above(e, job, is_next):
     """The next node of a ring, or the device above, is silent: with it all that is behind it is lost."""
     if is_next:
@@ -117,7 +118,7 @@ def lose_above(e, job, is_next):
         abort(e, job, PEER_LOST, kind_parent(job), U64(job.parent_mask))
 
 
-@compiled
+@internal
 def probe_due(e, job):
     """PROBE for the positions whose time-out has expired: those overtaken, and of the others the lowest."""
     asked = False
@@ -141,7 +142,7 @@ def probe_due(e, job):
             probe(e, job, slot)
 
 
-@compiled
+@internal
 def probe(e, job, slot):
     """Ask what has become of a position."""
     if slot.unacked:
@@ -151,7 +152,7 @@ def probe(e, job, slot):
     back_off(e, job, slot)
 
 
-@compiled
+@internal
 def check_deadlines(e, job):
     """Requests whose deadline has passed end the job: the stream could not be in step any more."""
     for rank in range(MAX_CHILDREN):
@@ -168,14 +169,14 @@ def check_deadlines(e, job):
                 expect(e, request.deadline)
 
 
-@compiled
+@internal
 def time_out(e, job):
     """TIMEOUT, naming who is missing for the first position that is not done."""
     kind, missing = blamed(e, job, job.base)
     abort(e, job, TIMEOUT, kind, missing)
 
 
-@compiled
+@internal
 def keep_alive(e, job):
     """A silent job says that it lives; a ring also listens for the previous node."""
     if job.next_keepalive <= e.now:
@@ -189,7 +190,7 @@ def keep_alive(e, job):
         abort(e, job, PEER_LOST, kind_below(job), U64(job.node_mask))
 
 
-@compiled
+@internal
 def tick_ageing(e, job):
     """A job that nobody below speaks for any more is freed."""
     latest = latest_sign(e, job)
@@ -200,7 +201,7 @@ def tick_ageing(e, job):
         expect(e, latest + e.ageing + ONE)
 
 
-@compiled
+@internal
 def latest_sign(e, job):
     """When any device below (in a ring: a neighbour) was last heard."""
     latest = max(job.heard, max(job.heard_next, job.heard_previous))

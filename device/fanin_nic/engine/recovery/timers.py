@@ -13,7 +13,7 @@ from __future__ import annotations
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.state import U64, ZERO, distance, slot_at, slot_index
 from fanin_nic.engine.tables import Upward
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 
 LOCAL, OPEN = slots.LOCAL, slots.OPEN
 SENT = int(Upward.SENT)
@@ -23,13 +23,13 @@ SHORTEST_RTO = U64(5_000_000)
 LONGEST_RTO = U64(1_000_000_000)
 
 
-@compiled
+@internal
 def token(e):
     """Time stamp of a PROBE: microseconds modulo 2^32, never 0."""
     return ((e.now // MICROSECOND) & U64(0xFFFFFFFF)) | U64(1)
 
 
-@compiled
+@internal
 def measure(e, job, echoed):
     """Learn from the token that an answer returned (RFC 6298)."""
     if not echoed:
@@ -47,7 +47,7 @@ def measure(e, job, echoed):
     job.rto = min(LONGEST_RTO, max(SHORTEST_RTO, job.srtt + U64(4) * job.rttvar))
 
 
-@compiled
+@internal
 def shorten(e, job, slot):
     """Something sent later was answered first: expect an answer within the reorder time."""
     slot.overtaken = 1
@@ -55,7 +55,7 @@ def shorten(e, job, slot):
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
-@compiled
+@internal
 def overtaken(e, job, slot):
     """A result has come for `slot`: earlier positions that were sent before it are overtaken. If it had to be asked
     for, all that are without an answer are suspect."""
@@ -68,7 +68,7 @@ def overtaken(e, job, slot):
             shorten(e, job, earlier)
 
 
-@compiled
+@internal
 def suspect(e, job):
     """Something was lost; whatever else is without an answer may be, too."""
     for offset in range(job.slots):
@@ -77,20 +77,20 @@ def suspect(e, job):
             shorten(e, job, slot)
 
 
-@compiled
+@internal
 def is_unanswered(slot):
     """Whether a slot has sent something and waits for an answer."""
     return slot.unacked != 0 or (slot.upward == SENT and (slot.state == LOCAL or slot.state == OPEN))
 
 
-@compiled
+@internal
 def postpone(e, job, slot):
     """Another position is asked for in place of this one."""
     slot.deadline = e.now + job.rto
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
-@compiled
+@internal
 def back_off(e, job, slot):
     """A probe is out: wait longer for each that stays without answer."""
     interval = min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
@@ -99,7 +99,7 @@ def back_off(e, job, slot):
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
-@compiled
+@internal
 def waited(e, job, slot):
     """The other side has everything from here: ask again, after a time that doubles up to the keep-alive interval."""
     slot.overtaken = 0
@@ -107,14 +107,14 @@ def waited(e, job, slot):
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
-@compiled
+@internal
 def proved_lost(e, job):
     """What was asked for was lost."""
     job.reorder = max(SHORTEST_REORDER, job.reorder // U64(2))
     suspect(e, job)
 
 
-@compiled
+@internal
 def proved_late(job):
     """What was asked for was only late."""
     job.reorder = min(job.rto, job.reorder * U64(2))

@@ -11,7 +11,7 @@ from numba import int64, uint64
 from fanin_nic.engine.segment.kernels import FINISH, NARROW, WIDEN
 from fanin_nic.engine.state import U64, ZERO
 from fanin_nic.engine.tables import ENGINE, MAX_DTYPES, SLOT
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, call_kernel, load_u64
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
@@ -25,44 +25,44 @@ LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
 
 
-@compiled_for(ENGINE, int64, int64, returns=uint64)
+@internal_for(ENGINE, int64, int64, returns=uint64)
 def kernel_address(e, row, dtype):
     """Address of a kernel; 0 where op and type have none."""
     place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
     return load_u64(address_of(e) + e.kernel_offset + place * U64(8))
 
 
-@compiled
+@internal
 def is_supported(e, op, dtype):
     """Whether op and type have a kernel."""
     return 0 < op <= LAST_OP and dtype < MAX_DTYPES and kernel_address(e, op, dtype) != ZERO
 
 
-@compiled
+@internal
 def itemsize(e, dtype):
     """Bytes of an element; 0 for an unknown type. Row 0 of the table of kernels, as there is no op 0."""
     return kernel_address(e, 0, dtype) if dtype < MAX_DTYPES else ZERO
 
 
-@compiled
+@internal
 def is_computed_wide(e, op, dtype):
     """Whether sums of a type are kept in f32."""
     return op in (SUM, PROD, MEAN) and dtype < MAX_DTYPES and kernel_address(e, WIDEN, dtype) != ZERO
 
 
-@compiled
+@internal
 def travels_wide(e, job, op, dtype, contributors):
     """Whether the partials of a segment travel as f32."""
     return job.flags & JOB_WIDE and contributors == CLASS_ALL and is_computed_wide(e, op, dtype)
 
 
-@compiled
+@internal
 def elements_of(e, slot):
     """Elements of the segment in a slot."""
     return U64(slot.length) // itemsize(e, slot.dtype)
 
 
-@compiled
+@internal
 def widen(e, slot, target):
     """Turn the payload of a slot at `target` into f32."""
     if not slot.flags & WIDE:
@@ -70,7 +70,7 @@ def widen(e, slot, target):
         slot.flags |= WIDE
 
 
-@compiled
+@internal
 def narrow(e, slot, target):
     """Round the payload of a slot to its own type."""
     if slot.flags & WIDE:
@@ -78,7 +78,7 @@ def narrow(e, slot, target):
         slot.flags &= ~WIDE
 
 
-@compiled
+@internal
 def accumulate(e, slot, target, data, wide):
     """Compute the data of one more contributor into the slot. `wide`: the data are f32 already."""
     dtype = slot.dtype
@@ -88,7 +88,7 @@ def accumulate(e, slot, target, data, wide):
     call_kernel(kernel_address(e, slot.op, dtype), target, data, elements_of(e, slot))
 
 
-@compiled
+@internal
 def settle_partial(e, job, slot, target):
     """Give the partial of a slot the form in which it travels."""
     if travels_wide(e, job, slot.op, slot.dtype, (slot.flags >> CLASS_SHIFT) & CLASS_MASK):
@@ -97,7 +97,7 @@ def settle_partial(e, job, slot, target):
         narrow(e, slot, target)
 
 
-@compiled
+@internal
 def settle_result(e, slot, target, shared):
     """Finish the result of a slot: MEAN's one division (`shared`: among several), and one rounding."""
     if slot.op == MEAN and shared:
@@ -108,7 +108,7 @@ def settle_result(e, slot, target, shared):
     narrow(e, slot, target)
 
 
-@compiled
+@internal
 def payload_bytes(e, slot):
     """Bytes of the payload of a slot in the form that it has now."""
     return elements_of(e, slot) * U64(4) if slot.flags & WIDE else U64(slot.length)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_below
 from fanin_nic.engine.segment.arithmetic import WIDE, itemsize, travels_wide
-from fanin_nic.engine.segment.complete import complete, send_early
 from fanin_nic.engine.segment.contribute import (
     HAS_DATA,
     add_data,
@@ -14,10 +13,9 @@ from fanin_nic.engine.segment.contribute import (
     matches,
     poison,
 )
-from fanin_nic.engine.segment.slots import departed
-from fanin_nic.engine.state import U64, ZERO, bit_of
+from fanin_nic.engine.state import U64, bit_of
 from fanin_nic.engine.tables import Upward
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Route, Status
 
 RING = int(Route.RING)
@@ -25,7 +23,7 @@ NOTHING = int(Upward.NOTHING)
 OP_MISMATCH, STATUS_ABORTED = int(Status.OP_MISMATCH), int(Status.ABORTED)
 
 
-@compiled
+@internal
 def take_packet(e, job, slot, header, payload, order):
     """The contribution of another device enters a slot. `order`: its place in the fold. False: it does not fit the
     others, and the job has ended."""
@@ -43,7 +41,7 @@ def take_packet(e, job, slot, header, payload, order):
     return fits
 
 
-@compiled
+@internal
 def note_result(slot, header):
     """What a RESULT says about its position. A slot that holds the data of a ONE position keeps them."""
     slot.status = header.status
@@ -55,28 +53,7 @@ def note_result(slot, header):
     slot.flags |= header.flags & HAS_DATA
 
 
-@compiled
+@internal
 def message_bytes(e, header, wide):
     """Bytes of the message that a packet's payload stands for."""
     return U64(header.length) // U64(4) * itemsize(e, header.dtype) if wide else U64(header.length)
-
-
-@compiled
-def proceed(e, job, slot):
-    """A bit of a slot was cleared: complete it if it was the last, end the job if one that is left will never come."""
-    if departed(job, slot):
-        abort_departed(e, job, slot)
-    elif slot.rank_missing == ZERO and slot.node_missing == ZERO:
-        complete(e, job, slot)
-    elif has_all_it_needs(slot) and job.has_parent and job.route != RING and slot.upward == NOTHING:
-        send_early(e, job, slot)
-
-
-@compiled
-def abort_departed(e, job, slot):
-    """ABORTED, naming who has left before the others were done."""
-    here = slot.rank_missing & job.rank_left
-    if here != ZERO:
-        abort(e, job, STATUS_ABORTED, 0, here)
-    else:
-        abort(e, job, STATUS_ABORTED, kind_below(job), slot.node_missing & job.node_left)

@@ -10,7 +10,7 @@ from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, contribu
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, payload_of
 from fanin_nic.engine.tables import Sent, Upward
 from fanin_nic.engine.transfer.write import deliver
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import ContributorClass, JobFlag, Route, Status
 
@@ -23,13 +23,13 @@ OP_MISMATCH = int(Status.OP_MISMATCH)
 FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 
 
-@compiled
+@internal
 def all_nodes(job):
     """Bitmap of the nodes of a job (at most 64 form a ring)."""
     return ~ZERO >> (U64(64) - U64(job.node_count))
 
 
-@compiled
+@internal
 def ring_start(job, sid):
     """Node at which a segment of the ring starts; it completes at the node before."""
     if job.flags & FIXED_START:
@@ -37,7 +37,7 @@ def ring_start(job, sid):
     return (U64(sid) + ONE) % U64(job.node_count)
 
 
-@compiled
+@internal
 def complete(e, job, slot):
     """Both completion bitmaps of a slot are empty."""
     if job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
@@ -54,21 +54,21 @@ def complete(e, job, slot):
         send_up(e, job, slot)
 
 
-@compiled
+@internal
 def note_wants(job, slot):
     """Ring: this node is one of those that want the result, unless what it holds is the result."""
     if slot.flags & WANTS_RESULT and not has_all_it_needs(slot):
         slot.wants |= bit_of(job.node_index)
 
 
-@compiled
+@internal
 def send_up(e, job, slot):
     """The partial goes to the device above."""
     forward(e, job, slot)
     slot.upward = SENT
 
 
-@compiled
+@internal
 def send_early(e, job, slot):
     """The data of a ONE position go up at once, without waiting for the others' headers."""
     start_timer(e, job, slot)
@@ -76,7 +76,7 @@ def send_early(e, job, slot):
     slot.upward = SENT
 
 
-@compiled
+@internal
 def forward(e, job, slot):
     """The partial goes to the device above or to the next node, and is kept until the result is here."""
     slots.occupy(e, job, slot, LOCAL)
@@ -86,7 +86,7 @@ def forward(e, job, slot):
     send_contribution(e, job, slot)
 
 
-@compiled
+@internal
 def start_timer(e, job, slot):
     """A slot that has just sent waits one retransmission time-out."""
     slot.sent_at = e.now
@@ -95,7 +95,7 @@ def start_timer(e, job, slot):
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
-@compiled
+@internal
 def finish(e, job, slot):
     """This device is the last to add: round once, then give the result to all."""
     kind = contributor_class(slot.flags)
@@ -107,7 +107,7 @@ def finish(e, job, slot):
     distribute(e, job, slot)
 
 
-@compiled
+@internal
 def distribute(e, job, slot):
     """The slot holds the result: to the ranks here, to the devices below, or round the ring."""
     slots.occupy(e, job, slot, FINAL)
@@ -121,7 +121,7 @@ def distribute(e, job, slot):
         slots.occupy(e, job, slot, DONE)
 
 
-@compiled
+@internal
 def fan_out(e, job, slot):
     """One RESULT to each device below; who does not want the data gets a header as acknowledgement."""
     below = job.node_mask
@@ -131,14 +131,14 @@ def fan_out(e, job, slot):
         unicast_result(e, job, slot, bit)
 
 
-@compiled
+@internal
 def unicast_result(e, job, slot, bit):
     """The result to one device below."""
     child = child_at(e, child_index(job, bit))
     send_result(e, job, slot, child.address, bit, bit_of(bit), slot.wants & bit_of(bit))
 
 
-@compiled
+@internal
 def pass_result(e, job, slot, nodes):
     """Ring: the result to the next node, unless all have it. `nodes`: those that had not taken it before this one."""
     slot.nodes = nodes & ~bit_of(job.node_index)
@@ -150,7 +150,7 @@ def pass_result(e, job, slot, nodes):
         slots.occupy(e, job, slot, DONE)
 
 
-@compiled
+@internal
 def send_ring_result(e, job, slot):
     """The result to the next node, with data as long as a node behind it wants them."""
     wanted = slot.wants & slot.nodes

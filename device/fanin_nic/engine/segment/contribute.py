@@ -10,7 +10,7 @@ from __future__ import annotations
 from fanin_nic.engine.segment.arithmetic import WIDE, accumulate, itemsize, travels_wide
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, buffer_of, count, payload_of
 from fanin_nic.engine.tables import Counter
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits
 from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
@@ -21,19 +21,19 @@ CLASS_ONE = int(ContributorClass.ONE)
 SEGMENTS = int(Counter.SEGMENTS)
 
 
-@compiled
+@internal
 def contributor_class(flags):
     """The contributor class in the flags of a CETH or of a slot."""
     return (flags >> CLASS_SHIFT) & CLASS_MASK
 
 
-@compiled
+@internal
 def has_all_it_needs(slot):
     """Whether a slot holds the data of a ONE position: nothing that comes later can change it."""
     return slot.flags & HAS_DATA and contributor_class(slot.flags) == CLASS_ONE
 
 
-@compiled
+@internal
 def describe(slot, op, dtype, flags, mid, sid):
     """Store the control information of the first contribution with the slot."""
     slot.op = op
@@ -44,7 +44,7 @@ def describe(slot, op, dtype, flags, mid, sid):
     slot.length = 0
 
 
-@compiled
+@internal
 def matches(slot, op, dtype, flags, mid, sid):
     """Whether a later contribution describes the same segment as the first."""
     return (
@@ -56,19 +56,19 @@ def matches(slot, op, dtype, flags, mid, sid):
     )
 
 
-@compiled
+@internal
 def order_of_rank(job, rank):
     """Place of a rank of this node in the fold."""
     return count_bits(job.rank_mask & (bit_of(rank) - ONE))
 
 
-@compiled
+@internal
 def order_of_node(job, bit):
     """Place of a device below in the fold: behind the ranks of this node."""
     return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
 
 
-@compiled
+@internal
 def add_data(e, job, slot, address, length, wide, order):
     """Compute data into the slot. `length`: bytes of the message; `wide`: they are given as f32; `order`: whose they
     are. False: another length, or a second contributor of a ONE position."""
@@ -88,7 +88,7 @@ def add_data(e, job, slot, address, length, wide, order):
     return True
 
 
-@compiled
+@internal
 def fold(e, job, slot, address, wide):
     """One contribution into the sum; the first is copied."""
     target = payload_of(e, job, slot.position)
@@ -101,20 +101,20 @@ def fold(e, job, slot, address, wide):
     slot.folded += 1
 
 
-@compiled
+@internal
 def given_bytes(e, slot, wide):
     """Bytes of a contribution as it is given."""
     return U64(slot.length) // itemsize(e, slot.dtype) * U64(4) if wide else U64(slot.length)
 
 
-@compiled
+@internal
 def keep_early(e, job, slot, address, wide, order):
     """A contribution whose turn has not come."""
     slot.early |= bit_of(order)
     copy(buffer_of(e, job, slot.position, order), address, given_bytes(e, slot, wide))
 
 
-@compiled
+@internal
 def is_early_wide(e, job, slot):
     """Whether the contribution whose turn it is came as f32: what devices send does in a job with WIDE partials, what
     ranks bring does not."""
@@ -122,7 +122,7 @@ def is_early_wide(e, job, slot):
     return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
 
 
-@compiled
+@internal
 def poison(slot, status):
     """Make a position end with a status; of several the highest code is kept, whatever the order of arrival."""
     slot.status = max(slot.status, status)

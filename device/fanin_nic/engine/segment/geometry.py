@@ -9,31 +9,31 @@ from __future__ import annotations
 from fanin_nic.engine.segment.arithmetic import travels_wide
 from fanin_nic.engine.state import U64, address_place, address_record
 from fanin_nic.engine.tables import REQUEST
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of
 
 INLINE_DATA = U64(REQUEST.fields["inline_data"][1])  # type: ignore[index]
 
 
-@compiled
+@internal
 def quotient_up(value, divisor):
     """`value / divisor`, rounded up."""
     return (U64(value) + U64(divisor) - U64(1)) // U64(divisor)
 
 
-@compiled
+@internal
 def segment_bytes(e, job, op, dtype, contributors):
     """Bytes of the message in a full segment: the chunk, or half of it where partials travel twice as wide."""
     return U64(job.chunk) // (U64(2) if travels_wide(e, job, op, dtype, contributors) else U64(1))
 
 
-@compiled
+@internal
 def blocks_of(length, block):
     """Blocks of a message."""
     return quotient_up(length, block) if length else U64(0)
 
 
-@compiled
+@internal
 def segments_of(length, block, segment):
     """Segments of a whole message."""
     if length == 0:
@@ -42,7 +42,7 @@ def segments_of(length, block, segment):
     return whole * quotient_up(block, segment) + quotient_up(rest, segment)
 
 
-@compiled
+@internal
 def range_bytes(length, block, first, count):
     """Bytes of a range of blocks; 0 if it is empty."""
     if count == 0:
@@ -51,19 +51,19 @@ def range_bytes(length, block, first, count):
     return min(U64(length), start + U64(count) * U64(block)) - start
 
 
-@compiled
+@internal
 def segment_at(request, position):
     """Segment of the message at a position that the request holds."""
     return U64(request.sid) + (U64(position - request.first) & U64(0xFFFFFFFF))
 
 
-@compiled
+@internal
 def block_number(request, segment):
     """Block of a segment of the message. A division takes long; most messages are one block."""
     return U64(0) if request.block >= request.length else U64(segment) // U64(request.per_block)
 
 
-@compiled
+@internal
 def place_in_message(request, segment):
     """Bytes of the message before a segment."""
     block = block_number(request, segment)
@@ -71,7 +71,7 @@ def place_in_message(request, segment):
     return block * request.block + within * U64(request.segment)
 
 
-@compiled
+@internal
 def segment_length(request, segment):
     """Bytes of a segment; 0 if the request brings no data at all."""
     if request.length == 0:
@@ -80,7 +80,7 @@ def segment_length(request, segment):
     return min(U64(request.segment), end - place_in_message(request, segment))
 
 
-@compiled
+@internal
 def bytes_of(request, segments):
     """Bytes of the first `segments` that a request posts: a part of a message has not all of it."""
     first = U64(request.sid)
@@ -88,7 +88,7 @@ def bytes_of(request, segments):
     return end - place_in_message(request, first)
 
 
-@compiled
+@internal
 def is_in_range(request, segment, first, count):
     """Whether a segment belongs to a range of blocks."""
     if request.length == 0:
@@ -97,21 +97,21 @@ def is_in_range(request, segment, first, count):
     return U64(first) <= block < U64(first) + U64(count)
 
 
-@compiled
+@internal
 def brings(request, entry, segment):
     """Whether the rank of an entry of the address list brings data for a segment."""
     address = address_record(address_place(request, entry))
     return is_in_range(request, segment, address.source_first, address.source_blocks)
 
 
-@compiled
+@internal
 def wants(request, entry, segment):
     """Whether the rank of an entry wants the result of a segment."""
     address = address_record(address_place(request, entry))
     return is_in_range(request, segment, address.destination_first, address.destination_blocks)
 
 
-@compiled
+@internal
 def source_of(request, entry, segment):
     """Address of what the rank of an entry brings for a segment."""
     address = address_record(address_place(request, entry))
@@ -119,7 +119,7 @@ def source_of(request, entry, segment):
     return start + place_in_message(request, segment) - U64(address.source_first) * request.block
 
 
-@compiled
+@internal
 def destination_of(request, entry, segment):
     """Address at which the rank of an entry wants the result of a segment."""
     address = address_record(address_place(request, entry))

@@ -6,10 +6,10 @@ from numba import int64, uint64
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.segment.arrival import proceed
 from fanin_nic.engine.segment.complete import all_nodes, ring_start
 from fanin_nic.engine.segment.contribute import WANTS_RESULT, add_data, describe, matches, order_of_rank, poison
 from fanin_nic.engine.segment.geometry import brings, segment_length, wants
+from fanin_nic.engine.segment.proceed import proceed
 from fanin_nic.engine.state import (
     ONE,
     REQUEST_SCALARS,
@@ -21,7 +21,7 @@ from fanin_nic.engine.state import (
     slot_index,
 )
 from fanin_nic.engine.tables import ENGINE
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import CLASS_SHIFT
@@ -31,7 +31,7 @@ OP_MISMATCH = int(Status.OP_MISMATCH)
 OPEN = slots.OPEN
 
 
-@compiled
+@internal
 def claim_for_node(e, job, slot, position, sid):
     """Claim a slot for this node's own ranks and, in a ring, for what the previous node sends."""
     slots.claim(e, job, slot, position)
@@ -43,7 +43,7 @@ def claim_for_node(e, job, slot, position, sid):
             slot.node_missing = job.node_mask
 
 
-@compiled
+@internal
 def rank_of_entry(queue, entry):
     """Bit number of the rank that entry `entry` of the address list belongs to."""
     bitmap = queue.rank_bitmap
@@ -52,7 +52,7 @@ def rank_of_entry(queue, entry):
     return lowest_bit(bitmap)
 
 
-@compiled_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
+@internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def contribute_rank(e, queue_index, request, number, entry, address):
     """The `number`-th segment of a request from the rank of address list entry `entry`; its data lie at `address`."""
     queue = queue_at(e, queue_index)

@@ -10,7 +10,7 @@ from numba import int64
 
 from fanin_nic.engine.state import ONE, U64, ZERO, distance, slot_at, slot_index
 from fanin_nic.engine.tables import ENGINE, JOB, SLOT, SlotState
-from fanin_nic.native.compiled import compiled, compiled_for
+from fanin_nic.native.compiled import internal, internal_for
 
 DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
 
@@ -21,7 +21,7 @@ REPLACE = 2
 VIOLATION = 3
 
 
-@compiled
+@internal
 def verdict(job, slot, position):
     """The slot rule: what an arrival for `position` means to the slot that serves it."""
     ahead = distance(position, slot.position)
@@ -34,13 +34,13 @@ def verdict(job, slot, position):
     return VIOLATION
 
 
-@compiled
+@internal
 def departed(job, slot):
     """Whether a slot waits for a rank or a device that has left: such a position will never be complete."""
     return slot.rank_missing & job.rank_left != ZERO or slot.node_missing & job.node_left != ZERO
 
 
-@compiled
+@internal
 def claim(e, job, slot, position):
     """Give a slot to a new position; its completion bitmaps and control information are the caller's to fill."""
     occupy(e, job, slot, OPEN)
@@ -60,7 +60,7 @@ def claim(e, job, slot, position):
     slot.rank_missing = ZERO
 
 
-@compiled_for(ENGINE, JOB, SLOT, int64)
+@internal_for(ENGINE, JOB, SLOT, int64)
 def occupy(e, job, slot, state):
     """Change a slot's state; keeps the counts of slots that hold data and of those in flight."""
     before, after = slot.state, state
@@ -77,7 +77,7 @@ def occupy(e, job, slot, state):
         e.slots_used -= 1
 
 
-@compiled
+@internal
 def advance_base(e, job):
     """Move the job's base, and with it the window, over all positions that are done. Only when the driver has performed
     all actions: a DMA write may still read the payload of a slot that is done."""
@@ -88,7 +88,7 @@ def advance_base(e, job):
         job.base += 1
 
 
-@compiled
+@internal
 def clear_lease(e, job):
     """Make all slots of a lease DONE, one lap before the job's base."""
     for index in range(job.slots):

@@ -13,7 +13,7 @@ from fanin_nic.engine.segment.geometry import brings, place_in_message, segment_
 from fanin_nic.engine.segment.rank import contribute_rank
 from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
 from fanin_nic.engine.tables import JobState
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits
 
 ACTIVE = int(JobState.ACTIVE)
@@ -21,7 +21,7 @@ DMA_READ = int(ActionKind.DMA_READ)
 READ_BYTES = 65536  # of one DMA_READ
 
 
-@compiled
+@internal
 def has_work(e, queue_index):
     """Whether serving a queue would do something now."""
     queue = queue_at(e, queue_index)
@@ -36,13 +36,13 @@ def has_work(e, queue_index):
     return request.count == 0 or in_window(job, request.first + queue.read_segments)
 
 
-@compiled
+@internal
 def in_window(job, position):
     """Whether a position may be started."""
     return distance(position, job.base) < job.window
 
 
-@compiled
+@internal
 def serve(e, queue_index, budget):
     """Contribute up to `budget` segments of a queue. Returns how many."""
     served = 0
@@ -62,7 +62,7 @@ def serve(e, queue_index, budget):
     return served
 
 
-@compiled
+@internal
 def advance(queue, request, segments):
     """Segments of the request being read have been taken."""
     queue.read_segments += segments
@@ -71,13 +71,13 @@ def advance(queue, request, segments):
         queue.read += 1
 
 
-@compiled
+@internal
 def next_segment(queue, request):
     """Segment of the message that is read next."""
     return U64(request.sid) + U64(queue.read_segments)
 
 
-@compiled
+@internal
 def brings_any(request, segment):
     """Whether any rank of a request brings data for a segment."""
     count = 0
@@ -86,7 +86,7 @@ def brings_any(request, segment):
     return count > 0
 
 
-@compiled
+@internal
 def contribute_all(e, queue_index, request, number):
     """One segment of every rank of a request with mapped memory (or of a poisoned one, or without data)."""
     job = job_at(e, queue_at(e, queue_index).job - 1)
@@ -97,14 +97,14 @@ def contribute_all(e, queue_index, request, number):
             return
 
 
-@compiled
+@internal
 def read_limit(e, job):
     """Segments of one DMA_READ. Its end can complete them all, with a write and a completion for each rank."""
     room = U64(e.actions) // U64(4) // (U64(2) * count_bits(job.rank_mask) + U64(1))
     return int(max(U64(1), min(U64(READ_BYTES) // U64(job.chunk), room)))
 
 
-@compiled
+@internal
 def run_length(job, queue, request, limit):
     """Segments of the next DMA_READ: as far as the window and `limit` go and every rank brings what it brings now."""
     first = next_segment(queue, request)
@@ -118,7 +118,7 @@ def run_length(job, queue, request, limit):
     return length
 
 
-@compiled
+@internal
 def brings_alike(request, one, other):
     """Whether the same ranks bring data for two segments."""
     differences = 0
@@ -127,7 +127,7 @@ def brings_alike(request, one, other):
     return differences == 0
 
 
-@compiled
+@internal
 def start_read(e, queue_index, request):
     """Ask for the next run of segments of each rank of a request in process memory that brings them."""
     queue = queue_at(e, queue_index)
@@ -154,7 +154,7 @@ def start_read(e, queue_index, request):
             contribute_run(e, queue_index, request, queue.read_segments, segments, entry, U64(0))
 
 
-@compiled
+@internal
 def contribute_run(e, queue_index, request, start, segments, entry, address):
     """A run of segments of one rank, whose data lie at `address` as they lie in the message."""
     job = job_at(e, queue_at(e, queue_index).job - 1)
@@ -166,7 +166,7 @@ def contribute_run(e, queue_index, request, start, segments, entry, address):
             return
 
 
-@compiled
+@internal
 def finish_read(e, queue_index, position, segments, entry, address, status):
     """Event `dma_done`: a run of segments of one buffer lies at `address`, or could not be read (`status`)."""
     queue = queue_at(e, queue_index)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fanin_nic.engine.state import U64, ZERO, region_at
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_wire.abi import LKEY_PROCESS
 
 MAPPED = 0
 
 
-@compiled
+@internal
 def find_region(e, client, lkey, address, length, access):
     """1 + row of the region that allows this access; 0 if none does (wrong key, bounds or rights)."""
     for index in range(e.regions):
@@ -21,7 +21,7 @@ def find_region(e, client, lkey, address, length, access):
     return 0
 
 
-@compiled
+@internal
 def translate(e, region, address):
     """Address for the device: in its own mapping, or, in process memory, the client's virtual address."""
     if region.lkey == LKEY_PROCESS:
@@ -29,13 +29,13 @@ def translate(e, region, address):
     return region.mapped + (address - region.start)
 
 
-@compiled
+@internal
 def process_of(region, client):
     """How the memory is reached: 0 mapped, else 1 + the client whose process memory it is."""
     return client + 1 if region.lkey == LKEY_PROCESS else MAPPED
 
 
-@compiled
+@internal
 def add_region(e, client, lkey, start, length, access, mapped):
     """Enter a region. False: the table is full or the client has the key already."""
     free = -1
@@ -57,7 +57,7 @@ def add_region(e, client, lkey, start, length, access, mapped):
     return True
 
 
-@compiled
+@internal
 def remove_region(e, client, lkey):
     """Remove a region of a client. False: there is none."""
     for index in range(e.regions):

@@ -10,7 +10,7 @@ from fanin_nic.engine.segment.contribute import HAS_DATA
 from fanin_nic.engine.segment.geometry import destination_of, segment_at, segment_length, wants
 from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
 from fanin_nic.engine.tables import MAX_CHILDREN
-from fanin_nic.native.compiled import compiled
+from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Status, WqeOpcode
 
 DMA_WRITE, COMPLETE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE)
@@ -18,7 +18,7 @@ COLLECTIVE = int(WqeOpcode.COLLECTIVE)
 OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_PROTECTION_ERROR)
 
 
-@compiled
+@internal
 def find_request(e, queue_index, position):
     """1 + counter of the outstanding request of a queue that holds a position; 0 if none does."""
     queue = queue_at(e, queue_index)
@@ -31,7 +31,7 @@ def find_request(e, queue_index, position):
     return U64(0)
 
 
-@compiled
+@internal
 def write_result(e, queue_index, request, slot, payload):
     """One DMA write for each rank of the request that wants the segment. False: it expects another length."""
     segment = segment_at(request, slot.position)
@@ -52,7 +52,7 @@ def write_result(e, queue_index, request, slot, payload):
     return True
 
 
-@compiled
+@internal
 def fail_write(e, index, end):
     """The DMA_WRITE `index` of the table, of `end` actions, could not be carried out: its request has not succeeded. If
     it is complete already, its completion stands behind in the table, unless it was to be silent."""
@@ -71,7 +71,7 @@ def fail_write(e, index, end):
     complete_silent(e, write)
 
 
-@compiled
+@internal
 def complete_silent(e, write):
     """The completion of a request that was not signalled and has failed after all."""
     action = action_at(e, append(e, COMPLETE))
@@ -86,7 +86,7 @@ def complete_silent(e, write):
         action.jid = job_at(e, queue.job - 1).jid
 
 
-@compiled
+@internal
 def deliver(e, job, slot, payload, flags):
     """Write the result of a slot to every local rank that wants it, and complete the requests that it finishes."""
     for rank in range(MAX_CHILDREN):
@@ -108,7 +108,7 @@ def deliver(e, job, slot, payload, flags):
         retire(e, queue_index)
 
 
-@compiled
+@internal
 def first_rank_of(e, queue_index, rank):
     """Whether `rank` is the lowest of the ranks that a queue posts for: each queue is served once."""
     bitmap = queue_at(e, queue_index).rank_bitmap
