@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.fabric import generate, lifecycle, state
+from fanin_tools.fabric import lifecycle, loopback, state
 from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 
 STANDIN = Path(__file__).with_name("standin.py")
-Up = Callable[[Fabric], Running]
+Up = Callable[[Fabric | Plan], Running]
 
 
 def standin_command(device: Device, fabric: Fabric, socket: Path) -> list[str]:
@@ -45,6 +46,7 @@ def up(state_root: Path) -> Up:
 
 
 @pytest.fixture
-def fabric(state_root: Path) -> Fabric:
+def fabric(state_root: Path) -> Iterator[Fabric]:
     """Two NICs and a switch on loopback."""
-    return generate.make("pair", generate.Shape(nodes=2))
+    with loopback.reserved(Plan("pair", Shape(nodes=2))) as fabric:
+        yield fabric

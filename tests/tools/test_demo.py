@@ -38,7 +38,7 @@ def test_a_wrong_bit_fails(
         assert shown["verified"] == (wrong == 0)
         assert [route["wrong_elements"] for route in shown["routes"]] == [0, wrong]
     else:
-        assert ("NO: 1 elements" in result.stdout) == bool(wrong)
+        assert ("NO: 1 element" in result.stdout) == bool(wrong)
 
 
 @pytest.mark.parametrize(

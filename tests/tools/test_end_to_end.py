@@ -16,8 +16,9 @@ import pytest
 from fanin_tools.demo import demo
 from fanin_tools.demo.demo import Task
 from fanin_tools.fabric import lifecycle
-from fanin_tools.fabric.generate import Shape, make
+from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job.job_file import Terms
 from tests.fabric.fixtures import ignore
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ def running() -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", folder)
         try:
-            yield lifecycle.up(lifecycle.generated(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
+            yield lifecycle.up(Plan(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
         finally:
             lifecycle.down(NAME)
             shutil.rmtree(folder)
@@ -70,7 +71,7 @@ def test_odd_sizes(running: Running, size: int) -> None:
 
 
 def test_a_small_lease_is_never_exceeded(running: Running) -> None:
-    outcomes = demo.run(running, ["tree", "ring"], Task(4 << 20, slots=64, cross_check=False), ignore)
+    outcomes = demo.run(running, ["tree", "ring"], Task(4 << 20, terms=Terms(slots=64), cross_check=False), ignore)
     assert all(outcome.verified and outcome.use.slots <= outcome.use.lease == 64 for outcome in outcomes)
 
 
@@ -119,10 +120,9 @@ def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None
 
 
 def test_direct_links_carry_a_ring(running: Running) -> None:
-    fabric = make("e2edirect", Shape(nodes=3, ranks_per_node=1, direct=True))
-    direct = lifecycle.up(fabric, ignore)
+    direct = lifecycle.up(Plan("e2edirect", Shape(nodes=3, ranks_per_node=1, direct=True)), ignore)
     try:
-        assert demo.routes_of(fabric, "all") == ["ring", "local"]
+        assert demo.routes_of(direct.fabric, "all") == ["ring", "local"]
         outcomes = demo.run(direct, ["ring", "local"], Task(65536), ignore)
         assert all(outcome.verified for outcome in outcomes)
     finally:

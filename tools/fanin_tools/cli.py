@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
 import typer
 
+from fanin_tools import output
 from fanin_tools.commands import fabric
 from fanin_tools.commands.bench import bench
 from fanin_tools.commands.demo import demo
@@ -35,7 +37,7 @@ def main() -> None:
     also where a shell script, which starts the command in the background, would have it ignored."""
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    app()
+    sys.exit(output.obeying(lambda: app(prog_name="fanin", standalone_mode=False)))
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:

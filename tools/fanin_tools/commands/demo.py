@@ -8,6 +8,7 @@ import typer
 
 from fanin_tools import options
 from fanin_tools.output import print_json, reporting, say
+from fanin_tools.quantities import parse_size
 
 if TYPE_CHECKING:
     from fanin_tools.demo.demo import Outcome
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
 
 @reporting
 def demo(
-    nodes: options.Nodes = 4,
+    nodes: options.Nodes = None,
     ranks_per_node: options.RanksPerNode = 4,
+    fanout: options.Fanout = "",
+    plain_leaves: options.PlainLeaves = False,
     route: Annotated[str, typer.Option(help="tree, ring, local, or all that the fabric has.")] = "all",
     size: Annotated[str, typer.Option("--bytes", help="Message per rank, rounded up to whole elements.")] = "16M",
     dtype: Annotated[str, typer.Option(help="f32, f64, i32, i64.")] = "f32",
     op: Annotated[str, typer.Option(help="sum, min, max, mean.")] = "sum",
     slots: Annotated[int, typer.Option(min=2, help="Segment buffers that the job asks of each device.")] = 256,
+    reproducible: options.Reproducible = "none",
+    wide: options.Wide = False,
     ordinary: Annotated[bool, typer.Option("--ordinary", help="Ordinary memory instead of registered.")] = False,
     direct: options.Direct = False,
     netns: options.Netns = False,
@@ -32,14 +37,29 @@ def demo(
 ) -> None:
     """Reduce over every route, verify every bit against numpy, and show what each link carried."""
     from fanin_tools.demo import demo as demonstration
-    from fanin_tools.fabric import generate, lifecycle
     from fanin_tools.fabric.borrow import borrowed
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.job.job_file import Terms
 
-    task = demonstration.Task(options.parse_size(size), dtype, op, slots, registered=not ordinary)
+    terms = Terms(slots, reproducible, wide)
+    terms.check()
+    task = demonstration.Task(parse_size(size), dtype, op, terms, registered=not ordinary)
     demonstration.check_task(task)
-    shape = generate.Shape(nodes, ranks_per_node, direct, netns, rate, lanes=lanes)
-    with borrowed(lifecycle.generated(name, shape), say) as running:
-        routes = demonstration.routes_of(running.fabric, route)
+    plan = Plan(
+        name,
+        options.shape(
+            nodes,
+            ranks_per_node,
+            fanout=fanout,
+            plain_leaves=plain_leaves,
+            direct=direct,
+            netns=netns,
+            rate=rate,
+            lanes=lanes,
+        ),
+    )
+    routes = demonstration.routes_of(plan.preview(), route)
+    with borrowed(plan, say) as running:
         outcomes = demonstration.run(running, routes, task, say)
     verified = all(outcome.verified for outcome in outcomes)
     if json_output:

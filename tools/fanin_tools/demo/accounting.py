@@ -37,7 +37,7 @@ class Use:
 
 def snapshot(running: Running) -> Snapshot:
     """STATUS of every device of the fabric."""
-    return {device.name: control.query(running.state.socket(device.name)) for device in running.fabric.devices}
+    return {device.name: control.query(running.state.socket(device.name)) for device in running.fabric.daemons}
 
 
 def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Use:

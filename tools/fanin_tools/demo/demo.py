@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,14 @@ from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.tree import Tree
 from fanin_tools.job import job_file, patterns
 from fanin_tools.job.crew import Crew
+from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import Placement, place
+from fanin_tools.quantities import counted
 
+ROUTES = ("tree", "ring", "local")
 CROSS_CHECK_BYTES = 64 << 10  # of each further op
 SEED = 20
 
@@ -28,7 +32,7 @@ class Task:
     bytes: int
     dtype: str = "f32"
     op: str = "sum"
-    slots: int = job_file.DEFAULT_SLOTS
+    terms: Terms = field(default_factory=Terms)
     registered: bool = True
     cross_check: bool = True
 
@@ -95,27 +99,46 @@ def check_task(task: Task) -> None:
 
 
 def routes_of(fabric: Fabric, wanted: str) -> list[str]:
-    """The routes to show: the one asked for, or with "all" every one that this fabric has."""
-    if wanted != "all":
+    """The routes to show: the one asked for, or with "all" every one that this fabric has.
+
+    Raises UsageError for a route that there is none of, or that this fabric does not have.
+    """
+    if wanted in ROUTES:
+        _place(fabric, wanted)
         return [wanted]
-    across = [] if len(fabric.nics) == 1 else ["tree", "ring"] if fabric.switch is not None else ["ring"]
+    if wanted != "all":
+        raise UsageError(f"{wanted!r} is not a route", f"use one of {', '.join(ROUTES)}, all")
+    across = [] if len(fabric.nics) == 1 else [route for route in ("tree", "ring") if _has(fabric, route)]
     return [*across, "local"]
+
+
+def _has(fabric: Fabric, route: str) -> bool:
+    try:
+        _place(fabric, route)
+    except UsageError:
+        return False
+    return True
+
+
+def _place(fabric: Fabric, route: str) -> Placement:
+    """All ranks of the fabric, or with route local all of its first node."""
+    total = sum(nic.ranks for nic in fabric.nics)
+    return place(fabric, Tree(fabric).nics()[0].ranks if route == "local" else total, route)
 
 
 def run(running: Running, routes: list[str], task: Task, say: Say) -> list[Outcome]:
     """Run and verify `task` over each of `routes`."""
     check_task(task)
-    fabric = running.fabric
-    total = sum(nic.ranks for nic in fabric.nics)
-    placements = [place(fabric, fabric.nics[0].ranks if route == "local" else total, route) for route in routes]
+    placements = [_place(running.fabric, route) for route in routes]
     with Crew(running, max(placement.size for placement in placements)) as crew:
         return [_run_route(running, crew, placement, task, say) for placement in placements]
 
 
 def _run_route(running: Running, crew: Crew, placement: Placement, task: Task, say: Say) -> Outcome:
     size = placement.size
-    say(f"{placement.route}: {size} ranks on {len(placement.nics)} nodes, {task.message_bytes} bytes each ...")
-    job = job_file.describe(running, placement, task.slots)
+    members = f"{counted(size, 'rank')} on {counted(len(placement.nics), 'node')}"
+    say(f"{placement.route}: {members}, {counted(task.message_bytes, 'byte')} each ...")
+    job = job_file.describe(running, placement, task.terms)
     crew.join(placement, job)
     wrong, checked = 0, []
     for op in patterns.OPS if task.cross_check else ():

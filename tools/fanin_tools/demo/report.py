@@ -6,7 +6,7 @@ from rich.table import Table
 
 from fanin_tools.demo.accounting import LinkUse
 from fanin_tools.demo.demo import Outcome
-from fanin_tools.options import render_size, render_time
+from fanin_tools.quantities import counted, render_size, render_time
 
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")
 LINK_COLUMNS = ("route", "NIC", "up", "down", "expected each way", "headers")
@@ -16,7 +16,7 @@ def results(outcomes: list[Outcome]) -> Table:
     """One row per route."""
     table = _table("allreduce in the network devices", RESULT_COLUMNS)
     for outcome in outcomes:
-        verified = ", ".join(outcome.checked) if outcome.verified else f"NO: {outcome.wrong} elements"
+        verified = ", ".join(outcome.checked) if outcome.verified else f"NO: {counted(outcome.wrong, 'element')}"
         table.add_row(
             outcome.route,
             f"{outcome.ranks} on {outcome.nodes}",

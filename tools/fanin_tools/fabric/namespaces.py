@@ -1,8 +1,9 @@
-"""Hosts as network namespaces, cables as veth pairs, an ordinary switch as a bridge beside the offloading one.
+"""Hosts as network namespaces, cables as veth pairs, an ordinary switch as a bridge beside each offloading one.
 
-With a switch: the bridge lies in the switch's namespace, carries the switch's address and forwards whatever is not
-addressed to it. On direct links: a device's address lies on `lo`, and a host route over each cable leads to the
-neighbour; there is no way to anybody else.
+With switches: a bridge lies in the namespace of each, carries the switch's address and forwards whatever is not
+addressed to it; a plain switch is such a bridge without an address. So every host reaches every other, over the cables
+of the tree. On direct links: a device's address lies on `lo`, and a host route over each cable leads to the neighbour;
+there is no way to anybody else.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Device, Fabric, Link
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
 
-PREFIX_LENGTH = 24
+PREFIX_LENGTH = 16
 BRIDGE = "br0"
 TERMINATE_SECONDS = 5.0
 # A bucket of 256 KiB keeps 1 Gbit/s at the rate asked for; 50 ms of queue are 6 MB there, more than a window.
@@ -81,18 +82,19 @@ def commands(fabric: Fabric) -> Iterator[list[str]]:
     for device in fabric.devices:
         yield ["ip", "netns", "add", namespace(fabric, device.host)]
         yield _ip(fabric, device, "link", "set", "lo", "up")
-    if fabric.switch is not None:
-        yield from _bridge(fabric, fabric.switch)
+    for switch in fabric.switches:
+        yield from _bridge(fabric, switch)
     for index, link in enumerate(fabric.links):
         yield from _cable(fabric, index, link)
-    if fabric.switch is None:
+    if not fabric.switches:
         yield from _direct_routes(fabric)
 
 
 def _bridge(fabric: Fabric, switch: Device) -> Iterator[list[str]]:
     yield _ip(fabric, switch, "link", "add", BRIDGE, "type", "bridge")
     yield _ip(fabric, switch, "link", "set", BRIDGE, "mtu", str(fabric.mtu), "up")
-    yield _ip(fabric, switch, "address", "add", f"{switch.address}/{PREFIX_LENGTH}", "dev", BRIDGE)
+    if switch.address:
+        yield _ip(fabric, switch, "address", "add", f"{switch.address}/{PREFIX_LENGTH}", "dev", BRIDGE)
 
 
 def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
@@ -105,7 +107,7 @@ def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
         yield _ip(fabric, end, "link", "set", name, "mtu", str(fabric.mtu), "up")
         if end.kind == "switch":
             yield _ip(fabric, end, "link", "set", name, "master", BRIDGE)
-        elif fabric.switch is not None:
+        elif fabric.switches:
             yield _ip(fabric, end, "address", "add", f"{end.address}/{PREFIX_LENGTH}", "dev", name)
         if link.rate:
             shaper = ["dev", name, "root", "tbf", "rate", link.rate, *SHAPING]
@@ -113,8 +115,8 @@ def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
 
 
 def interface(fabric: Fabric, index: int, end: Device) -> str:
-    """Name of one end of link `index`: eth0 on a host with a switch, else named after the link."""
-    return "eth0" if end.kind == "nic" and fabric.switch is not None else f"link{index}"
+    """Name of one end of link `index`: eth0 on a host below a switch, else named after the link."""
+    return "eth0" if end.kind == "nic" and fabric.switches else f"link{index}"
 
 
 def _direct_routes(fabric: Fabric) -> Iterator[list[str]]:
