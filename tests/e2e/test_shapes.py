@@ -62,7 +62,9 @@ def test_ranks_numbered_across_nodes_in_any_order(running: Running, route: str) 
     _, described = describe(running, 6, route)
     addresses = [nic.address for nic in running.fabric.nics]
     sockets = {nic.address: str(running.state.socket(nic.name)) for nic in running.fabric.nics}
-    nodes = (JobNode(addresses[5], (0, 3)), JobNode(addresses[1], (1, 4, 5)), JobNode(addresses[7], (2,)))
+    above = described.nodes[0].switches
+    ranks = {5: (0, 3), 1: (1, 4, 5), 7: (2,)}
+    nodes = tuple(JobNode(addresses[node], members, above) for node, members in ranks.items())
     mixed = replace(described, nodes=nodes)
 
     def join(rank: int) -> Communicator:

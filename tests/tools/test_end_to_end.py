@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.demo import demo
-from fanin_tools.demo.demo import Task
+from fanin_tools.demo import allreduce, demo
+from fanin_tools.demo.allreduce import Task
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
@@ -45,7 +45,7 @@ def running() -> Iterator[Running]:
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
 def test_route_verifies_and_carries_what_it_should(running: Running, route: str) -> None:
-    (outcome,) = demo.run(running, [route], Task(1 << 20), ignore)
+    (outcome,) = allreduce.run(running, [route], Task(1 << 20), ignore)
     assert outcome.verified
     assert set(outcome.checked) == {"sum", "min", "max", "mean"}
     assert outcome.ranks == (RANKS_PER_NODE if route == "local" else RANKS)
@@ -57,7 +57,7 @@ def test_route_verifies_and_carries_what_it_should(running: Running, route: str)
 
 
 def test_uneven_ring_shares_out_to_the_segment(running: Running) -> None:
-    (outcome,) = demo.run(running, ["ring"], Task((1 << 18) + 4096 + 4), ignore)
+    (outcome,) = allreduce.run(running, ["ring"], Task((1 << 18) + 4096 + 4), ignore)
     assert outcome.verified
     for link in outcome.use.links.values():
         assert abs(link.payload_up - outcome.expected_payload) <= TWO_SEGMENTS
@@ -65,20 +65,41 @@ def test_uneven_ring_shares_out_to_the_segment(running: Running) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4095, 4096, 4097])
 def test_odd_sizes(running: Running, size: int) -> None:
-    outcomes = demo.run(running, ["tree", "ring", "local"], Task(size, "i64", cross_check=False), ignore)
+    outcomes = allreduce.run(running, ["tree", "ring", "local"], Task(size, "i64", cross_check=False), ignore)
     assert all(outcome.verified for outcome in outcomes)
     assert {outcome.bytes for outcome in outcomes} == {-(-size // 8) * 8}
 
 
 def test_a_small_lease_is_never_exceeded(running: Running) -> None:
-    outcomes = demo.run(running, ["tree", "ring"], Task(4 << 20, terms=Terms(slots=64), cross_check=False), ignore)
+    outcomes = allreduce.run(running, ["tree", "ring"], Task(4 << 20, terms=Terms(slots=64), cross_check=False), ignore)
     assert all(outcome.verified and outcome.use.slots <= outcome.use.lease == 64 for outcome in outcomes)
 
 
 def test_nothing_is_leased_afterwards(running: Running) -> None:
-    demo.run(running, ["tree"], Task(4096, cross_check=False), ignore)
+    allreduce.run(running, ["tree"], Task(4096, cross_check=False), ignore)
     for device in lifecycle.status(NAME)["devices"]:
         assert device["answer"]["slots"]["leased"] == 0
+
+
+def test_every_scene_is_as_it_must_be(running: Running) -> None:
+    shown = demo.run(running, demo.SCENES, ["tree", "ring", "local"], Task(1 << 16), ignore)
+    assert [finding for finding in shown.findings if not finding.verified] == []
+    assert [row for row in shown.rows if not row.verified] == []
+    assert shown.verified
+    assert len(shown.outcomes) == 3
+    assert {finding.scene for finding in shown.findings} >= {
+        "operations",
+        "3 jobs at once",
+        "groups",
+        "query",
+        "2 levels",
+    }
+    assert lifecycle.find(f"{NAME}-deep") is None
+
+
+def test_queries_name_the_rank_that_is_late(running: Running) -> None:
+    shown = demo.run(running, ["query"], ["tree"], Task(0), ignore)
+    assert [finding.outcome for finding in shown.findings] == [f"0 of 64, waits for [{RANKS - 1}]"]
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -122,8 +143,8 @@ def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None
 def test_direct_links_carry_a_ring(running: Running) -> None:
     direct = lifecycle.up(Plan("e2edirect", Shape(nodes=3, ranks_per_node=1, direct=True)), ignore)
     try:
-        assert demo.routes_of(direct.fabric, "all") == ["ring", "local"]
-        outcomes = demo.run(direct, ["ring", "local"], Task(65536), ignore)
+        assert allreduce.routes_of(direct.fabric, "all") == ["ring", "local"]
+        outcomes = allreduce.run(direct, ["ring", "local"], Task(65536), ignore)
         assert all(outcome.verified for outcome in outcomes)
     finally:
         lifecycle.down("e2edirect")

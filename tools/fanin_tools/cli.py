@@ -14,6 +14,7 @@ from fanin_tools.commands import fabric
 from fanin_tools.commands.bench import bench
 from fanin_tools.commands.demo import demo
 from fanin_tools.commands.doctor import doctor
+from fanin_tools.commands.matrix import matrix
 from fanin_tools.commands.run import run
 from fanin_tools.commands.sim import sim
 
@@ -26,6 +27,7 @@ app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
 app.command()(run)
 app.command()(bench)
+app.command()(matrix)
 app.command()(sim)
 app.command()(doctor)
 

@@ -27,7 +27,7 @@ class Running:
     fresh: bool = False
 
 
-def up(wanted: Fabric | Plan, say: devices.Say, command_of: devices.CommandOf = devices.daemon_command) -> Running:
+def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.start) -> Running:
     """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
 
     A plan gets addresses that nobody else uses, or those of the fabric of its name that is up. Raises ToolError
@@ -43,7 +43,7 @@ def up(wanted: Fabric | Plan, say: devices.Say, command_of: devices.CommandOf = 
             _clean(folder)
         with _addressed(wanted) as fabric:
             try:
-                _bring_up(fabric, folder, say, command_of)
+                _bring_up(fabric, folder, say, start)
             except BaseException:
                 _clean(folder)
                 raise
@@ -62,17 +62,15 @@ def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
             yield fabric
 
 
-def _bring_up(fabric: Fabric, folder: FabricState, say: devices.Say, command_of: devices.CommandOf) -> None:
+def _bring_up(fabric: Fabric, folder: FabricState, say: devices.Say, start: devices.Start) -> None:
     if fabric.netns:
         namespaces.require()
     folder.create(fabric)
     if fabric.netns:
         namespaces.build(fabric)
-    if command_of is devices.daemon_command:
-        devices.compile_device_code(say)
     processes = {}
-    for device in fabric.daemons:
-        processes[device.name] = devices.start(device, fabric, folder, command_of)
+    for name, process in start(fabric, folder, say):
+        processes[name] = process
         folder.record(processes)
     devices.wait_until_ready(processes, folder)
 

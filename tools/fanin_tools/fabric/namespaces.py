@@ -9,16 +9,20 @@ there is no way to anybody else.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Device, Fabric, Link
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
 
 PREFIX_LENGTH = 16
+NAMESPACES = Path("/run/netns")  # where `ip netns` keeps them
+CLONE_NEWNET = 0x40000000  # include/uapi/linux/sched.h
 BRIDGE = "br0"
 TERMINATE_SECONDS = 5.0
 # A bucket of 256 KiB keeps 1 Gbit/s at the rate asked for; 50 ms of queue are 6 MB there, more than a window.
@@ -33,6 +37,15 @@ def namespace(fabric: Fabric, host: str) -> str:
 def prefix_command(fabric: Fabric, host: str) -> list[str]:
     """What to put before a command so that it runs on `host`: nothing on loopback."""
     return ["ip", "netns", "exec", namespace(fabric, host)] if fabric.netns else []
+
+
+def enter(name: str) -> None:
+    """Move the calling thread, and what it will start, to the network of a namespace. OSError if it can not be."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(NAMESPACES / name) as handle:
+        if libc.setns(handle.fileno(), CLONE_NEWNET):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)
 
 
 def require() -> None:

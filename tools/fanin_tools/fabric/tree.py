@@ -37,6 +37,10 @@ class Tree:
             name = upper
         return tuple(found)
 
+    def offloading_above(self, device: Device) -> tuple[Device, ...]:
+        """Those of the switches above a device that compute, the lowest first."""
+        return tuple(switch for switch in self.above(device) if switch.offload)
+
     def nics(self) -> tuple[Device, ...]:
         """The NICs in the order of the nodes: switch by switch, each with its own NICs before its switches."""
         return tuple(nic for root in self._roots for nic in self._nics_below(root))

@@ -24,7 +24,7 @@ class Way:
 
 def ways_of(tree: Tree, nics: Sequence[Device]) -> tuple[Way, ...] | None:
     """The ways up from `nics` to the lowest offloading switch above all of them; None if there is none."""
-    paths = [[switch for switch in tree.above(nic) if switch.offload] for nic in nics]
+    paths = [tree.offloading_above(nic) for nic in nics]
     top = next((switch for switch in paths[0] if all(switch in path for path in paths)), None)
     if top is None:
         return None
