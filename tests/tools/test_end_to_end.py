@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -15,10 +16,16 @@ import pytest
 
 from fanin_tools.demo import allreduce, demo
 from fanin_tools.demo.allreduce import Task
+from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job import job_file
+from fanin_tools.job.case import Case, Message
+from fanin_tools.job.crew import Crew
 from fanin_tools.job.job_file import Terms
+from fanin_tools.job.placement import place
+from tests.e2e.fabrics import eventually
 from tests.fabric.fixtures import ignore
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +107,49 @@ def test_every_scene_is_as_it_must_be(running: Running) -> None:
 def test_queries_name_the_rank_that_is_late(running: Running) -> None:
     shown = demo.run(running, ["query"], ["tree"], Task(0), ignore)
     assert [finding.outcome for finding in shown.findings] == [f"0 of 64, waits for [{RANKS - 1}]"]
+
+
+def test_memory_that_nothing_was_written_to_is_wrong(running: Running) -> None:
+    placement = place(running.fabric, RANKS, "tree")
+    with Crew(running, RANKS) as crew:
+        crew.join(placement, job_file.describe(running, placement))
+        for collective in ("allreduce", "allgather", "scatterv"):
+            case = Case(collective, 1000)
+            crew.ask(RANKS, "prepare", case=case.as_dict())
+            elements = [sum(run.elements for run in Message(case, RANKS).gets(rank) or ()) for rank in range(RANKS)]
+            assert [answer["wrong"] for answer in crew.ask(RANKS, "verify")] == elements
+            crew.ask(RANKS, "run", repeat=1)
+            assert [answer["wrong"] for answer in crew.ask(RANKS, "verify")] == [0] * RANKS
+        crew.ask(RANKS, "leave")
+
+
+def test_rank_that_dies_in_a_crew_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        pytest.raises(ToolError, match="PEER_LOST: rank 0: its process ended with exit code 1; its error output"),
+        Crew(running, 2) as crew,
+    ):
+        crew.ask(2, "verify")
+    assert "nothing is prepared" in capfd.readouterr().err
+
+
+def test_crew_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fanin_tools.job.crew.END_SECONDS", 0.5)
+    placement = place(running.fabric, 2, "tree")
+    with Crew(running, 2) as crew:
+        crew.join(placement, job_file.describe(running, placement))
+        crew.ask([0], "prepare", case=Case("barrier", 0).as_dict())
+        crew._tell(0, {"do": "run", "repeat": 1})  # the other rank never comes
+    eventually(lambda: members_of(crew._process.pid), lambda left: not left)
+
+
+def members_of(group: int) -> list[str]:
+    """Processes of a process group that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            state, _, of_group, *_ = path.read_text().rpartition(")")[2].split()
+            found += [path.parent.name] if int(of_group) == group and state != "Z" else []
+    return found
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -13,10 +13,9 @@ from fanin_tools.job.answers import mistakes_of, slowest
 from fanin_tools.job.case import BARRIER, COLLECTIVES, UNDIVIDED, Case, Message
 from fanin_tools.job.crew import Crew
 from fanin_tools.job.job_file import Terms
-from fanin_tools.job.patterns import dtypes_here
 from fanin_tools.job.placement import Placement
 from fanin_tools.quantities import counted
-from fanin_wire.datatypes import datatype_by_name
+from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
 
 MESSAGE_ELEMENTS = 1 << 18  # of f32: 1 MiB; where parts are uneven, less
@@ -79,21 +78,15 @@ def _case(name: str, size: int) -> Case:
 
 def operations(crew: Crew, placement: Placement, terms: Terms, say: Say) -> Finding:
     """Every operation with every type that it takes, over one route."""
-    datatypes = [datatype_by_name(name) for name in dtypes_here()]
-    pairs = [
-        (operation.name.lower(), datatype.name)
-        for operation in OPERATIONS
-        for datatype in datatypes
-        if operation.takes(datatype)
-    ]
+    pairs = [(op.name.lower(), kind.name) for op in OPERATIONS for kind in DATATYPES if op.takes(kind)]
     say(f"{placement.route}: {len(pairs)} pairs of operation and type ...")
-    cases = [Case("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED) for op, dtype in pairs]
+    cases = [Case("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED, registered=False) for op, dtype in pairs]
     crew.join(placement, job_file.describe(crew.running, placement, terms))
     answers = crew.ask(placement.size, "try", cases=[case.as_dict() for case in cases])
     crew.ask(placement.size, "leave")
     wrong = mistakes_of(answers)
     bad = ", ".join(f"{pairs[number][0]} of {pairs[number][1]}" for number in sorted(wrong))
-    what = f"{len(OPERATIONS)} ops x {len(datatypes)} types"
+    what = f"{len(OPERATIONS)} ops x {len(DATATYPES)} types"
     return Finding(
         "operations", placement.route, what, f"wrong: {bad}" if bad else f"every bit of {len(pairs)} pairs", not bad
     )

@@ -23,7 +23,7 @@ RUNS = 8
 PAUSE_MS = 3.0
 ELEMENTS = 20_000
 SEED = 7
-DTYPES = ("f32", "f16")
+DTYPES = ("f32", "bf16")
 
 
 def show(crew: Crew, placements: Sequence[Placement], terms: Terms, say: Say) -> list[Finding]:

@@ -8,7 +8,6 @@ reference has to be computed over one period only.
 
 from __future__ import annotations
 
-import importlib.util
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,12 +27,6 @@ SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan)
 DTYPES = tuple(entry.name for entry in DATATYPES)
 OPS = tuple(entry.name.lower() for entry in OPERATIONS)
 MOVED = ""  # in the place of an operation: the data are moved, not combined
-
-
-def dtypes_here() -> tuple[str, ...]:
-    """Types that arrays can have on this installation: numpy has no bfloat16 but for the one that ml_dtypes adds."""
-    missing = () if importlib.util.find_spec("ml_dtypes") else ("bf16",)
-    return tuple(name for name in DTYPES if name not in missing)
 
 
 class Data(NamedTuple):
@@ -127,9 +120,12 @@ _VALUES: dict[Family, Callable[[np.random.Generator, DataType, Data, int, int], 
 
 
 def rounded(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
-    """Numbers of a rank whose sums are rounded: their bits tell in which order they were added."""
+    """Floats of a rank whose sums are rounded: their bits tell in which order they were added."""
+    datatype = datatype_by_name(dtype)
     numbers = np.random.default_rng([seed, rank]).standard_normal(elements)
-    return numbers.astype(datatype_by_name(dtype).numpy)
+    if datatype.family is Family.SMALL_FLOAT:
+        return arithmetic.narrow(numbers.astype(np.float32), datatype)
+    return numbers.astype(datatype.numpy)
 
 
 def bits(array: np.ndarray) -> np.ndarray:

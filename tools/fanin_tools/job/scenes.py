@@ -98,7 +98,7 @@ def repeat(rank: Rank, dtype: str, elements: int, runs: int, pause_ms: float, se
     digests = []
     for _ in range(runs):
         time.sleep(lateness.random() * pause_ms / 1000)
-        member.allreduce(source, out=result, timeout=SECONDS)
+        member.allreduce(source, out=result, datatype=dtype, timeout=SECONDS)
         digests.append(hashlib.sha256(result.tobytes()).hexdigest())
     return {"digests": digests}
 

@@ -62,11 +62,11 @@ class Trial:
         collective = self.case.collective
         arguments: dict[str, Any] = {}
         if collective == "broadcast":
-            arguments["array"] = self._typed(self.result)
+            arguments["array"] = self.result
         elif collective != BARRIER:
-            arguments |= {"array": self._typed(self.source), "out": self._typed(self.result)}
+            arguments |= {"array": self.source, "out": self.result}
         if collective in REDUCTIONS:
-            arguments["op"] = self.case.op
+            arguments |= {"op": self.case.op, "datatype": self.case.dtype}
         if collective in FROM_ROOT + TO_ROOT:
             arguments["root"] = self.case.root
         if collective in UNEVEN and self._tells_counts():
@@ -78,10 +78,6 @@ class Trial:
         if self.case.collective == "scatterv":
             return self.member.rank == self.case.root
         return self.case.collective == "reduce_scatter uneven" or self.case.shift % 2 == 0
-
-    def _typed(self, array: np.ndarray | None) -> np.ndarray | None:
-        """The array as the library takes it: bf16 is stored as uint16, and must say what it is."""
-        return array.view(_bfloat16()) if array is not None and self.case.dtype == "bf16" else array
 
     def _form(self, name: str, arguments: dict[str, Any]) -> Callable[[], Any]:
         if self.case.form == "nonblocking":
@@ -113,11 +109,3 @@ def _period(data: patterns.Data, rank: int, count: int) -> np.ndarray:
 
 def _total(runs: list[Run] | None) -> int | None:
     return None if runs is None else sum(run.elements for run in runs)
-
-
-@functools.cache
-def _bfloat16() -> np.dtype:
-    """The dtype of ml_dtypes; ImportError where that is not installed."""
-    import ml_dtypes
-
-    return np.dtype(ml_dtypes.bfloat16)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from fanin_tools.job.case import BARRIER, COLLECTIVES, FORMS, REDUCTIONS, UNDIVIDED, Case
-from fanin_tools.job.patterns import MOVED, OPS, dtypes_here
+from fanin_tools.job.patterns import DTYPES, MOVED, OPS
 from fanin_tools.matrix.cover import Choice, sample
 from fanin_tools.matrix.shapes import setups
 from fanin_wire.datatypes import datatype_by_name
@@ -26,7 +26,7 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "collective": COLLECTIVES,
     "setup": tuple(setups()),
     "op": (*OPS, MOVED),
-    "dtype": dtypes_here(),
+    "dtype": DTYPES,
     "size": SIZES,
     "form": FORMS,
     "registered": (True, False),
