@@ -1,22 +1,24 @@
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
-# PYTEST_FLAGS and DEMO_FLAGS are passed on.
+# PYTEST_FLAGS, DEMO_FLAGS and MATRIX_FLAGS are passed on.
 
 PYTHON ?= python3
 PYTEST_FLAGS ?=
 DEMO_FLAGS ?=
+MATRIX_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := setup.py $(wildcard host/fanin/core/*.[ch]) protocol/fanin_wire/abi.h
 PEER := .bench/openmpi
 
-.PHONY: help install demo test lint bench clean
+.PHONY: help install demo test lint matrix bench clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    reduce over every route, verify, show what each link carried"
+	@echo "make demo    every collective over every route, verified; jobs at once; what each link carried"
 	@echo "make test    all tests that this machine allows; what is skipped says why"
 	@echo "make lint    ruff and mypy"
+	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make bench   allreduce beside Open MPI (installed into .bench)"
 	@echo "make install only the environment, in $(VENV)"
 	@echo "make clean   remove what was made here"
@@ -47,6 +49,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.tested
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+matrix: $(VENV)/.installed
+	@$(BIN)/fanin matrix $(MATRIX_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

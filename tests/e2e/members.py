@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fanin import Communicator, FaninError, Job, JobNode
+from fanin import Communicator, FaninError, Job
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.tree import Tree
 from fanin_tools.job import job_file
 from fanin_tools.job.placement import Placement, place
+from fanin_tools.job.ways import Way, ways_of
 from tests.e2e.fabrics import BOUND_S
 
 SLACK_S = 10.0  # of a thread over the bound of what it waits for
@@ -43,7 +44,7 @@ def together(count: int, act: Callable[[int], Any], seconds: float = BOUND_S) ->
 def describe(running: Running, size: int, route: str, slots: int = job_file.DEFAULT_SLOTS) -> tuple[Placement, Job]:
     """A new job of `size` ranks, spread over the nodes as `fanin run` does it."""
     placement = place(running.fabric, size, route)
-    return placement, Job.from_dict(job_file.describe(running, placement, slots))
+    return placement, Job.from_dict(job_file.describe(running, placement, job_file.Terms(slots)))
 
 
 def socket_of(running: Running, placement: Placement, rank: int) -> str:
@@ -53,11 +54,11 @@ def socket_of(running: Running, placement: Placement, rank: int) -> str:
 
 def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -> tuple[Job, list[str]]:
     """A new job of one rank on each of `nodes` (numbers of NICs), and the control socket of each rank."""
-    nics = [running.fabric.nics[node] for node in nodes]
-    members = tuple(JobNode(nic.address, (rank,)) for rank, nic in enumerate(nics))
-    switch = running.fabric.switch.address if running.fabric.switch else None
-    jid, key = 1 + secrets.randbelow(1 << 31), secrets.randbits(32)
-    return Job(jid, key, members, route, slots=slots, switch=switch), [str(running.state.socket(n.name)) for n in nics]
+    nics = tuple(running.fabric.nics[node] for node in nodes)
+    ways = ways_of(Tree(running.fabric), nics) if route == "tree" else None
+    placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), ways or (Way(),) * len(nics))
+    described = Job.from_dict(job_file.describe(running, placement, job_file.Terms(slots)))
+    return described, [str(running.state.socket(nic.name)) for nic in nics]
 
 
 @contextlib.contextmanager

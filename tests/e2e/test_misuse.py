@@ -41,9 +41,9 @@ def test_socket_without_a_listener(running: Running, tmp_path: Path) -> None:
 
 def test_socket_of_a_switch(running: Running) -> None:
     _, description = describe(running, RANKS, "tree")
-    assert running.fabric.switch is not None
+    (switch,) = running.fabric.switches
     with pytest.raises(errors.NotSupported):
-        Communicator(description, 0, running.state.socket(running.fabric.switch.name), timeout=BOUND_S)
+        Communicator(description, 0, running.state.socket(switch.name), timeout=BOUND_S)
 
 
 def test_rank_that_the_job_does_not_have(running: Running) -> None:

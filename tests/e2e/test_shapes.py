@@ -62,7 +62,9 @@ def test_ranks_numbered_across_nodes_in_any_order(running: Running, route: str) 
     _, described = describe(running, 6, route)
     addresses = [nic.address for nic in running.fabric.nics]
     sockets = {nic.address: str(running.state.socket(nic.name)) for nic in running.fabric.nics}
-    nodes = (JobNode(addresses[5], (0, 3)), JobNode(addresses[1], (1, 4, 5)), JobNode(addresses[7], (2,)))
+    above = described.nodes[0].switches
+    ranks = {5: (0, 3), 1: (1, 4, 5), 7: (2,)}
+    nodes = tuple(JobNode(addresses[node], members, above) for node, members in ranks.items())
     mixed = replace(described, nodes=nodes)
 
     def join(rank: int) -> Communicator:
@@ -76,10 +78,10 @@ def test_ranks_numbered_across_nodes_in_any_order(running: Running, route: str) 
 
 def test_tree_of_one_node_is_local(running: Running) -> None:
     """A job file may say tree: with all ranks on one node nothing leaves it all the same."""
-    switch = running.fabric.switch
-    assert switch is not None
+    (switch,) = running.fabric.switches
     nic = running.fabric.nics[0]
-    alone = Job(1, 1, (JobNode(nic.address, (0, 1)),), route="tree", switch=switch.address)
+    node = {"address": nic.address, "ranks": [0, 1], "switches": [switch.address], "ring": None}
+    alone = Job.from_dict({"jid": 1, "key": 1, "route": "tree", "nodes": [node]})
     socket = str(running.state.socket(nic.name))
     members = together(2, lambda rank: Communicator(alone, rank, socket, timeout=BOUND_S))
     check(members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,17 +11,26 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.fabric import generate, lifecycle, state
-from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric import lifecycle, loopback, namespaces, state
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import ProcessIdentity
+from fanin_tools.fabric.state import FabricState
 
 STANDIN = Path(__file__).with_name("standin.py")
-Up = Callable[[Fabric], Running]
+Up = Callable[[Fabric | Plan], Running]
 
 
-def standin_command(device: Device, fabric: Fabric, socket: Path) -> list[str]:
-    options = ["--name", device.name, "--address", device.address, "--socket", str(socket)]
-    return [sys.executable, str(STANDIN), *options]
+def standins(fabric: Fabric, folder: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
+    """In the place of devices.start."""
+    for device in fabric.daemons:
+        options = ["--name", device.name, "--address", device.address, "--socket", str(folder.socket(device.name))]
+        command = [*namespaces.prefix_command(fabric, device.host), sys.executable, str(STANDIN), *options]
+        with folder.log(device.name).open("w") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
+        yield device.name, ProcessIdentity.of(process.pid)
 
 
 def ignore(text: str) -> None:
@@ -41,10 +51,11 @@ def state_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def up(state_root: Path) -> Up:
     """Bring a fabric of stand-ins up."""
-    return lambda fabric: lifecycle.up(fabric, ignore, standin_command)
+    return lambda fabric: lifecycle.up(fabric, ignore, standins)
 
 
 @pytest.fixture
-def fabric(state_root: Path) -> Fabric:
+def fabric(state_root: Path) -> Iterator[Fabric]:
     """Two NICs and a switch on loopback."""
-    return generate.make("pair", generate.Shape(nodes=2))
+    with loopback.reserved(Plan("pair", Shape(nodes=2))) as fabric:
+        yield fabric

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import generate, lifecycle
+from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
 from fanin_tools.fabric.state import FabricState
 from tests.fabric.fixtures import Up
@@ -31,20 +32,22 @@ def test_up_makes_every_device_answer(up: Up, fabric: Fabric) -> None:
 def test_up_again_changes_nothing(up: Up, fabric: Fabric) -> None:
     up(fabric)
     before = FabricState("pair").processes()
-    assert not up(lifecycle.generated("pair", generate.Shape(nodes=2))).fresh
+    assert not up(Plan("pair", Shape(nodes=2))).fresh
     assert FabricState("pair").processes() == before
 
 
 def test_up_refuses_another_description(up: Up, fabric: Fabric) -> None:
     up(fabric)
-    with pytest.raises(ToolError, match="FABRIC_DIFFERS"):
+    with pytest.raises(ToolError, match=r"FABRIC_DIFFERS: .* mtu 9000 \(asked: 4096\)"):
         up(replace(fabric, mtu=4096))
+    with pytest.raises(ToolError, match=r"number of NICs 2 \(asked: 3\)"):
+        up(Plan("pair", Shape(nodes=3)))
     assert lifecycle.find("pair") is not None
 
 
 def test_two_fabrics_live_beside_each_other(up: Up, fabric: Fabric) -> None:
     up(fabric)
-    other = up(lifecycle.generated("other", generate.Shape(nodes=1)))
+    other = up(Plan("other", Shape(nodes=1)))
     assert other.fabric.nics[0].address != fabric.nics[0].address
     lifecycle.down("pair")
     assert lifecycle.find("other") is not None
@@ -68,7 +71,16 @@ def test_failed_start_is_rolled_back_and_says_why(
     ):
         up(fabric)
     assert list(state_root.iterdir()) == []
-    assert generate.free_loopback_prefix() == fabric.nics[0].address.rpartition(".")[0]
+
+
+def test_plain_switches_have_no_daemon(up: Up) -> None:
+    running = up(Plan("mixed", Shape(4, fanout=(2, 2), plain_leaves=True)))
+    assert set(running.state.processes()) == {"nic0", "nic1", "nic2", "nic3", "switch"}
+    rows = {row["name"]: row for row in lifecycle.status("mixed")["devices"]}
+    assert [rows[name]["offload"] for name in ("switch", "switch-0", "switch-1")] == [True, False, False]
+    assert rows["switch-0"]["answer"] is None
+    assert lifecycle.find("mixed") is not None
+    assert not up(Plan("mixed", Shape(4, fanout=(2, 2), plain_leaves=True))).fresh
 
 
 def test_up_after_a_crash_starts_afresh(up: Up, fabric: Fabric) -> None:

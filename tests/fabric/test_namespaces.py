@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
+from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.state import FabricState
@@ -57,9 +59,25 @@ def reaches(fabric: Fabric, host: str, address: str) -> bool:
 def test_every_host_reaches_every_other_through_the_bridge(up: Up) -> None:
     fabric = make("nsbridge", Shape(nodes=2, netns=True))
     up(fabric)
+    (switch,) = fabric.switches
     assert reaches(fabric, "host0", fabric.nics[1].address)
-    assert fabric.switch is not None
-    assert reaches(fabric, "host0", fabric.switch.address)
+    assert reaches(fabric, "host0", switch.address)
+
+
+@needs_namespaces
+def test_hosts_of_a_tree_reach_each_other_over_its_cables(up: Up) -> None:
+    """One plain switch, one that offloads, one above both; a cable that is pulled shows that there is no other way."""
+    whole = make("nstree", Shape(nodes=4, netns=True, fanout=(2, 2)))
+    devices = [replace(each, offload=False, address="") if each.name == "switch-0" else each for each in whole.devices]
+    fabric = check(replace(whole, devices=tuple(devices)), "test")
+    up(fabric)
+    assert reaches(fabric, "host0", fabric.nics[1].address)
+    assert reaches(fabric, "host0", fabric.nics[3].address)
+    assert reaches(fabric, "switch-1", fabric.device("switch").address)
+    uplink = next(index for index, link in enumerate(fabric.links) if link.ends == ("switch-0", "switch"))
+    inside(fabric, "switch-0", "ip", "link", "set", f"link{uplink}", "down")
+    assert reaches(fabric, "host0", fabric.nics[1].address)
+    assert not reaches(fabric, "host0", fabric.nics[3].address)
 
 
 @needs_namespaces

@@ -28,7 +28,7 @@ def describe(running: Running, size: int, route: str) -> tuple[Job, list[str]]:
     """A new job of `size` ranks and the control socket of each."""
     placement = place(running.fabric, size, route)
     nics = [placement.nics[placement.node_of(rank)] for rank in range(size)]
-    job = Job.from_dict(job_file.describe(running, placement, SLOTS))
+    job = Job.from_dict(job_file.describe(running, placement, job_file.Terms(SLOTS)))
     return job, [str(running.state.socket(nic.name)) for nic in nics]
 
 

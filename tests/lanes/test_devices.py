@@ -17,7 +17,7 @@ import pytest
 
 from fanin import Communicator, errors
 from fanin_tools.fabric import lifecycle
-from fanin_tools.fabric.generate import Shape, make
+from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.fabric.fixtures import ignore
 from tests.lanes.jobs import BOUND_S, SLOTS, describe, joined, statuses, together
@@ -38,7 +38,7 @@ def running() -> Iterator[Running]:
     ):
         patch.setenv("XDG_RUNTIME_DIR", folder)
         try:
-            yield lifecycle.up(make("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
+            yield lifecycle.up(Plan("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
         finally:
             lifecycle.down("lanes")
 
@@ -181,8 +181,8 @@ def test_rank_that_is_killed(running: Running, route: str, count: int) -> None:
 
 def test_nodes_of_different_lanes_form_no_job(running: Running) -> None:
     """The lanes are a parameter of the job: a NIC that cuts messages differently is refused by name."""
-    odd = make("odd", Shape(1, 1, direct=True))
-    other = lifecycle.up(odd, ignore)
+    other = lifecycle.up(Plan("odd", Shape(1, 1, direct=True)), ignore)
+    odd = other.fabric
     try:
         job, sockets = describe(running, 2, "ring")
         description = job.to_dict()

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fanin_tools
-from fanin_tools import options
+from fanin_tools import quantities
 from fanin_tools.cli import app
 from fanin_tools.errors import UsageError
 
@@ -49,6 +49,20 @@ def test_help_needs_neither_engine_nor_library() -> None:
         (["fabric", "up", "--name", "../x"], "BAD_DESCRIPTION", 2),
         (["fabric", "down", "--name", "../x"], "BAD_DESCRIPTION", 2),
         (["fabric", "status", "--name", "nowhere"], "NO_FABRIC", 1),
+        (["fabric", "up", "/no/such.toml", "--nodes", "8"], "INVALID_REQUEST", 2),
+        (["fabric", "up", "--fanout", "2by2"], "INVALID_REQUEST", 2),
+        (["fabric", "up", "--fanout", "2x2", "--nodes", "5"], "BAD_DESCRIPTION", 2),
+        (["demo", "--slots", "3"], "INVALID_REQUEST", 2),
+        (["demo", "--reproducible", "often"], "INVALID_REQUEST", 2),
+        (["demo", "--route", "mesh"], "INVALID_REQUEST", 2),
+        (["demo", "--route", "tree", "--direct"], "NOT_SUPPORTED", 2),
+        (["run", "--route", "mesh", "true"], "INVALID_REQUEST", 2),
+        (["run", "--reproducible", "yes", "true"], "INVALID_REQUEST", 2),
+        (["demo", "--nodes", "0"], "INVALID_REQUEST", 2),
+        (["demo", "--nodes", "x"], "INVALID_REQUEST", 2),
+        (["demo", "--color", "red"], "INVALID_REQUEST", 2),
+        (["fabric", "sideways"], "INVALID_REQUEST", 2),
+        (["run"], "INVALID_REQUEST", 2),
     ],
 )
 def test_error_is_one_line_with_name_and_remedy(state_root: Path, arguments: list[str], name: str, code: int) -> None:
@@ -60,6 +74,57 @@ def test_error_is_one_line_with_name_and_remedy(state_root: Path, arguments: lis
     assert error["name"] == name
     assert error["cause"]
     assert error["remedy"]
+
+
+def test_nothing_is_brought_up_for_a_request_that_is_refused(state_root: Path) -> None:
+    assert fanin("demo", "--route", "mesh").returncode == 2
+    assert not state_root.exists()
+
+
+def test_options_beside_a_file_are_refused_by_name(state_root: Path) -> None:
+    result = fanin("fabric", "up", "lab.toml", "--nodes", "4", "--netns", "--json")
+    assert "--nodes, --netns beside a description" in result.stderr
+
+
+def test_parser_complains_in_one_line_also_without_json(state_root: Path) -> None:
+    result = fanin("fabric", "up", "--color", "red")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr == "fanin: INVALID_REQUEST: No such option: --color; see fanin fabric up --help\n"
+
+
+def test_json_behind_the_dashes_belongs_to_the_program(state_root: Path) -> None:
+    result = fanin("run", "--color", "--", "program", "--json")
+    assert result.stdout == ""
+    assert result.stderr.startswith("fanin: INVALID_REQUEST: ")
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    result = fanin()
+    assert result.returncode == 2
+    assert "Usage" in result.stdout + result.stderr
+    assert "fanin: " not in result.stderr
+
+
+STATUS_WITHOUT_JOBS = {"slots": {"leased": 0, "total": 4096}, "jobs": [], "links": {}}
+
+
+def test_status_table_fits_80_columns_and_cuts_nothing(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = STATUS_WITHOUT_JOBS | {
+        "slots": {"leased": 256, "total": 4096},
+        "jobs": [{}],
+        "links": {"a": {"tx_bytes": 1023 << 20, "rx_bytes": 98765}},
+    }
+    rows = [
+        {"name": "nic10", "address": "127.177.100.254", "pid": 1234567, "offload": True, "answer": busy},
+        {"name": "switch-0", "address": "", "pid": None, "offload": False, "answer": None},
+        {"name": "switch-10-11", "address": "127.77.0.1", "pid": None, "offload": True, "answer": None},
+    ]
+    monkeypatch.setattr("fanin_tools.fabric.lifecycle.status", lambda name: {"name": name, "devices": rows})
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["fabric", "status", "--name", "any"]).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    for text in ("127.177.100.254", "1234567", "256/4096", "1023 MiB", "plain", "gone", "switch-10-11"):
+        assert text in shown
 
 
 def test_unforeseen_exception_is_a_named_defect(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,10 +168,18 @@ def test_doctor_speaks_of_everything_it_looks_at() -> None:
     ("text", "count"), [("0", 0), ("4097", 4097), ("64K", 65536), ("64M", 64 << 20), ("1GiB", 1 << 30), ("8b", 8)]
 )
 def test_sizes_are_read(text: str, count: int) -> None:
-    assert options.parse_size(text) == count
+    assert quantities.parse_size(text) == count
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [(1, "NIC", "1 NIC"), (2, "NIC", "2 NICs"), (0, "rank", "0 ranks"), (3, "switch", "3 switches")],
+)
+def test_counts_have_the_right_ending(count: int, noun: str, text: str) -> None:
+    assert quantities.counted(count, noun) == text
 
 
 @pytest.mark.parametrize("text", ["", "M", "-1", "1.5M", "64X"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a size"):
-        options.parse_size(text)
+        quantities.parse_size(text)

@@ -7,45 +7,82 @@ import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fanin_tools.cli import app
-from fanin_tools.demo import accounting, demo
+from fanin_tools.demo import accounting, demo, report, together
 from fanin_tools.demo.accounting import LinkUse, Use
-from fanin_tools.demo.demo import Outcome, Task
+from fanin_tools.demo.allreduce import Outcome, Task, expected_payload, placement_of, routes_of
+from fanin_tools.demo.collectives import Row
+from fanin_tools.demo.demo import SCENES, Shown, scenes_of
+from fanin_tools.demo.findings import Finding
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job.answers import first_failure, mistakes_of, slowest
 
+PREFIX = "127.77.9"
 LINKS = {"nic0": LinkUse(64, 64, 66, 66)}
 
 
 def outcome(wrong: int) -> Outcome:
-    return Outcome("tree", 2, 4, 64, 1e-3, wrong, ("sum",), Use(LINKS, 3, 256, 0))
+    return Outcome("tree", 2, 4, 64, 1e-3, wrong, ("sum",), 64.0, Use(LINKS, 3, 256, 0))
+
+
+def row(wrong: int) -> Row:
+    return Row("gather", 1 << 20, {"tree": 1e-3, "ring": 2e-3}, {"tree": 0, "ring": wrong})
+
+
+def finding(verified: bool) -> Finding:
+    return Finding("query", "tree", "rank 3 is late", "0 of 64 segments", verified)
+
+
+GOOD = Shown([outcome(0)], [row(0)], [finding(True)])
+BAD = [
+    Shown([outcome(0), outcome(1)], [row(0)], [finding(True)]),
+    Shown([outcome(0)], [row(0), row(1)], [finding(True)]),
+    Shown([outcome(0)], [row(0)], [finding(True), finding(False)]),
+]
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-@pytest.mark.parametrize(("wrong", "code"), [(0, 0), (1, 1)])
-def test_a_wrong_bit_fails(
-    state_root, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: int, code: int
-) -> None:
-    running = Running(make("demo", Shape(2), "127.77.9"), state=None)  # type: ignore[arg-type]
+@pytest.mark.parametrize("shown", [GOOD, *BAD])
+def test_a_wrong_bit_fails(state_root, monkeypatch: pytest.MonkeyPatch, options: list[str], shown: Shown) -> None:
+    running = Running(make("demo", Shape(2), PREFIX), state=None)  # type: ignore[arg-type]
     monkeypatch.setattr("fanin_tools.fabric.borrow.borrowed", lambda *_: contextlib.nullcontext(running))
-    monkeypatch.setattr(demo, "run", lambda *_: [outcome(0), outcome(wrong)])
+    monkeypatch.setattr(demo, "run", lambda *_: shown)
     result = CliRunner().invoke(app, ["demo", *options])
-    assert result.exit_code == code
+    assert result.exit_code == (0 if shown is GOOD else 1)
     if options:
-        shown = json.loads(result.stdout)
-        assert shown["verified"] == (wrong == 0)
-        assert [route["wrong_elements"] for route in shown["routes"]] == [0, wrong]
+        assert json.loads(result.stdout)["verified"] == (shown is GOOD)
     else:
-        assert ("NO: 1 elements" in result.stdout) == bool(wrong)
+        assert ("NO: " in result.stdout) == (shown is not GOOD)
+
+
+def test_tables_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = Finding("reproducible shape", "tree + ring", "16 runs, ranks late", "f32 1 pattern, f16 1 pattern", True)
+    for table in report.tables(Shown([outcome(0)], [row(123)], [wide])):
+        Console(width=80).print(table)
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    assert shown.count("┏") == 4
 
 
 @pytest.mark.parametrize(
-    ("route", "nodes", "payload"), [("tree", 4, 1200), ("ring", 4, 1800), ("ring", 2, 1200), ("local", 1, 0)]
+    ("fabric", "route", "payload"),
+    [
+        (Shape(4), "tree", 1200),
+        (Shape(4), "ring", 1800),
+        (Shape(2), "ring", 1200),
+        (Shape(4), "local", 0),
+        (Shape(4, fanout=(2, 2)), "tree", 1200),
+        (Shape(4, fanout=(2, 2), plain_leaves=True), "tree", None),
+    ],
 )
-def test_expected_payload(route: str, nodes: int, payload: int) -> None:
-    assert accounting.expected_payload(route, nodes, 1200) == payload
+def test_expected_payload(fabric: Shape, route: str, payload: float | None) -> None:
+    assert expected_payload(placement_of(make("any", fabric, PREFIX), route), 1200) == payload
 
 
 @pytest.mark.parametrize(
@@ -55,15 +92,77 @@ def test_sizes_are_rounded_up_to_elements(size: int, dtype: str, rounded: int) -
     assert Task(size, dtype).message_bytes == rounded
 
 
+@pytest.mark.parametrize(
+    ("dtype", "ops"), [("f32", ["min", "max", "mean"]), ("c64", []), ("bool", []), ("f32_i32", [])]
+)
+def test_further_ops_are_those_that_the_type_has(dtype: str, ops: list[str]) -> None:
+    assert Task(64, dtype).further_ops() == ops
+
+
+@pytest.mark.parametrize(
+    ("shape", "routes"),
+    [
+        (Shape(4), ["tree", "ring", "local"]),
+        (Shape(1), ["local"]),
+        (Shape(4, direct=True), ["ring", "local"]),
+        (Shape(128, 1, fanout=(2, 64)), ["tree", "local"]),
+        (Shape(4, fanout=(4,), plain_leaves=True), ["ring", "local"]),
+    ],
+)
+def test_all_routes_are_those_that_the_fabric_has(shape: Shape, routes: list[str]) -> None:
+    assert routes_of(make("any", shape, PREFIX), "all") == routes
+
+
+def test_scenes_are_named() -> None:
+    assert scenes_of("all") == SCENES
+    assert scenes_of("query,allreduce") == ("query", "allreduce")
+    with pytest.raises(UsageError, match="'quarrel' is not a scene"):
+        scenes_of("quarrel")
+
+
 def status(sent: int, probes: int, jobs: list[dict[str, Any]]) -> dict[str, Any]:
     link = {"tx_bytes": sent, "rx_bytes": 2 * sent, "tx_payload_bytes": sent // 2, "rx_payload_bytes": sent}
-    return {"links": {"a": link, "b": link}, "counters": {"tx_PROBE": probes}, "jobs": jobs}
+    return {"links": {"a": link, f"{PREFIX}.254": link}, "counters": {"tx_PROBE": probes}, "jobs": jobs}
 
 
 def test_use_is_the_difference_of_two_snapshots() -> None:
-    fabric = make("pair", Shape(1), "127.77.9")
     jobs = [{"jid": 5, "slots": 256, "slots_high_water": 9}, {"jid": 6, "slots": 512, "slots_high_water": 99}]
     before = {"nic0": status(100, 1, []), "switch": status(0, 4, [])}
     after = {"nic0": status(300, 3, jobs), "switch": status(0, 4, jobs[1:])}
-    use = accounting.between(Running(fabric, state=None), before, after, jid=5)  # type: ignore[arg-type]
+    running = Running(make("pair", Shape(1), PREFIX), state=None)  # type: ignore[arg-type]
+    use = accounting.between(running, before, after, jid=5)
     assert use == Use({"nic0": LinkUse(200, 400, 400, 800)}, slots=9, lease=256, probes=2)
+
+
+def test_use_of_a_switch_is_that_of_its_link_up() -> None:
+    running = Running(make("deep", Shape(2, fanout=(2, 1)), PREFIX), state=None)  # type: ignore[arg-type]
+    before, after = ({device.name: status(sent, 0, []) for device in running.fabric.daemons} for sent in (0, 100))
+    use = accounting.between(running, before, after, jid=5)
+    assert set(use.links) == {"nic0", "nic1", "switch-0", "switch-1"}
+    assert (use.links["nic0"].wire_up, use.links["switch-0"].wire_up) == (200, 100)
+
+
+def test_shares_are_counted_until_the_first_job_is_through() -> None:
+    assert together.shares([[1, 2, 3, 4], [2, 4, 6, 8]]) == [4 / 6, 2 / 6]
+
+
+def answer(wrong: list[tuple[int, int]], stopped: Any = None) -> dict[str, Any]:
+    return {"wrong": wrong, "stopped": stopped, "start_ns": [10, 100], "end_ns": [20, 130]}
+
+
+def test_mistakes_of_all_ranks_are_added_up() -> None:
+    assert mistakes_of([answer([(1, 5)]), answer([]), answer([(1, 2), (7, 1)])]) == {1: 7, 7: 1}
+
+
+def test_the_error_that_explains_is_told() -> None:
+    lost = (3, {"name": "PEER_LOST", "cause": "rank 1", "remedy": "look"})
+    mismatch = (3, {"name": "OP_MISMATCH", "cause": "differs", "remedy": "agree"})
+    answers = [answer([], lost), answer([], mismatch), answer([], lost)]
+    assert first_failure([answer([])]) is None
+    with pytest.raises(ToolError, match="OP_MISMATCH: rank 1: differs; agree"):
+        mistakes_of(answers)
+
+
+def test_time_runs_from_the_last_start_to_the_last_end() -> None:
+    late = answer([]) | {"start_ns": [15, 90], "end_ns": [18, 190]}
+    assert slowest([answer([]), late]) == pytest.approx([5e-9, 90e-9])

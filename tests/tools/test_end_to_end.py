@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,11 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.demo import demo
-from fanin_tools.demo.demo import Task
+from fanin_tools.demo import allreduce, demo
+from fanin_tools.demo.allreduce import Task
+from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
-from fanin_tools.fabric.generate import Shape, make
+from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job import job_file
+from fanin_tools.job.case import Case, Message
+from fanin_tools.job.crew import Crew
+from fanin_tools.job.job_file import Terms
+from fanin_tools.job.placement import place
+from tests.e2e.fabrics import eventually
 from tests.fabric.fixtures import ignore
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +44,7 @@ def running() -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", folder)
         try:
-            yield lifecycle.up(lifecycle.generated(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
+            yield lifecycle.up(Plan(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
         finally:
             lifecycle.down(NAME)
             shutil.rmtree(folder)
@@ -44,7 +52,7 @@ def running() -> Iterator[Running]:
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
 def test_route_verifies_and_carries_what_it_should(running: Running, route: str) -> None:
-    (outcome,) = demo.run(running, [route], Task(1 << 20), ignore)
+    (outcome,) = allreduce.run(running, [route], Task(1 << 20), ignore)
     assert outcome.verified
     assert set(outcome.checked) == {"sum", "min", "max", "mean"}
     assert outcome.ranks == (RANKS_PER_NODE if route == "local" else RANKS)
@@ -56,7 +64,7 @@ def test_route_verifies_and_carries_what_it_should(running: Running, route: str)
 
 
 def test_uneven_ring_shares_out_to_the_segment(running: Running) -> None:
-    (outcome,) = demo.run(running, ["ring"], Task((1 << 18) + 4096 + 4), ignore)
+    (outcome,) = allreduce.run(running, ["ring"], Task((1 << 18) + 4096 + 4), ignore)
     assert outcome.verified
     for link in outcome.use.links.values():
         assert abs(link.payload_up - outcome.expected_payload) <= TWO_SEGMENTS
@@ -64,20 +72,84 @@ def test_uneven_ring_shares_out_to_the_segment(running: Running) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4095, 4096, 4097])
 def test_odd_sizes(running: Running, size: int) -> None:
-    outcomes = demo.run(running, ["tree", "ring", "local"], Task(size, "i64", cross_check=False), ignore)
+    outcomes = allreduce.run(running, ["tree", "ring", "local"], Task(size, "i64", cross_check=False), ignore)
     assert all(outcome.verified for outcome in outcomes)
     assert {outcome.bytes for outcome in outcomes} == {-(-size // 8) * 8}
 
 
 def test_a_small_lease_is_never_exceeded(running: Running) -> None:
-    outcomes = demo.run(running, ["tree", "ring"], Task(4 << 20, slots=64, cross_check=False), ignore)
+    outcomes = allreduce.run(running, ["tree", "ring"], Task(4 << 20, terms=Terms(slots=64), cross_check=False), ignore)
     assert all(outcome.verified and outcome.use.slots <= outcome.use.lease == 64 for outcome in outcomes)
 
 
 def test_nothing_is_leased_afterwards(running: Running) -> None:
-    demo.run(running, ["tree"], Task(4096, cross_check=False), ignore)
+    allreduce.run(running, ["tree"], Task(4096, cross_check=False), ignore)
     for device in lifecycle.status(NAME)["devices"]:
         assert device["answer"]["slots"]["leased"] == 0
+
+
+def test_every_scene_is_as_it_must_be(running: Running) -> None:
+    shown = demo.run(running, demo.SCENES, ["tree", "ring", "local"], Task(1 << 16), ignore)
+    assert [finding for finding in shown.findings if not finding.verified] == []
+    assert [row for row in shown.rows if not row.verified] == []
+    assert shown.verified
+    assert len(shown.outcomes) == 3
+    assert {finding.scene for finding in shown.findings} >= {
+        "operations",
+        "3 jobs at once",
+        "groups",
+        "query",
+        "2 levels",
+    }
+    assert lifecycle.find(f"{NAME}-deep") is None
+
+
+def test_queries_name_the_rank_that_is_late(running: Running) -> None:
+    shown = demo.run(running, ["query"], ["tree"], Task(0), ignore)
+    assert [finding.outcome for finding in shown.findings] == [f"0 of 64, waits for [{RANKS - 1}]"]
+
+
+def test_memory_that_nothing_was_written_to_is_wrong(running: Running) -> None:
+    placement = place(running.fabric, RANKS, "tree")
+    with Crew(running, RANKS) as crew:
+        crew.join(placement, job_file.describe(running, placement))
+        for collective in ("allreduce", "allgather", "scatterv"):
+            case = Case(collective, 1000)
+            crew.ask(RANKS, "prepare", case=case.as_dict())
+            elements = [sum(run.elements for run in Message(case, RANKS).gets(rank) or ()) for rank in range(RANKS)]
+            assert [answer["wrong"] for answer in crew.ask(RANKS, "verify")] == elements
+            crew.ask(RANKS, "run", repeat=1)
+            assert [answer["wrong"] for answer in crew.ask(RANKS, "verify")] == [0] * RANKS
+        crew.ask(RANKS, "leave")
+
+
+def test_rank_that_dies_in_a_crew_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        pytest.raises(ToolError, match="PEER_LOST: rank 0: its process ended with exit code 1; its error output"),
+        Crew(running, 2) as crew,
+    ):
+        crew.ask(2, "verify")
+    assert "nothing is prepared" in capfd.readouterr().err
+
+
+def test_crew_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fanin_tools.job.crew.END_SECONDS", 0.5)
+    placement = place(running.fabric, 2, "tree")
+    with Crew(running, 2) as crew:
+        crew.join(placement, job_file.describe(running, placement))
+        crew.ask([0], "prepare", case=Case("barrier", 0).as_dict())
+        crew._tell(0, {"do": "run", "repeat": 1})  # the other rank never comes
+    eventually(lambda: members_of(crew._process.pid), lambda left: not left)
+
+
+def members_of(group: int) -> list[str]:
+    """Processes of a process group that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            state, _, of_group, *_ = path.read_text().rpartition(")")[2].split()
+            found += [path.parent.name] if int(of_group) == group and state != "Z" else []
+    return found
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -119,11 +191,10 @@ def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None
 
 
 def test_direct_links_carry_a_ring(running: Running) -> None:
-    fabric = make("e2edirect", Shape(nodes=3, ranks_per_node=1, direct=True))
-    direct = lifecycle.up(fabric, ignore)
+    direct = lifecycle.up(Plan("e2edirect", Shape(nodes=3, ranks_per_node=1, direct=True)), ignore)
     try:
-        assert demo.routes_of(fabric, "all") == ["ring", "local"]
-        outcomes = demo.run(direct, ["ring", "local"], Task(65536), ignore)
+        assert allreduce.routes_of(direct.fabric, "all") == ["ring", "local"]
+        outcomes = allreduce.run(direct, ["ring", "local"], Task(65536), ignore)
         assert all(outcome.verified for outcome in outcomes)
     finally:
         lifecycle.down("e2edirect")

@@ -13,7 +13,7 @@ import pytest
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.launcher import launch
+from fanin_tools.job.launcher import End, launch
 from fanin_tools.job.placement import place
 from tests.fabric.fixtures import Up
 
@@ -27,7 +27,8 @@ def running(up: Up, fabric: Fabric) -> Running:
 
 def python(running: Running, code: str, *arguments: str, **options) -> int:
     command = [sys.executable, "-c", f"import os, sys, time, signal\nrank = int(os.environ['FANIN_RANK'])\n{code}"]
-    return launch(running, place(running.fabric, RANKS, "auto"), [*command, *arguments], **options)
+    placement = place(running.fabric, RANKS, "auto")
+    return launch(running, placement, [*command, *arguments], **options).exit_code
 
 
 def test_every_rank_runs_with_its_environment(running: Running, tmp_path: Path) -> None:
@@ -67,6 +68,28 @@ sys.exit(5) if rank == 0 else time.sleep(600)"""
     assert not any(Path(f"/proc/{path.name}").exists() for path in tmp_path.iterdir())
 
 
+def test_failed_rank_is_named(running: Running) -> None:
+    placement = place(running.fabric, RANKS, "auto")
+    fails = "import os, sys, time; sys.exit(7) if os.environ['FANIN_RANK'] == '2' else time.sleep(600)"
+    end = launch(running, placement, [sys.executable, "-c", fails], grace=0.1)
+    assert (end.failed_rank, end.exit_code) == (2, 7)
+    assert str(end).startswith("rank 2 ended with exit code 7; ")
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "text"),
+    [
+        (End(), 0, "all ranks ended well"),
+        (End(0, 1), 1, "rank 0 ended with exit code 1; "),
+        (End(3, -9), 137, "rank 3 was ended by SIGKILL; "),
+        (End(3, -40), 168, "rank 3 was ended by signal 40; "),
+    ],
+)
+def test_end_in_words(end: End, code: int, text: str) -> None:
+    assert end.exit_code == code
+    assert str(end).startswith(text)
+
+
 def test_death_by_a_signal_is_reported_as_a_shell_does(running: Running) -> None:
     assert python(running, "os.kill(os.getpid(), signal.SIGKILL)") == 137
 
@@ -86,7 +109,7 @@ def test_interrupt_ends_all_ranks(running: Running, tmp_path: Path) -> None:
     program = f"""
 import sys
 from fanin_tools.fabric import lifecycle
-from fanin_tools.job.launcher import launch
+from fanin_tools.job.launcher import End, launch
 from fanin_tools.job.placement import place
 running = lifecycle.find({running.fabric.name!r})
 code = "import os, time; open({str(tmp_path)!r} + '/' + str(os.getpid()), 'w').close(); time.sleep(600)"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
 import typer
 
+from fanin_tools import output
 from fanin_tools.commands import fabric
 from fanin_tools.commands.bench import bench
 from fanin_tools.commands.demo import demo
 from fanin_tools.commands.doctor import doctor
+from fanin_tools.commands.matrix import matrix
 from fanin_tools.commands.run import run
 from fanin_tools.commands.sim import sim
 
@@ -24,6 +27,7 @@ app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
 app.command()(run)
 app.command()(bench)
+app.command()(matrix)
 app.command()(sim)
 app.command()(doctor)
 
@@ -35,7 +39,7 @@ def main() -> None:
     also where a shell script, which starts the command in the background, would have it ignored."""
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    app()
+    sys.exit(output.obeying(lambda: app(prog_name="fanin", standalone_mode=False)))
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:

@@ -30,5 +30,7 @@ class ToolError(Exception):
 class UsageError(ToolError):
     """Options or files that make no sense, found before anything was done."""
 
+    EXIT_CODE = 2
+
     def __init__(self, cause: str, remedy: str, name: str = "INVALID_REQUEST") -> None:
-        super().__init__(name, cause, remedy, exit_code=2)
+        super().__init__(name, cause, remedy, self.EXIT_CODE)

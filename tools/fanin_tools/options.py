@@ -1,47 +1,73 @@
-"""Options that several subcommands share, and how sizes are written."""
+"""Options that several subcommands share."""
 
 from __future__ import annotations
 
-import re
-from typing import Annotated
+import math
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fanin_tools.errors import UsageError
 
-SIZE_PATTERN = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
-FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+if TYPE_CHECKING:
+    from fanin_tools.fabric.generate import Shape
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Option("--name", "--fabric", help="Name of the fabric.")]
-Nodes = Annotated[int, typer.Option(min=1, help="Hosts, each with one NIC.")]
+Nodes = Annotated[
+    int | None, typer.Option(min=1, help="Hosts, each with a NIC; 4, or as --fanout says.", show_default=False)
+]
+Fanout = Annotated[
+    str, typer.Option(metavar="AxBx...", help="Tree of switches: how many below each, from the top down, NICs last.")
+]
+PlainLeaves = Annotated[
+    bool, typer.Option("--plain-leaves", help="The lowest switches only forward; the NICs of each form a ring.")
+]
 RanksPerNode = Annotated[int, typer.Option(min=1, help="Ranks that may run on each host.")]
 Direct = Annotated[bool, typer.Option("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
 Netns = Annotated[bool, typer.Option("--netns", help="A network namespace per host, veth links (needs root).")]
 Rate = Annotated[str, typer.Option(help="Shape every link, for example 1gbit (with --netns).")]
 Lanes = Annotated[int, typer.Option(min=1, help="Cores that each device uses: a power of two up to 16.")]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
+Reproducible = Annotated[
+    str, typer.Option(help="Same bits in every run: none; run, for one route; shape, for tree and ring together.")
+]
+Wide = Annotated[bool, typer.Option("--wide", help="Partial results of f16 and bf16 travel as f32, rounded once.")]
+DEFAULT_NODES = 4
 
 
-def parse_size(text: str) -> int:
-    """Bytes of "4097", "64K", "16M", "1G" (powers of 1024, "B" and "iB" allowed behind it)."""
-    match = SIZE_PATTERN.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{text!r} is not a size", "write bytes, as in 4097, 64K or 16M")
-    return int(match[1]) * FACTORS[match[2].upper()]
+def shape(
+    nodes: int | None = None,
+    ranks_per_node: int = 2,
+    *,
+    fanout: str = "",
+    plain_leaves: bool = False,
+    direct: bool = False,
+    netns: bool = False,
+    rate: str = "",
+    lanes: int = 1,
+) -> Shape:
+    """The shape of a fabric that these options mean."""
+    from fanin_tools.fabric.generate import Shape
+
+    levels = _levels(fanout)
+    if nodes is None:
+        nodes = math.prod(levels) if levels else DEFAULT_NODES
+    return Shape(nodes, ranks_per_node, direct, netns, rate, lanes=lanes, fanout=levels, plain_leaves=plain_leaves)
 
 
-def render_size(count: float) -> str:
-    """A number of bytes for people: "64 MiB", "96.5 KiB", "12 B"."""
-    for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= factor:
-            return f"{count / factor:.4g} {unit}"
-    return f"{count:.0f} B"
+def _levels(fanout: str) -> tuple[int, ...]:
+    numbers = fanout.split("x") if fanout else []
+    if not all(number.isdecimal() for number in numbers):
+        raise UsageError(f"--fanout {fanout!r} is not a product", "write numbers with x between them, as in 2x2x2")
+    return tuple(map(int, numbers))
 
 
-def render_time(seconds: float) -> str:
-    """A duration for people: "5.3 us", "11.2 ms", "1.2 s"."""
-    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
+def given(context: typer.Context, *allowed: str) -> list[str]:
+    """The options that stand on the command line, as they are written, except for the parameters `allowed`."""
+    found = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":
+            found.append(parameter.opts[0])
+    return found

@@ -6,17 +6,19 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import typer
 
-from fanin_tools.errors import ToolError
+from fanin_tools.errors import ToolError, UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
+# What the parser raises. typer has its parser from click or carries it along, by version; the base is the same.
+ParserError: Any = typer.BadParameter.__mro__[1]
 
 
 def say(text: str) -> None:
@@ -44,12 +46,37 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
             if isinstance(error, typer.Exit) or os.environ.get(TRACEBACK_VARIABLE):
                 raise
             failure = _defect(error)
-        if options.get("json_output"):
-            print_json({"error": failure.as_dict()})
-        say(f"fanin: {failure}")
-        raise typer.Exit(failure.exit_code)
+        raise typer.Exit(report(failure, as_json=bool(options.get("json_output"))))
 
     return wrapped
+
+
+def report(failure: ToolError, as_json: bool) -> int:
+    """Tell the user of a failure; the exit code."""
+    if as_json:
+        print_json({"error": failure.as_dict()})
+    say(f"fanin: {failure}")
+    return failure.exit_code
+
+
+def obeying(application: Callable[[], int | None]) -> int:
+    """Run the whole command; its exit code. What the parser does not take is reported as every other error is."""
+    try:
+        return application() or 0
+    except typer.Abort:
+        return INTERRUPTED
+    except ParserError as error:
+        cause = " ".join(error.format_message().split()).rstrip(".")
+        if not cause:  # called without a command: the parser has shown the help
+            return UsageError.EXIT_CODE
+        command = error.ctx.command_path if error.ctx else "fanin"
+        return report(UsageError(cause, f"see {command} --help"), as_json=asks_for_json(sys.argv[1:]))
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether `--json` is among the arguments of this command; behind `--` they are those of a program."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in ours
 
 
 def _defect(error: Exception) -> ToolError:

@@ -11,6 +11,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job import job_file
+from fanin_tools.job.case import Case
 from fanin_tools.job.crew import Crew
 from fanin_tools.job.placement import place
 
@@ -59,7 +60,7 @@ def measure(running: Running, crew: Crew, setting: Setting, sizes: list[int]) ->
     crew.join(placement, job_file.describe(running, placement))
     times = {}
     for size in sizes:
-        crew.ask(RANKS, "prepare", op="sum", dtype="f32", elements=size // 4, seed=size, registered=True)
+        crew.ask(RANKS, "prepare", case=Case("allreduce", size // 4, seed=size).as_dict())
         crew.ask(RANKS, "run", repeat=1)
         answers = crew.ask(RANKS, "run", repeat=repetitions(size))
         times[size] = slowest_rank([_durations(answer) for answer in answers])

@@ -9,6 +9,7 @@ import typer
 
 from fanin_tools import options
 from fanin_tools.output import print_json, reporting, say
+from fanin_tools.quantities import parse_size, render_size, render_time
 
 if TYPE_CHECKING:
     from fanin_tools.bench.measure import Row
@@ -26,15 +27,15 @@ def bench(
 ) -> None:
     """Median times of allreduce f32 over each route, beside Open MPI in the same run."""
     from fanin_tools.bench import measure, peer, settings
-    from fanin_tools.fabric import generate, lifecycle
     from fanin_tools.fabric.borrow import borrowed
+    from fanin_tools.fabric.generate import Plan
 
-    limit = options.parse_size(largest)
+    limit = parse_size(largest)
     binaries = peer.locate(peers)
     if binaries is None:
         say(f"no {peer.NAME} in {peers}: measuring ours alone (make bench installs it)")
-    shape = generate.Shape(settings.RANKS, settings.RANKS, lanes=lanes)
-    with borrowed(lifecycle.generated(name, shape), say) as running:
+    plan = Plan(name, options.shape(settings.RANKS, settings.RANKS, lanes=lanes))
+    with borrowed(plan, say) as running:
         rows = measure.compare(running, [size for size in settings.SIZES if size <= limit], binaries, say)
     if json_output:
         print_json({"peer": peer.NAME if binaries else None, "rows": [row.as_dict() for row in rows]})
@@ -50,8 +51,8 @@ def _print_table(rows: list[Row], peer_name: str) -> None:
     for column in ("setting", "bytes", "fanin", peer_name, "ratio"):
         table.add_column(column, justify="left" if column == "setting" else "right")
     for row in rows:
-        theirs = options.render_time(row.peer_us * 1e-6) if row.peer_us else "not measured"
+        theirs = render_time(row.peer_us * 1e-6) if row.peer_us else "not measured"
         ratio = f"{row.peer_us / row.ours_us:.2f}" if row.peer_us else "-"
-        ours = options.render_time(row.ours_us * 1e-6)
-        table.add_row(row.setting, options.render_size(row.bytes), ours, theirs, ratio)
+        ours = render_time(row.ours_us * 1e-6)
+        table.add_row(row.setting, render_size(row.bytes), ours, theirs, ratio)
     Console().print(table)

@@ -8,20 +8,26 @@ import typer
 
 from fanin_tools import options
 from fanin_tools.output import print_json, reporting, say
+from fanin_tools.quantities import parse_size
 
 if TYPE_CHECKING:
-    from fanin_tools.demo.demo import Outcome
+    from fanin_tools.demo.demo import Shown
 
 
 @reporting
 def demo(
-    nodes: options.Nodes = 4,
+    nodes: options.Nodes = None,
     ranks_per_node: options.RanksPerNode = 4,
+    fanout: options.Fanout = "",
+    plain_leaves: options.PlainLeaves = False,
+    scenes: Annotated[str, typer.Option(help="What to show, for example allreduce,query; or all.")] = "all",
     route: Annotated[str, typer.Option(help="tree, ring, local, or all that the fabric has.")] = "all",
-    size: Annotated[str, typer.Option("--bytes", help="Message per rank, rounded up to whole elements.")] = "16M",
-    dtype: Annotated[str, typer.Option(help="f32, f64, i32, i64.")] = "f32",
-    op: Annotated[str, typer.Option(help="sum, min, max, mean.")] = "sum",
-    slots: Annotated[int, typer.Option(min=2, help="Segment buffers that the job asks of each device.")] = 256,
+    size: Annotated[str, typer.Option("--bytes", help="Message per rank of the scene allreduce.")] = "16M",
+    dtype: Annotated[str, typer.Option(help="Type of its elements: f32, i64, ...")] = "f32",
+    op: Annotated[str, typer.Option(help="Its operation: sum, min, ...")] = "sum",
+    slots: Annotated[int, typer.Option(min=2, help="Segment buffers that each job asks of each device.")] = 256,
+    reproducible: options.Reproducible = "none",
+    wide: options.Wide = False,
     ordinary: Annotated[bool, typer.Option("--ordinary", help="Ordinary memory instead of registered.")] = False,
     direct: options.Direct = False,
     netns: options.Netns = False,
@@ -30,32 +36,42 @@ def demo(
     name: options.Name = "demo",
     json_output: options.Json = False,
 ) -> None:
-    """Reduce over every route, verify every bit against numpy, and show what each link carried."""
+    """Show what the devices do: every collective over every route, verified against numpy to the bit."""
+    from fanin_tools.demo import allreduce
     from fanin_tools.demo import demo as demonstration
-    from fanin_tools.fabric import generate, lifecycle
     from fanin_tools.fabric.borrow import borrowed
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.job.job_file import Terms
 
-    task = demonstration.Task(options.parse_size(size), dtype, op, slots, registered=not ordinary)
-    demonstration.check_task(task)
-    shape = generate.Shape(nodes, ranks_per_node, direct, netns, rate, lanes=lanes)
-    with borrowed(lifecycle.generated(name, shape), say) as running:
-        routes = demonstration.routes_of(running.fabric, route)
-        outcomes = demonstration.run(running, routes, task, say)
-    verified = all(outcome.verified for outcome in outcomes)
+    terms = Terms(slots, reproducible, wide)
+    terms.check()
+    task = allreduce.Task(parse_size(size), dtype, op, terms, registered=not ordinary)
+    allreduce.check_task(task)
+    shape = options.shape(
+        nodes,
+        ranks_per_node,
+        fanout=fanout,
+        plain_leaves=plain_leaves,
+        direct=direct,
+        netns=netns,
+        rate=rate,
+        lanes=lanes,
+    )
+    plan, chosen = Plan(name, shape), demonstration.scenes_of(scenes)
+    routes = allreduce.routes_of(plan.preview(), route)
+    with borrowed(plan, say) as running:
+        shown = demonstration.run(running, chosen, routes, task, say)
     if json_output:
-        print_json({"verified": verified, "routes": [outcome.as_dict() for outcome in outcomes]})
+        print_json(shown.as_dict())
     else:
-        _print_tables(outcomes)
-    raise typer.Exit(0 if verified else 1)
+        _print_tables(shown)
+    raise typer.Exit(0 if shown.verified else 1)
 
 
-def _print_tables(outcomes: list[Outcome]) -> None:
+def _print_tables(shown: Shown) -> None:
     from rich.console import Console
 
     from fanin_tools.demo import report
 
-    console = Console()
-    console.print(report.results(outcomes))
-    table = report.links(outcomes)
-    if table.row_count:
-        console.print(table)
+    for table in report.tables(shown):
+        Console().print(table)

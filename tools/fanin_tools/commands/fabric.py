@@ -8,18 +8,26 @@ from typing import Annotated, Any
 import typer
 
 from fanin_tools import options
+from fanin_tools.errors import UsageError
 from fanin_tools.output import print_json, reporting, say
+from fanin_tools.quantities import render_size
 
 app = typer.Typer(no_args_is_help=True, help="Devices and links on this machine.")
+
+STATUS_COLUMNS = ("device", "address", "pid", "state", "leased", "jobs", "sent", "received")
+LEFT_COLUMNS = ("device", "address", "state")
 
 
 @app.command()
 @reporting
 def up(
+    context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="TOML description; the options make one otherwise.")] = None,
     name: options.Name = "default",
-    nodes: options.Nodes = 4,
+    nodes: options.Nodes = None,
     ranks_per_node: options.RanksPerNode = 2,
+    fanout: options.Fanout = "",
+    plain_leaves: options.PlainLeaves = False,
     direct: options.Direct = False,
     netns: options.Netns = False,
     rate: options.Rate = "",
@@ -27,16 +35,34 @@ def up(
     json_output: options.Json = False,
 ) -> None:
     """Start all devices and wait until each is ready. Does nothing if the same fabric is up."""
-    from fanin_tools.fabric import description_file, generate, lifecycle
+    from fanin_tools.fabric import description_file, lifecycle
+    from fanin_tools.fabric.description import summary
+    from fanin_tools.fabric.generate import Plan
 
-    shape = generate.Shape(nodes, ranks_per_node, direct, netns, rate, lanes=lanes)
-    fabric = description_file.read(file) if file is not None else lifecycle.generated(name, shape)
-    running = lifecycle.up(fabric, say)
+    if file is not None:
+        _refuse_beside_file(options.given(context, "file", "json_output"))
+    shape = options.shape(
+        nodes,
+        ranks_per_node,
+        fanout=fanout,
+        plain_leaves=plain_leaves,
+        direct=direct,
+        netns=netns,
+        rate=rate,
+        lanes=lanes,
+    )
+    running = lifecycle.up(Plan(name, shape) if file is None else description_file.read(file), say)
+    fabric = running.fabric
     if json_output:
         print_json({"name": fabric.name, "started": running.fresh, "devices": len(fabric.devices)})
     else:
-        state = "is up" if running.fresh else "was up already"
-        print(f"fabric {fabric.name} {state}: {len(fabric.nics)} NICs, {'a' if fabric.switch else 'no'} switch")
+        print(f"fabric {fabric.name} {'is up' if running.fresh else 'was up already'}: {summary(fabric)}")
+
+
+def _refuse_beside_file(given: list[str]) -> None:
+    if given:
+        cause = f"{', '.join(given)} beside a description, which says all of it"
+        raise UsageError(cause, "change the file, or leave it out")
 
 
 @app.command()
@@ -58,26 +84,32 @@ def status(
 
 
 def _print_tables(fabrics: list[dict[str, Any]]) -> None:
+    """Tables that fit into 80 columns; a long name is folded, and nothing is cut."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     for fabric in fabrics:
-        table = Table(title=f"fabric {fabric['name']}", title_justify="left")
-        for column in ("device", "address", "pid", "state", "slots leased", "jobs", "sent", "received"):
-            table.add_column(column, justify="left" if column in ("device", "address", "state") else "right")
+        title = f"fabric {fabric['name']}"
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
+        for column in STATUS_COLUMNS:
+            justify: Any = "left" if column in LEFT_COLUMNS else "right"
+            table.add_column(column, justify=justify, overflow="fold", no_wrap=column != "device")
         for row in fabric["devices"]:
-            table.add_row(row["name"], row["address"], str(row["pid"] or "-"), *_cells(row))
+            table.add_row(row["name"], row["address"] or "-", str(row["pid"] or "-"), *_cells(row))
         Console().print(table)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     answer = row["answer"]
+    if not row["offload"]:
+        return ["plain", "-", "-", "-", "-"]
     if answer is None:
         return ["silent" if row["pid"] else "gone", "-", "-", "-", "-"]
     slots, links = answer["slots"], answer["links"].values()
     traffic = [sum(link[key] for link in links) for key in ("tx_bytes", "rx_bytes")]
-    leased = f"{slots['leased']} of {slots['total']}"
-    return ["ready", leased, str(len(answer["jobs"])), *map(options.render_size, traffic)]
+    leased = f"{slots['leased']}/{slots['total']}"
+    return ["ready", leased, str(len(answer["jobs"])), *map(render_size, traffic)]
 
 
 @app.command()

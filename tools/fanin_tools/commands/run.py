@@ -11,8 +11,7 @@ from fanin_tools.output import print_json, reporting, say
 
 if TYPE_CHECKING:
     from fanin_tools.fabric.description import Fabric
-
-DEFAULT_NODES = 4
+    from fanin_tools.fabric.generate import Plan
 
 
 @reporting
@@ -21,29 +20,38 @@ def run(
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="Number of ranks.")] = 1,
     name: options.Name = "default",
     route: options.Route = "auto",
+    reproducible: options.Reproducible = "none",
+    wide: options.Wide = False,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
     json_output: options.Json = False,
 ) -> None:
     """Run PROGRAM once per rank on the local fabric; brings one up for the run if none is up."""
     from fanin_tools.fabric.borrow import borrowed
     from fanin_tools.job import launcher
-    from fanin_tools.job.placement import place
+    from fanin_tools.job.job_file import Terms
+    from fanin_tools.job.placement import check_route, place
 
+    check_route(route)
+    terms = Terms(reproducible=reproducible, wide=wide)
+    terms.check()
     with borrowed(_fabric(name, ranks, route), say) as running:
         placement = place(running.fabric, ranks, route)
-        code = launcher.launch(running, placement, command, prefix=prefix)
+        end = launcher.launch(running, placement, command, terms, prefix=prefix)
+    if end.failed_rank is not None:
+        say(f"fanin: PROGRAM_FAILED: {end}")
     if json_output:
-        nodes = len(placement.nics)
-        print_json({"exit_code": code, "ranks": ranks, "nodes": nodes, "route": placement.route})
-    raise typer.Exit(code)
+        members = {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route}
+        print_json({"exit_code": end.exit_code, "failed_rank": end.failed_rank, **members})
+    raise typer.Exit(end.exit_code)
 
 
-def _fabric(name: str, ranks: int, route: str) -> Fabric:
+def _fabric(name: str, ranks: int, route: str) -> Fabric | Plan:
     """The fabric that is up, or one that just holds the ranks."""
-    from fanin_tools.fabric import generate, lifecycle
+    from fanin_tools.fabric import lifecycle
+    from fanin_tools.fabric.generate import Plan
 
     present = lifecycle.find(name)
     if present is not None:
         return present.fabric
-    nodes = 1 if route == "local" else min(ranks, DEFAULT_NODES)
-    return lifecycle.generated(name, generate.Shape(nodes, -(-ranks // nodes)))
+    nodes = 1 if route == "local" else min(ranks, options.DEFAULT_NODES)
+    return Plan(name, options.shape(nodes, -(-ranks // nodes)))

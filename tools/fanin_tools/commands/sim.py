@@ -11,6 +11,7 @@ import typer
 from fanin_tools import options
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.output import print_json, reporting, say
+from fanin_tools.quantities import parse_size
 
 if TYPE_CHECKING:
     from fanin_nic.sim.report import Report
@@ -54,7 +55,7 @@ def sim(
         fanout=counts,
         nodes=nodes or math.prod(counts),
         ranks_per_node=ranks,
-        size=options.parse_size(size),
+        size=parse_size(size),
         collective=collective,
         operation=op.upper(),
         dtype=dtype,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fanin_tools import control
+from fanin_tools.fabric.description import Device
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.tree import Tree
 
 Snapshot = dict[str, dict[str, Any]]  # device name -> its STATUS reply
 
 
 @dataclass(frozen=True)
 class LinkUse:
-    """Bytes that a NIC sent (up) and received (down): payload of segments, and IP packets as a whole."""
+    """Bytes that a device sent up and received from there: payload of segments, and IP packets as a whole."""
 
     payload_up: int
     payload_down: int
@@ -23,7 +26,11 @@ class LinkUse:
 
 @dataclass(frozen=True)
 class Use:
-    """What one run used. slots: the most that were occupied at once on any device, of `lease` on each."""
+    """What one run used.
+
+    links: of every NIC, and of every switch to the one above it
+    slots: the most that were occupied at once on any device, of `lease` on each
+    """
 
     links: dict[str, LinkUse]
     slots: int
@@ -37,23 +44,35 @@ class Use:
 
 def snapshot(running: Running) -> Snapshot:
     """STATUS of every device of the fabric."""
-    return {device.name: control.query(running.state.socket(device.name)) for device in running.fabric.devices}
+    return {device.name: control.query(running.state.socket(device.name)) for device in running.fabric.daemons}
 
 
 def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Use:
     """Use of the links between two snapshots, and the slots of job `jid`."""
     jobs = [job for status in after.values() for job in status["jobs"] if job["jid"] == jid]
+    tree = Tree(running.fabric)
+    uplinks = {device: tree.offloading_above(device)[:1] for device in running.fabric.daemons}
     return Use(
-        links={nic.name: _link_use(before[nic.name], after[nic.name]) for nic in running.fabric.nics},
+        links={
+            device.name: _link_use(before[device.name], after[device.name], device, above)
+            for device, above in uplinks.items()
+            if device.kind == "nic" or above
+        },
         slots=max((job["slots_high_water"] for job in jobs), default=0),
         lease=max((job["slots"] for job in jobs), default=0),
         probes=_counter(after, "tx_PROBE") - _counter(before, "tx_PROBE"),
     )
 
 
-def _link_use(before: dict[str, Any], after: dict[str, Any]) -> LinkUse:
+def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, above: Sequence[Device]) -> LinkUse:
+    """Of all links of a NIC, which only lead up or round; of a switch, of the one that leads up."""
+    peers = after["links"] if device.kind == "nic" else [switch.address for switch in above]
+
+    def total(status: dict[str, Any], key: str) -> int:
+        return sum(status["links"].get(peer, {}).get(key, 0) for peer in peers)
+
     def grown(key: str) -> int:
-        return sum(link[key] for link in after["links"].values()) - sum(link[key] for link in before["links"].values())
+        return total(after, key) - total(before, key)
 
     return LinkUse(grown("tx_payload_bytes"), grown("rx_payload_bytes"), grown("tx_bytes"), grown("rx_bytes"))
 

@@ -1,142 +1,97 @@
-"""One verified allreduce for each route, in the same rank processes on the same fabric."""
+"""The demonstration: its scenes one after the other, in the same rank processes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from fanin_tools.demo import accounting
-from fanin_tools.demo.accounting import Use
+from fanin_tools.demo import allreduce, collectives, levels, query, reproducible, together
+from fanin_tools.demo.allreduce import Outcome, Task
+from fanin_tools.demo.collectives import Row
+from fanin_tools.demo.findings import Finding
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import job_file, patterns
 from fanin_tools.job.crew import Crew
 from fanin_tools.job.placement import Placement, place
 
-CROSS_CHECK_BYTES = 64 << 10  # of each further op
-SEED = 20
+SCENES = ("allreduce", "collectives", "operations", "jobs", "groups", "reproducible", "query", "levels")
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is to be reduced. registered: in memory that the device maps, else in ordinary memory of the process."""
+@dataclass
+class Shown:
+    """What the scenes showed."""
 
-    bytes: int
-    dtype: str = "f32"
-    op: str = "sum"
-    slots: int = job_file.DEFAULT_SLOTS
-    registered: bool = True
-    cross_check: bool = True
-
-    @property
-    def item_bytes(self) -> int:
-        """Bytes of one element."""
-        return np.dtype(patterns.DTYPES[self.dtype]).itemsize
-
-    @property
-    def elements(self) -> int:
-        """Elements of the message: bytes, rounded up to whole elements."""
-        return -(-self.bytes // self.item_bytes)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of the message."""
-        return self.elements * self.item_bytes
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one route. wrong: elements with a wrong bit, over all ranks. checked: ops that were verified."""
-
-    route: str
-    nodes: int
-    ranks: int
-    bytes: int
-    seconds: float
-    wrong: int
-    checked: tuple[str, ...]
-    use: Use
+    outcomes: list[Outcome] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def verified(self) -> bool:
-        """Whether every bit on every rank was right."""
-        return self.wrong == 0
-
-    @property
-    def expected_payload(self) -> float:
-        """Payload bytes up, and down, on each NIC's links."""
-        return accounting.expected_payload(self.route, self.nodes, self.bytes)
+        """Whether all of it was as it must be."""
+        parts: list[Outcome | Row | Finding] = [*self.outcomes, *self.rows, *self.findings]
+        return all(part.verified for part in parts)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for `--json`."""
         return {
-            "route": self.route,
-            "nodes": self.nodes,
-            "ranks": self.ranks,
-            "bytes": self.bytes,
             "verified": self.verified,
-            "wrong_elements": self.wrong,
-            "verified_ops": list(self.checked),
-            "seconds": self.seconds,
-            "expected_payload_per_link": self.expected_payload,
-            **self.use.as_dict(),
+            "routes": [outcome.as_dict() for outcome in self.outcomes],
+            "collectives": [row.as_dict() for row in self.rows],
+            "scenes": [finding.as_dict() for finding in self.findings],
         }
 
 
-def check_task(task: Task) -> None:
-    """Raise UsageError for an op or a dtype that there is none of."""
-    for value, known in ((task.op, patterns.OPS), (task.dtype, tuple(patterns.DTYPES))):
-        if value not in known:
-            raise UsageError(f"{value!r} is not one of {', '.join(known)}", "choose one of these")
+def scenes_of(text: str) -> tuple[str, ...]:
+    """The scenes named in "allreduce,query", or with "all" all of them; UsageError for one that there is not."""
+    wanted = SCENES if text == "all" else tuple(text.split(","))
+    for name in wanted:
+        if name not in SCENES:
+            raise UsageError(f"{name!r} is not a scene", f"use some of {','.join(SCENES)}, or all")
+    return wanted
 
 
-def routes_of(fabric: Fabric, wanted: str) -> list[str]:
-    """The routes to show: the one asked for, or with "all" every one that this fabric has."""
-    if wanted != "all":
-        return [wanted]
-    across = [] if len(fabric.nics) == 1 else ["tree", "ring"] if fabric.switch is not None else ["ring"]
-    return [*across, "local"]
-
-
-def run(running: Running, routes: list[str], task: Task, say: Say) -> list[Outcome]:
-    """Run and verify `task` over each of `routes`."""
-    check_task(task)
-    fabric = running.fabric
-    total = sum(nic.ranks for nic in fabric.nics)
-    placements = [place(fabric, fabric.nics[0].ranks if route == "local" else total, route) for route in routes]
+def run(running: Running, scenes: Sequence[str], routes: Sequence[str], task: Task, say: Say) -> Shown:
+    """Show `scenes` over `routes` of a fabric. task: of the scene allreduce; the others take its terms."""
+    placements = [allreduce.placement_of(running.fabric, route) for route in routes]
+    shown = Shown()
     with Crew(running, max(placement.size for placement in placements)) as crew:
-        return [_run_route(running, crew, placement, task, say) for placement in placements]
+        if "allreduce" in scenes:
+            shown.outcomes = [allreduce.run_route(crew, placement, task, say) for placement in placements]
+        if "collectives" in scenes:
+            shown.rows = collectives.run(crew, placements, task.terms, say)
+        shown.findings = _findings(crew, scenes, placements, task, say)
+    if "levels" in scenes and not deep(running.fabric):
+        plan = Plan(f"{running.fabric.name[:18]}-deep", replace(levels.SHAPE, netns=running.fabric.netns))
+        shown.findings.append(levels.show(plan, say))
+    return shown
 
 
-def _run_route(running: Running, crew: Crew, placement: Placement, task: Task, say: Say) -> Outcome:
-    size = placement.size
-    say(f"{placement.route}: {size} ranks on {len(placement.nics)} nodes, {task.message_bytes} bytes each ...")
-    job = job_file.describe(running, placement, task.slots)
-    crew.join(placement, job)
-    wrong, checked = 0, []
-    for op in patterns.OPS if task.cross_check else ():
-        if op != task.op:
-            small = Task(min(task.bytes, CROSS_CHECK_BYTES), task.dtype, op, registered=not task.registered)
-            wrong += _reduce(crew, size, small)[0]
-            checked.append(op)
-    before = accounting.snapshot(running)
-    mistakes, seconds = _reduce(crew, size, task)
-    use = accounting.between(running, before, accounting.snapshot(running), int(str(job["jid"])))
-    crew.ask(size, "leave")
-    nodes = len(placement.nics)
-    done = (task.op, *checked)
-    return Outcome(placement.route, nodes, size, task.message_bytes, seconds, wrong + mistakes, done, use)
+def _findings(crew: Crew, scenes: Sequence[str], placements: list[Placement], task: Task, say: Say) -> list[Finding]:
+    widest, terms = placements[0], task.terms
+    across = [placement for placement in placements if placement.route != "local"] or placements
+    found = []
+    if "operations" in scenes:
+        found.append(collectives.operations(crew, _thinned(crew.running.fabric, widest), terms, say))
+    if "jobs" in scenes:
+        found.append(together.jobs(crew, [widest, widest, across[-1]], terms, say))
+    if "groups" in scenes:
+        found.append(together.groups(crew, widest, terms, say))
+    if "reproducible" in scenes:
+        found += reproducible.show(crew, across, terms, say)
+    if "query" in scenes and widest.size > 1:
+        found.append(query.show(crew, widest, terms, say))
+    return found
 
 
-def _reduce(crew: Crew, size: int, task: Task) -> tuple[int, float]:
-    """Wrong elements on all ranks, and seconds from the last rank's start to the last rank's end."""
-    prepared = {"op": task.op, "dtype": task.dtype, "elements": task.elements, "seed": SEED}
-    crew.ask(size, "prepare", registered=task.registered, **prepared)
-    times = crew.ask(size, "run", repeat=1)
-    wrong = sum(answer["wrong"] for answer in crew.ask(size, "verify"))
-    start = max(answer["start_ns"][0] for answer in times)
-    return wrong, (max(answer["end_ns"][0] for answer in times) - start) * 1e-9
+def _thinned(fabric: Fabric, placement: Placement) -> Placement:
+    """The same route with at most two ranks on a node: enough to combine at every level."""
+    return place(fabric, min(placement.size, 2 * len(placement.nics)), placement.route)
+
+
+def deep(fabric: Fabric) -> bool:
+    """Whether the fabric itself has several levels of offloading switches."""
+    return sum(switch.offload for switch in fabric.switches) > 1

@@ -1,52 +1,93 @@
-"""The outcomes of a demonstration as two tables: what came out, and what each NIC's links carried."""
+"""What a demonstration showed, as tables that fit into 80 columns."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from rich.table import Table
 
 from fanin_tools.demo.accounting import LinkUse
-from fanin_tools.demo.demo import Outcome
-from fanin_tools.options import render_size, render_time
+from fanin_tools.demo.allreduce import Outcome
+from fanin_tools.demo.collectives import Row
+from fanin_tools.demo.demo import Shown
+from fanin_tools.demo.findings import Finding
+from fanin_tools.quantities import counted, render_size, render_time
 
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")
-LINK_COLUMNS = ("route", "NIC", "up", "down", "expected each way", "headers")
+LINK_COLUMNS = ("route", "device", "up", "down", "expected each way", "headers")
+COLLECTIVE_COLUMNS = ("collective", "bytes", "verified")
+FINDING_COLUMNS = ("scene", "route", "with", "outcome")
+TEXT_COLUMNS = ("route", "device", "verified", "collective", *FINDING_COLUMNS)
+WRONG = "bold red"
+
+
+def tables(shown: Shown) -> Iterator[Table]:
+    """Those that have something to say."""
+    parts = (results(shown.outcomes), links(shown.outcomes), collectives(shown.rows), findings(shown.findings))
+    return (table for table in parts if table.row_count)
 
 
 def results(outcomes: list[Outcome]) -> Table:
     """One row per route."""
     table = _table("allreduce in the network devices", RESULT_COLUMNS)
     for outcome in outcomes:
-        verified = ", ".join(outcome.checked) if outcome.verified else f"NO: {outcome.wrong} elements"
         table.add_row(
             outcome.route,
             f"{outcome.ranks} on {outcome.nodes}",
             render_size(outcome.bytes),
-            verified,
+            ", ".join(outcome.checked) if outcome.verified else _wrong(outcome.wrong),
             render_time(outcome.seconds),
             f"{outcome.use.slots} of {outcome.use.lease}",
             str(outcome.use.probes),
-            style=None if outcome.verified else "bold red",
+            style=None if outcome.verified else WRONG,
         )
     return table
 
 
 def links(outcomes: list[Outcome]) -> Table:
-    """One row per NIC of each route that leaves its node: payload bytes without headers, beside the expectation."""
+    """One row per device that a route leads through: payload bytes without headers, beside the expectation."""
     table = _table("payload on the links", LINK_COLUMNS)
     for outcome in outcomes:
+        expected = "differs" if outcome.expected_payload is None else render_size(outcome.expected_payload)
         for name, link in outcome.use.links.items():
             if outcome.expected_payload or link.wire_up:
                 up, down = render_size(link.payload_up), render_size(link.payload_down)
-                table.add_row(outcome.route, name, up, down, render_size(outcome.expected_payload), _overhead(link))
+                table.add_row(outcome.route, name, up, down, expected, _overhead(link))
         table.add_section()
+    return table
+
+
+def collectives(rows: list[Row]) -> Table:
+    """One row per collective, with its time over each route."""
+    routes = list(rows[0].seconds) if rows else []
+    table = _table("collectives", (*COLLECTIVE_COLUMNS, *routes))
+    for row in rows:
+        wrong = [f"{route} {_wrong(count)}" for route, count in row.wrong.items() if count]
+        times = [render_time(row.seconds[route]) for route in routes]
+        verified = ", ".join(wrong) or "every bit"
+        style = None if row.verified else WRONG
+        table.add_row(row.collective, render_size(row.bytes) if row.bytes else "-", verified, *times, style=style)
+    return table
+
+
+def findings(rows: list[Finding]) -> Table:
+    """One row per scene."""
+    table = _table("many at once, again and again, over levels", FINDING_COLUMNS)
+    for row in rows:
+        outcome = row.outcome if row.verified else f"NO: {row.outcome}"
+        table.add_row(row.scene, row.route, row.setting, outcome, style=None if row.verified else WRONG)
     return table
 
 
 def _table(title: str, columns: tuple[str, ...]) -> Table:
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, justify="left" if column in ("route", "NIC", "verified") else "right")
+        table.add_column(column, justify="left" if column in TEXT_COLUMNS else "right")
     return table
+
+
+def _wrong(elements: int) -> str:
+    return f"NO: {counted(elements, 'element')}"
 
 
 def _overhead(link: LinkUse) -> str:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from fanin_tools.errors import UsageError
-from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, check
+from fanin_tools.fabric.checks import check
+from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
 
 # Keys of each table: name -> type. Defaults are those of the dataclasses.
 FABRIC_KEYS: dict[str, type] = {"name": str, "mtu": int, "netns": bool, "lanes": int, "device": list, "link": list}
-DEVICE_KEYS: dict[str, type] = {"kind": str, "name": str, "address": str, "host": str, "ranks": int, "slots": int}
+DEVICE_KEYS: dict[str, type] = {
+    "kind": str,
+    "name": str,
+    "address": str,
+    "host": str,
+    "ranks": int,
+    "slots": int,
+    "offload": bool,
+}
 LINK_KEYS: dict[str, type] = {"ends": list, "rate": str}
 
 
@@ -38,9 +48,11 @@ def parse(text: str, source: str) -> Fabric:
 
 
 def _device(row: Any, place: str) -> Device:
-    required = tuple(field.name for field in fields(Device) if field.default is MISSING)
+    plain = isinstance(row, dict) and row.get("offload") is False
+    optional = ("address",) if plain else ()
+    required = [field.name for field in fields(Device) if field.default is MISSING and field.name not in optional]
     _check_keys(row, DEVICE_KEYS, required, place)
-    return Device(**row)
+    return Device(**({"address": ""} | row))
 
 
 def _link(row: Any, place: str) -> Link:
@@ -51,7 +63,7 @@ def _link(row: Any, place: str) -> Link:
     return Link((ends[0], ends[1]), row.get("rate", ""))
 
 
-def _check_keys(table: Any, known: dict[str, type], required: tuple[str, ...], place: str) -> None:
+def _check_keys(table: Any, known: dict[str, type], required: Iterable[str], place: str) -> None:
     if not isinstance(table, dict):
         raise DescriptionError(place, f"{table!r} is no table", "write it as [[device]] or [[link]] with keys below it")
     for key, value in table.items():
@@ -79,4 +91,4 @@ def render(fabric: Fabric) -> str:
 
 def _assignment(key: str, value: str | int) -> str:
     # Names, addresses and rates hold no character that TOML escapes: check() sees to it.
-    return f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
+    return f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {str(value).lower()}"

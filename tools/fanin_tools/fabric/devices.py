@@ -2,73 +2,54 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 
 from fanin_tools import control
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import namespaces
-from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric import nursery
+from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.fabric.state import FabricState
 
 Say = Callable[[str], None]
-CommandOf = Callable[[Device, Fabric, Path], list[str]]
+Start = Callable[[Fabric, FabricState, Say], Iterator[tuple[str, ProcessIdentity]]]
 
-READY_SECONDS = 120.0  # a device that has to compile first, on a slow machine
+NURSERY = "nursery"  # in the place of a device's name, its log
+
+READY_SECONDS = 120.0  # a device on a slow machine
 POLL_SECONDS = 0.05
 STATUS_TIMEOUT_SECONDS = 2.0
-COMPILER = "fanin_nic.daemon.warm"  # compiles all device code into the cache of this user
-SILENT_SECONDS = 3.0  # of compiler run before it is worth a line: with a warm cache it ends earlier
+SILENT_SECONDS = 3.0  # of loading before it is worth a line: with a warm cache it ends earlier
 LOG_LINES = 5  # of a dead device, in the error
+# Threads of a library that nothing here uses would not survive the fork.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
-def daemon_command(device: Device, fabric: Fabric, socket: Path) -> list[str]:
-    """Command line of the daemon of `device`."""
-    entry = f"from fanin_nic.daemon.main import {device.kind}; {device.kind}()"
-    options = {
-        "--name": device.name,
-        "--address": device.address,
-        "--socket": str(socket),
-        "--mtu": str(fabric.mtu),
-        "--slots": str(device.slots),
-        "--lanes": str(fabric.lanes),
-    }
-    return [sys.executable, "-c", entry, *(word for pair in options.items() for word in pair)]
-
-
-def compile_device_code(say: Say) -> None:
-    """Fill the cache of compiled code once, before several devices would each do it at the same time."""
-    if importlib.util.find_spec(COMPILER) is None:
-        return
-    with subprocess.Popen(
-        [sys.executable, "-m", COMPILER], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as compiler:
-        try:
-            compiler.wait(SILENT_SECONDS)
-        except subprocess.TimeoutExpired:
+def start(fabric: Fabric, state: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
+    """Start all daemons of `fabric`; names and processes. They begin when the caller has taken the last one."""
+    command = [sys.executable, "-m", nursery.MODULE, fabric.name]
+    with (
+        state.log(NURSERY).open("w") as log,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | ENVIRONMENT
+        ) as loader,
+    ):
+        assert loader.stdin is not None
+        assert loader.stdout is not None
+        if not select.select([loader.stdout], [], [], SILENT_SECONDS)[0]:
             say("compiling the device code for this CPU (once; about a minute) ...")
-        output, _ = compiler.communicate()
-    if compiler.returncode:
-        cause = f"compiling the device code failed: {_last_lines(output.decode(errors='replace'))}"
-        raise ToolError("COMPILATION_FAILED", cause, f"run python -m {COMPILER} to see all of it")
-
-
-def start(device: Device, fabric: Fabric, state: FabricState, command_of: CommandOf) -> ProcessIdentity:
-    """Start one daemon in a session of its own, its output in its log."""
-    command = [
-        *namespaces.prefix_command(fabric, device.host),
-        *command_of(device, fabric, state.socket(device.name)),
-    ]
-    log = (os.POSIX_SPAWN_OPEN, 1, str(state.log(device.name)), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), log, (os.POSIX_SPAWN_DUP2, 1, 2)]
-    pid = os.posix_spawnp(command[0], command, os.environ, file_actions=actions, setsid=True)
-    return ProcessIdentity.of(pid)
+        for line in loader.stdout:
+            name, process = line.split()
+            yield name, ProcessIdentity.of(int(process))
+        if loader.wait():
+            cause = f"the device code could not be loaded: {_last_lines(state.log(NURSERY).read_text())}"
+            raise ToolError("COMPILATION_FAILED", cause, "run python -m fanin_nic.daemon.warm to see all of it")
+        loader.stdin.write("\n" * len(fabric.daemons))
 
 
 def wait_until_ready(processes: dict[str, ProcessIdentity], state: FabricState, seconds: float = READY_SECONDS) -> None:

@@ -1,22 +1,30 @@
-"""Descriptions made from a few numbers: n NICs around one switch, or n NICs in a cycle."""
+"""Descriptions made from a few numbers: a tree of switches with n NICs as its leaves, or n NICs in a cycle."""
 
 from __future__ import annotations
 
-import socket
+import ipaddress
+import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fanin_tools.errors import ToolError
-from fanin_tools.fabric.description import Device, Fabric, Link, check
-from fanin_wire.fields import UDP_PORT
+from fanin_tools.fabric.checks import MAX_DEVICES, check
+from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
 
 NETNS_PREFIX = "10.77.0"  # namespaces are islands: no other host sees these addresses
-FIRST_LOOPBACK_BLOCK = 77
-SWITCH_HOST_NUMBER = 254
+PREVIEW_PREFIX = "127.77.0"
+BLOCK = 256  # addresses that share their first three numbers
+HOSTS = BLOCK - 2  # of them for devices
+OPTIONS = "options"  # what a description from a few numbers is called in messages
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The options of `fanin fabric up`."""
+    """The options of `fanin fabric up`.
+
+    fanout: devices below each switch, level by level from the top, the NICs last; () is one switch above all nodes
+    plain_leaves: the lowest switches only forward; the NICs of each form a ring
+    """
 
     nodes: int = 4
     ranks_per_node: int = 2
@@ -26,49 +34,106 @@ class Shape:
     slots: int = 4096
     mtu: int = 9000
     lanes: int = 1
+    fanout: tuple[int, ...] = ()
+    plain_leaves: bool = False
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Devices below each switch, level by level from the top."""
+        return self.fanout or (self.nodes,)
 
 
-def make(name: str, shape: Shape, prefix: str | None = None) -> Fabric:
-    """The description of a fabric called `name`. prefix: first three numbers of its addresses, else chosen here."""
-    if prefix is None:
-        prefix = NETNS_PREFIX if shape.netns else free_loopback_prefix()
+@dataclass(frozen=True)
+class Plan:
+    """A fabric that is known but for its addresses."""
+
+    name: str
+    shape: Shape
+
+    def at(self, prefix: str) -> Fabric:
+        """The description with addresses that begin at `prefix`."""
+        return make(self.name, self.shape, prefix)
+
+    def preview(self) -> Fabric:
+        """The description with addresses that are only to be looked at: others may have them."""
+        return self.at(NETNS_PREFIX if self.shape.netns else PREVIEW_PREFIX)
+
+    def beside(self, present: Fabric) -> Fabric:
+        """The description with the addresses that a fabric of this name has."""
+        return self.at(NETNS_PREFIX if self.shape.netns else present.nics[0].address.rpartition(".")[0])
+
+
+def make(name: str, shape: Shape, prefix: str = NETNS_PREFIX) -> Fabric:
+    """The description of a fabric called `name`. prefix: first three numbers of its first address."""
+    _check_shape(shape)
+    switches = [] if shape.direct else list(_switches(shape.levels))
+    nic_addresses, switch_addresses = _addresses(prefix, shape.nodes, len(switches))
     devices = [
-        Device("nic", f"nic{node}", f"{prefix}.{node + 1}", f"host{node}", shape.ranks_per_node, shape.slots)
+        Device("nic", f"nic{node}", nic_addresses[node], f"host{node}", shape.ranks_per_node, shape.slots)
         for node in range(shape.nodes)
     ]
-    if not shape.direct:
-        devices.append(Device("switch", "switch", f"{prefix}.{SWITCH_HOST_NUMBER}", "switch", 0, shape.slots))
-    links = tuple(Link(ends, shape.rate) for ends in (_cycle(shape.nodes) if shape.direct else _star(shape.nodes)))
-    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, shape.lanes), "options")
+    lowest = len(shape.levels) - 1
+    for place, address in zip(switches, switch_addresses, strict=True):
+        plain = shape.plain_leaves and len(place) == lowest
+        named = _switch_name(place)
+        devices.append(Device("switch", named, "" if plain else address, named, 0, shape.slots, offload=not plain))
+    ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
+    links = tuple(Link(pair, shape.rate) for pair in ends)
+    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, shape.lanes), OPTIONS)
 
 
-def _star(nodes: int) -> list[tuple[str, str]]:
-    return [(f"nic{node}", "switch") for node in range(nodes)]
+def _check_shape(shape: Shape) -> None:
+    if shape.direct and (shape.fanout or shape.plain_leaves):
+        cause = "direct links and a tree of switches"
+        raise DescriptionError(OPTIONS, cause, "leave out --direct, or --fanout and --plain-leaves")
+    if shape.nodes > MAX_DEVICES:
+        raise DescriptionError(OPTIONS, f"{shape.nodes} nodes", f"use at most {MAX_DEVICES}")
+    if any(count < 1 for count in shape.fanout):
+        raise DescriptionError(OPTIONS, f"fan-out {_product(shape.fanout)}", "use numbers from 1 on, as in 2x2x2")
+    if shape.fanout and math.prod(shape.fanout) != shape.nodes:
+        cause = f"fan-out {_product(shape.fanout)} makes {math.prod(shape.fanout)} nodes, and {shape.nodes} are asked"
+        raise DescriptionError(OPTIONS, cause, "leave out --nodes, or make the product equal to it")
 
 
-def _cycle(nodes: int) -> list[tuple[str, str]]:
+def _product(fanout: tuple[int, ...]) -> str:
+    return "x".join(map(str, fanout))
+
+
+def _switches(levels: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The place of every switch in the tree, top first: () for the top, (1, 0) for the first below its second."""
+    for depth in range(len(levels)):
+        yield from itertools.product(*(range(count) for count in levels[:depth]))
+
+
+def _switch_name(place: tuple[int, ...]) -> str:
+    return "-".join(["switch", *map(str, place)])
+
+
+def _addresses(prefix: str, nics: int, switches: int) -> tuple[list[str], list[str]]:
+    """Addresses of NICs from the first one on, of switches from the last one down, in blocks that hold both."""
+    blocks = -(-(nics + switches) // HOSTS)
+    places = range(blocks * HOSTS)
+    return [_address(prefix, place) for place in places[:nics]], [
+        _address(prefix, place) for place in places[::-1][:switches]
+    ]
+
+
+def _address(prefix: str, place: int) -> str:
+    """The address at a place counted over all blocks; the first and the last of a block are left out."""
+    first = int(ipaddress.IPv4Address(f"{prefix}.0"))
+    return str(ipaddress.IPv4Address(first + place // HOSTS * BLOCK + 1 + place % HOSTS))
+
+
+def _tree(levels: tuple[int, ...], switches: list[tuple[int, ...]]) -> Iterator[tuple[str, str]]:
+    """Each NIC to the switch above it, each switch to the one above that."""
+    for node, place in enumerate(itertools.product(*map(range, levels))):
+        yield f"nic{node}", _switch_name(place[:-1])
+    for place in switches[1:]:
+        yield _switch_name(place), _switch_name(place[:-1])
+
+
+def _cycle(nodes: int) -> Iterator[tuple[str, str]]:
     """Each NIC to the next; two NICs need one cable, one NIC none."""
     cables = {1: 0, 2: 1}.get(nodes, nodes)
-    return [(f"nic{node}", f"nic{(node + 1) % nodes}") for node in range(cables)]
-
-
-def free_loopback_prefix() -> str:
-    """The first 127.77.y on whose addresses no RoCEv2 port is bound."""
-    for third in range(256):
-        prefix = f"127.{FIRST_LOOPBACK_BLOCK}.{third}"
-        if _port_is_free(f"{prefix}.1") and _port_is_free(f"{prefix}.{SWITCH_HOST_NUMBER}"):
-            return prefix
-    raise ToolError(
-        "NO_RESOURCES",
-        f"UDP port {UDP_PORT} is taken on all of 127.{FIRST_LOOPBACK_BLOCK}.0.0/16",
-        "take other fabrics down (fanin fabric status) or give addresses in a description file",
-    )
-
-
-def _port_is_free(address: str) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((address, UDP_PORT))
-        except OSError:
-            return False
-    return True
+    for node in range(cables):
+        yield f"nic{node}", f"nic{(node + 1) % nodes}"

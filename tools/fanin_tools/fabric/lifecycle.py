@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fanin_tools import control
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import devices, generate, namespaces, state
+from fanin_tools.fabric import devices, differences, generate, loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.processes import terminate
 from fanin_tools.fabric.state import FabricState
 
@@ -24,70 +27,75 @@ class Running:
     fresh: bool = False
 
 
-def up(wanted: Fabric, say: devices.Say, command_of: devices.CommandOf = devices.daemon_command) -> Running:
+def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.start) -> Running:
     """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
 
-    Raises ToolError FABRIC_DIFFERS if another fabric of that name is up. On any failure nothing is left behind.
+    A plan gets addresses that nobody else uses, or those of the fabric of its name that is up. Raises ToolError
+    FABRIC_DIFFERS if another fabric of that name is up. On any failure nothing is left behind.
     """
     folder = FabricState(wanted.name)
     with state.locked():
         if folder.exists:
-            if _healthy(folder):
-                return _same_or_refuse(folder, wanted)
+            present = _healthy(folder)
+            if present is not None:
+                return _same_or_refuse(folder, present, wanted)
             say(f"fabric {wanted.name}: cleaning up after a crash")
             _clean(folder)
-        try:
-            _bring_up(wanted, folder, say, command_of)
-        except BaseException:
-            _clean(folder)
-            raise
-    return Running(wanted, folder, fresh=True)
+        with _addressed(wanted) as fabric:
+            try:
+                _bring_up(fabric, folder, say, start)
+            except BaseException:
+                _clean(folder)
+                raise
+    return Running(fabric, folder, fresh=True)
 
 
-def _bring_up(fabric: Fabric, folder: FabricState, say: devices.Say, command_of: devices.CommandOf) -> None:
+@contextlib.contextmanager
+def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
+    """The description with its addresses, which nobody else takes for the time of the block."""
+    if isinstance(wanted, Fabric):
+        yield wanted
+    elif wanted.shape.netns:
+        yield wanted.at(generate.NETNS_PREFIX)
+    else:
+        with loopback.reserved(wanted) as fabric:
+            yield fabric
+
+
+def _bring_up(fabric: Fabric, folder: FabricState, say: devices.Say, start: devices.Start) -> None:
     if fabric.netns:
         namespaces.require()
     folder.create(fabric)
     if fabric.netns:
         namespaces.build(fabric)
-    if command_of is devices.daemon_command:
-        devices.compile_device_code(say)
     processes = {}
-    for device in fabric.devices:
-        processes[device.name] = devices.start(device, fabric, folder, command_of)
+    for name, process in start(fabric, folder, say):
+        processes[name] = process
         folder.record(processes)
     devices.wait_until_ready(processes, folder)
 
 
-def _healthy(folder: FabricState) -> bool:
-    """Whether every device of the description runs."""
+def _healthy(folder: FabricState) -> Fabric | None:
+    """The description, if every device of it runs."""
     fabric, processes = folder.description(), folder.processes()
     if fabric is None:
-        return False
-    return all(device.name in processes and processes[device.name].alive for device in fabric.devices)
+        return None
+    alive = all(device.name in processes and processes[device.name].alive for device in fabric.daemons)
+    return fabric if alive else None
 
 
-def _same_or_refuse(folder: FabricState, wanted: Fabric) -> Running:
-    present = folder.description()
-    if present != wanted:
-        cause = f"fabric {wanted.name} is up with another description"
+def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan) -> Running:
+    asked = wanted.beside(present) if isinstance(wanted, Plan) else wanted
+    if present != asked:
+        cause = f"fabric {wanted.name} is up and differs: {differences.describe(present, asked)}"
         raise ToolError("FABRIC_DIFFERS", cause, f"fanin fabric down --name {wanted.name}, or choose another --name")
-    return Running(wanted, folder)
-
-
-def generated(name: str, shape: generate.Shape) -> Fabric:
-    """The description that `shape` makes; with the addresses of the fabric `name` where that is up."""
-    present = FabricState(name).description()
-    prefix = None
-    if present is not None and present.netns == shape.netns:
-        prefix = present.nics[0].address.rpartition(".")[0]
-    return generate.make(name, shape, prefix)
+    return Running(present, folder)
 
 
 def find(name: str) -> Running | None:
     """The fabric `name` if it is up and whole."""
     folder = FabricState(name)
-    fabric = folder.description() if _healthy(folder) else None
+    fabric = _healthy(folder) if folder.exists else None
     return Running(fabric, folder) if fabric is not None else None
 
 
@@ -112,7 +120,7 @@ def _clean(folder: FabricState) -> None:
 
 
 def status(name: str) -> dict[str, Any]:
-    """What every device of fabric `name` says of itself; `answer` is None for one that is gone or silent."""
+    """What every device of fabric `name` says of itself; `answer` is None for one that is gone, silent or plain."""
     folder = FabricState(name)
     fabric = folder.description()
     if fabric is None:
@@ -122,8 +130,9 @@ def status(name: str) -> dict[str, Any]:
     for device in fabric.devices:
         process = processes.get(device.name)
         pid = process.pid if process and process.alive else None
-        row = {"name": device.name, "kind": device.kind, "address": device.address, "host": device.host}
-        rows.append(row | {"pid": pid, "answer": _answer(folder, device.name)})
+        keys = ("name", "kind", "address", "host", "offload")
+        row = {key: getattr(device, key) for key in keys}
+        rows.append(row | {"pid": pid, "answer": _answer(folder, device.name) if device.offload else None})
     return {"name": name, "mtu": fabric.mtu, "netns": fabric.netns, "devices": rows}
 
 

@@ -1,23 +1,28 @@
-"""Hosts as network namespaces, cables as veth pairs, an ordinary switch as a bridge beside the offloading one.
+"""Hosts as network namespaces, cables as veth pairs, an ordinary switch as a bridge beside each offloading one.
 
-With a switch: the bridge lies in the switch's namespace, carries the switch's address and forwards whatever is not
-addressed to it. On direct links: a device's address lies on `lo`, and a host route over each cable leads to the
-neighbour; there is no way to anybody else.
+With switches: a bridge lies in the namespace of each, carries the switch's address and forwards whatever is not
+addressed to it; a plain switch is such a bridge without an address. So every host reaches every other, over the cables
+of the tree. On direct links: a device's address lies on `lo`, and a host route over each cable leads to the neighbour;
+there is no way to anybody else.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Device, Fabric, Link
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
 
-PREFIX_LENGTH = 24
+PREFIX_LENGTH = 16
+NAMESPACES = Path("/run/netns")  # where `ip netns` keeps them
+CLONE_NEWNET = 0x40000000  # include/uapi/linux/sched.h
 BRIDGE = "br0"
 TERMINATE_SECONDS = 5.0
 # A bucket of 256 KiB keeps 1 Gbit/s at the rate asked for; 50 ms of queue are 6 MB there, more than a window.
@@ -32,6 +37,15 @@ def namespace(fabric: Fabric, host: str) -> str:
 def prefix_command(fabric: Fabric, host: str) -> list[str]:
     """What to put before a command so that it runs on `host`: nothing on loopback."""
     return ["ip", "netns", "exec", namespace(fabric, host)] if fabric.netns else []
+
+
+def enter(name: str) -> None:
+    """Move the calling thread, and what it will start, to the network of a namespace. OSError if it can not be."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(NAMESPACES / name) as handle:
+        if libc.setns(handle.fileno(), CLONE_NEWNET):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)
 
 
 def require() -> None:
@@ -81,18 +95,19 @@ def commands(fabric: Fabric) -> Iterator[list[str]]:
     for device in fabric.devices:
         yield ["ip", "netns", "add", namespace(fabric, device.host)]
         yield _ip(fabric, device, "link", "set", "lo", "up")
-    if fabric.switch is not None:
-        yield from _bridge(fabric, fabric.switch)
+    for switch in fabric.switches:
+        yield from _bridge(fabric, switch)
     for index, link in enumerate(fabric.links):
         yield from _cable(fabric, index, link)
-    if fabric.switch is None:
+    if not fabric.switches:
         yield from _direct_routes(fabric)
 
 
 def _bridge(fabric: Fabric, switch: Device) -> Iterator[list[str]]:
     yield _ip(fabric, switch, "link", "add", BRIDGE, "type", "bridge")
     yield _ip(fabric, switch, "link", "set", BRIDGE, "mtu", str(fabric.mtu), "up")
-    yield _ip(fabric, switch, "address", "add", f"{switch.address}/{PREFIX_LENGTH}", "dev", BRIDGE)
+    if switch.address:
+        yield _ip(fabric, switch, "address", "add", f"{switch.address}/{PREFIX_LENGTH}", "dev", BRIDGE)
 
 
 def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
@@ -105,7 +120,7 @@ def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
         yield _ip(fabric, end, "link", "set", name, "mtu", str(fabric.mtu), "up")
         if end.kind == "switch":
             yield _ip(fabric, end, "link", "set", name, "master", BRIDGE)
-        elif fabric.switch is not None:
+        elif fabric.switches:
             yield _ip(fabric, end, "address", "add", f"{end.address}/{PREFIX_LENGTH}", "dev", name)
         if link.rate:
             shaper = ["dev", name, "root", "tbf", "rate", link.rate, *SHAPING]
@@ -113,8 +128,8 @@ def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
 
 
 def interface(fabric: Fabric, index: int, end: Device) -> str:
-    """Name of one end of link `index`: eth0 on a host with a switch, else named after the link."""
-    return "eth0" if end.kind == "nic" and fabric.switch is not None else f"link{index}"
+    """Name of one end of link `index`: eth0 on a host below a switch, else named after the link."""
+    return "eth0" if end.kind == "nic" and fabric.switches else f"link{index}"
 
 
 def _direct_routes(fabric: Fabric) -> Iterator[list[str]]:

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import description_file
-from fanin_tools.fabric.description import Fabric, check_name
+from fanin_tools.fabric.checks import check_name
+from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
 
 SOCKET_PATH_LIMIT = 107  # bytes of sockaddr_un.sun_path without the final zero, unix(7)
@@ -74,7 +75,7 @@ class FabricState:
 
     def create(self, fabric: Fabric) -> None:
         """Make the folder and write the description."""
-        for device in fabric.devices:
+        for device in fabric.daemons:
             if len(os.fsencode(self.socket(device.name))) > SOCKET_PATH_LIMIT:
                 cause = f"{self.socket(device.name)} is too long for the path of a UNIX socket"
                 raise ToolError("BAD_PATH", cause, "set XDG_RUNTIME_DIR to a shorter path")

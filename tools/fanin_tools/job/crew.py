@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import selectors
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import job_file
-from fanin_tools.job.launcher import wait_for_all
+from fanin_tools.job import JOB, job_file
 from fanin_tools.job.placement import Placement, place
 
 ANSWER_SECONDS = 120.0
@@ -28,46 +31,54 @@ class Crew:
 
     def __init__(self, running: Running, size: int) -> None:
         self.running = running
-        self._workers: list[subprocess.Popen[str]] = []
         placement = place(running.fabric, size, "auto")
-        for rank in range(size):
+        pairs = [socket.socketpair() for _ in range(size)]
+        self._ranks = [ours for ours, _ in pairs]
+        self._answers_of = [ours.makefile("r") for ours in self._ranks]
+        places = []
+        for rank, (_, theirs) in enumerate(pairs):
             host = placement.nics[placement.node_of(rank)].host
-            command = [*namespaces.prefix_command(running.fabric, host), sys.executable, "-m", "fanin_tools.job.worker"]
-            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-            self._workers.append(worker)
+            namespace = namespaces.namespace(running.fabric, host) if running.fabric.netns else ""
+            places.append(f"{theirs.fileno()}:{namespace}")
+        command = [sys.executable, "-m", "fanin_tools.job.worker", *places]
+        passed = [theirs.fileno() for _, theirs in pairs]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=passed, process_group=0)
+        for _, theirs in pairs:
+            theirs.close()
 
-    def join(self, placement: Placement, job: dict[str, object]) -> None:
-        """Let the ranks of `placement` join `job`."""
+    def join(self, placement: Placement, job: dict[str, object], name: str = JOB) -> None:
+        """Let the ranks of `placement` join `job`; in later commands it is called `name`."""
         path = job_file.write(self.running, job)
         sockets = [str(self.running.state.socket(nic.name)) for nic in placement.nics]
         try:
             for rank in range(placement.size):
-                socket = sockets[placement.node_of(rank)]
-                self._tell(rank, {"do": "join", "job": str(path), "rank": rank, "socket": socket})
+                place_of = sockets[placement.node_of(rank)]
+                self._tell(rank, {"do": "join", "name": name, "job": str(path), "number": rank, "socket": place_of})
             self._answers(range(placement.size))
         finally:
             path.unlink(missing_ok=True)
 
-    def ask(self, size: int, do: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Give the first `size` ranks the same command; their answers. ToolError names the rank that failed."""
-        for rank in range(size):
+    def ask(self, ranks: int | Sequence[int], do: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Give ranks (a number: the first so many) the same command; their answers, by rank.
+
+        ToolError names the rank that failed.
+        """
+        asked = range(ranks) if isinstance(ranks, int) else ranks
+        for rank in asked:
             self._tell(rank, {"do": do, **arguments})
-        return self._answers(range(size))
+        return self._answers(asked)
 
     def _tell(self, rank: int, command: dict[str, Any]) -> None:
-        stream = self._workers[rank].stdin
-        assert stream is not None
-        try:
-            print(json.dumps(command), file=stream, flush=True)
-        except BrokenPipeError:
-            raise self._lost(rank) from None
+        """A rank that is gone is not told, but its answer says so."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._ranks[rank].sendall(json.dumps(command).encode() + b"\n")
 
-    def _answers(self, ranks: Iterable[int]) -> list[dict[str, Any]]:
+    def _answers(self, ranks: Sequence[int]) -> list[dict[str, Any]]:
         answers: dict[int, dict[str, Any]] = {}
         end = time.monotonic() + ANSWER_SECONDS
         with selectors.DefaultSelector() as selector:
             for rank in ranks:
-                selector.register(self._output(rank), selectors.EVENT_READ, rank)
+                selector.register(self._ranks[rank], selectors.EVENT_READ, rank)
             while selector.get_map() and time.monotonic() < end:
                 for key, _ in selector.select(end - time.monotonic()):
                     answers[key.data] = self._answer(key.data)
@@ -78,19 +89,12 @@ class Crew:
         return _checked(answers, silent)
 
     def _answer(self, rank: int) -> dict[str, Any]:
-        line = self._output(rank).readline()
-        return json.loads(line) if line else {"error": self._lost(rank).as_dict()}
-
-    def _output(self, rank: int) -> Any:
-        return self._workers[rank].stdout
-
-    def _lost(self, rank: int) -> ToolError:
         try:
-            code = self._workers[rank].wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            code = None
-        cause = f"its process ended with exit code {code}"
-        return ToolError("PEER_LOST", cause, "its error output above says why")
+            line = self._answers_of[rank].readline()
+        except ConnectionResetError:
+            line = ""
+        lost = ToolError("PEER_LOST", "its process has ended", "its error output above says why")
+        return json.loads(line) if line else {"error": lost.as_dict()}
 
     def __enter__(self) -> Self:
         return self
@@ -98,16 +102,14 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for worker in self._workers:
-            if worker.stdin is not None and error is None:
-                worker.stdin.close()
-        if error is not None or not wait_for_all(self._workers, END_SECONDS):
-            for worker in self._workers:
-                worker.kill()
-        wait_for_all(self._workers, None)
-        for worker in self._workers:
-            if worker.stdout is not None:
-                worker.stdout.close()
+        for stream, connection in zip(self._answers_of, self._ranks, strict=True):
+            stream.close()
+            connection.close()
+        try:
+            self._process.wait(END_SECONDS if error is None else 0)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)  # the ranks, too: they are of its group
+            self._process.wait()
 
 
 def _checked(answers: dict[int, dict[str, Any]], silent: list[int]) -> list[dict[str, Any]]:

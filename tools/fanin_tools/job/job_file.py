@@ -4,14 +4,41 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 
+from fanin_tools.errors import UsageError
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job.placement import Placement
 from fanin_wire import fields
 
 CHUNK_LIMITS = (256, 4096)  # InfiniBand's path MTUs
 DEFAULT_SLOTS = 256
+LARGEST_SLOTS = 1 << 20  # that a device may have
+REPRODUCIBLE = ("none", "run", "shape")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a job is computed.
+
+    slots: segment buffers asked of each device
+    reproducible: "none": in order of arrival; "run": the same bits in every run; "shape": in a ring those of a tree too
+    wide: partials of f16 and bf16 travel as f32
+    """
+
+    slots: int = DEFAULT_SLOTS
+    reproducible: str = "none"
+    wide: bool = False
+
+    def check(self) -> None:
+        """Raise UsageError for a value that no job can have."""
+        if not 2 <= self.slots <= LARGEST_SLOTS or self.slots & (self.slots - 1):
+            cause = f"--slots {self.slots} is no power of two from 2 to {LARGEST_SLOTS}"
+            raise UsageError(cause, f"use for example {DEFAULT_SLOTS}")
+        if self.reproducible not in REPRODUCIBLE:
+            cause = f"--reproducible {self.reproducible!r} is not a mode"
+            raise UsageError(cause, f"use one of {', '.join(REPRODUCIBLE)}")
 
 
 def chunk_for(mtu: int) -> int:
@@ -20,21 +47,22 @@ def chunk_for(mtu: int) -> int:
     return max(CHUNK_LIMITS[0], min(CHUNK_LIMITS[1], 1 << (room.bit_length() - 1)))
 
 
-def describe(running: Running, placement: Placement, slots: int = DEFAULT_SLOTS) -> dict[str, object]:
+def describe(running: Running, placement: Placement, terms: Terms | None = None) -> dict[str, object]:
     """The job as ranks read it. jid and key are random: the key tells this incarnation from every other."""
-    fabric = running.fabric
+    terms = terms or Terms()
     nodes = [
-        {"address": nic.address, "ranks": list(ranks)}
-        for nic, ranks in zip(placement.nics, placement.ranks, strict=True)
+        {"address": nic.address, "ranks": list(ranks), "switches": list(way.switches), "ring": way.ring}
+        for nic, ranks, way in zip(placement.nics, placement.ranks, placement.ways, strict=True)
     ]
     return {
         "jid": 1 + secrets.randbelow(0xFFFFFFFE),
         "key": secrets.randbits(32),
         "route": placement.route,
-        "chunk": chunk_for(fabric.mtu),
-        "slots": slots,
+        "chunk": chunk_for(running.fabric.mtu),
+        "slots": terms.slots,
+        "reproducible": terms.reproducible,
+        "wide": terms.wide,
         "nodes": nodes,
-        "switch": fabric.switch.address if fabric.switch is not None else None,
     }
 
 

@@ -23,10 +23,42 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job import job_file
+from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import Placement
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class End:
+    """How a job ended.
+
+    failed_rank: the first that failed, None if all ended well
+    status: exit code of its process, -N if signal N ended it
+    """
+
+    failed_rank: int | None = None
+    status: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell gives it: 128 + N for signal N."""
+        return self.status if self.status >= 0 else 128 - self.status
+
+    def __str__(self) -> str:
+        if self.failed_rank is None:
+            return "all ranks ended well"
+        how = f"ended with exit code {self.status}" if self.status > 0 else f"was ended by {signal_name(-self.status)}"
+        return f"rank {self.failed_rank} {how}; its error output above says why, if it said anything"
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9; signals without a name by their number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 @dataclass
@@ -52,17 +84,15 @@ class Ranks:
         self.printers.append(threading.Thread(target=copy_lines, args=(stream, f"[{rank}] "), daemon=True))
         self.printers[-1].start()
 
-    def wait(self, seconds: float | None = None) -> int | None:
-        """Wait until all have ended or one has failed, at most `seconds`; its exit code, 0, or None: time is up."""
-        end = None if seconds is None else time.monotonic() + seconds
-        running = [process for process in self.processes if process.poll() is None]
-        while not (failed := first_failure(self.processes)) and running:
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0:
-                return None
-            wait_for_any(running, left)
-            running = [process for process in running if process.poll() is None]
-        return failed
+    def wait(self) -> End:
+        """Wait until all have ended or one has failed."""
+        while (left := self._running()) and first_failure(self.processes) is None:
+            wait_for_any(left)
+        failed = first_failure(self.processes)
+        return End() if failed is None else End(failed, self.processes[failed].returncode)
+
+    def _running(self) -> list[subprocess.Popen[bytes]]:
+        return [process for process in self.processes if process.poll() is None]
 
     def stop(self, grace_seconds: float) -> None:
         """Let them end by themselves for `grace_seconds`, then SIGTERM, then SIGKILL."""
@@ -93,24 +123,20 @@ def copy_lines(stream: IO[bytes], prefix: str) -> None:
         sys.stdout.flush()
 
 
-def first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Exit code of a failed process as a shell gives it (128 + signal), 0 if none has failed."""
-    for process in processes:
-        code = process.returncode
-        if code:
-            return code if code > 0 else 128 - code
-    return 0
+def first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
+    """Rank of a process that is known to have failed; None if there is none."""
+    return next((rank for rank, process in enumerate(processes) if process.returncode), None)
 
 
-def wait_for_any(processes: Sequence[subprocess.Popen[bytes]], seconds: float | None) -> None:
-    """Sleep until one of `processes` ends, at most `seconds`."""
+def wait_for_any(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Sleep until one of `processes` ends."""
     with ExitStack() as stack:
         poller = select.poll()
         for process in processes:
             descriptor = os.pidfd_open(process.pid)
             stack.callback(os.close, descriptor)
             poller.register(descriptor, select.POLLIN)
-        poller.poll(None if seconds is None else max(0.0, seconds) * 1000)
+        poller.poll()
 
 
 def wait_for_all(processes: Sequence[subprocess.Popen[Any]], seconds: float | None) -> bool:
@@ -128,18 +154,19 @@ def launch(
     running: Running,
     placement: Placement,
     command: Sequence[str],
+    terms: Terms | None = None,
     *,
     prefix: bool = False,
     grace: float = GRACE_SECONDS,
-) -> int:
-    """Run `command` once per rank; the exit code of the first rank that fails, or 0."""
-    job = job_file.write(running, job_file.describe(running, placement))
+) -> End:
+    """Run `command` once per rank; how it ended."""
+    job = job_file.write(running, job_file.describe(running, placement, terms))
     ranks = Ranks()
     try:
         ranks.start(running, placement, job, command, prefix)
-        code = ranks.wait()
+        end = ranks.wait()
         ranks.stop(grace)
-        return code or 0
+        return end
     except BaseException:
         ranks.stop(0)
         raise

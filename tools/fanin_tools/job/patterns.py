@@ -1,54 +1,162 @@
-"""Data whose reduction is known: small whole numbers, so that every order of adding floats gives the same bits.
+"""Data whose reduction is known: the same bits come out in whatever order and grouping they are combined.
 
-The numbers repeat after PERIOD elements. PERIOD is a prime: no two segments of a message begin at the same place of it,
-so a segment that is put to a wrong place shows; and numpy's reference has to be computed over one period only.
+So sums are of whole numbers, small enough to be exact in the type; products of signs and a few twos; the rest is exact
+by nature. Data that are only moved are random bytes. The values repeat after PERIOD elements. PERIOD is a prime: no two
+segments of a message begin at the same place of it, so a segment that is put to a wrong place shows; and numpy's
+reference has to be computed over one period only.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
+
+from fanin_wire import arithmetic
+from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_name
+from fanin_wire.operations import OPERATIONS, operation_by_name
 
 PERIOD = 65521
 LARGEST = 1000  # 4096 ranks of it stay below 2**24, where f32 stops being exact
-DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-OPS = ("sum", "min", "max", "mean")
+EXACT = {"f16": 1 << 11, "bf16": 1 << 8}  # whole numbers up to here are exact
+TWOS = 6  # ranks that may bring a factor of 2
+SPECIAL_SHARE = 0.02  # of values where order matters: zeros of both signs, infinities, NaN
+SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan)
+DTYPES = tuple(entry.name for entry in DATATYPES)
+OPS = tuple(entry.name.lower() for entry in OPERATIONS)
+MOVED = ""  # in the place of an operation: the data are moved, not combined
 
 
-def pattern(seed: int, rank: int, dtype: str) -> np.ndarray:
-    """One period of the data of `rank`: shape (PERIOD,)."""
-    numbers = np.random.default_rng([seed, rank]).integers(-LARGEST, LARGEST, PERIOD, endpoint=True)
-    return numbers.astype(DTYPES[dtype])
+class Data(NamedTuple):
+    """What the ranks of a job bring. seed: of the random numbers; size: ranks; op: a name of OPS, or MOVED."""
+
+    seed: int
+    size: int
+    dtype: str
+    op: str
+
+    def of(self, rank: int, count: int = PERIOD) -> np.ndarray:
+        """The first `count` elements of the period that `rank` brings: shape (count,), in the type's storage."""
+        random = np.random.default_rng([self.seed, rank, zlib.crc32(f"{self.dtype} {self.op}".encode())])
+        datatype = datatype_by_name(self.dtype)
+        if self.op == MOVED:
+            return np.frombuffer(random.bytes(count * datatype.itemsize), datatype.numpy)
+        return _VALUES[datatype.family](random, datatype, self, rank, count)
+
+    def reduced(self, count: int = PERIOD) -> np.ndarray:
+        """The first `count` elements of the period that must come out of all ranks together."""
+        rows = np.empty((self.size, count), datatype_by_name(self.dtype).numpy)
+        for rank, row in enumerate(rows):
+            bits(row)[...] = bits(self.of(rank, count))
+        return operation_by_name(self.op).oracle(rows, datatype_by_name(self.dtype))
+
+    @property
+    def largest(self) -> int:
+        """Numbers up to here, from each rank, have an exact sum."""
+        return max(1, min(LARGEST, EXACT.get(self.dtype, 1 << 24) // self.size))
 
 
-def reference(seed: int, size: int, dtype: str, op: str) -> np.ndarray:
-    """One period of what an allreduce over ranks 0 to size - 1 must give, by numpy."""
-    rows = np.stack([pattern(seed, rank, dtype) for rank in range(size)])
-    if op == "min":
-        return rows.min(axis=0)
-    if op == "max":
-        return rows.max(axis=0)
-    total = rows.sum(axis=0, dtype=rows.dtype)
-    return total if op == "sum" else _divided(total, size)
+def _integers(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+    limits = np.iinfo(datatype.numpy)
+    values = random.integers(limits.min, limits.max, count, datatype.numpy, endpoint=True)
+    if data.op == "prod":
+        return values | 1  # even factors would soon leave nothing but 0
+    if data.op in ("land", "lor", "lxor"):
+        return np.where(_truths(random, datatype, data, rank, count), values | 1, 0).astype(datatype.numpy)
+    if data.op in ("band", "bor"):  # few bits, or all but few
+        further = random.integers(limits.min, limits.max, (2, count), datatype.numpy, endpoint=True)
+        rare = values & further[0] & further[1]
+        return rare if data.op == "bor" else ~rare
+    return values
 
 
-def _divided(total: np.ndarray, size: int) -> np.ndarray:
-    """MEAN: one true division for floats, toward zero for integers."""
-    if total.dtype.kind == "f":
-        return total / total.dtype.type(size)
-    return np.sign(total) * (np.abs(total) // total.dtype.type(size))
+def _floats(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+    if data.op in ("min", "max"):
+        special = random.choice(SPECIALS, count)
+        values = np.where(random.random(count) < SPECIAL_SHARE, special, random.standard_normal(count))
+    elif data.op == "prod":
+        factors = random.integers(1, 2 if rank < TWOS else 1, count, endpoint=True)
+        values = factors * random.choice((-1.0, 1.0), count)
+    else:
+        values = random.integers(-data.largest, data.largest, count, endpoint=True).astype(np.float64)
+    if datatype.family is Family.SMALL_FLOAT:
+        return arithmetic.narrow(values.astype(np.float32), datatype)
+    return values.astype(datatype.numpy)
 
 
-def fill(array: np.ndarray, period: np.ndarray) -> None:
-    """Repeat `period` over the flat `array`."""
-    whole = array.size - array.size % PERIOD
-    array[:whole].reshape(-1, PERIOD)[:] = period
-    array[whole:] = period[: array.size - whole]
+def _truths(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+    """So many that the result now and then depends on a single rank."""
+    few = 1 / max(2, data.size)
+    share = {"land": 1 - few, "lor": few}.get(data.op, 0.5)
+    return random.random(count) < share
 
 
-def wrong_elements(array: np.ndarray, period: np.ndarray) -> int:
-    """How many elements of the flat `array` differ in any bit from `period` repeated."""
-    bits = np.dtype(f"u{array.itemsize}")
-    have, want = array.view(bits), period.view(bits)
-    whole = array.size - array.size % PERIOD
-    wrong = sum(np.count_nonzero(block != want) for block in have[:whole].reshape(-1, PERIOD))
-    return int(wrong + np.count_nonzero(have[whole:] != want[: array.size - whole]))
+def _complexes(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+    parts = random.integers(-data.largest, data.largest, (count, 2), endpoint=True)
+    return (parts[:, 0] + 1j * parts[:, 1]).astype(datatype.numpy)
+
+
+def _pairs(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+    """Few different values and indices, so that there are ties of both."""
+    pairs = np.zeros(count, datatype.numpy)
+    pairs["value"] = random.integers(-3, 3, count, endpoint=True)
+    pairs["index"] = random.integers(0, data.size, count)
+    if pairs["value"].dtype.kind == "f":
+        chosen = random.random(count) < SPECIAL_SHARE
+        pairs["value"][chosen] = random.choice(SPECIALS, count)[chosen]
+    return pairs
+
+
+_VALUES: dict[Family, Callable[[np.random.Generator, DataType, Data, int, int], np.ndarray]] = {
+    Family.INTEGER: _integers,
+    Family.FLOAT: _floats,
+    Family.SMALL_FLOAT: _floats,
+    Family.BOOL: _truths,
+    Family.COMPLEX: _complexes,
+    Family.PAIR: _pairs,
+}
+
+
+def rounded(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
+    """Floats of a rank whose sums are rounded: their bits tell in which order they were added."""
+    datatype = datatype_by_name(dtype)
+    numbers = np.random.default_rng([seed, rank]).standard_normal(elements)
+    if datatype.family is Family.SMALL_FLOAT:
+        return arithmetic.narrow(numbers.astype(np.float32), datatype)
+    return numbers.astype(datatype.numpy)
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    """The elements of a flat array as whole numbers, padding included; those of 16 bytes as rows of two."""
+    if array.dtype.itemsize == 16:
+        return array.view(np.uint64).reshape(-1, 2)
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+def fill(array: np.ndarray, period: np.ndarray, start: int = 0) -> None:
+    """Repeat `period` over the flat `array`, from place `start` of the repetition on."""
+    have = bits(array)
+    for place, piece in _pieces(array.size, period, start):
+        have[place : place + len(piece)] = piece
+
+
+def wrong_elements(array: np.ndarray, period: np.ndarray, start: int = 0) -> int:
+    """How many elements of the flat `array` differ in any bit from `period` repeated, from place `start` on."""
+    have, wrong = bits(array), 0
+    for place, piece in _pieces(array.size, period, start):
+        differs = have[place : place + len(piece)] != piece
+        wrong += int(np.count_nonzero(differs.any(axis=1) if differs.ndim == 2 else differs))
+    return wrong
+
+
+def _pieces(count: int, period: np.ndarray, start: int) -> list[tuple[int, np.ndarray]]:
+    """Where in an array of `count` elements which bits belong."""
+    whole, pieces, place = bits(period), [], 0
+    while place < count:
+        first = (start + place) % len(whole)
+        piece = whole[first : first + count - place]
+        pieces.append((place, piece))
+        place += len(piece)
+    return pieces

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.fabric.checks import MAX_RING_NODES
 from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric.tree import Tree
+from fanin_tools.job.ways import Way, is_one_ring, ways_of
+from fanin_tools.quantities import counted
 
 ROUTES = ("auto", "tree", "ring", "local")
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The nodes that take part, in order, and the global ranks on each, ascending."""
+    """The nodes that take part, in order, and the global ranks on each, ascending. ways: up from each, in a tree."""
 
     route: str
     nics: tuple[Device, ...]
     ranks: tuple[tuple[int, ...], ...]
+    ways: tuple[Way, ...]
 
     @property
     def size(self) -> int:
@@ -28,29 +33,51 @@ class Placement:
         return next(node for node, ranks in enumerate(self.ranks) if rank in ranks)
 
 
-def place(fabric: Fabric, size: int, route: str) -> Placement:
-    """Place `size` ranks on `fabric` for a job of that route ("auto": chosen after the nodes and the switch).
-
-    Raises ToolError NO_RESOURCES if there is no room, NOT_SUPPORTED if the fabric has no such route.
-    """
+def check_route(route: str) -> None:
+    """Raise UsageError unless there is such a route."""
     if route not in ROUTES:
         raise UsageError(f"{route!r} is not a route", f"use one of {', '.join(ROUTES)}")
+
+
+def place(fabric: Fabric, size: int, route: str) -> Placement:
+    """Place `size` ranks on `fabric` for a job of that route ("auto": chosen after the nodes and the switches).
+
+    Raises ToolError NO_RESOURCES if there is no room, UsageError NOT_SUPPORTED if the fabric has no such route.
+    """
+    check_route(route)
     if size < 1:
         raise UsageError(f"{size} ranks", "use 1 or more")
-    nics = fabric.nics[:1] if route == "local" else fabric.nics
-    counts = _even_counts([nic.ranks for nic in nics], size, fabric.name)
-    used = [(nic, count) for nic, count in zip(nics, counts, strict=True) if count]
-    route = _resolve(route, fabric, len(used))
-    return Placement(route, tuple(nic for nic, _ in used), _blocks([count for _, count in used]))
+    tree = Tree(fabric)
+    nics = tree.nics()[:1] if route == "local" else tree.nics()
+    _check_room(fabric, nics, size, route)
+    counts = _even_counts([nic.ranks for nic in nics], size)
+    used = tuple(nic for nic, count in zip(nics, counts, strict=True) if count)
+    ways = ways_of(tree, used) if fabric.switches else None
+    route = _resolve(route, fabric, used, ways)
+    return Placement(route, used, _blocks(counts), ways if ways and route == "tree" else (Way(),) * len(used))
 
 
-def _even_counts(rooms: list[int], size: int, name: str) -> list[int]:
+def _check_room(fabric: Fabric, nics: tuple[Device, ...], size: int, route: str) -> None:
+    if size <= sum(nic.ranks for nic in nics):
+        return
+    ranks = f"{counted(size, 'rank')} {'does' if size == 1 else 'do'} not fit on"
+    if route == "local":
+        cause = f"{ranks} {nics[0].name} of fabric {fabric.name}, which takes {nics[0].ranks}"
+        raise ToolError("NO_RESOURCES", cause, "start fewer, use another --route, or more --ranks-per-node")
+    cause = f"{ranks} fabric {fabric.name}: {_rooms([nic.ranks for nic in nics])}"
+    raise ToolError("NO_RESOURCES", cause, "start fewer, or bring a fabric up with more --nodes or --ranks-per-node")
+
+
+def _rooms(rooms: list[int]) -> str:
+    if len(rooms) == 1:
+        return f"its node takes {rooms[0]}"
+    if len(set(rooms)) == 1:
+        return f"its {len(rooms)} nodes take {rooms[0]} each"
+    return f"its {len(rooms)} nodes take {sum(rooms)}"
+
+
+def _even_counts(rooms: list[int], size: int) -> list[int]:
     """Ranks for each node: one after the other to the node that has the fewest and still has room."""
-    if size > sum(rooms):
-        cause = f"{size} ranks do not fit on fabric {name}: its nodes take {' + '.join(map(str, rooms))}"
-        raise ToolError(
-            "NO_RESOURCES", cause, "start fewer, or bring a fabric up with more --nodes or --ranks-per-node"
-        )
     counts = [0] * len(rooms)
     for _ in range(size):
         node = min((node for node, room in enumerate(rooms) if counts[node] < room), key=lambda node: counts[node])
@@ -60,15 +87,18 @@ def _even_counts(rooms: list[int], size: int, name: str) -> list[int]:
 
 def _blocks(counts: list[int]) -> tuple[tuple[int, ...], ...]:
     starts = [sum(counts[:node]) for node in range(len(counts))]
-    return tuple(tuple(range(start, start + count)) for start, count in zip(starts, counts, strict=True))
+    return tuple(tuple(range(start, start + count)) for start, count in zip(starts, counts, strict=True) if count)
 
 
-def _resolve(route: str, fabric: Fabric, nodes: int) -> str:
-    if nodes == 1:
+def _resolve(route: str, fabric: Fabric, nics: tuple[Device, ...], ways: tuple[Way, ...] | None) -> str:
+    if len(nics) == 1:
         return "local"  # nothing leaves a single node, whatever the fabric has
     if route == "auto":
-        return "tree" if fabric.switch is not None else "ring"
-    if route == "tree" and fabric.switch is None:
-        cause = f"fabric {fabric.name} has no switch, so no tree"
-        raise ToolError("NOT_SUPPORTED", cause, "use --route ring, or a fabric without --direct")
+        route = "tree" if ways and not is_one_ring(ways) else "ring"
+    if route == "tree" and not ways:
+        cause = f"fabric {fabric.name} has no offloading switch above all {len(nics)} nodes, so no tree"
+        raise UsageError(cause, "use --route ring, or a fabric with such a switch", name="NOT_SUPPORTED")
+    if route == "ring" and len(nics) > MAX_RING_NODES:
+        cause = f"a ring of {len(nics)} nodes"
+        raise UsageError(cause, f"use at most {MAX_RING_NODES} nodes, or --route tree", name="NOT_SUPPORTED")
     return route

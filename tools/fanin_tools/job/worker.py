@@ -1,107 +1,90 @@
-"""One rank of a crew: obeys commands that come as lines of JSON, and answers each with one line.
+"""The rank processes of a crew: one process imports everything, then forks, one child for each rank.
 
-| command | keys | answer |
-| --- | --- | --- |
-| join | job (path), rank, socket | |
-| prepare | op, dtype, elements, seed, registered | |
-| run | repeat | start_ns, end_ns: lists of CLOCK_MONOTONIC |
-| verify | | wrong: elements of the result with a wrong bit |
-| leave | | |
-
-An error is answered as {"error": {name, cause, remedy}}. The end of the input ends the process.
+Arguments: DESCRIPTOR:NAMESPACE of each rank, a connected socket and the network namespace that it runs in (none: ""). A
+rank obeys commands that come over its socket as lines of JSON, and answers each with one line. A command is
+{"do": name, ...}; `rank` and `scenes` list them. An error is answered as {"error": {name, cause, remedy}}. The end of
+the commands ends the rank. The first process ends when all ranks have; it answers for one that dies.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import socket
 import sys
-import time
-from typing import Any
-
-import numpy as np
+import traceback
+from typing import NoReturn
 
 import fanin
-from fanin_tools.job import patterns
-from fanin_wire.abi import Status
-
-JOIN_SECONDS = 30.0
-RUN_SECONDS = 60.0
-
-
-class Rank:
-    """What a rank holds between commands: its membership and its arrays."""
-
-    def __init__(self) -> None:
-        self.communicator: fanin.Communicator | None = None
-        self.source = np.empty(0)
-        self.result = np.empty(0)
-        self.expected = np.empty(0)
-        self.op = "sum"
-
-    def join(self, job: str, rank: int, socket: str) -> dict[str, Any]:
-        """Become a member of the job described in the file `job`."""
-        self.communicator = fanin.Communicator(fanin.Job.from_file(job), rank, socket, timeout=JOIN_SECONDS)
-        return {}
-
-    def prepare(self, op: str, dtype: str, elements: int, seed: int, registered: bool) -> dict[str, Any]:
-        """Make the data, and the result as it must be. The result's memory starts with bits that no result has."""
-        member, kind = self._member(), patterns.DTYPES[dtype]
-        self.op = op
-        if registered:
-            self.source, self.result = member.alloc(elements, kind), member.alloc(elements, kind)
-        else:
-            self.source, self.result = np.empty(elements, kind), np.empty(elements, kind)
-        patterns.fill(self.source, patterns.pattern(seed, member.rank, dtype))
-        self.result.view(np.uint8)[:] = 0xA5
-        self.expected = patterns.reference(seed, member.size, dtype, op)
-        return {}
-
-    def run(self, repeat: int) -> dict[str, Any]:
-        """Reduce `repeat` times."""
-        member = self._member()
-        starts, ends = [], []
-        for _ in range(repeat):
-            starts.append(time.monotonic_ns())
-            member.allreduce(self.source, out=self.result, op=self.op, timeout=RUN_SECONDS)
-            ends.append(time.monotonic_ns())
-        return {"start_ns": starts, "end_ns": ends}
-
-    def verify(self) -> dict[str, Any]:
-        """Compare every bit of the result."""
-        return {"wrong": patterns.wrong_elements(self.result, self.expected)}
-
-    def leave(self) -> dict[str, Any]:
-        """Leave the job and free the arrays."""
-        self._member().close()
-        self.communicator = None
-        self.source = self.result = np.empty(0)
-        return {}
-
-    def _member(self) -> fanin.Communicator:
-        if self.communicator is None:
-            raise RuntimeError("not joined")
-        return self.communicator
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
+from fanin_tools.job.rank import Answer, Rank, error_answer
+from fanin_tools.job.scenes import ALL_COMMANDS
 
 
-def obey(rank: Rank, line: str) -> dict[str, Any]:
+def obey(rank: Rank, line: str) -> Answer:
     """Carry out one command; the answer."""
     command = json.loads(line)
     try:
-        return getattr(rank, command.pop("do"))(**command)
+        return ALL_COMMANDS[command.pop("do")](rank, **command)
     except fanin.FaninError as error:
-        return {"error": {"name": Status(error.status).name, "cause": error.detail, "remedy": error.remedy}}
+        return error_answer(error)
+
+
+def serve(connection: socket.socket) -> None:
+    """Obey until there are no more commands."""
+    rank = Rank()
+    with connection, connection.makefile("r") as commands:
+        for line in commands:
+            connection.sendall(_line(obey(rank, line)))
+    rank.end()
+
+
+def _line(answer: Answer) -> bytes:
+    return json.dumps(answer).encode() + b"\n"
+
+
+def _be_rank(connection: socket.socket, namespace: str) -> NoReturn:
+    code = 1
+    try:
+        if namespace:
+            namespaces.enter(namespace)
+        serve(connection)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _answer_for_the_dead(ranks: dict[int, socket.socket]) -> None:
+    """Wait until all children have ended. ranks: their sockets by process id."""
+    while ranks:
+        process, status = os.wait()
+        with ranks.pop(process) as connection:
+            if code := os.waitstatus_to_exitcode(status):
+                cause = f"its process ended with exit code {code}"
+                lost = ToolError("PEER_LOST", cause, "its error output above says why")
+                connection.sendall(_line({"error": lost.as_dict()}))
 
 
 def main() -> None:
-    """Serve commands until the input ends. What libraries print goes to the error output, not among the answers."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    """Fork the ranks and stay until they have ended. What libraries print goes to the error output."""
     os.dup2(2, 1)
-    rank = Rank()
-    for line in sys.stdin:
-        print(json.dumps(obey(rank, line)), file=answers)
-    if rank.communicator is not None:
-        rank.communicator.close()
+    places = [argument.partition(":") for argument in sys.argv[1:]]
+    connections = [socket.socket(fileno=int(descriptor)) for descriptor, _, _ in places]
+    gc.freeze()  # memory that is never looked at again stays shared
+    ranks = {}
+    for connection, (_, _, namespace) in zip(connections, places, strict=True):
+        process = os.fork()
+        if process == 0:
+            for other in connections:
+                if other is not connection:
+                    other.close()
+            _be_rank(connection, namespace)
+        ranks[process] = connection
+    _answer_for_the_dead(ranks)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from rich.table import Table
 from fanin_nic.sim.report import Report
 from fanin_nic.sim.scenario import Scenario
 from fanin_nic.sim.traffic import LevelTraffic, Spread
-from fanin_tools.options import render_size, render_time
+from fanin_tools.quantities import render_size, render_time
 
 SHOWN_SAMPLES = 12
 NANOSECOND = 1e-9

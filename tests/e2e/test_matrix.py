@@ -1,0 +1,24 @@
+"""A sample of the matrix that covers every two values together, on real devices; `make matrix` tries all of it."""
+
+from __future__ import annotations
+
+from fanin_tools.fabric import lifecycle
+from fanin_tools.job.case import COLLECTIVES
+from fanin_tools.matrix import report, run
+from fanin_tools.matrix.choices import chosen
+from fanin_tools.matrix.shapes import BY_NAME, MatrixPlan
+from tests.e2e.fabrics import Bench, assert_released, silent
+
+SEED = 1
+
+
+def test_no_case_of_the_sample_goes_wrong(bench: Bench) -> None:
+    plan = MatrixPlan("matrix")
+    bench.names.append(plan.name)
+    running = lifecycle.up(plan, silent)
+    choices = chosen(True, SEED, BY_NAME, COLLECTIVES)
+    result = run.run(running, choices, SEED, silent)
+    assert report.failures(result) == []
+    assert result.cases == len(choices)
+    assert {shape for _, shape in result.tried} == set(BY_NAME)
+    assert_released(running)

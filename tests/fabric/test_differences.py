@@ -1,0 +1,38 @@
+"""What a fabric that is up has otherwise than the one that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fanin_tools.fabric import differences
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Shape, make
+
+BASE = Shape(4, 2, netns=True)
+
+
+def of(shape: Shape) -> Fabric:
+    return make("any", shape)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (of(replace(BASE, mtu=1500)), "mtu 9000 (asked: 1500)"),
+        (of(replace(BASE, lanes=2)), "lanes 1 (asked: 2)"),
+        (of(replace(BASE, rate="1gbit")), "rate of links unshaped (asked: 1gbit)"),
+        (of(replace(BASE, ranks_per_node=3)), "ranks of NICs 2 (asked: 3)"),
+        (of(replace(BASE, nodes=5)), "number of NICs 4 (asked: 5), its links"),
+        (of(replace(BASE, slots=64)), "slots of NICs 4096 (asked: 64), slots of switches 4096 (asked: 64)"),
+        (replace(of(BASE), devices=of(BASE).devices[::-1]), "the order of its devices"),
+    ],
+)
+def test_what_differs_is_said(asked: Fabric, words: str) -> None:
+    assert differences.describe(of(BASE), asked) == words
+
+
+def test_many_differences_are_counted() -> None:
+    asked = of(Shape(6, 3, netns=True, fanout=(2, 3), lanes=4, mtu=1500, rate="1gbit"))
+    assert differences.describe(of(BASE), asked).endswith(" more")

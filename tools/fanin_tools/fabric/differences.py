@@ -1,0 +1,52 @@
+"""In what two descriptions of a fabric differ, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from fanin_tools.fabric.description import Device, Fabric
+
+SHOWN = 4  # differences that are spelt out
+KINDS = {"nic": "NICs", "switch": "switches"}
+
+
+def describe(present: Fabric, asked: Fabric) -> str:
+    """What is otherwise in `present` than in `asked`, for an error."""
+    found = list(dict.fromkeys(_differences(present, asked)))
+    more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return ", ".join(found[:SHOWN]) + more or "the order of its devices"
+
+
+def _differences(present: Fabric, asked: Fabric) -> Iterator[str]:
+    for key in ("mtu", "netns", "lanes"):
+        yield from _one(key, getattr(present, key), getattr(asked, key))
+    yield from _one("number of NICs", len(present.nics), len(asked.nics))
+    yield from _one("number of switches", len(present.switches), len(asked.switches))
+    yield from _device_differences(present.devices, asked.devices)
+    yield from _link_differences(present, asked)
+
+
+def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
+    rates = {link.ends: link.rate or "unshaped" for link in present.links}
+    others = {link.ends: link.rate or "unshaped" for link in asked.links}
+    if rates.keys() != others.keys():
+        yield "its links"
+    for ends, rate in rates.items():
+        if ends in others:
+            yield from _one("rate of links", rate, others[ends])
+
+
+def _device_differences(present: tuple[Device, ...], asked: tuple[Device, ...]) -> Iterator[str]:
+    """Of devices that both have, property by property; a property is named once for each pair of values."""
+    others = {device.name: device for device in asked}
+    for device in present:
+        if device.name in others:
+            for field in fields(Device):
+                what = f"{field.name} of {KINDS[device.kind]}"
+                yield from _one(what, getattr(device, field.name), getattr(others[device.name], field.name))
+
+
+def _one(what: str, present: object, asked: object) -> Iterator[str]:
+    if present != asked:
+        yield f"{what} {present} (asked: {asked})"

@@ -1,0 +1,54 @@
+"""Loopback addresses for a fabric: chosen so that two commands that choose at the same time choose differently.
+
+Whoever chooses holds UDP port 4791 at the first address of each of its blocks, which no device uses, until its devices
+hold their own. The kernel gives a port once: across users and state folders, and free again if a command crashes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Plan
+from fanin_wire.fields import UDP_PORT
+
+FIRST_BLOCK = 77
+
+
+@contextlib.contextmanager
+def reserved(plan: Plan) -> Iterator[Fabric]:
+    """`plan` at the first free addresses of 127.77.0.0/16. They are reserved for the time of the `with` block."""
+    for third in range(256):
+        fabric = plan.at(f"127.{FIRST_BLOCK}.{third}")
+        with contextlib.ExitStack() as held:
+            if _take(fabric, held):
+                yield fabric
+                return
+    raise ToolError(
+        "NO_RESOURCES",
+        f"UDP port {UDP_PORT} is taken on all of 127.{FIRST_BLOCK}.0.0/16",
+        "take other fabrics down (fanin fabric status) or give addresses in a description file",
+    )
+
+
+def _take(fabric: Fabric, held: contextlib.ExitStack) -> bool:
+    """Hold the blocks of `fabric` in `held`; False if somebody holds one, or uses one of the addresses."""
+    addresses = [device.address for device in fabric.daemons]
+    blocks = dict.fromkeys(address.rpartition(".")[0] for address in addresses)
+    if not all(bind(f"{block}.0", held) for block in blocks):
+        return False
+    with contextlib.ExitStack() as tried:
+        return all(bind(address, tried) for address in addresses)
+
+
+def bind(address: str, stack: contextlib.ExitStack) -> bool:
+    """Hold the RoCEv2 port of an address in `stack`; False if somebody has it."""
+    port = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    try:
+        port.bind((address, UDP_PORT))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""Start the daemons of a fabric: one process loads the device code, then forks, one child for each device.
+
+`python -m fanin_tools.fabric.nursery NAME` reads the description from the state folder of the fabric NAME. It prints
+"DEVICE PID" for each, then ends; the devices live on. Each begins only when it has read a byte from the input, where
+the caller puts them when all devices have been written down: so none is ever left that nobody knows of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+import traceback
+from typing import NoReturn
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric.state import FabricState
+
+MODULE = "fanin_tools.fabric.nursery"
+PR_SET_NAME = 15  # include/uapi/linux/prctl.h
+
+
+def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
+    """Options of the daemon of `device`."""
+    options = {
+        "--name": device.name,
+        "--address": device.address,
+        "--socket": str(state.socket(device.name)),
+        "--mtu": str(fabric.mtu),
+        "--slots": str(device.slots),
+        "--lanes": str(fabric.lanes),
+    }
+    return [word for pair in options.items() for word in pair]
+
+
+def load() -> None:
+    """Load the compiled code of the device; compile it, if nobody has yet."""
+    from fanin_nic.daemon import main, warm
+
+    assert main is not None
+    warm.warm()
+
+
+def _be_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
+    """In the child: wait to be written down, then run the daemon with its output in its log."""
+    code = 1
+    os.dup2(2, 1)  # the caller waits for the end of the other output
+    try:
+        if os.read(0, 1):
+            _settle(device, fabric, state)
+            code = _run(device, fabric, state)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _settle(device: Device, fabric: Fabric, state: FabricState) -> None:
+    """A session, a log, a name and a network of its own."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    log = os.open(state.log(device.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    ctypes.CDLL(None).prctl(PR_SET_NAME, device.name.encode(), 0, 0, 0)
+    if fabric.netns:
+        namespaces.enter(namespaces.namespace(fabric, device.host))
+
+
+def _run(device: Device, fabric: Fabric, state: FabricState) -> int:
+    from fanin_nic.daemon import main
+
+    sys.argv = [f"fanin-{device.kind}", *arguments(device, fabric, state)]
+    try:
+        (main.nic if device.kind == "nic" else main.switch)()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def main() -> None:
+    """Entry point of the module."""
+    state = FabricState(sys.argv[1])
+    fabric = state.description()
+    if fabric is None:
+        raise ToolError("NO_FABRIC", f"there is no fabric {state.name}", "fanin fabric up")
+    load()
+    gc.freeze()  # memory that is never looked at again stays shared
+    for device in fabric.daemons:
+        process = os.fork()
+        if process == 0:
+            _be_device(device, fabric, state)
+        print(device.name, process, flush=True)
+
+
+if __name__ == "__main__":
+    main()

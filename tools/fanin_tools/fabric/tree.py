@@ -1,0 +1,136 @@
+"""The tree that the links of a fabric with switches form: who is above whom, and in which order its nodes come.
+
+A link between a NIC and a switch leads up to the switch, one between two switches up to its second end. A plain switch
+is a place where cables meet, not a level: what hangs on it are children of the offloading switch above, except that its
+own NICs form a ring there, which is one child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
+from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS
+
+
+class Tree:
+    """Who is above whom in a fabric that passed `check`; without switches nobody is."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._by_name = {device.name: device for device in fabric.devices}
+        self._above: dict[str, str] = {}
+        self._below: dict[str, list[Device]] = {device.name: [] for device in fabric.devices}
+        for link in fabric.links if fabric.switches else ():
+            lower, upper = upward(link, self._by_name)
+            self._above[lower] = upper
+        for device in fabric.devices:
+            if upper_name := self._above.get(device.name):
+                self._below[upper_name].append(device)
+        self._roots = [device for device in fabric.devices if device.name not in self._above]
+
+    def above(self, device: Device) -> tuple[Device, ...]:
+        """All switches above a device, the lowest first."""
+        found: list[Device] = []
+        name = device.name
+        while upper := self._above.get(name):
+            found.append(self._by_name[upper])
+            name = upper
+        return tuple(found)
+
+    def offloading_above(self, device: Device) -> tuple[Device, ...]:
+        """Those of the switches above a device that compute, the lowest first."""
+        return tuple(switch for switch in self.above(device) if switch.offload)
+
+    def nics(self) -> tuple[Device, ...]:
+        """The NICs in the order of the nodes: switch by switch, each with its own NICs before its switches."""
+        return tuple(nic for root in self._roots for nic in self._nics_below(root))
+
+    def _nics_below(self, device: Device) -> Iterator[Device]:
+        if device.kind == "nic":
+            yield device
+        for child in sorted(self._below[device.name], key=lambda child: child.kind != "nic"):
+            yield from self._nics_below(child)
+
+    def children(self, switch: Device) -> int:
+        """How many children the switch has: devices that send to it, also through plain switches."""
+        return sum(self._counted(child) for child in self._below[switch.name])
+
+    def _counted(self, child: Device) -> int:
+        if child.offload:
+            return 1
+        below = self._below[child.name]
+        ring = any(device.kind == "nic" for device in below)
+        return ring + sum(self._counted(device) for device in below if device.kind == "switch")
+
+    def ring_nodes(self, switch: Device) -> int:
+        """How many NICs hang on the switch itself."""
+        return sum(device.kind == "nic" for device in self._below[switch.name])
+
+
+def upward(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
+    """The ends of a link that leads to a switch: the lower one, the upper one."""
+    first, second = link.ends
+    return (second, first) if devices[second].kind == "nic" else (first, second)
+
+
+def check(fabric: Fabric, source: str) -> None:
+    """Raise DescriptionError unless the links of a fabric that has switches form one tree."""
+    _check_uplinks(fabric, source)
+    _check_root(fabric, source)
+    tree = Tree(fabric)
+    for index, device in enumerate(fabric.devices):
+        place = f"{source}: device[{index}]"
+        if device.kind == "switch":
+            _check_children(tree, device, place)
+        levels = sum(switch.offload for switch in tree.above(device))
+        if levels > MAX_HOPS:
+            cause = f"{levels} offloading switches above {device.name}"
+            raise DescriptionError(place, cause, f"use at most {MAX_HOPS} levels")
+
+
+def _check_uplinks(fabric: Fabric, source: str) -> None:
+    """Every NIC has one link, to a switch; a switch has at most one that leads up."""
+    devices = {device.name: device for device in fabric.devices}
+    uplinks: dict[str, list[str]] = {name: [] for name in devices}
+    for index, link in enumerate(fabric.links):
+        if all(devices[end].kind == "nic" for end in link.ends):
+            cause = f"{' and '.join(link.ends)} are NICs, and there is a switch"
+            remedy = "link every NIC to a switch, or leave the switches out"
+            raise DescriptionError(f"{source}: link[{index}].ends", cause, remedy)
+        lower, upper = upward(link, devices)
+        uplinks[lower].append(upper)
+        if len(uplinks[lower]) > 1:
+            cause = f"{lower} has links up to {' and '.join(uplinks[lower])}"
+            remedy = "give every device one; of two switches name the lower one first"
+            raise DescriptionError(f"{source}: link[{index}].ends", cause, remedy)
+    for index, device in enumerate(fabric.devices):
+        if device.kind == "nic" and not uplinks[device.name]:
+            cause = f"{device.name} has no link to a switch"
+            remedy = f'add a [[link]] with ends = ["{device.name}", "{fabric.switches[0].name}"]'
+            raise DescriptionError(f"{source}: device[{index}]", cause, remedy)
+
+
+def _check_root(fabric: Fabric, source: str) -> None:
+    """One switch has no link up, and every way up ends there."""
+    devices = {device.name: device for device in fabric.devices}
+    above = dict(upward(link, devices) for link in fabric.links)
+    roots = [switch.name for switch in fabric.switches if switch.name not in above]
+    if len(roots) > 1:
+        cause = f"{len(roots)} switches have no link up: {', '.join(roots[:4])}"
+        raise DescriptionError(f"{source}: link", cause, "link all but the top switch to the one above it")
+    for index, device in enumerate(fabric.devices):
+        seen = [device.name]
+        while (upper := above.get(seen[-1])) is not None:
+            if upper in seen:
+                cause = f"a cycle: {' - '.join([*seen[seen.index(upper) :], upper])}"
+                raise DescriptionError(f"{source}: device[{index}]", cause, "let every way up end at one top switch")
+            seen.append(upper)
+
+
+def _check_children(tree: Tree, switch: Device, place: str) -> None:
+    if switch.offload and tree.children(switch) > MAX_CHILDREN:
+        cause = f"{switch.name} has {tree.children(switch)} children"
+        raise DescriptionError(place, cause, f"use at most {MAX_CHILDREN}; for more nodes another level (--fanout)")
+    if not switch.offload and tree.ring_nodes(switch) > MAX_CHILDREN:
+        cause = f"{tree.ring_nodes(switch)} NICs on {switch.name}, which does not offload"
+        raise DescriptionError(place, cause, f"use at most {MAX_CHILDREN}: they form a ring")

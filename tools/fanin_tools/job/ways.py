@@ -1,0 +1,54 @@
+"""What lies above the nodes of a job: the switches that compute for it, and the rings of NICs on plain switches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fanin_tools.fabric.description import Device
+from fanin_tools.fabric.tree import Tree
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way up from a node.
+
+    switches: addresses of the offloading switches above it, lowest first, up to the top switch of the job
+    ring: number of the ring that it forms with its neighbours on a plain switch; None where its NIC sends up itself
+    """
+
+    switches: tuple[str, ...] = ()
+    ring: int | None = None
+
+
+def ways_of(tree: Tree, nics: Sequence[Device]) -> tuple[Way, ...] | None:
+    """The ways up from `nics` to the lowest offloading switch above all of them; None if there is none."""
+    paths = [tree.offloading_above(nic) for nic in nics]
+    top = next((switch for switch in paths[0] if all(switch in path for path in paths)), None)
+    if top is None:
+        return None
+    rings = _rings(tree, nics)
+    return tuple(
+        Way(tuple(switch.address for switch in path[: path.index(top) + 1]), ring)
+        for path, ring in zip(paths, rings, strict=True)
+    )
+
+
+def is_one_ring(ways: Sequence[Way]) -> bool:
+    """Whether all nodes are in the same ring: then no switch has anything to add."""
+    return ways[0].ring is not None and len({way.ring for way in ways}) == 1
+
+
+def _rings(tree: Tree, nics: Sequence[Device]) -> list[int | None]:
+    """For each NIC the number of its ring; one that is alone on its plain switch needs none."""
+    plain = [_plain_switch(tree, nic) for nic in nics]
+    members = Counter(plain)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(n for n in plain if n and members[n] > 1))}
+    return [numbers.get(name) if name else None for name in plain]
+
+
+def _plain_switch(tree: Tree, nic: Device) -> str | None:
+    """Name of the switch that a NIC hangs on, if that does not offload."""
+    switch = tree.above(nic)[0]
+    return None if switch.offload else switch.name

@@ -1,0 +1,40 @@
+"""Numbers with their units: how sizes are read, and how sizes, durations and counts are written for people."""
+
+from __future__ import annotations
+
+import re
+
+from fanin_tools.errors import UsageError
+
+SIZE_PATTERN = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
+FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "4097", "64K", "16M", "1G" (powers of 1024, "B" and "iB" allowed behind it)."""
+    match = SIZE_PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a size", "write bytes, as in 4097, 64K or 16M")
+    return int(match[1]) * FACTORS[match[2].upper()]
+
+
+def render_size(count: float) -> str:
+    """A number of bytes for people: "64 MiB", "96.5 KiB", "12 B"."""
+    for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return f"{count:.0f} B"
+
+
+def render_time(seconds: float) -> str:
+    """A duration for people: "5.3 us", "11.2 ms", "1.2 s"."""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 NIC", "4 NICs", "2 switches"."""
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count} {noun}{ending}"
