@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import defaultdict
 from collections.abc import Generator
 
@@ -17,6 +18,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what runs in its background with SIGINT ignored, and what tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[SKIPS] = defaultdict(list)
 
 

@@ -185,15 +185,7 @@ def test_forked_child_has_no_communicator(device, make_job):
     communicator.close()
 
 
-@pytest.fixture
-def interruptible():
-    """Python's own handler of SIGINT: a shell starts what runs in its background with SIGINT ignored."""
-    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, inherited)
-
-
-def test_ctrl_c_gets_through_a_wait(device, make_job, interruptible):
+def test_ctrl_c_gets_through_a_wait(device, make_job):
     first, second = join_all(device, make_job(2))
     with second:
         request = first.iallreduce(ONES)
