@@ -13,7 +13,7 @@ from fanin_tools import control
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.description import Fabric
-from fanin_tools.fabric.generate import Shape, make
+from fanin_tools.fabric.generate import NETNS_PREFIX, Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import send_signal, wait_until_gone
 
@@ -42,7 +42,7 @@ class Bench:
         """A description with a name and addresses of its own, also beside another run of the tests."""
         number, process = len(self.names), os.getpid()
         prefix = f"127.{80 + process % 160}.{(process // 160 + number) % 256}"
-        return make(f"{self.prefix}{number}", shape, None if shape.netns else prefix)
+        return make(f"{self.prefix}{number}", shape, NETNS_PREFIX if shape.netns else prefix)
 
     def build(self, fabric: Fabric) -> Running:
         """Bring `fabric` up; it is taken down at the end of the file of tests."""

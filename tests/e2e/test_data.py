@@ -10,15 +10,23 @@ import pytest
 from fanin import Communicator
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_wire.datatypes import DATATYPES, datatype_by_name
+from fanin_wire.datatypes import DATATYPES, Family, datatype_by_name
 from fanin_wire.operations import OPERATIONS, operation_by_name
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import job, together
 
 NODES, RANKS = 4, 8
 ROUTES = ("tree", "ring", "local")
-TYPES = [entry.name for entry in DATATYPES]
-OPS = [entry.name.lower() for entry in OPERATIONS]
+# Where whole numbers come out exactly in every order; the rest is in the matrix and in the tests of the kernels.
+ROUNDED = (Family.SMALL_FLOAT, Family.PAIR)
+EXACT = [
+    (operation.name.lower(), entry.name)
+    for operation in OPERATIONS
+    for entry in DATATYPES
+    if operation.takes(entry)
+    and entry.family not in ROUNDED
+    and (operation.name, entry.family) != ("PROD", Family.FLOAT)
+]
 SIZES = (0, 1, 3, 4095, 4096, 4097)  # bytes, rounded up to whole elements
 OUTSTANDING = 600  # more than a send queue holds
 
@@ -58,9 +66,8 @@ def reduce_all(members: list[Communicator], inputs: list[np.ndarray], op: str, *
     )
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("op", OPS)
-def test_every_type_and_operation_at_every_size(members: list[Communicator], dtype: str, op: str) -> None:
+@pytest.mark.parametrize(("op", "dtype"), EXACT)
+def test_every_type_and_operation_at_every_size(members: list[Communicator], op: str, dtype: str) -> None:
     itemsize = datatype_by_name(dtype).itemsize
     for size in SIZES:
         inputs = [numbers(size, rank, dtype, -(-size // itemsize)) for rank in range(len(members))]
@@ -183,7 +190,7 @@ def test_many_outstanding_requests_of_all_sizes(members: list[Communicator]) -> 
 
 
 def test_operations_and_types_in_turn_without_waiting(members: list[Communicator]) -> None:
-    plan = [(op, dtype) for op in OPS for dtype in TYPES] * 3
+    plan = EXACT * 3
 
     def act(rank: int) -> list[np.ndarray]:
         requests = [members[rank].iallreduce(numbers(7, rank, dtype, 2500), op=op) for op, dtype in plan]
