@@ -120,8 +120,8 @@ def test_cache_that_can_not_be_written_is_replaced_by_a_private_one(folder: str)
 from pathlib import Path
 from numba import config
 from fanin_nic.native.compiled import CACHE_FOLDER
-from fanin_nic.engine.control.join import is_power_of_two
-assert is_power_of_two(8) and not is_power_of_two(9)
+from fanin_nic.daemon.lanes.split import lanes_of
+assert (lanes_of(8, 2), lanes_of(64, 2)) == (1, 2)
 assert Path(config.CACHE_DIR) == CACHE_FOLDER and any(CACHE_FOLDER.rglob("*.nbi"))
 print(CACHE_FOLDER)
 """
