@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -176,9 +177,12 @@ try:
 except fanin.FaninError as error:
     print(type(error).__name__)
 """
-    result = run(program, "--prefix")
+    result = run(program, "--prefix", "--json")
     assert result.returncode == 9
-    assert sorted(result.stdout.splitlines()) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
+    assert "fanin: PROGRAM_FAILED: rank 3 ended with exit code 9; its error output above says why" in result.stderr
+    *lines, shown = re.split(r"\n(?={)", result.stdout, maxsplit=1)
+    assert sorted("".join(lines).splitlines()) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
+    assert (json.loads(shown)["failed_rank"], json.loads(shown)["exit_code"]) == (3, 9)
 
 
 def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None:

@@ -23,7 +23,7 @@ ALL = BY_NAME, COLLECTIVES
 
 
 def test_the_fabric_has_every_shape() -> None:
-    ways = {shape.name: Setup(shape.name, 1, "plain").placement(FABRIC).ways for shape in SHAPES}
+    ways = {shape.name: Setup(shape.name, 1, "").placement(FABRIC).ways for shape in SHAPES}
     assert {len(way.switches) for way in ways["tree"]} == {1}
     assert {len(way.switches) for way in ways["2 levels"]} == {1, 2}
     assert [way.ring for way in ways["mixed"]] == [None] * 4 + [0] * 3
@@ -32,7 +32,7 @@ def test_the_fabric_has_every_shape() -> None:
 
 
 def test_ranks_of_a_setup_fill_the_nodes_in_order() -> None:
-    placement = Setup("tree", 3, "plain").placement(FABRIC)
+    placement = Setup("tree", 3, "").placement(FABRIC)
     assert placement.ranks == ((0, 1, 2), (3, 4, 5), (6, 7, 8))
     assert max(setup.per_node for setup in setups()) <= FABRIC.nics[0].ranks
 

@@ -19,7 +19,7 @@ from fanin_tools.fabric.state import FabricState
 Say = Callable[[str], None]
 Start = Callable[[Fabric, FabricState, Say], Iterator[tuple[str, ProcessIdentity]]]
 
-NURSERY = "nursery"  # in the place of a device's name, its log
+START_LOG = ".start"  # in the place of a device's name, which never begins so
 
 READY_SECONDS = 120.0  # a device on a slow machine
 POLL_SECONDS = 0.05
@@ -34,7 +34,7 @@ def start(fabric: Fabric, state: FabricState, say: Say) -> Iterator[tuple[str, P
     """Start all daemons of `fabric`; names and processes. They begin when the caller has taken the last one."""
     command = [sys.executable, "-m", nursery.MODULE, fabric.name]
     with (
-        state.log(NURSERY).open("w") as log,
+        state.log(START_LOG).open("w") as log,
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | ENVIRONMENT
         ) as loader,
@@ -47,7 +47,7 @@ def start(fabric: Fabric, state: FabricState, say: Say) -> Iterator[tuple[str, P
             name, process = line.split()
             yield name, ProcessIdentity.of(int(process))
         if loader.wait():
-            cause = f"the device code could not be loaded: {_last_lines(state.log(NURSERY).read_text())}"
+            cause = f"the device code could not be loaded: {_last_lines(state.log(START_LOG).read_text())}"
             raise ToolError("COMPILATION_FAILED", cause, "run python -m fanin_nic.daemon.warm to see all of it")
         loader.stdin.write("\n" * len(fabric.daemons))
 

@@ -21,6 +21,7 @@ from fanin_tools.fabric.tree import Tree
 from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import Placement
 from fanin_tools.job.ways import Way, ways_of
+from fanin_tools.quantities import counted
 
 ROOM = 8  # ranks on a node
 NICS_BELOW = {"top": ("nic0",), "leaf": ("nic1", "nic2", "nic3"), "plain": ("nic4", "nic5", "nic6")}
@@ -65,7 +66,12 @@ SHAPES = (
     NetworkShape("mixed", "tree", ("nic0", *LEAF, *NICS_BELOW["plain"]), (1, 2)),
 )
 BY_NAME = {shape.name: shape for shape in SHAPES}
-MODES = {"plain": Terms(), "run": Terms(reproducible="run"), "shape": Terms(reproducible="shape")}
+MODES = {
+    "": Terms(),
+    "reproducible run": Terms(reproducible="run"),
+    "reproducible shape": Terms(reproducible="shape"),
+    "wide partials": Terms(wide=True),
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -77,8 +83,8 @@ class Setup:
     mode: str
 
     def __str__(self) -> str:
-        mode = "" if self.mode == "plain" else f", reproducible {self.mode}"
-        return f"{self.shape}, {self.size} ranks on {len(BY_NAME[self.shape].nics)} nodes{mode}"
+        members = f"{counted(self.size, 'rank')} on {counted(len(BY_NAME[self.shape].nics), 'node')}"
+        return ", ".join(part for part in (self.shape, members, self.mode) if part)
 
     @property
     def size(self) -> int:
@@ -95,9 +101,8 @@ class Setup:
 
 
 def setups() -> Iterator[Setup]:
-    """Every shape with every number of ranks; the reproducible modes with one of them."""
+    """Every shape with every number of ranks; with two on a node in every mode."""
     for shape in SHAPES:
         for per_node in shape.per_node:
-            yield Setup(shape.name, per_node, "plain")
-        for mode in ("run", "shape"):
-            yield Setup(shape.name, 2, mode)
+            for mode in MODES if per_node == 2 else ("",):
+                yield Setup(shape.name, per_node, mode)
