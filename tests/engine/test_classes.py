@@ -95,6 +95,34 @@ def test_result_for_nobody_is_a_header() -> None:
     }
 
 
+@pytest.mark.parametrize("dtype", [0, 1, 40, 255])
+@pytest.mark.parametrize("op", [Op.SUM, Op.MEAN])
+def test_headers_alone_where_all_bring_data_are_a_mismatch(op: abi.Op, dtype: int) -> None:
+    """And nothing is computed, whatever operation and type they name."""
+    rig = SwitchRig(2)
+    for bit in range(2):
+        sent = rig.contribute(bit, 0, None, op=op, dtype=dtype, contributions=2)
+    assert {packet.ceth["status"] for packet in sent} == {Status.OP_MISMATCH}
+
+
+@pytest.mark.parametrize("kind", [ContributorClass.NONE, 3])
+def test_data_of_a_class_that_has_none_are_dropped(kind: int) -> None:
+    rig = SwitchRig(2)
+    assert rig.contribute(0, 0, f32(1), flags=kind << 5 | DATA) == []
+    assert rig.count("drop_unexpected") == 1
+
+
+def test_poison_that_comes_after_the_data_went_up_fails_its_own_rank_only() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(9), rank=0, source_blocks=1, destination_blocks=0, **ONE_CLASS)
+    rig.post(f32(0), rank=1, source_blocks=0, destination_blocks=1, destination_lkey=99, **ONE_CLASS)
+    rig.from_parent(Opcode.RESULT, 0, flags=ONE, op=0, dtype=U8)
+    status = {int(c["queue"]): Status(int(c["status"])) for c in rig.device.completions}
+    assert status == {0: Status.SUCCESS, 1: Status.LOCAL_PROTECTION_ERROR}
+
+
+ONE_CLASS = {"contributors": ContributorClass.ONE, "op": Op.NONE, "dtype": U8}
+
 # A node
 
 
@@ -118,9 +146,6 @@ def test_blocks_are_cut_and_put_where_they_belong() -> None:
     assert np.array_equal(results[0], total[block:])
     assert np.array_equal(results[1], total[:block])
     assert rig.engine.tables["queues"][0]["position"] == 6
-
-
-ONE_CLASS = {"contributors": ContributorClass.ONE, "op": Op.NONE, "dtype": U8}
 
 
 def test_gathered_blocks() -> None:

@@ -71,6 +71,15 @@ def test_ring_that_has_no_bit_left_for_its_previous_node_is_refused() -> None:
     assert rig.answer()[0] == Status.INVALID_REQUEST
 
 
+def test_child_that_brings_nothing_before_its_turn_is_a_mismatch() -> None:
+    rig = SwitchRig(2, join=False)
+    for bit in range(2):
+        rig.join(bit, flags=RUN, slots=4, window=2)
+    rig.contribute(1, 0, VALUES[1], seg=0)
+    sent = rig.contribute(0, 0, None, seg=0, dtype=DType.F32)
+    assert {packet.ceth["status"] for packet in sent} == {Status.OP_MISMATCH}
+
+
 def test_members_must_agree_on_how_they_compute() -> None:
     rig = SwitchRig(2, join=False)
     rig.join(0, flags=RUN, slots=4, window=2)

@@ -55,6 +55,20 @@ class LastNode(NicRig):
         return self.receive(Opcode.ACK, NEXT, **ceth)
 
 
+def test_ring_with_a_device_above_must_have_a_fixed_start() -> None:
+    rig = NicRig(Route.RING, join=False)
+    rig.join(0, node_index=LAST, hop_count=1)
+    assert rig.answer()[0] == Status.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("hops", [1, 20, 2**32 - 1])
+def test_job_on_one_node_has_nothing_above(hops: int) -> None:
+    rig = NicRig(Route.LOCAL, join=False)
+    rig.join(0, hop_count=hops)
+    assert rig.answer()[0] == Status.INVALID_REQUEST
+    assert rig.job["state"] == JobState.FREE
+
+
 def test_ring_is_configured_before_the_switch_is_asked() -> None:
     rig = LastNode(formed=False)
     assert rig.last == []

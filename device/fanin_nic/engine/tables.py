@@ -191,9 +191,10 @@ SLOT = np.dtype(
         ("status", "u1"),  # of a poisoned position
         ("unacked", "u1"),  # ring: Sent
         ("upward", "u1"),  # Upward: how far it has come at the device above
-        ("retries", "u1"),
+        ("retries", "u1"),  # PROBEs since it was sent
         ("overtaken", "u1"),  # something sent later was answered first: ask soon
-        ("reserved", "u1", (3,)),
+        ("unanswered", "u1"),  # PROBEs since the last answer
+        ("reserved", "u1", (2,)),
         ("folded", "u4"),  # reproducible: children that are in the sum, in order
         ("early", "u8"),  # reproducible: bitmap of those that wait in a buffer for their turn
         ("rank_missing", "u8"),  # completion bitmap of this node's ranks

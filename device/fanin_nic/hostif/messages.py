@@ -112,7 +112,7 @@ def check_join(request: np.void, max_chunk: int) -> None:
 
 
 def _check_local(request: np.void) -> None:
-    _require(request["node_count"] == 1, "route local with several nodes")
+    _require(request["node_count"] == 1 and request["hop_count"] == 0, "route local with several nodes or a path")
 
 
 def _check_tree(request: np.void) -> None:

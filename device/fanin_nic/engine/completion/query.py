@@ -5,8 +5,8 @@ from __future__ import annotations
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.packet.tree import probe_above
-from fanin_nic.engine.recovery.suspects import blamed
-from fanin_nic.engine.recovery.timers import SENT, back_off
+from fanin_nic.engine.recovery.suspects import begun_position, blamed
+from fanin_nic.engine.recovery.timers import back_off, is_unanswered
 from fanin_nic.engine.segment.geometry import bytes_of
 from fanin_nic.engine.state import (
     U64,
@@ -42,7 +42,7 @@ def find_message(e, queue_index, mid):
 @internal
 def ask_above(e, job, slot):
     """Nobody is known to be waited for: have the device above say whom it waits for, to the next query."""
-    if slot.upward == SENT and slot.retries == 0 and job.state == ACTIVE:
+    if is_unanswered(slot) and not slot.unacked and slot.retries == 0 and job.state == ACTIVE:
         probe_above(e, job, slot)
         back_off(e, job, slot)
 
@@ -71,6 +71,6 @@ def answer_query(e, queue_index, wqe):
         position = job.base if begun else request.first
         kind, missing = blamed(e, job, position)
         if missing == U64(0):
-            ask_above(e, job, slot_at(e, slot_index(job, position)))
+            ask_above(e, job, slot_at(e, slot_index(job, begun_position(e, job, position))))
         action.missing_kind = kind
         action.missing = missing

@@ -22,6 +22,7 @@ FREE, JOINING, ABORTED = int(JobState.FREE), int(JobState.JOINING), int(JobState
 INVALID_REQUEST, JID_IN_USE = int(Status.INVALID_REQUEST), int(Status.JID_IN_USE)
 MEMBERS_MISMATCH, NO_RESOURCES = int(Status.MEMBERS_MISMATCH), int(Status.NO_RESOURCES)
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START)
+FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 FEWEST_SLOTS = 4
 SMALLEST_CHUNK = 8
 
@@ -45,10 +46,10 @@ def is_valid(e, request):
         return False
     if not is_power_of_two(request.chunk) or not SMALLEST_CHUNK <= request.chunk <= e.max_chunk:
         return False
-    if request.route == LOCAL:
-        return request.node_count == 1
     if request.hop_count > MAX_HOPS or request.flags & ~KNOWN_FLAGS:
         return False
+    if request.route == LOCAL:
+        return request.node_count == 1 and request.hop_count == 0
     if request.route == TREE:
         return request.hop_count >= 1
     return request.route == RING and is_valid_ring(request)
@@ -58,6 +59,8 @@ def is_valid(e, request):
 def is_valid_ring(request):
     """Whether a ring's JOIN makes sense. In a reproducible one the previous node is one child more (see `lease`)."""
     if not 2 <= request.node_count <= MAX_CHILDREN or request.node_index >= request.node_count:
+        return False
+    if request.hop_count and not request.flags & FIXED_START:  # its last node must complete every partial
         return False
     return not request.flags & REPRODUCIBLE or count_bits(request.rank_mask) < MAX_CHILDREN
 

@@ -10,7 +10,7 @@ from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.recovery.timers import measure
-from fanin_nic.engine.segment.arithmetic import is_supported
+from fanin_nic.engine.segment.arithmetic import CLASS_ALL, is_supported
 from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor_class
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at
 from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
@@ -239,10 +239,12 @@ def is_in_lease(job, header):
 
 @internal
 def is_computable(e, header):
-    """Whether the data of a packet can be computed with. Of a ONE position they need not be: it has one contributor."""
-    if header.flags & HAS_DATA == 0 or contributor_class(header.flags) == CLASS_ONE:
-        return True
-    return is_supported(e, header.op, header.dtype)
+    """Whether the data of a packet can be computed with. Of a ONE position they need not be: it has one contributor. Of
+    a NONE position there can be none."""
+    kind = contributor_class(header.flags)
+    if header.flags & HAS_DATA == 0 or kind == CLASS_ONE:
+        return kind <= CLASS_ALL
+    return kind == CLASS_ALL and is_supported(e, header.op, header.dtype)
 
 
 @internal

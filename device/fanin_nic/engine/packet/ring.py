@@ -169,6 +169,7 @@ def on_ack(e, job, header):
             newest = max(newest, slot.sent_at)
             slot.unacked &= ~acknowledged
             slot.retries = 0
+            slot.unanswered = 0
             settle(e, job, slot)
     expect_earlier(e, job, header, newest)
     if header.token:
@@ -211,7 +212,6 @@ def resend(e, job, slot, position):
     count(e, RESENT)
     proved_lost(e, job)
     start_timer(e, job, slot)
-    slot.retries = 0
     if slot.unacked & SENT_CONTRIBUTION:
         send_contribution(e, job, slot)
     if slot.unacked & SENT_RESULT:

@@ -186,7 +186,6 @@ def on_need(e, job, header):
     count(e, RESENT)
     proved_lost(e, job)
     start_timer(e, job, slot)
-    slot.retries = 0
     send_contribution(e, job, slot)
 
 

@@ -13,12 +13,24 @@ RING = int(Route.RING)
 
 
 @internal
+def begun_position(e, job, position):
+    """A position, or, if it has not begun or is done, the first open one of the job."""
+    slot = slot_at(e, slot_index(job, position))
+    if slot.position == position and slot.state != slots.DONE:
+        return U64(position)
+    for offset in range(job.slots):
+        place = U64(job.base + offset) & U64(0xFFFFFFFF)
+        slot = slot_at(e, slot_index(job, place))
+        if slot.position != place or slot.state != slots.DONE:
+            return place
+    return U64(job.base)
+
+
+@internal
 def blamed(e, job, position):
     """Who a position waits for, as far as is known here: kind and bitmap. One that has not begun here waits for what
     the first open position of the job waits for."""
-    slot = slot_at(e, slot_index(job, position))
-    if slot.position != position or slot.state == slots.DONE:
-        slot = slot_at(e, slot_index(job, job.base))
+    slot = slot_at(e, slot_index(job, begun_position(e, job, position)))
     if distance(slot.position, job.base) < 0 or slot.state == slots.DONE:
         return 0, U64(job.rank_mask)
     if slot.rank_missing != ZERO:

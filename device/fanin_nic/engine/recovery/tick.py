@@ -129,7 +129,7 @@ def probe_due(e, job):
         heard = job.heard_next if slot.unacked else job.heard
         if slot.deadline > e.now:
             expect(e, slot.deadline)
-        elif slot.retries >= UNANSWERED_PROBES and e.now - max(heard, slot.sent_at) > e.detection:
+        elif slot.unanswered >= UNANSWERED_PROBES and e.now - max(heard, slot.sent_at) > e.detection:
             lose_above(e, job, slot.unacked != 0)
             return
         elif e.action_count >= e.actions // 2:  # the rest when these are sent

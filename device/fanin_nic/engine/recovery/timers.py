@@ -59,7 +59,7 @@ def shorten(e, job, slot):
 def overtaken(e, job, slot):
     """A result has come for `slot`: earlier positions that were sent before it are overtaken. If it had to be asked
     for, all that are without an answer are suspect."""
-    if slot.retries:
+    if slot.unanswered:
         suspect(e, job)
     behind = distance(slot.position, job.base)
     for offset in range(behind):
@@ -95,6 +95,7 @@ def back_off(e, job, slot):
     """A probe is out: wait longer for each that stays without answer."""
     interval = min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
     slot.retries = min(slot.retries + 1, 255)
+    slot.unanswered = min(slot.unanswered + 1, 255)
     slot.deadline = e.now + interval
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
@@ -103,6 +104,7 @@ def back_off(e, job, slot):
 def waited(e, job, slot):
     """The other side has everything from here: ask again, after a time that doubles up to the keep-alive interval."""
     slot.overtaken = 0
+    slot.unanswered = 0
     slot.deadline = e.now + min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
     e.next_deadline = min(e.next_deadline, slot.deadline)
 

@@ -28,6 +28,8 @@ CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[inde
 @internal_for(ENGINE, int64, int64, returns=uint64)
 def kernel_address(e, row, dtype):
     """Address of a kernel; 0 where op and type have none."""
+    if U64(dtype) >= U64(MAX_DTYPES):
+        return ZERO
     place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
     return load_u64(address_of(e) + e.kernel_offset + place * U64(8))
 

@@ -40,7 +40,9 @@ def ring_start(job, sid):
 @internal
 def complete(e, job, slot):
     """Both completion bitmaps of a slot are empty."""
-    if job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
+    if slot.early != ZERO and not slot.status:  # somebody whose turn was before theirs has brought nothing
+        abort(e, job, OP_MISMATCH, 0, job.rank_mask)
+    elif job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
         note_wants(job, slot)
         forward(e, job, slot)
         slot.unacked |= SENT_CONTRIBUTION
@@ -92,6 +94,8 @@ def start_timer(e, job, slot):
     slot.sent_at = e.now
     slot.deadline = e.now + job.rto
     slot.overtaken = 0
+    slot.retries = 0
+    slot.unanswered = 0
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
@@ -99,7 +103,7 @@ def start_timer(e, job, slot):
 def finish(e, job, slot):
     """This device is the last to add: round once, then give the result to all."""
     kind = contributor_class(slot.flags)
-    if slot.status == 0 and kind == CLASS_ALL:
+    if slot.status == 0 and kind == CLASS_ALL and slot.flags & HAS_DATA:
         settle_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
     elif slot.status == 0 and kind != CLASS_NONE and not slot.flags & HAS_DATA:
         abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another one for the contributor

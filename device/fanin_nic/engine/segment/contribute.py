@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.segment.arithmetic import WIDE, accumulate, itemsize, travels_wide
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, buffer_of, count, payload_of
-from fanin_nic.engine.tables import Counter
+from fanin_nic.engine.tables import Counter, Upward
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits
 from fanin_wire.abi import ContributorClass
@@ -18,6 +18,7 @@ from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 HAS_DATA = int(Flag.HAS_DATA)
 WANTS_RESULT = int(Flag.WANTS_RESULT)
 CLASS_ONE = int(ContributorClass.ONE)
+NOTHING = int(Upward.NOTHING)
 SEGMENTS = int(Counter.SEGMENTS)
 
 
@@ -124,5 +125,7 @@ def is_early_wide(e, job, slot):
 
 @internal
 def poison(slot, status):
-    """Make a position end with a status; of several the highest code is kept, whatever the order of arrival."""
-    slot.status = max(slot.status, status)
+    """Make a position end with a status; of several the highest code is kept, whatever the order of arrival. What has
+    gone up early can not be called back: then it fails only for those whose status it is."""
+    if slot.upward == NOTHING:
+        slot.status = max(slot.status, status)

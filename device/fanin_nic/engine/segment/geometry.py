@@ -83,6 +83,8 @@ def segment_length(request, segment):
 @internal
 def bytes_of(request, segments):
     """Bytes of the first `segments` that a request posts: a part of a message has not all of it."""
+    if request.length == 0:
+        return U64(0)
     first = U64(request.sid)
     end = min(request.length, place_in_message(request, first + U64(segments)))
     return end - place_in_message(request, first)

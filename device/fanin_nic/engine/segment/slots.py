@@ -51,6 +51,7 @@ def claim(e, job, slot, position):
     slot.upward = 0
     slot.retries = 0
     slot.overtaken = 0
+    slot.unanswered = 0
     slot.folded = 0
     slot.early = ZERO
     slot.contributions = ZERO

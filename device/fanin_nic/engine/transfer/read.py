@@ -46,7 +46,7 @@ def in_window(job, position):
 def serve(e, queue_index, budget):
     """Contribute up to `budget` segments of a queue. Returns how many."""
     served = 0
-    while served < budget and has_work(e, queue_index):
+    while served < budget and e.action_count < e.actions // 2 and has_work(e, queue_index):
         queue = queue_at(e, queue_index)
         request = request_at(e, request_index(e, queue_index, queue.read))
         if request.count == 0:

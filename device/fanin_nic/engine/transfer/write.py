@@ -64,11 +64,17 @@ def fail_write(e, index, end):
         return
     for other in range(U64(index) + U64(1), U64(end)):
         action = action_at(e, other)
-        if action.kind == COMPLETE and action.queue == write.queue and action.wr_id == write.wr_id:
+        if action.kind == COMPLETE and action.queue == write.queue and is_completion_of(action, write):
             action.status = max(action.status, LOCAL_PROTECTION_ERROR)
             action.byte_length = U64(0)
             return
     complete_silent(e, write)
+
+
+@internal
+def is_completion_of(action, write):
+    """Whether a COMPLETE belongs to the request of a DMA_WRITE."""
+    return action.mid == write.mid and action.wr_id == write.wr_id
 
 
 @internal
@@ -103,7 +109,7 @@ def deliver(e, job, slot, payload, flags):
         if readable and not write_result(e, queue_index, request, slot, payload):
             abort(e, job, OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
             return
-        request.status = max(request.status, slot.status)
+        request.status = max(request.status, max(slot.status, request.poison))
         request.done += 1
         retire(e, queue_index)
 
