@@ -47,7 +47,7 @@ class Request:
         """A part has failed; the first failure counts."""
         self._error = self._error or error
 
-    def finish(self, error: FaninError | None = None) -> None:
+    def finish(self, error: Exception | None = None) -> None:
         """End the request and let go of its memory."""
         self._error = self._error or error
         try:
@@ -99,11 +99,11 @@ class DeferredRequest(Request):
     def prepare(self) -> bool:
         """Make the works when the sizes are there. Raises what is wrong with the sizes or the arrays."""
         if self._first.done and not self._prepared:
-            self._prepared = True
             self._first.wait()
-            self.call = self._then()
-            self._result = self.call.result
-            self.works = self._compose(self.call)
+            call = self._then()
+            self.works = self._compose(call)
+            self.call, self._result = call, call.result
+            self._prepared = True  # last: what has failed before is not taken for prepared
         return self._prepared
 
     def progress(self) -> Progress:

@@ -128,10 +128,11 @@ class Stream:
                 self._post_next(request)
             except (DeviceLost, CqOverrun):
                 raise
-            except FaninError as error:
+            except Exception as error:  # also of memory for a result: whoever waits for the request gets it
                 request.finish(error)
-            if request.done or request.started == len(request.works):
-                self._backlog.popleft()
+            finally:
+                if request.done or 0 < len(request.works) == request.started:
+                    self._backlog.popleft()
 
     def _post_next(self, request: Request) -> None:
         if not request.works:  # takes no position of the job's stream: there is nothing for the device to do
