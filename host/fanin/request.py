@@ -29,7 +29,7 @@ class Request:
         self.name = call.name
         self._result = call.result
         self._done = False
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def __str__(self) -> str:
         return f"{self.call or self.name} on rank {self._stream.rank}"
@@ -53,8 +53,10 @@ class Request:
         try:
             if self._error is None and self.call is not None and self.call.conclude is not None:
                 self.call.conclude()
-        except Exception as raised:  # of a function that the program gave as op: it gets it from wait()
+        except BaseException as raised:  # of a function that the program gave as op: it gets it from wait()
             self._error = raised
+            if not isinstance(raised, Exception):  # Ctrl-C is also for whoever runs now
+                raise
         finally:
             self.call = None
             self._done = True

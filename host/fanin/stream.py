@@ -66,6 +66,7 @@ class Stream:
         self._sleepers = 0
         self._closed = False
         self._outstanding: dict[int, Posting] = {}  # by wr_id, ascending
+        self._taken: deque[WC] = deque()  # not looked at yet: Ctrl-C may come between two of a batch
         self._backlog: deque[Request] = deque()
         self._asking = threading.Lock()  # one thread asks at a time: there is room for QUESTIONS in the queues
         self._answers: dict[int, WC] = {}  # by wr_id of what is asked about
@@ -98,7 +99,9 @@ class Stream:
         count = BATCH
         while count == BATCH:
             count, completions = self._cq.poll(BATCH)
-            for completion in completions:
+            self._taken.extend(completions)
+            while self._taken:
+                completion = self._taken.popleft()
                 if completion.opcode == QUERY:
                     self._answers[completion.wr_id] = completion
                 else:

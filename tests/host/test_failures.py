@@ -193,3 +193,19 @@ def test_ctrl_c_gets_through_a_wait(device, make_job):
         with pytest.raises(KeyboardInterrupt):
             request.wait(BOUND_S)
         first.close()
+
+
+def test_ctrl_c_within_a_function_of_the_program(run_ranks, device):
+    """It gets through, and neither this request nor one that ended with it is taken for complete or lost."""
+
+    def program(communicator):
+        def interrupted(one, other):
+            raise KeyboardInterrupt
+
+        requests = [communicator.iallreduce(ONES, op=interrupted), communicator.iallreduce(ONES)]
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                requests[0].wait(BOUND_S)
+        return requests[1].wait(BOUND_S)[0]
+
+    assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]
