@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fanin.call import Call
 from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
 from fanin.progress import Progress
 from fanin.request import Request
@@ -42,6 +43,7 @@ class Posting(NamedTuple):
     mid: int
     positions: int
     last: bool  # of the request
+    call: Call | None  # keeps its memory alive, also when the request has failed before all was posted
 
 
 class Stream:
@@ -64,7 +66,7 @@ class Stream:
         self._lock = threading.RLock()
         self._awake = threading.Condition(self._lock)
         self._sleepers = 0
-        self._closed = False
+        self._stopped = self._closed = False
         self._outstanding: dict[int, Posting] = {}  # by wr_id, ascending
         self._taken: deque[WC] = deque()  # not looked at yet: Ctrl-C may come between two of a batch
         self._backlog: deque[Request] = deque()
@@ -76,7 +78,7 @@ class Stream:
     def submit(self, *requests: Request) -> None:
         """Take requests, one after the other; they are posted now or when there is room."""
         with self._lock:
-            if self._closed:
+            if self._stopped:
                 raise InvalidRequest("the communicator is closed")
             self._backlog.extend(requests)
             _busy.add(self)
@@ -123,7 +125,7 @@ class Stream:
             request.finish()
 
     def _post_backlog(self) -> None:
-        while self._backlog and len(self._outstanding) < SQ_DEPTH - QUESTIONS:
+        while self._backlog and not self._stopped and len(self._outstanding) < SQ_DEPTH - QUESTIONS:
             request = self._backlog[0]
             try:
                 if not request.prepare():
@@ -151,7 +153,8 @@ class Stream:
             self._posted += 1
         request.started += 1
         last = request.started == len(request.works)
-        self._outstanding[work.wr_id] = Posting(request, mid, (self._qp.position - position) % MODULUS, last)
+        positions = (self._qp.position - position) % MODULUS
+        self._outstanding[work.wr_id] = Posting(request, mid, positions, last, request.call)
         self._next_id += 1
 
     def wait_for(self, request: Request, timeout: float | None) -> None:
@@ -213,7 +216,8 @@ class Stream:
         """Answers about outstanding work requests, by wr_id; what has ended meanwhile may lack one."""
         with self._lock:
             self._answers.clear()
-            postings = {wr_id: self._outstanding[wr_id] for wr_id in asked if wr_id in self._outstanding}
+            open_ids = () if self._stopped else asked
+            postings = {wr_id: self._outstanding[wr_id] for wr_id in open_ids if wr_id in self._outstanding}
             for wr_id, posting in postings.items():
                 self._qp.post_query(posting.mid, wr_id)
         known = self._wait_until(
@@ -237,10 +241,16 @@ class Stream:
                 waiting_for = tuple(rank for rank in self._missing(answer) if rank != self.rank)
         return Progress(request.name, done, segments, waiting_for)
 
+    def stop(self) -> None:
+        """Post nothing more, whichever thread waits: the job is about to be left."""
+        with self._lock:
+            self.advance()
+            self._stopped = True
+
     def close(self, error: FaninError) -> None:
         """End everything with `error`; returns when no thread sleeps on the completion queue any more."""
         with self._lock:
-            self._closed = True
+            self._stopped = self._closed = True
             self.fail_all(error)
             self._awake.wait_for(lambda: self._sleepers == 0)
 
@@ -255,12 +265,12 @@ class Stream:
 
     def _unfinished(self) -> list[Request]:
         posted = [posting.request for posting in self._outstanding.values()]
-        return list(dict.fromkeys([*posted, *self._backlog]))
+        return [request for request in dict.fromkeys([*posted, *self._backlog]) if not request.done]
 
     def memory_under_way(self) -> list[object]:
         """What keeps the memory alive that the device may still write to."""
         with self._lock:
-            return [request.call for request in self._unfinished()]
+            return [posting.call for posting in self._outstanding.values()]
 
     def counts(self) -> dict[str, int]:
         """How many requests were posted, are under way, and wait for room."""

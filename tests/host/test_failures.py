@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, device_status, errors
+from fanin_wire.abi import SQ_DEPTH
 
 ONES = np.ones(16, "f4")
 BOUND_S = 20
@@ -209,3 +210,47 @@ def test_ctrl_c_within_a_function_of_the_program(run_ranks, device):
         return requests[1].wait(BOUND_S)[0]
 
     assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]
+
+
+def test_close_while_another_thread_waits(device, make_job):
+    """What has waited for room is not posted to a job that is being left: all of it ends as Flushed."""
+    first, second = join_all(device, make_job(2))
+    requests = [first.iallreduce(ONES) for _ in range(SQ_DEPTH + 5)]
+    found = []
+
+    def wait():
+        for request in requests:
+            try:
+                request.wait(BOUND_S)
+            except errors.FaninError as error:
+                found.append(type(error))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    first.close()
+    waiting.join(BOUND_S)
+    assert found == [errors.Flushed] * len(requests)
+    second.close()
+
+
+def test_call_that_fails_half_posted_keeps_its_arrays(device, make_job, monkeypatch):
+    """The device still writes to them."""
+    (communicator, other) = join_all(device, make_job(2))
+    stream, posted = communicator._member.stream, []
+    post_send = stream._qp.post_send
+
+    def post_one(work):
+        if posted:
+            raise errors.InvalidRequest("the second part")
+        posted.append(work)
+        post_send(work)
+
+    monkeypatch.setattr(stream._qp, "post_send", post_one)
+    request = communicator.iallgatherv(ONES, counts=(16, 32))
+    with pytest.raises(errors.InvalidRequest, match="second part"):
+        request.wait(BOUND_S)
+    assert request.call is None
+    assert [call.name for call in stream.memory_under_way()] == ["allgatherv"]
+    other.close()
+    communicator.close()
+    assert stream.memory_under_way() == []
