@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 import time
 from collections import deque
@@ -27,6 +28,7 @@ QUERY = int(WqeOpcode["QUERY"])
 
 # Streams with requests under way: kept alive, since the device may still write into their arrays.
 _busy: set[Stream] = set()
+os.register_at_fork(after_in_child=_busy.clear)  # they are the parent's
 
 
 def advance_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -254,3 +255,20 @@ def test_call_that_fails_half_posted_keeps_its_arrays(device, make_job, monkeypa
     other.close()
     communicator.close()
     assert stream.memory_under_way() == []
+
+
+def test_forked_child_makes_its_own_communicator(device, make_job):
+    """While its parent has requests under way, which are none of its business."""
+    parent, other = join_all(device, make_job(2))
+    job = make_job(1)
+    request = parent.iallreduce(ONES)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException), Communicator(job, 0, device.socket, timeout=BOUND_S) as own:
+            os._exit(int(own.allreduce(ONES, timeout=BOUND_S).sum()))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 16
+    other.allreduce(ONES)
+    assert request.wait(BOUND_S)[0] == 2
+    for communicator in (parent, other):
+        communicator.close()
