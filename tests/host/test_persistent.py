@@ -132,3 +132,23 @@ def test_closed_with_its_communicator(run_ranks, device):
     for request in requests:
         with pytest.raises(errors.InvalidRequest, match="closed"):
             request.start()
+
+
+def test_starts_again_after_a_failure(run_ranks, device):
+    """start() does not raise what the start before ended with: only wait() and test() do."""
+
+    def program(communicator):
+        fails = [True]
+
+        def add(one, other):
+            if fails:
+                raise ZeroDivisionError
+            return one + other
+
+        with communicator.allreduce_init(np.ones(4), op=add) as request:
+            with pytest.raises(ZeroDivisionError):
+                request.start().wait(20)
+            fails.clear()
+            return request.start().wait(20)[0]
+
+    assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]
