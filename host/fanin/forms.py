@@ -35,7 +35,7 @@ def blocking(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Any]:
 
     def form(self: Starter, *args: P.args, **kwargs: P.kwargs) -> Any:
         call = arguments(self, *args, **kwargs)
-        return self.start(call).wait(None if call.timeout is None else call.timeout + DEADLINE_GRACE)
+        return self.start(call).wait(None if call.limit is None else call.limit + DEADLINE_GRACE)
 
     return _described(form, arguments, arguments.__name__, arguments.__doc__)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from fanin import errors
+from fanin import errors, uneven
 
 COUNTS = [
     (0, 0, 0),
@@ -207,3 +209,12 @@ def test_result_without_memory(run_ranks, device):
         return communicator.allreduce(np.ones(1), timeout=20)[0]
 
     assert run_ranks(device, 2, program) == [2.0, 2.0]
+
+
+def test_limit_covers_the_exchange_and_the_parts():
+    """Each of the two has the whole timeout; the host must not give up before the device does."""
+    alone_group = SimpleNamespace(rank=0, size=1)
+    array = np.ones(3)
+    assert uneven.allgatherv(alone_group, array, timeout=3.0).limit == 6.0
+    assert uneven.allgatherv(alone_group, array, counts=(3,), timeout=3.0).limit == 3.0
+    assert uneven.allgatherv(alone_group, array).limit is None
