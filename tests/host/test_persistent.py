@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -79,6 +82,17 @@ def test_ordered_ones_share_the_stream(run_ranks, device):
         return np.array_equal(request.wait(), total), queues
 
     assert run_ranks(device, 2, program) == [(True, 2)] * 2
+
+
+def test_ordered_ones_end_with_the_program_that_used_them(run_ranks, device):
+    """The communicator does not keep them: a program may make one in each step of a long loop."""
+
+    def program(communicator):
+        request = weakref.ref(communicator.barrier_init(ordered=True))
+        gc.collect()
+        return request()
+
+    assert run_ranks(device, 2, program) == [None, None]
 
 
 def test_small_streams_ask_for_few_slots(run_ranks, device):
