@@ -53,6 +53,11 @@ class Call:
     conclude: Callable[[], None] | None = None
 
     @property
+    def brings(self) -> bool:
+        """Whether this rank brings data."""
+        return self.source is not None
+
+    @property
     def limit(self) -> float | None:
         """Seconds after which it has ended, by the devices' clocks; None: it may last."""
         return self.timeout
@@ -117,6 +122,11 @@ class Deferred:
     name: str
     first: Call
     then: Callable[[], Call]
+
+    @property
+    def brings(self) -> bool:
+        """As of a call: whoever knows counts that others need has the data."""
+        return self.first.brings
 
     @property
     def limit(self) -> float | None:

@@ -106,6 +106,23 @@ def test_small_streams_ask_for_few_slots(run_ranks, device):
     assert run_ranks(device, 2, program) == [[8, 64]] * 2
 
 
+def test_only_an_array_that_is_sent_must_last(run_ranks, device):
+    def program(communicator):
+        array = np.arange(4) if communicator.rank == 0 else [1, 2]  # not looked at but on the root
+        with (
+            communicator.barrier_init(30.0) as barrier,
+            communicator.scatter_init(array, shape=2, dtype=int) as scatter,
+            communicator.scatterv_init(array, [1, 3], dtype=int) as scatterv,
+        ):
+            barrier.start().wait(20)
+            if communicator.rank == 0:
+                with pytest.raises(errors.InvalidRequest, match="copy"):
+                    communicator.scatterv_init(np.arange(8)[::2], [1, 3])
+            return [request.start().wait(20).tolist() for request in (scatter, scatterv)]
+
+    assert run_ranks(device, 2, program) == [[[0, 1], [0]], [[2, 3], [1, 2, 3]]]
+
+
 def test_misuse(run_ranks, device):
     def program(communicator):
         array = np.zeros((4, 4), "i4")
