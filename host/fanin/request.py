@@ -25,6 +25,7 @@ class Request:
         self.first_id = 0  # wr_id of the first; the others follow it
         self.segments_done = 0  # of works that are known to be complete
         self.call: Call | None = call  # keeps its memory alive until the device is done with it
+        self.internal = False  # the exchange before another request, which stands for both
         self._stream = stream
         self.name = call.name
         self._result = call.result
@@ -40,8 +41,12 @@ class Request:
         return self._done
 
     def prepare(self) -> bool:
-        """Whether its works are there and may be posted. Called by the stream, as are note and finish."""
+        """Whether its works are there and may be posted. Called by the stream, as are current, note and finish."""
         return True
+
+    def current(self) -> Request:
+        """What the device can be asked about now."""
+        return self
 
     def note(self, error: FaninError) -> None:
         """A part has failed; the first failure counts."""
@@ -97,6 +102,7 @@ class DeferredRequest(Request):
         self.name = deferred.name
         self._first, self._then, self._compose = first, deferred.then, compose
         self._prepared = False
+        first.internal = True
 
     def prepare(self) -> bool:
         """Make the works when the sizes are there. Raises what is wrong with the sizes or the arrays."""
@@ -108,8 +114,6 @@ class DeferredRequest(Request):
             self._prepared = True  # last: what has failed before is not taken for prepared
         return self._prepared
 
-    def progress(self) -> Progress:
-        """As of any request; without numbers while the sizes are still to come."""
-        if self._prepared:
-            return super().progress()
-        return self._first.progress()._replace(name=self.name, done=0, segments=0)
+    def current(self) -> Request:
+        """The exchange, while the sizes are still to come."""
+        return self if self._prepared else self._first

@@ -200,19 +200,27 @@ class Stream:
         """Requests that have not ended, in order."""
         with self._lock:
             self.advance()
-            return self._unfinished()
+            return [request for request in self._unfinished() if not request.internal]
 
     def progress_of(self, requests: Sequence[Request]) -> list[Progress]:
-        """How far requests are, by questions to the device. Timeout if it does not answer."""
+        """How far requests are, by questions to the device; without numbers while their sizes are still to come.
+
+        Timeout if it does not answer.
+        """
         with self._asking:
             with self._lock:
                 self.advance()
-                asked = [wr_id for wr_id, posting in self._outstanding.items() if posting.request in requests]
+                current = [request.current() for request in requests]
+                asked = [wr_id for wr_id, posting in self._outstanding.items() if posting.request in current]
             answers: dict[int, WC] = {}
             for start in range(0, len(asked), QUESTIONS):
                 answers |= self._ask(asked[start : start + QUESTIONS])
             with self._lock:
-                return [self._progress(request, answers) for request in requests]
+                found = [self._progress(request, answers) for request in current]
+            return [
+                progress if now is request else progress._replace(name=request.name, done=0, segments=0)
+                for request, now, progress in zip(requests, current, found, strict=True)
+            ]
 
     def _ask(self, asked: list[int]) -> dict[int, WC]:
         """Answers about outstanding work requests, by wr_id; what has ended meanwhile may lack one."""

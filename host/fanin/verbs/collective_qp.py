@@ -39,6 +39,7 @@ class CollectiveQP(Resource):
         self.qp_num = int(index[0])
         self.membership: Membership | None = None
         self.lease: Lease | None = None
+        self._granted: Lease | None = None  # as lease, also when the job has been left
         self.position = 0
         self.mid = 0
         self._request: Any = None
@@ -74,6 +75,7 @@ class CollectiveQP(Resource):
         if status != Status["SUCCESS"]:
             raise _refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
+        self._granted = self.lease
         self.position = self.mid = 0
         return self.lease
 
@@ -129,12 +131,13 @@ class CollectiveQP(Resource):
         self.mid = (wqe.mid + 1) % MODULUS
 
     def positions_of(self, wr: CollectiveWR) -> int:
-        """Positions of the job's stream that a work request takes."""
+        """Positions of the job's stream that a work request takes, or took before the job was left."""
         if wr.segments is not None:
             return wr.segments
-        lease, membership = self._require_joined()
-        chunk = wr.chunk_length or lease.chunk
-        segment = segment_length(chunk, membership.flags, wr.contributors, wr.op, wr.dtype)
+        if self._granted is None or self.membership is None:
+            raise NotConfigured(f"queue pair {self.qp_num} has not joined a job")
+        chunk = wr.chunk_length or self._granted.chunk
+        segment = segment_length(chunk, self.membership.flags, wr.contributors, wr.op, wr.dtype)
         return position_count(wr.length, wr.block_length, segment, wr.contributors)
 
     def post_query(self, mid: int, wr_id: int = 0) -> None:
