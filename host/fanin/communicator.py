@@ -8,13 +8,14 @@ import math
 import os
 import sys
 import weakref
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from fanin.attachment import Attachment
-from fanin.buffers import require_elements
+from fanin.buffers import require_elements, shape_of
 from fanin.call import Call, Deferred
 from fanin.capabilities import Capabilities, capabilities_of
 from fanin.errors import InvalidRequest
@@ -67,12 +68,13 @@ class Communicator(Collectives):
         self._persistent: list[Persistent] = []  # with a stream of their own, to be closed
         _open.add(self)
 
-    def alloc(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+    def alloc(self, shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
         """New zeroed array in registered memory, which the device reads and writes without a copy."""
         self._member.require_open()
         dtype = np.dtype(dtype)
         require_elements(dtype)
-        count = math.prod(shape) if isinstance(shape, tuple) else shape
+        shape = shape_of(shape)
+        count = math.prod(shape)
         if count * dtype.itemsize == 0:
             return np.zeros(shape, dtype)
         region = MR(self._member.attachment.pd, count * dtype.itemsize)
