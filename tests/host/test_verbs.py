@@ -46,7 +46,9 @@ def test_a_collective_over_registered_memory(pd, joined):
     assert (qp.position, qp.mid) == (1, 1)
 
 
-@pytest.mark.parametrize(("op", "dtype", "text"), [("LAND", "F32", "LAND of type F32"), ("NONE", "U8", "NONE of type U8")])
+@pytest.mark.parametrize(
+    ("op", "dtype", "text"), [("LAND", "F32", "LAND of type F32"), ("NONE", "U8", "NONE of type U8")]
+)
 def test_what_is_not_computed_is_refused_before_it_is_posted(joined, op, dtype, text):
     qp, cq = joined
     data = np.ones(8, "f4")
