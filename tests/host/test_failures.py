@@ -213,24 +213,22 @@ def test_ctrl_c_within_a_function_of_the_program(run_ranks, device):
     assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]
 
 
-def test_close_while_another_thread_waits(device, make_job):
+def test_close_while_another_thread_waits(device, make_job, monkeypatch):
     """What has waited for room is not posted to a job that is being left: all of it ends as Flushed."""
     first, second = join_all(device, make_job(2))
     requests = [first.iallreduce(ONES) for _ in range(SQ_DEPTH + 5)]
-    found = []
+    stream, close = first._member.stream, first._member._qp.close
 
-    def wait():
-        for request in requests:
-            try:
-                request.wait(BOUND_S)
-            except errors.FaninError as error:
-                found.append(type(error))
+    def watched():
+        close()
+        stream._outstanding.popitem()  # room, as by a completion
+        stream.advance()  # as a thread that waits does it
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
+    monkeypatch.setattr(first._member._qp, "close", watched)
     first.close()
-    waiting.join(BOUND_S)
-    assert found == [errors.Flushed] * len(requests)
+    for request in requests[SQ_DEPTH:]:
+        with pytest.raises(errors.Flushed):
+            request.wait(BOUND_S)
     second.close()
 
 
@@ -260,12 +258,15 @@ def test_call_that_fails_half_posted_keeps_its_arrays(device, make_job, monkeypa
 def test_forked_child_makes_its_own_communicator(device, make_job):
     """While its parent has requests under way, which are none of its business."""
     parent, other = join_all(device, make_job(2))
-    job = make_job(1)
+    job, waiting = make_job(1), make_job(2)
     request = parent.iallreduce(ONES)
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException), Communicator(job, 0, device.socket, timeout=BOUND_S) as own:
-            os._exit(int(own.allreduce(ONES, timeout=BOUND_S).sum()))
+            try:
+                Communicator(waiting, 0, device.socket, timeout=0.1)
+            except errors.Timeout:  # meanwhile it has looked at all streams of this process
+                os._exit(int(own.allreduce(ONES, timeout=BOUND_S).sum()))
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 16
     other.allreduce(ONES)
