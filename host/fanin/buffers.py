@@ -7,6 +7,7 @@ the copy; an output must be writable and C-contiguous, since a result would be l
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,17 @@ def require_apart(source: np.ndarray, source_offset: int, destination: np.ndarra
             "out overlaps the input, and not block on block",
             remedy="Give the same array for both, the rank's own place in the larger one, or separate arrays.",
         )
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """A shape, given as numpy takes it: a number, or a sequence of numbers. InvalidRequest if it is none."""
+    try:
+        shape = tuple(map(operator.index, value if np.iterable(value) else (value,)))
+    except TypeError:
+        shape = (-1,)
+    if any(length < 0 for length in shape):
+        raise InvalidRequest(f"{value!r} is not a shape", remedy="Give a number of elements, or a tuple of numbers.")
+    return shape
 
 
 def require_elements(dtype: np.dtype) -> None:

@@ -52,6 +52,16 @@ class Call:
     fence: bool = False
     conclude: Callable[[], None] | None = None
 
+    @property
+    def brings(self) -> bool:
+        """Whether this rank brings data."""
+        return self.source is not None
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds after which it has ended, by the devices' clocks; None: it may last."""
+        return self.timeout
+
     def works(self, rank: int, regions: RegionTable) -> list[CollectiveWR]:
         """The work requests of this rank, in order; none if there are no bytes."""
         self._require_apart(rank)
@@ -114,9 +124,14 @@ class Deferred:
     then: Callable[[], Call]
 
     @property
-    def timeout(self) -> float | None:
-        """Seconds that all ranks have to take part, in each of the two."""
-        return self.first.timeout
+    def brings(self) -> bool:
+        """As of a call: whoever knows counts that others need has the data."""
+        return self.first.brings
+
+    @property
+    def limit(self) -> float | None:
+        """As of a call: all ranks have the timeout to take part in each of the two."""
+        return None if self.first.timeout is None else 2 * self.first.timeout
 
 
 def require_root(group: Group, root: int) -> None:

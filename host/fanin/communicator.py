@@ -8,13 +8,14 @@ import math
 import os
 import sys
 import weakref
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from fanin.attachment import Attachment
-from fanin.buffers import require_elements
+from fanin.buffers import require_elements, shape_of
 from fanin.call import Call, Deferred
 from fanin.capabilities import Capabilities, capabilities_of
 from fanin.errors import InvalidRequest
@@ -64,15 +65,16 @@ class Communicator(Collectives):
         self.offload = offload
         self.job, self.rank, self.size = member.job, member.rank, member.job.size
         self._numbers = itertools.count(1)  # of the jobs that are made from this one, equal on every rank
-        self._persistent: list[Persistent] = []
+        self._persistent: list[Persistent] = []  # with a stream of their own, to be closed
         _open.add(self)
 
-    def alloc(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+    def alloc(self, shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
         """New zeroed array in registered memory, which the device reads and writes without a copy."""
         self._member.require_open()
         dtype = np.dtype(dtype)
         require_elements(dtype)
-        count = math.prod(shape) if isinstance(shape, tuple) else shape
+        shape = shape_of(shape)
+        count = math.prod(shape)
         if count * dtype.itemsize == 0:
             return np.zeros(shape, dtype)
         region = MR(self._member.attachment.pd, count * dtype.itemsize)
@@ -89,7 +91,8 @@ class Communicator(Collectives):
             call = call.then()
         member = self._member if ordered else self._own_stream(call)
         request = Persistent(member, call, own=not ordered)
-        self._persistent = [*(other for other in self._persistent if not other.closed), request]
+        if request.own:  # those in this stream end with it
+            self._persistent = [*(other for other in self._persistent if not other.closed), request]
         return request
 
     def _own_stream(self, call: Call) -> Member:
@@ -127,7 +130,7 @@ class Communicator(Collectives):
     def progress(self) -> list[Progress]:
         """How far each collective under way is, in the order in which they were started; persistent ones come last."""
         stream = self._member.stream
-        own = [request.progress() for request in self._persistent if request.under_way and request.own]
+        own = [request.progress() for request in self._persistent if request.under_way]
         return [*stream.progress_of(stream.under_way()), *own]
 
     def capabilities(self) -> Capabilities:

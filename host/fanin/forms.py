@@ -35,7 +35,7 @@ def blocking(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Any]:
 
     def form(self: Starter, *args: P.args, **kwargs: P.kwargs) -> Any:
         call = arguments(self, *args, **kwargs)
-        return self.start(call).wait(None if call.timeout is None else call.timeout + DEADLINE_GRACE)
+        return self.start(call).wait(None if call.limit is None else call.limit + DEADLINE_GRACE)
 
     return _described(form, arguments, arguments.__name__, arguments.__doc__)
 
@@ -53,11 +53,13 @@ def starting(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Request]:
 def persistent(arguments: Arguments[P]) -> Callable[..., Persistent]:
     """Prepare, to be started later."""
 
+    signature = inspect.signature(arguments)
+
     def form(self: Starter, *args: Any, ordered: bool = False, **kwargs: Any) -> Persistent:
-        array = kwargs.get("array", args[0] if args else None)
-        if array is not None:
-            require_lasting(array)
-        return self.prepare(arguments(self, *args, **kwargs), ordered)
+        call = arguments(self, *args, **kwargs)
+        if call.brings:  # else its array, if it has one, is not looked at
+            require_lasting(signature.bind(self, *args, **kwargs).arguments["array"])
+        return self.prepare(call, ordered)
 
     text = (
         f"Prepare {arguments.__name__}, with the same arguments, to be started any number of times. All ranks call it, "

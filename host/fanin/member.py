@@ -93,7 +93,7 @@ class Member:
             return
         self._ended = True
         if not self.attachment.context.closed:
-            self.stream.advance()
+            self.stream.stop()
             if leave:
                 self._leave()
             self._give_back()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fanin.buffers import readable, require_elements, room, writable
+from fanin.buffers import readable, require_elements, room, shape_of, writable
 from fanin.call import Call, Group, require_root
 from fanin.collectives import collective
 from fanin.errors import InvalidRequest
@@ -59,7 +60,7 @@ def scatter(
     array: Any = None,
     out: Any = None,
     root: int = 0,
-    shape: int | tuple[int, ...] | None = None,
+    shape: int | Sequence[int] | None = None,
     dtype: Any = None,
     timeout: float | None = None,
     fence: bool = False,
@@ -81,7 +82,7 @@ def scatter(
     return Call("scatter", SCATTER, sizes, source, destination, result, root, timeout=timeout, fence=fence)
 
 
-def _expected(out: Any, shape: int | tuple[int, ...] | None, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:
+def _expected(out: Any, shape: int | Sequence[int] | None, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and type of the part that a rank other than the root gets."""
     if out is not None:
         memory = writable(out)
@@ -93,7 +94,7 @@ def _expected(out: Any, shape: int | tuple[int, ...] | None, dtype: Any) -> tupl
         )
     kind = np.dtype(dtype)
     require_elements(kind)
-    return (shape,) if isinstance(shape, int) else tuple(shape), kind
+    return shape_of(shape), kind
 
 
 def barrier(group: Group, timeout: float | None = None, fence: bool = False) -> Call:

@@ -28,8 +28,7 @@ class Persistent:
 
     def start(self) -> Self:
         """Start it, with what the arrays hold now. InvalidRequest while the last start is still under way."""
-        if self._request is not None and not self._request.test():
-            raise InvalidRequest(f"{self._request} is still under way", remedy="Wait for it before you start it again.")
+        self._require_ended()
         if self.closed:
             raise InvalidRequest(f"{self} is closed", remedy="Make a new one.")
         self._member.require_open()
@@ -53,6 +52,11 @@ class Persistent:
     def under_way(self) -> bool:
         """Whether it was started and has not been seen to end."""
         return self._request is not None and not self._request.done
+
+    def _require_ended(self) -> None:
+        self._member.stream.advance()
+        if self.under_way:  # how it ended does not matter: its exception was for whoever waited for it
+            raise InvalidRequest(f"{self._request} is still under way", remedy="Wait for it before you start it again.")
 
     def _started(self) -> Request:
         if self._request is None:

@@ -25,11 +25,12 @@ class Request:
         self.first_id = 0  # wr_id of the first; the others follow it
         self.segments_done = 0  # of works that are known to be complete
         self.call: Call | None = call  # keeps its memory alive until the device is done with it
+        self.internal = False  # the exchange before another request, which stands for both
         self._stream = stream
         self.name = call.name
         self._result = call.result
         self._done = False
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def __str__(self) -> str:
         return f"{self.call or self.name} on rank {self._stream.rank}"
@@ -40,21 +41,27 @@ class Request:
         return self._done
 
     def prepare(self) -> bool:
-        """Whether its works are there and may be posted. Called by the stream, as are note and finish."""
+        """Whether its works are there and may be posted. Called by the stream, as are current, note and finish."""
         return True
+
+    def current(self) -> Request:
+        """What the device can be asked about now."""
+        return self
 
     def note(self, error: FaninError) -> None:
         """A part has failed; the first failure counts."""
         self._error = self._error or error
 
-    def finish(self, error: FaninError | None = None) -> None:
+    def finish(self, error: Exception | None = None) -> None:
         """End the request and let go of its memory."""
         self._error = self._error or error
         try:
             if self._error is None and self.call is not None and self.call.conclude is not None:
                 self.call.conclude()
-        except Exception as raised:  # of a function that the program gave as op: it gets it from wait()
+        except BaseException as raised:  # of a function that the program gave as op: it gets it from wait()
             self._error = raised
+            if not isinstance(raised, Exception):  # Ctrl-C is also for whoever runs now
+                raise
         finally:
             self.call = None
             self._done = True
@@ -95,19 +102,18 @@ class DeferredRequest(Request):
         self.name = deferred.name
         self._first, self._then, self._compose = first, deferred.then, compose
         self._prepared = False
+        first.internal = True
 
     def prepare(self) -> bool:
         """Make the works when the sizes are there. Raises what is wrong with the sizes or the arrays."""
         if self._first.done and not self._prepared:
-            self._prepared = True
             self._first.wait()
-            self.call = self._then()
-            self._result = self.call.result
-            self.works = self._compose(self.call)
+            call = self._then()
+            self.works = self._compose(call)
+            self.call, self._result = call, call.result
+            self._prepared = True  # last: what has failed before is not taken for prepared
         return self._prepared
 
-    def progress(self) -> Progress:
-        """As of any request; without numbers while the sizes are still to come."""
-        if self._prepared:
-            return super().progress()
-        return self._first.progress()._replace(name=self.name, done=0, segments=0)
+    def current(self) -> Request:
+        """The exchange, while the sizes are still to come."""
+        return self if self._prepared else self._first

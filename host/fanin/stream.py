@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fanin.call import Call
 from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
 from fanin.progress import Progress
 from fanin.request import Request
@@ -26,6 +28,7 @@ QUERY = int(WqeOpcode["QUERY"])
 
 # Streams with requests under way: kept alive, since the device may still write into their arrays.
 _busy: set[Stream] = set()
+os.register_at_fork(after_in_child=_busy.clear)  # they are the parent's
 
 
 def advance_all() -> None:
@@ -42,6 +45,7 @@ class Posting(NamedTuple):
     mid: int
     positions: int
     last: bool  # of the request
+    call: Call | None  # keeps its memory alive, also when the request has failed before all was posted
 
 
 class Stream:
@@ -64,8 +68,9 @@ class Stream:
         self._lock = threading.RLock()
         self._awake = threading.Condition(self._lock)
         self._sleepers = 0
-        self._closed = False
+        self._stopped = self._closed = False
         self._outstanding: dict[int, Posting] = {}  # by wr_id, ascending
+        self._taken: deque[WC] = deque()  # not looked at yet: Ctrl-C may come between two of a batch
         self._backlog: deque[Request] = deque()
         self._asking = threading.Lock()  # one thread asks at a time: there is room for QUESTIONS in the queues
         self._answers: dict[int, WC] = {}  # by wr_id of what is asked about
@@ -75,7 +80,7 @@ class Stream:
     def submit(self, *requests: Request) -> None:
         """Take requests, one after the other; they are posted now or when there is room."""
         with self._lock:
-            if self._closed:
+            if self._stopped:
                 raise InvalidRequest("the communicator is closed")
             self._backlog.extend(requests)
             _busy.add(self)
@@ -98,7 +103,9 @@ class Stream:
         count = BATCH
         while count == BATCH:
             count, completions = self._cq.poll(BATCH)
-            for completion in completions:
+            self._taken.extend(completions)
+            while self._taken:
+                completion = self._taken.popleft()
                 if completion.opcode == QUERY:
                     self._answers[completion.wr_id] = completion
                 else:
@@ -120,7 +127,7 @@ class Stream:
             request.finish()
 
     def _post_backlog(self) -> None:
-        while self._backlog and len(self._outstanding) < SQ_DEPTH - QUESTIONS:
+        while self._backlog and not self._stopped and len(self._outstanding) < SQ_DEPTH - QUESTIONS:
             request = self._backlog[0]
             try:
                 if not request.prepare():
@@ -128,10 +135,11 @@ class Stream:
                 self._post_next(request)
             except (DeviceLost, CqOverrun):
                 raise
-            except FaninError as error:
+            except Exception as error:  # also of memory for a result: whoever waits for the request gets it
                 request.finish(error)
-            if request.done or request.started == len(request.works):
-                self._backlog.popleft()
+            finally:
+                if request.done or 0 < len(request.works) == request.started:
+                    self._backlog.popleft()
 
     def _post_next(self, request: Request) -> None:
         if not request.works:  # takes no position of the job's stream: there is nothing for the device to do
@@ -147,7 +155,8 @@ class Stream:
             self._posted += 1
         request.started += 1
         last = request.started == len(request.works)
-        self._outstanding[work.wr_id] = Posting(request, mid, (self._qp.position - position) % MODULUS, last)
+        positions = (self._qp.position - position) % MODULUS
+        self._outstanding[work.wr_id] = Posting(request, mid, positions, last, request.call)
         self._next_id += 1
 
     def wait_for(self, request: Request, timeout: float | None) -> None:
@@ -191,25 +200,34 @@ class Stream:
         """Requests that have not ended, in order."""
         with self._lock:
             self.advance()
-            return self._unfinished()
+            return [request for request in self._unfinished() if not request.internal]
 
     def progress_of(self, requests: Sequence[Request]) -> list[Progress]:
-        """How far requests are, by questions to the device. Timeout if it does not answer."""
+        """How far requests are, by questions to the device; without numbers while their sizes are still to come.
+
+        Timeout if it does not answer.
+        """
         with self._asking:
             with self._lock:
                 self.advance()
-                asked = [wr_id for wr_id, posting in self._outstanding.items() if posting.request in requests]
+                current = [request.current() for request in requests]
+                asked = [wr_id for wr_id, posting in self._outstanding.items() if posting.request in current]
             answers: dict[int, WC] = {}
             for start in range(0, len(asked), QUESTIONS):
                 answers |= self._ask(asked[start : start + QUESTIONS])
             with self._lock:
-                return [self._progress(request, answers) for request in requests]
+                found = [self._progress(request, answers) for request in current]
+            return [
+                progress if now is request else progress._replace(name=request.name, done=0, segments=0)
+                for request, now, progress in zip(requests, current, found, strict=True)
+            ]
 
     def _ask(self, asked: list[int]) -> dict[int, WC]:
         """Answers about outstanding work requests, by wr_id; what has ended meanwhile may lack one."""
         with self._lock:
             self._answers.clear()
-            postings = {wr_id: self._outstanding[wr_id] for wr_id in asked if wr_id in self._outstanding}
+            open_ids = () if self._stopped else asked
+            postings = {wr_id: self._outstanding[wr_id] for wr_id in open_ids if wr_id in self._outstanding}
             for wr_id, posting in postings.items():
                 self._qp.post_query(posting.mid, wr_id)
         known = self._wait_until(
@@ -233,10 +251,16 @@ class Stream:
                 waiting_for = tuple(rank for rank in self._missing(answer) if rank != self.rank)
         return Progress(request.name, done, segments, waiting_for)
 
+    def stop(self) -> None:
+        """Post nothing more, whichever thread waits: the job is about to be left."""
+        with self._lock:
+            self.advance()
+            self._stopped = True
+
     def close(self, error: FaninError) -> None:
         """End everything with `error`; returns when no thread sleeps on the completion queue any more."""
         with self._lock:
-            self._closed = True
+            self._stopped = self._closed = True
             self.fail_all(error)
             self._awake.wait_for(lambda: self._sleepers == 0)
 
@@ -251,12 +275,12 @@ class Stream:
 
     def _unfinished(self) -> list[Request]:
         posted = [posting.request for posting in self._outstanding.values()]
-        return list(dict.fromkeys([*posted, *self._backlog]))
+        return [request for request in dict.fromkeys([*posted, *self._backlog]) if not request.done]
 
     def memory_under_way(self) -> list[object]:
         """What keeps the memory alive that the device may still write to."""
         with self._lock:
-            return [request.call for request in self._unfinished()]
+            return [posting.call for posting in self._outstanding.values()]
 
     def counts(self) -> dict[str, int]:
         """How many requests were posted, are under way, and wait for room."""

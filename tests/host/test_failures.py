@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, device_status, errors
+from fanin_wire.abi import SQ_DEPTH
 
 ONES = np.ones(16, "f4")
 BOUND_S = 20
@@ -193,3 +195,81 @@ def test_ctrl_c_gets_through_a_wait(device, make_job):
         with pytest.raises(KeyboardInterrupt):
             request.wait(BOUND_S)
         first.close()
+
+
+def test_ctrl_c_within_a_function_of_the_program(run_ranks, device):
+    """It gets through, and neither this request nor one that ended with it is taken for complete or lost."""
+
+    def program(communicator):
+        def interrupted(one, other):
+            raise KeyboardInterrupt
+
+        requests = [communicator.iallreduce(ONES, op=interrupted), communicator.iallreduce(ONES)]
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                requests[0].wait(BOUND_S)
+        return requests[1].wait(BOUND_S)[0]
+
+    assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]
+
+
+def test_close_while_another_thread_waits(device, make_job, monkeypatch):
+    """What has waited for room is not posted to a job that is being left: all of it ends as Flushed."""
+    first, second = join_all(device, make_job(2))
+    requests = [first.iallreduce(ONES) for _ in range(SQ_DEPTH + 5)]
+    stream, close = first._member.stream, first._member._qp.close
+
+    def watched():
+        close()
+        stream._outstanding.popitem()  # room, as by a completion
+        stream.advance()  # as a thread that waits does it
+
+    monkeypatch.setattr(first._member._qp, "close", watched)
+    first.close()
+    for request in requests[SQ_DEPTH:]:
+        with pytest.raises(errors.Flushed):
+            request.wait(BOUND_S)
+    second.close()
+
+
+def test_call_that_fails_half_posted_keeps_its_arrays(device, make_job, monkeypatch):
+    """The device still writes to them."""
+    (communicator, other) = join_all(device, make_job(2))
+    stream, posted = communicator._member.stream, []
+    post_send = stream._qp.post_send
+
+    def post_one(work):
+        if posted:
+            raise errors.InvalidRequest("the second part")
+        posted.append(work)
+        post_send(work)
+
+    monkeypatch.setattr(stream._qp, "post_send", post_one)
+    request = communicator.iallgatherv(ONES, counts=(16, 32))
+    with pytest.raises(errors.InvalidRequest, match="second part"):
+        request.wait(BOUND_S)
+    assert request.call is None
+    assert [call.name for call in stream.memory_under_way()] == ["allgatherv"]
+    other.close()
+    communicator.close()
+    assert stream.memory_under_way() == []
+
+
+def test_forked_child_makes_its_own_communicator(device, make_job):
+    """While its parent has requests under way, which are none of its business."""
+    parent, other = join_all(device, make_job(2))
+    job, waiting = make_job(1), make_job(2)
+    request = parent.iallreduce(ONES)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException), Communicator(job, 0, device.socket, timeout=BOUND_S) as own:
+            try:
+                Communicator(waiting, 0, device.socket, timeout=0.1)
+            except errors.Timeout:  # meanwhile it has looked at all streams of this process
+                os._exit(int(own.allreduce(ONES, timeout=BOUND_S).sum()))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 16
+    other.allreduce(ONES)
+    assert request.wait(BOUND_S)[0] == 2
+    for communicator in (parent, other):
+        communicator.close()

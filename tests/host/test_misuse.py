@@ -71,6 +71,23 @@ def test_python_objects_stay_in_their_process(alone):
             use()
 
 
+def test_shapes_as_numpy_takes_them(alone):
+    assert alone.alloc([2, 3]).shape == (2, 3)
+    assert alone.alloc(np.int64(4)).shape == (4,)
+    assert alone.alloc(()).shape == ()
+    for wrong in (-1, (2, -3), 2.5, "ab", None):
+        with pytest.raises(errors.InvalidRequest, match="not a shape"):
+            alone.alloc(wrong)
+
+
+@pytest.mark.parametrize("shape", [np.int64(2), [2], (2,)], ids=str)
+def test_shape_of_a_part(run_ranks, device, shape):
+    def program(communicator):
+        return communicator.scatter(np.arange(4) if communicator.rank == 0 else None, shape=shape, dtype=int).tolist()
+
+    assert run_ranks(device, 2, program) == [[0, 1], [2, 3]]
+
+
 def test_scalar_as_out(alone):
     with pytest.raises(errors.InvalidRequest, match="read-only"):
         alone.allreduce(np.float32(1), out=np.float32(2))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -81,6 +84,17 @@ def test_ordered_ones_share_the_stream(run_ranks, device):
     assert run_ranks(device, 2, program) == [(True, 2)] * 2
 
 
+def test_ordered_ones_end_with_the_program_that_used_them(run_ranks, device):
+    """The communicator does not keep them: a program may make one in each step of a long loop."""
+
+    def program(communicator):
+        request = weakref.ref(communicator.barrier_init(ordered=True))
+        gc.collect()
+        return request()
+
+    assert run_ranks(device, 2, program) == [None, None]
+
+
 def test_small_streams_ask_for_few_slots(run_ranks, device):
     def program(communicator):
         communicator.allreduce_init(np.ones(1, "f4"))
@@ -90,6 +104,23 @@ def test_small_streams_ask_for_few_slots(run_ranks, device):
         return sorted(slots for jid, slots in jobs.items() if jid != communicator.job.jid)
 
     assert run_ranks(device, 2, program) == [[8, 64]] * 2
+
+
+def test_only_an_array_that_is_sent_must_last(run_ranks, device):
+    def program(communicator):
+        array = np.arange(4) if communicator.rank == 0 else [1, 2]  # not looked at but on the root
+        with (
+            communicator.barrier_init(30.0) as barrier,
+            communicator.scatter_init(array, shape=2, dtype=int) as scatter,
+            communicator.scatterv_init(array, [1, 3], dtype=int) as scatterv,
+        ):
+            barrier.start().wait(20)
+            if communicator.rank == 0:
+                with pytest.raises(errors.InvalidRequest, match="copy"):
+                    communicator.scatterv_init(np.arange(8)[::2], [1, 3])
+            return [request.start().wait(20).tolist() for request in (scatter, scatterv)]
+
+    assert run_ranks(device, 2, program) == [[[0, 1], [0]], [[2, 3], [1, 2, 3]]]
 
 
 def test_misuse(run_ranks, device):
@@ -132,3 +163,23 @@ def test_closed_with_its_communicator(run_ranks, device):
     for request in requests:
         with pytest.raises(errors.InvalidRequest, match="closed"):
             request.start()
+
+
+def test_starts_again_after_a_failure(run_ranks, device):
+    """start() does not raise what the start before ended with: only wait() and test() do."""
+
+    def program(communicator):
+        fails = [True]
+
+        def add(one, other):
+            if fails:
+                raise ZeroDivisionError
+            return one + other
+
+        with communicator.allreduce_init(np.ones(4), op=add) as request:
+            with pytest.raises(ZeroDivisionError):
+                request.start().wait(20)
+            fails.clear()
+            return request.start().wait(20)[0]
+
+    assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]

@@ -45,6 +45,8 @@ def test_of_one_request(run_ranks, device, turn):
         request.wait(20)
         assert request.progress() == Progress("allreduce", 3, 3, ())
         assert communicator.progress() == []
+        communicator.close()
+        assert request.progress() == Progress("allreduce", 3, 3, ())
         assert str(first) == "allreduce: 0 of 3 segments, waiting for ranks [1]"
         return first == again == everything[0] == Progress("allreduce", 0, 3, (1,)) and len(everything) == 1
 
@@ -103,7 +105,7 @@ def test_of_a_call_whose_sizes_are_not_known(run_ranks, device, turn):
             return found.wait(20).size
         request, progress, everything = found
         assert progress == Progress("allgatherv", 0, 0, (1,))
-        assert everything[0] == Progress("allgather", 0, 2, (1,))
+        assert everything == [progress]
         result = request.wait(20)
         assert request.progress() == Progress("allgatherv", 3, 3, ())
         return result.size

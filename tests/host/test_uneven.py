@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from fanin import errors
+from fanin import errors, uneven
 
 COUNTS = [
     (0, 0, 0),
@@ -187,3 +189,32 @@ def test_out_that_turns_out_too_small(run_ranks, device):
         return True
 
     assert run_ranks(device, 2, program) == [True, True]
+
+
+def test_result_without_memory(run_ranks, device):
+    """Whatever goes wrong between the counts and the parts ends the request, and not as if it were complete."""
+
+    def program(communicator):
+        def no_memory(call):
+            raise MemoryError
+
+        compose = communicator._member.compose
+        first = communicator.iallgatherv(np.ones(4))
+        assert first.wait(20).size == 8
+        communicator._member.compose = lambda call: no_memory(call) if call.name == "allgatherv" else compose(call)
+        failed = communicator.iallgatherv(np.ones(4))
+        for _ in range(2):
+            with pytest.raises(MemoryError):
+                failed.wait(20)
+        return communicator.allreduce(np.ones(1), timeout=20)[0]
+
+    assert run_ranks(device, 2, program) == [2.0, 2.0]
+
+
+def test_limit_covers_the_exchange_and_the_parts():
+    """Each of the two has the whole timeout; the host must not give up before the device does."""
+    alone_group = SimpleNamespace(rank=0, size=1)
+    array = np.ones(3)
+    assert uneven.allgatherv(alone_group, array, timeout=3.0).limit == 6.0
+    assert uneven.allgatherv(alone_group, array, counts=(3,), timeout=3.0).limit == 3.0
+    assert uneven.allgatherv(alone_group, array).limit is None

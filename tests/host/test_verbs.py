@@ -25,6 +25,8 @@ from fanin.verbs import (
 from fanin_wire.abi import (
     LKEY_PROCESS,
     Access,
+    DType,
+    Op,
     Status,
 )
 from tests.host.work_requests import one_completion, request_over
@@ -42,6 +44,25 @@ def test_a_collective_over_registered_memory(pd, joined):
     assert (completion.qp_num, completion.mid) == (qp.qp_num, 0)
     assert np.array_equal(data[1024:], np.arange(1024))
     assert (qp.position, qp.mid) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "text"), [("LAND", "F32", "LAND of type F32"), ("NONE", "U8", "NONE of type U8")]
+)
+def test_what_is_not_computed_is_refused_before_it_is_posted(joined, op, dtype, text):
+    qp, cq = joined
+    data = np.ones(8, "f4")
+    wr = request_over(data.ctypes.data, data.ctypes.data, 32)
+    wr.op, wr.dtype = int(Op[op]), int(DType[dtype])
+    for _ in range(2):
+        with pytest.raises(errors.NotSupported, match=text):
+            qp.post_send(wr)
+    wr.op = 200
+    with pytest.raises(errors.NotSupported, match="operation 200"):
+        qp.post_send(wr)
+    assert (qp.position, qp.mid) == (0, 0)
+    qp.post_send(request_over(data.ctypes.data, data.ctypes.data, 32))
+    assert one_completion(cq).status == Status["SUCCESS"]
 
 
 @pytest.mark.parametrize(

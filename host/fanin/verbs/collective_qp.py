@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
 
 from fanin.driver import SLICE_MS, check, ffi, library
-from fanin.errors import FaninError, InvalidRequest, NotConfigured, Timeout
+from fanin.errors import FaninError, InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
 from fanin.verbs.cq import CQ
 from fanin.verbs.membership import Lease, Membership
@@ -15,9 +16,11 @@ from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.segments import position_count, segment_length
 from fanin.verbs.wc import kind_of_members
-from fanin_wire.abi import Status, WqeOpcode
+from fanin_wire.abi import ContributorClass, DType, Op, Status, WqeOpcode
+from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])
+ALL = int(ContributorClass["ALL"])
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
 MODULUS = 1 << 32  # of positions and message numbers
 MEANWHILE_MS = 5  # between two calls of `meanwhile`
@@ -39,6 +42,7 @@ class CollectiveQP(Resource):
         self.qp_num = int(index[0])
         self.membership: Membership | None = None
         self.lease: Lease | None = None
+        self._granted: Lease | None = None  # as lease, also when the job has been left
         self.position = 0
         self.mid = 0
         self._request: Any = None
@@ -74,6 +78,7 @@ class CollectiveQP(Resource):
         if status != Status["SUCCESS"]:
             raise _refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
+        self._granted = self.lease
         self.position = self.mid = 0
         return self.lease
 
@@ -110,8 +115,10 @@ class CollectiveQP(Resource):
             self._forget_request()
 
     def post_send(self, wr: CollectiveWR) -> None:
-        """Post a work request. QueueFull: take completions first. NotConfigured: join first."""
+        """Post a work request. QueueFull: take completions first. NotConfigured: join first. NotSupported: by name."""
         lease, membership = self._require_joined()
+        if wr.contributors == ALL:
+            _require_supported(wr.op, wr.dtype)
         positions = self.positions_of(wr)
         defaults = {
             "jid": membership.jid,
@@ -129,12 +136,13 @@ class CollectiveQP(Resource):
         self.mid = (wqe.mid + 1) % MODULUS
 
     def positions_of(self, wr: CollectiveWR) -> int:
-        """Positions of the job's stream that a work request takes."""
+        """Positions of the job's stream that a work request takes, or took before the job was left."""
         if wr.segments is not None:
             return wr.segments
-        lease, membership = self._require_joined()
-        chunk = wr.chunk_length or lease.chunk
-        segment = segment_length(chunk, membership.flags, wr.contributors, wr.op, wr.dtype)
+        if self._granted is None or self.membership is None:
+            raise NotConfigured(f"queue pair {self.qp_num} has not joined a job")
+        chunk = wr.chunk_length or self._granted.chunk
+        segment = segment_length(chunk, self.membership.flags, wr.contributors, wr.op, wr.dtype)
         return position_count(wr.length, wr.block_length, segment, wr.contributors)
 
     def post_query(self, mid: int, wr_id: int = 0) -> None:
@@ -176,6 +184,17 @@ class CollectiveQP(Resource):
     def __str__(self) -> str:
         job = self.membership.jid if self.membership else None
         return columns(qp=self.qp_num, cq=self.cq.index, jid=job, position=self.position, mid=self.mid)
+
+
+@functools.cache  # of what is supported: a refusal is made anew
+def _require_supported(op: int, dtype: int) -> None:
+    if not supports(op, dtype):
+        operation = Op(op).name if op in list(Op) else op
+        kind = DType(dtype).name if dtype in list(DType) else dtype
+        raise NotSupported(
+            f"the devices do not compute operation {operation} of type {kind}",
+            remedy="Post an operation and type that capabilities() names.",
+        )
 
 
 def _refusal(status: int, membership: Membership, reply: Any) -> FaninError:
