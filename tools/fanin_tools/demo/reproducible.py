@@ -19,7 +19,7 @@ from fanin_tools.quantities import counted
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
 
-RUNS = 8
+RUNS = 5
 PAUSE_MS = 3.0
 ELEMENTS = 20_000
 SEED = 7
