@@ -9,22 +9,29 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanin.call import Call
+from fanin.driver import ffi
 from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
 from fanin.progress import Progress
 from fanin.request import Request
-from fanin.verbs import CQ, WC, CollectiveQP
+from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR
 from fanin.verbs.collective_qp import MODULUS
 from fanin_wire.abi import SQ_DEPTH, Status, WqeOpcode
+
+if TYPE_CHECKING:
+    from fanin.direct import Prepared
 
 BACKLOG_SLICE = 0.002  # seconds between looks at other streams that could not post all yet
 CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is closed
 ANSWER_SECONDS = 5.0  # a living device answers a question in microseconds
+PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
 BATCH = 64
 QUESTIONS = 16  # entries of the send queue that are kept free, so that a question always gets through
 QUERY = int(WqeOpcode["QUERY"])
+PROGRESS = ffi.typeof("enum fanin_progress").relements
+PREPARED, COMPLETE = PROGRESS["FANIN_PREPARED"], PROGRESS["FANIN_COMPLETE"]
 
 # Streams with requests under way: kept alive, since the device may still write into their arrays.
 _busy: set[Stream] = set()
@@ -76,6 +83,8 @@ class Stream:
         self._answers: dict[int, WC] = {}  # by wr_id of what is asked about
         self._next_id = 0
         self._posted = 0
+        self._cqe = ffi.new("struct fanin_cqe *")  # of try_call
+        self._direct: tuple[Prepared, tuple, Any] | None = None  # in try_call, or left there by an exception
 
     def submit(self, *requests: Request) -> None:
         """Take requests, one after the other; they are posted now or when there is room."""
@@ -86,11 +95,50 @@ class Stream:
             _busy.add(self)
             self.advance()
 
+    def wqe_of(self, work: CollectiveWR) -> Any:
+        """A work request of this stream as a struct fanin_wqe."""
+        return self._qp.wqe_of(work)
+
+    def try_call(self, prepared: Prepared, values: tuple, new: Any) -> Request | bool:
+        """Do a prepared call now and wait a little. True: it is done. False: other things are under way, so it was not
+        begun. Else it has failed or takes longer: the request that stands for it."""
+        with self._lock:
+            if _busy or self._direct or self._stopped:
+                return False
+            prepared.c.progress = PREPARED
+            prepared.c.wqe.wr_id = self._next_id
+            self._next_id += 1
+            self._direct = prepared, values, new
+            self._qp.call(prepared.c, PATIENCE_MS, self._cqe)
+            if prepared.c.progress == COMPLETE and not self._cqe.status:
+                self._direct = None
+                self._posted += 1
+                return True
+            return self._adopt() or False
+
+    def _adopt(self) -> Request | None:
+        """Make a usual request of what try_call has posted; None if it has not."""
+        assert self._direct
+        prepared, values, new = self._direct
+        self._direct = None
+        if prepared.c.progress == PREPARED:
+            return None
+        request, wqe = prepared.request(self, values, new), prepared.c.wqe
+        request.started, request.first_id = 1, wqe.wr_id
+        self._posted += 1
+        self._outstanding[wqe.wr_id] = Posting(request, wqe.mid, wqe.segments, True, request.call)
+        _busy.add(self)
+        if prepared.c.progress == COMPLETE:
+            self._complete(WC.of(self._cqe))
+        return request
+
     def advance(self) -> None:
         """Take completions and post what has waited for room, without blocking."""
         with self._lock:
             if self._closed:
                 return
+            if self._direct:
+                self._adopt()
             try:
                 self._take_completions()
                 self._post_backlog()
