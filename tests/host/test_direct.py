@@ -19,7 +19,7 @@ BOUND_S = 20
 
 @pytest.fixture
 def outcomes(monkeypatch):
-    """What try_call has answered, in order."""
+    """What try_call has answered, in order: True, done; "under way", where the machine was slow; False, not begun."""
     seen: list[bool | str] = []
     try_call = Stream.try_call
 
@@ -50,7 +50,8 @@ def test_what_the_memory_holds_now_counts(alone, outcomes, count, registered):
         assert np.all(out == number + 1)
         array += 1
         assert np.all(alone.allreduce(array, op="max") == number + 2)
-    assert outcomes == [True] * 6
+    assert len(outcomes) == 6
+    assert False not in outcomes
 
 
 def test_new_results_are_apart(alone, outcomes):
@@ -61,7 +62,8 @@ def test_new_results_are_apart(alone, outcomes):
         results.append(alone.allgather(array))
     assert [result.shape for result in results] == [(1, 2, 3)] * 4
     assert [int(result.sum()) for result in results] == [0, 6, 12, 18]
-    assert outcomes == [True] * 3
+    assert len(outcomes) == 3
+    assert False not in outcomes
 
 
 def test_every_collective(run_ranks, device):
@@ -202,7 +204,8 @@ def test_not_while_something_else_is_under_way(device, make_job, outcomes):
         requests = [communicator.iallreduce(array) for _ in range(3)]
         communicator.allreduce(array)
         assert all(request.done for request in requests)
-    assert outcomes[0] is True
+    assert outcomes[-1] is False
+    assert outcomes[0] is not False
 
 
 class TestKey:
