@@ -184,8 +184,8 @@ class Stream:
             return
         work = request.works[request.started]
         work.wr_id = self._next_id
-        mid, position = self._qp.mid, self._qp.position
-        self._qp.post_send(work)
+        position = self._qp.position
+        mid = self._qp.post_send(work)
         if request.started == 0:
             request.first_id = work.wr_id
             self._posted += 1

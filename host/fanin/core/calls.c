@@ -2,12 +2,14 @@
 #include "context.h"
 #include <string.h>
 
+#define MID_MASK ((1u << FANIN_MID_BITS) - 1)
+
 /* What only the moment of posting knows: where the stream stands, and what inline data are now. */
 static void complete_request(struct fanin_prepared *prepared, const struct fanin_cursor *cursor)
 {
     struct fanin_wqe *wqe = &prepared->wqe;
 
-    wqe->mid = cursor->mid;
+    wqe->mid = (wqe->mid & ~MID_MASK) | cursor->mid;
     wqe->seg = cursor->slots ? cursor->position % cursor->slots : 0;
     if (wqe->flags & FANIN_WQE_INLINE)
         memcpy(&wqe->address.source, (const void *)(uintptr_t)prepared->inline_source, prepared->inline_length);
@@ -47,7 +49,7 @@ enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_
     status = fanin_post(context, qp, &prepared->wqe);
     if (status != FANIN_SUCCESS)
         return status;
-    cursor->mid++;
+    cursor->mid = (cursor->mid + 1) & MID_MASK;
     cursor->position += prepared->wqe.segments;
     prepared->progress = FANIN_POSTED;
     status = take(context, cq, prepared->wqe.wr_id, deadline, cqe);

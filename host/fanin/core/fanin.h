@@ -12,7 +12,7 @@
 /* Where a queue pair stands in its job's stream of segments; equal on all ranks. */
 struct fanin_cursor {
     uint32_t position;        /* the next free one */
-    uint32_t mid;             /* the next message number */
+    uint32_t mid;             /* the count in the next message number */
     uint32_t slots;           /* of the lease; 0: none is needed */
     uint32_t reserved;
 };
@@ -21,7 +21,7 @@ enum fanin_progress { FANIN_PREPARED = 0, FANIN_POSTED = 1, FANIN_COMPLETE = 2 }
 
 /* A signaled request that is posted again and again. */
 struct fanin_prepared {
-    struct fanin_wqe wqe;     /* all but mid, seg and inline data, which fanin_call fills in */
+    struct fanin_wqe wqe;     /* all but seg, inline data and the count in mid, which fanin_call fills in */
     uint64_t inline_source;   /* INLINE: address of the data, which are copied when it is posted */
     uint32_t inline_length;   /* bytes, at most FANIN_MAX_INLINE */
     uint32_t progress;        /* enum fanin_progress: how far the last fanin_call has come */

@@ -16,13 +16,14 @@ from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.segments import position_count, segment_length
 from fanin.verbs.wc import kind_of_members
-from fanin_wire.abi import ContributorClass, DType, Op, Status, WqeOpcode
+from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpcode
 from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
-MODULUS = 1 << 32  # of positions and message numbers
+MODULUS = 1 << 32  # of positions
+MESSAGES = 1 << MID_BITS  # of the count in message numbers
 MEANWHILE_MS = 5  # between two calls of `meanwhile`
 NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
 
@@ -54,7 +55,7 @@ class CollectiveQP(Resource):
 
     @property
     def mid(self) -> int:
-        """The next message number."""
+        """The count in the next message number."""
         return int(self._cursor.mid)
 
     def join(self, membership: Membership, timeout: float = 30.0, meanwhile: Callable[[], None] | None = None) -> Lease:
@@ -123,12 +124,14 @@ class CollectiveQP(Resource):
         finally:
             self._forget_request()
 
-    def post_send(self, wr: CollectiveWR) -> None:
-        """Post a work request. QueueFull: take completions first. NotConfigured: join first. NotSupported: by name."""
+    def post_send(self, wr: CollectiveWR) -> int:
+        """Post a work request; its message number. QueueFull: take completions first. NotConfigured: join first.
+        NotSupported: by name."""
         wqe = self.wqe_of(wr)
         self._post(wqe)
         self._cursor.position = (self.position + wqe.segments) % MODULUS
-        self._cursor.mid = (wqe.mid + 1) % MODULUS
+        self._cursor.mid = (wqe.mid + 1) % MESSAGES
+        return int(wqe.mid)
 
     def call(self, prepared: Any, timeout_ms: int, cqe: Any) -> int:
         """Post a struct fanin_prepared of this job, wait and take its completion: `fanin_call` of the driver core.
@@ -148,7 +151,7 @@ class CollectiveQP(Resource):
         return wr.to_c(
             {
                 "jid": membership.jid,
-                "mid": self.mid,
+                "mid": self.mid | wr.agreement << MID_BITS,
                 "segments": self.positions_of(wr),
                 "node": (1 << min(membership.node_count, NODE_BITS)) - 1,
                 "rank": membership.rank_bitmap,
@@ -185,7 +188,7 @@ class CollectiveQP(Resource):
     def skip_message(self) -> None:
         """Count a message without segments, for which nothing needs to be posted."""
         self._require_joined()
-        self._cursor.mid = (self.mid + 1) % MODULUS
+        self._cursor.mid = (self.mid + 1) % MESSAGES
 
     def _require_joined(self) -> tuple[Lease, Membership]:
         self.require_open()

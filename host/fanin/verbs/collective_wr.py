@@ -50,6 +50,7 @@ class CollectiveWR:
     list_address: int | None = None
     jid: int | None = None
     mid: int | None = None  # message number within the job
+    agreement: int = 0  # 16 bits that all ranks must give alike; they go into the message number
     sid: int = 0  # sequence number, within the message, of the first segment that is posted
     segments: int | None = None  # how many are posted; each takes a position of the stream
     node: int | None = None  # bitmap of the nodes that take part
