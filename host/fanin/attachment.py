@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
+from fanin.staging import Staging
 from fanin.verbs import PD, Context
 
 
@@ -14,6 +15,7 @@ class Attachment:
     def __init__(self, socket: str | os.PathLike[str]) -> None:
         self.context = Context(socket)
         self.pd = PD(self.context)
+        self.staging = Staging(self.pd, self.context.regions)
         self._users = 0
         self._lock = threading.Lock()
 

@@ -15,6 +15,7 @@ from fanin.collectives import Collective
 from fanin.errors import InvalidRequest
 from fanin.offload import Offload
 from fanin.plan import Part, plan
+from fanin.staging import Area, Staged, Staging
 from fanin.verbs import Address, CollectiveWR
 from fanin.verbs.regions import RegionTable
 from fanin_wire.abi import LKEY_PROCESS, MAX_INLINE, MID_BITS, DType, Op, WqeFlag
@@ -38,7 +39,8 @@ class Call:
     """What a collective moves and computes, for one rank; made once, and started any number of times.
 
     sizes: bytes of the message's blocks, equal on every rank. source, destination: contiguous memory of what the rank
-    brings and wants. result: what the program gets. conclude: last step on the host, when everything has come.
+    brings and wants. result: what the program gets. staged: registered memory that stands in for source or destination.
+    conclude: last step on the host, when everything has come.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Call:
     dtype: int = int(DType["U8"])
     timeout: float | None = None
     fence: bool = False
+    staged: Staged | None = None
     conclude: Callable[[], None] | None = None
 
     @property
@@ -71,11 +74,37 @@ class Call:
         kind = self.dtype if self.row.reduces or memory is None else memory.dtype.str
         return zlib.crc32(repr((self.name, self.root, self.sizes, kind)).encode()) & AGREEMENT_MASK
 
+    def stage(self, staging: Staging) -> None:
+        """Let registered memory stand in for ordinary memory. Not of what begins behind a fence: it is read later."""
+        if self.staged is not None or self.fence:
+            return
+        inline = self.source is not None and self.source.nbytes <= MAX_INLINE
+        source = None if inline else staging.area_for(self.source)
+        destination = staging.area_for(self.destination)
+        if source or destination:
+            self.staged = Staged(staging, source, destination)
+
+    def bring(self) -> None:
+        """The request is about to be posted."""
+        if self.staged is not None:
+            self.staged.bring(self.source)
+
+    def end(self, error: BaseException | None) -> None:
+        """The request has ended."""
+        if self.staged is not None:
+            if error is None:
+                self.staged.deliver(self.destination)
+            else:
+                self.staged.spoiled = True
+        if error is None and self.conclude is not None:
+            self.conclude()
+
     def works(self, rank: int, regions: RegionTable) -> list[CollectiveWR]:
         """The work requests of this rank, in order; none if there are no bytes."""
         self._require_apart(rank)
         parts = plan(self.row, rank, self.root, self.sizes)
-        source, destination = _place(self.source, regions), _place(self.destination, regions)
+        areas = (None, None) if self.staged is None else (self.staged.source, self.staged.destination)
+        source, destination = _place(self.source, areas[0], regions), _place(self.destination, areas[1], regions)
         agreement = self.agreement
         works = [self._work(part, source, destination, agreement) for part in parts]
         for work in works[SIGNAL_INTERVAL - 1 :: SIGNAL_INTERVAL] + works[-1:]:
@@ -151,10 +180,12 @@ def require_root(group: Group, root: int) -> None:
         raise InvalidRequest(f"root {root!r} is none of the ranks 0 to {group.size - 1}", remedy="Give one of them.")
 
 
-def _place(memory: np.ndarray | None, regions: RegionTable) -> tuple[int, int]:
-    """Address of a buffer and the key of the region that it lies in."""
+def _place(memory: np.ndarray | None, area: Area | None, regions: RegionTable) -> tuple[int, int]:
+    """Address of a buffer, or of what stands in for it, and the key of the region that it lies in."""
     if memory is None:
         return 0, LKEY_PROCESS
+    if area is not None:
+        return area.address, area.lkey
     address = address_of(memory)
     return address, regions.lkey_of(address, memory.nbytes)
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from fanin.attachment import Attachment
 from fanin.buffers import address_of
 from fanin.call import Call, Deferred
 from fanin.driver import ffi
 from fanin.request import Request
+from fanin.staging import Staged, Staging
 from fanin.verbs import CollectiveWR
 from fanin.verbs.regions import RegionTable
 
@@ -30,57 +32,88 @@ Key = tuple[Any, ...]
 Arguments = Callable[..., Call | Deferred]
 
 
-class Fresh(NamedTuple):
-    """The result is a new array each time; `offset`: bytes from its start to where the device writes."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    offset: int
-
-
 class Prepared:
     """A call that can be done again. It keeps no array alive: each time it is given those of the call.
 
-    `source`, `destination`, `result`: which argument is meant; None: none. `fresh`: the result is made each time.
+    `source`, `destination`, `result`: which argument is meant; None: none. `fresh`: shape and type of a result that is
+    a new array each time.
     """
 
     def __init__(self, call: Call, values: tuple, work: CollectiveWR, wqe: Any) -> None:
         self.c = ffi.new("struct fanin_prepared *", {"wqe": wqe[0]})
         self.source, self.destination = _place(call.source, values), _place(call.destination, values)
         self.result = _place(call.result, values)
-        self.fresh: Fresh | None = None
+        self.fresh: tuple[tuple[int, ...], np.dtype] | None = None
         if call.destination is not None and self.destination is None:
-            offset = work.address_list[0].destination - address_of(call.destination)
-            self.fresh = Fresh(call.destination.shape, call.destination.dtype, offset)
-        if work.inline:
-            self.c.inline_source = work.address_list[0].source
-            self.c.inline_length = work.source_bytes()
+            self.fresh = call.destination.shape, call.destination.dtype
         self._work = work
-        self._call = dataclasses.replace(call, source=None, destination=None, result=None)
+        self._call = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
+        self._describe_copies(call, work)
 
-    def new_result(self) -> np.ndarray | None:
-        """Room for the result, if it is a new array each time; from now on the device would write there."""
-        if self.fresh is None:
-            return None
-        result = np.empty(self.fresh.shape, self.fresh.dtype)
-        self.c.wqe.address.destination = address_of(result) + self.fresh.offset
-        return result
+    def _describe_copies(self, call: Call, work: CollectiveWR) -> None:
+        """What fanin_call copies before and after. What is staged, is so each time, in areas of the same size."""
+        staged, address = call.staged, work.address_list[0]
+        self._staged_source = staged is not None and staged.source is not None
+        self._staged_destination = staged is not None and staged.destination is not None
+        if work.inline:
+            self.c.source, self.c.source_length = address.source, work.source_bytes()
+        elif self._staged_source and call.source is not None:
+            self.c.source, self.c.source_length = address_of(call.source), call.source.nbytes
+        if self._staged_destination and call.destination is not None:
+            self.c.destination, self.c.destination_length = address_of(call.destination), call.destination.nbytes
 
-    def result_of(self, values: tuple, new: np.ndarray | None) -> Any:
-        """What the program gets."""
-        return values[self.result] if self.result is not None else new
+    def begin(self, values: tuple, staging: Staging) -> Attempt | None:
+        """What this time takes; None if the device grants no more memory."""
+        staged: Staged | None = None
+        request, place = self.c, self.c.wqe.address
+        if self._staged_source or self._staged_destination:
+            source = staging.lend(request.source_length) if self._staged_source else None
+            destination = staging.lend(request.destination_length) if self._staged_destination else None
+            staged = Staged(staging, source, destination)
+            if (self._staged_source and source is None) or (self._staged_destination and destination is None):
+                return None
+            if source is not None:
+                request.staged_source = place.source = source.address
+                request.wqe.source_lkey = source.lkey
+            if destination is not None:
+                request.staged_destination = place.destination = destination.address
+                request.wqe.destination_lkey = destination.lkey
+        new = None if self.fresh is None else np.empty(*self.fresh)
+        if new is not None and self._staged_destination:
+            request.destination = address_of(new)
+        elif new is not None:
+            place.destination = address_of(new)
+        return Attempt(self, values, new, staged)
 
-    def call_of(self, values: tuple, new: np.ndarray | None) -> Call:
+    def call_of(self, attempt: Attempt) -> Call:
         """The whole call, with its memory."""
-        source = None if self.source is None else values[self.source]
-        destination = new if self.destination is None else values[self.destination]
+        values = attempt.values
         return dataclasses.replace(
-            self._call, source=source, destination=destination, result=self.result_of(values, new)
+            self._call,
+            source=None if self.source is None else values[self.source],
+            destination=attempt.new if self.destination is None else values[self.destination],
+            result=attempt.result,
+            staged=attempt.staged,
         )
 
-    def request(self, stream: Any, values: tuple, new: np.ndarray | None) -> Request:
+    def request(self, stream: Any, attempt: Attempt) -> Request:
         """As a request of the usual kind."""
-        return Request(stream, self.call_of(values, new), [self._work])
+        return Request(stream, self.call_of(attempt), [self._work])
+
+
+class Attempt:
+    """One time that a prepared call is done: its arguments, and what is made for it."""
+
+    __slots__ = ("new", "prepared", "staged", "values")
+
+    def __init__(self, prepared: Prepared, values: tuple, new: np.ndarray | None, staged: Staged | None) -> None:
+        self.prepared, self.values, self.new, self.staged = prepared, values, new, staged
+
+    @property
+    def result(self) -> Any:
+        """What the program gets."""
+        place = self.prepared.result
+        return self.new if place is None else self.values[place]
 
 
 class Group(Protocol):
@@ -94,6 +127,7 @@ class Rank(Protocol):
     """What they need of the member behind it."""
 
     stream: Any
+    attachment: Attachment
 
     def require_open(self) -> None:
         """InvalidRequest if the job has been left."""
@@ -120,14 +154,11 @@ class DirectCalls:
         if prepared is None:
             return self._run_first(group, key, arguments, args, kwargs)
         self._member.require_open()
-        values = (*args, *kwargs.values())
-        new = prepared.new_result()
-        outcome = self._member.stream.try_call(prepared, values, new)
-        if outcome is True:
-            return prepared.result_of(values, new)
-        if outcome is False:
+        attempt = prepared.begin((*args, *kwargs.values()), self._member.attachment.staging)
+        outcome = self._member.stream.try_call(attempt) if attempt else False
+        if attempt is None or outcome is False:
             return _finish(group, arguments(group, *args, **kwargs))
-        return outcome.wait(_limit(prepared.call_of(values, new)))
+        return attempt.result if outcome is True else outcome.wait(_limit(prepared.call_of(attempt)))
 
     def _run_first(
         self, group: Group, key: Key | None, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]

@@ -68,6 +68,7 @@ class Member:
 
     def compose(self, call: Call) -> list[CollectiveWR]:
         """The work requests of a call."""
+        call.stage(self.attachment.staging)
         return call.works(self.rank, self.attachment.context.regions)
 
     def positions_of(self, call: Call) -> int:

@@ -40,8 +40,15 @@ class Request:
         """Whether it has ended, as far as seen; test() looks."""
         return self._done
 
+    @property
+    def must_follow(self) -> bool:
+        """Whether its input may be a result that is still to be copied to where it belongs."""
+        return self.call is not None and self.started == 0 and self.call.fence
+
     def prepare(self) -> bool:
         """Whether its works are there and may be posted. Called by the stream, as are current, note and finish."""
+        if self.started == 0 and self.call is not None:
+            self.call.bring()
         return True
 
     def current(self) -> Request:
@@ -56,8 +63,8 @@ class Request:
         """End the request and let go of its memory."""
         self._error = self._error or error
         try:
-            if self._error is None and self.call is not None and self.call.conclude is not None:
-                self.call.conclude()
+            if self.call is not None:
+                self.call.end(self._error)
         except BaseException as raised:  # of a function that the program gave as op: it gets it from wait()
             self._error = raised
             if not isinstance(raised, Exception):  # Ctrl-C is also for whoever runs now
@@ -112,7 +119,7 @@ class DeferredRequest(Request):
             self.works = self._compose(call)
             self.call, self._result = call, call.result
             self._prepared = True  # last: what has failed before is not taken for prepared
-        return self._prepared
+        return self._prepared and super().prepare()
 
     def current(self) -> Request:
         """The exchange, while the sizes are still to come."""

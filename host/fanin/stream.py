@@ -21,7 +21,7 @@ from fanin.verbs.collective_qp import MODULUS
 from fanin_wire.abi import SQ_DEPTH, WqeOpcode
 
 if TYPE_CHECKING:
-    from fanin.direct import Prepared
+    from fanin.direct import Attempt
 
 BACKLOG_SLICE = 0.002  # seconds between looks at other streams that could not post all yet
 CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is closed
@@ -72,7 +72,7 @@ class Stream:
         self._next_id = 0
         self._posted = 0
         self._cqe = ffi.new("struct fanin_cqe *")  # of try_call
-        self._direct: tuple[Prepared, tuple, Any] | None = None  # in try_call, or left there by an exception
+        self._direct: Attempt | None = None  # in try_call, or left there by an exception
 
     def submit(self, *requests: Request) -> None:
         """Take requests, one after the other; they are posted now or when there is room."""
@@ -87,16 +87,17 @@ class Stream:
         """A work request of this stream as a struct fanin_wqe."""
         return self._qp.wqe_of(work)
 
-    def try_call(self, prepared: Prepared, values: tuple, new: Any) -> Request | bool:
+    def try_call(self, attempt: Attempt) -> Request | bool:
         """Do a prepared call now and wait a little. True: it is done. False: other things are under way, so it was not
         begun. Else it has failed or takes longer: the request that stands for it."""
         with self.lock:
             if _busy or self._direct or self.stopped:
                 return False
+            prepared = attempt.prepared
             prepared.c.progress = PREPARED
             prepared.c.wqe.wr_id = self._next_id
             self._next_id += 1
-            self._direct = prepared, values, new
+            self._direct = attempt
             self._qp.call(prepared.c, PATIENCE_MS, self._cqe)
             if prepared.c.progress == COMPLETE and not self._cqe.status:
                 self._direct = None
@@ -107,11 +108,11 @@ class Stream:
     def _adopt(self) -> Request | None:
         """Make a usual request of what try_call has posted; None if it has not."""
         assert self._direct
-        prepared, values, new = self._direct
-        self._direct = None
+        attempt, self._direct = self._direct, None
+        prepared = attempt.prepared
         if prepared.c.progress == PREPARED:
             return None
-        request, wqe = prepared.request(self, values, new), prepared.c.wqe
+        request, wqe = prepared.request(self, attempt), prepared.c.wqe
         request.started, request.first_id = 1, wqe.wr_id
         self._posted += 1
         self.outstanding[wqe.wr_id] = Posting(request, wqe.mid, wqe.segments, True, request.call)
@@ -165,6 +166,10 @@ class Stream:
     def _post_backlog(self) -> None:
         while self._backlog and not self.stopped and len(self.outstanding) < SQ_DEPTH - QUESTIONS:
             request = self._backlog[0]
+            if request.must_follow and any(
+                posting.call and posting.call.staged for posting in self.outstanding.values()
+            ):
+                return
             try:
                 if not request.prepare():
                     return

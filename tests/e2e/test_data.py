@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,27 @@ def sources(member: Communicator, elements: int, registered: bool) -> tuple[np.n
     """Input and result, in memory of the kind."""
     make = member.alloc if registered else np.zeros
     return make(elements, np.float32), make(elements, np.float32)
+
+
+@pytest.fixture(scope="module")
+def unstaged(running: Running) -> Iterator[list[Communicator]]:
+    """Members whose ordinary memory the devices read and write themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FANIN_STAGING", "0")
+        with job(running, 4, "tree") as joined:
+            yield joined
+
+
+def test_ordinary_memory_that_devices_read_themselves(unstaged: list[Communicator]) -> None:
+    elements = 50_001
+
+    def act(rank: int) -> list[np.ndarray]:
+        source = np.arange(elements, dtype="f4") % 1000 + rank
+        apart = unstaged[rank].allreduce(source, timeout=BOUND_S)
+        return [apart, unstaged[rank].allreduce(source, out=source, timeout=BOUND_S)]
+
+    outcomes = [each for both in together(len(unstaged), act) for each in both]
+    assert_all(outcomes, (np.arange(elements) % 1000 * 4 + 6).astype("f4"))
 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["apart", "in-place"])

@@ -101,7 +101,7 @@ class Crew:
     def __exit__(self, *_: object) -> None:
         assert self.asked[-1]["do"] == "leave"
 
-    def join(self, *_: object) -> None:
+    def join(self, *_: object, staged: bool) -> None:
         type(self).joined += 1
 
     def ask(self, size: int, do: str, **arguments: Any) -> list[dict[str, Any]]:

@@ -4,15 +4,21 @@
 
 #define MID_MASK ((1u << FANIN_MID_BITS) - 1)
 
-/* What only the moment of posting knows: where the stream stands, and what inline data are now. */
+static void *at(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* What only the moment of posting knows: where the stream stands, and what the data are now. */
 static void complete_request(struct fanin_prepared *prepared, const struct fanin_cursor *cursor)
 {
     struct fanin_wqe *wqe = &prepared->wqe;
 
     wqe->mid = (wqe->mid & ~MID_MASK) | cursor->mid;
     wqe->seg = cursor->slots ? cursor->position % cursor->slots : 0;
-    if (wqe->flags & FANIN_WQE_INLINE)
-        memcpy(&wqe->address.source, (const void *)(uintptr_t)prepared->inline_source, prepared->inline_length);
+    if (prepared->source_length)
+        memcpy(wqe->flags & FANIN_WQE_INLINE ? (void *)&wqe->address.source : at(prepared->staged_source),
+               at(prepared->source), prepared->source_length);
 }
 
 /* Completions of other requests, which nobody waits for any more, are dropped. */
@@ -42,7 +48,7 @@ enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_
     uint64_t deadline = fanin_now_ms() + timeout_ms;
     enum fanin_status status;
 
-    if (prepared->inline_length > FANIN_MAX_INLINE)
+    if (prepared->wqe.flags & FANIN_WQE_INLINE && prepared->source_length > FANIN_MAX_INLINE)
         return FANIN_INVALID_REQUEST;
     prepared->progress = FANIN_PREPARED;
     complete_request(prepared, cursor);
@@ -53,7 +59,10 @@ enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_
     cursor->position += prepared->wqe.segments;
     prepared->progress = FANIN_POSTED;
     status = take(context, cq, prepared->wqe.wr_id, deadline, cqe);
-    if (status == FANIN_SUCCESS)
-        prepared->progress = FANIN_COMPLETE;
+    if (status != FANIN_SUCCESS)
+        return status;
+    if (cqe->status == FANIN_SUCCESS && prepared->destination_length)
+        memcpy(at(prepared->destination), at(prepared->staged_destination), prepared->destination_length);
+    prepared->progress = FANIN_COMPLETE;
     return status;
 }

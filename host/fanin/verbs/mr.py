@@ -18,12 +18,13 @@ READ_WRITE = int(Access["READ"] | Access["WRITE"])
 class Mapping:
     """Memory made by fanin_allocate: deregistered once, unmapped when the last view of it is gone."""
 
-    def __init__(self, context: Context, address: Any, length: int, lkey: int) -> None:
+    def __init__(self, context: Context, address: Any, length: int, lkey: int, listed: bool) -> None:
         self.context = context
         self.length = length
         self.lkey = lkey
         self.registered = True
-        context.regions.add(int(ffi.cast("uintptr_t", address)), length, lkey)
+        if listed:
+            context.regions.add(int(ffi.cast("uintptr_t", address)), length, lkey)
 
     def deregister(self) -> None:
         """Take the memory from the device; a device or context that is gone has let go of it already."""
@@ -45,12 +46,13 @@ class MR(Resource):
     """`length` bytes of new, zeroed, registered memory: a sealed memfd that both sides map.
 
     `buf` is a writable buffer over it (numpy.frombuffer(mr.buf, ...)). The memory itself lives until the last view of
-    it is gone, also when the MR, the context or the device is closed before.
+    it is gone, also when the MR, the context or the device is closed before. listed: whether the key of addresses in it
+    is to be found in the context's `regions`.
     """
 
     collectable = True
 
-    def __init__(self, pd: PD, length: int, access: int = READ_WRITE) -> None:
+    def __init__(self, pd: PD, length: int, access: int = READ_WRITE, listed: bool = True) -> None:
         if length <= 0:
             raise InvalidRequest(f"a memory region of {length} bytes")
         pd.require_open()
@@ -59,7 +61,7 @@ class MR(Resource):
         check(status, f"can not register {length} bytes")
         self.length = length
         self.lkey = int(lkey[0])
-        self._mapping = Mapping(pd.context, address[0], length, self.lkey)
+        self._mapping = Mapping(pd.context, address[0], length, self.lkey, listed)
         self._memory = ffi.gc(address[0], self._mapping.unmap)
         self.address = int(ffi.cast("uintptr_t", address[0]))
         super().__init__(pd)

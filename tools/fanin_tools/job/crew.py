@@ -46,14 +46,15 @@ class Crew:
         for _, theirs in pairs:
             theirs.close()
 
-    def join(self, placement: Placement, job: dict[str, object], name: str = JOB) -> None:
-        """Let the ranks of `placement` join `job`; in later commands it is called `name`."""
+    def join(self, placement: Placement, job: dict[str, object], name: str = JOB, staged: bool = True) -> None:
+        """Let the ranks of `placement` join `job`; in later commands it is called `name`. staged: whether registered
+        memory may stand in for ordinary memory, or the devices read and write that itself."""
         path = job_file.write(self.running, job)
         sockets = [str(self.running.state.socket(nic.name)) for nic in placement.nics]
         try:
             for rank in range(placement.size):
-                place_of = sockets[placement.node_of(rank)]
-                self._tell(rank, {"do": "join", "name": name, "job": str(path), "number": rank, "socket": place_of})
+                place_of = {"number": rank, "socket": sockets[placement.node_of(rank)]}
+                self._tell(rank, {"do": "join", "name": name, "job": str(path), "staged": staged, **place_of})
             self._answers(range(placement.size))
         finally:
             path.unlink(missing_ok=True)

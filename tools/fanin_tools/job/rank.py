@@ -2,7 +2,7 @@
 
 | command | keys | answer |
 | --- | --- | --- |
-| join | name, job (path), rank, socket | |
+| join | name, job (path), number, socket, staged | |
 | prepare | name, case | |
 | run | repeat | start_ns, end_ns: lists of CLOCK_MONOTONIC |
 | verify | | wrong: elements of the result with a wrong bit |
@@ -15,11 +15,13 @@ be tried, after which none was; else null.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import fanin
+from fanin import staging
 from fanin_tools.job import JOB
 from fanin_tools.job.case import Case
 from fanin_tools.job.trial import Trial
@@ -55,8 +57,9 @@ class Rank:
             self.members.pop(name).close()
 
 
-def join(rank: Rank, job: str, number: int, socket: str, name: str = JOB) -> Answer:
-    """Become a member of the job described in the file `job`."""
+def join(rank: Rank, job: str, number: int, socket: str, name: str = JOB, staged: bool = True) -> Answer:
+    """Become a member of the job described in the file `job`; `staged`: as of Crew.join."""
+    os.environ[staging.VARIABLE] = str(staging.LARGEST if staged else 0)
     rank.members[name] = fanin.Communicator(fanin.Job.from_file(job), number, socket, timeout=JOIN_SECONDS)
     return {}
 

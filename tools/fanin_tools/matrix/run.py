@@ -85,7 +85,7 @@ def _try_all(crew: Crew, setup: Setup, cases: list[Case], result: Result) -> Non
     left = list(cases)
     while left:
         placement = setup.placement(crew.running.fabric)
-        crew.join(placement, job_file.describe(crew.running, placement, MODES[setup.mode]))
+        crew.join(placement, job_file.describe(crew.running, placement, MODES[setup.mode]), staged=setup.staged)
         stopped = _try_until_stopped(crew, setup, left, result)
         crew.ask(setup.size, "leave")
         left = left[stopped:]

@@ -91,6 +91,11 @@ class Setup:
         """Ranks of the job."""
         return self.per_node * len(BY_NAME[self.shape].nics)
 
+    @property
+    def staged(self) -> bool:
+        """Whether registered memory stands in for ordinary memory in this job: both ways are to be tried."""
+        return self.per_node % 2 == 0
+
     def placement(self, fabric: Fabric) -> Placement:
         """Which rank runs where."""
         shape = BY_NAME[self.shape]

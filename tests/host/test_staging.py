@@ -1,0 +1,148 @@
+"""Registered memory that stands in for ordinary memory: nobody can tell, whatever else is under way."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from fanin import Communicator, errors
+from fanin.staging import LARGEST, REGION, SMALLEST, Staging
+from fanin.verbs import PD, Context
+from fanin_wire.abi import LKEY_PROCESS
+
+BOUND_S = 20
+
+
+@pytest.fixture
+def alone(device, make_job):
+    """A communicator of one rank."""
+    with Communicator(make_job(1), 0, device.socket) as communicator:
+        yield communicator
+
+
+@pytest.fixture
+def staging(pd: PD, context: Context) -> Staging:
+    return Staging(pd, context.regions)
+
+
+def keys_of(communicator, **arguments) -> set[int]:
+    """The keys of the memory that an allreduce with these arguments would name."""
+    call = type(communicator).iallreduce  # the request is made, and ended, for its work requests
+    request = call(communicator, **arguments)
+    works = request.works
+    request.wait(BOUND_S)
+    return {key for work in works for key in (work.source_lkey, work.destination_lkey)}
+
+
+@pytest.mark.parametrize(("count", "staged"), [(100, True), (LARGEST // 4, True), (LARGEST // 4 + 1, False)])
+def test_what_is_staged(alone, count, staged):
+    assert (LKEY_PROCESS not in keys_of(alone, array=np.ones(count, "f4"))) == staged
+
+
+def test_nothing_is_where_the_user_says_so(device, make_job, monkeypatch):
+    monkeypatch.setenv("FANIN_STAGING", "0")
+    with Communicator(make_job(1), 0, device.socket) as communicator:
+        assert keys_of(communicator, array=np.ones(100)) == {LKEY_PROCESS}
+
+
+def test_a_limit_that_is_no_number(device, make_job, monkeypatch):
+    monkeypatch.setenv("FANIN_STAGING", "much")
+    with pytest.raises(errors.InvalidRequest, match="FANIN_STAGING is 'much'"):
+        Communicator(make_job(1), 0, device.socket)
+
+
+def test_many_at_once_each_with_its_own(alone):
+    arrays = [np.full(3000, number, "i4") for number in range(50)]
+    requests = [alone.iallreduce(array) for array in arrays]
+    results = [request.wait(BOUND_S) for request in requests]
+    assert [int(result[0]) for result in results] == list(range(50))
+
+
+def test_in_place_and_partial_results(run_ranks, device):
+    def program(communicator):
+        whole = np.full((2, 50), -1, "i8")
+        whole[communicator.rank] = communicator.rank
+        communicator.allgather(whole[communicator.rank], out=whole)
+        part = communicator.reduce_scatter(whole)
+        communicator.allreduce(part, out=part)
+        return whole[:, 0].tolist(), part.tolist()
+
+    assert run_ranks(device, 2, program) == [([0, 1], [2] * 50)] * 2
+
+
+def test_a_fence_waits_for_the_copy(alone):
+    """Behind a fence the result before it is the input: it must have come to where it belongs."""
+    for number in range(20):
+        first, second = np.full(5000, number, "i4"), np.empty(5000, "i4")
+        requests = [alone.iallreduce(first, out=second), alone.iallreduce(second, fence=True)]
+        assert np.all(requests[-1].wait(BOUND_S) == number)
+        requests[0].wait(BOUND_S)
+
+
+def test_persistent_copies_each_time(alone):
+    array, out = np.zeros(2000), np.zeros(2000)
+    with alone.allreduce_init(array, out=out, ordered=True) as request:
+        for number in range(4):
+            array[:] = number
+            request.start().wait(BOUND_S)
+            assert np.all(out == number)
+
+
+def test_areas_of_a_failed_request_are_not_lent_again(device, make_job):
+    """The device may still write to them."""
+    job, joined = make_job(2), threading.Event()
+
+    def other():
+        communicator = Communicator(job, 1, device.socket)
+        joined.wait(BOUND_S)
+        communicator.abort()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with Communicator(job, 0, device.socket) as communicator:
+        staging = communicator._member.attachment.staging
+        request = communicator.iallreduce(np.ones(1000))
+        joined.set()
+        with pytest.raises(errors.PeerLost):
+            request.wait(BOUND_S)
+        lent = [area for areas in staging._free.values() for area in areas]
+        assert len(lent) < sum(REGION // size for size in staging._free)
+    thread.join(BOUND_S)
+
+
+def test_areas_are_lent_again(staging):
+    area = staging.lend(100)
+    assert area is not None
+    assert area.memory.nbytes == SMALLEST
+    staging.take_back(area)
+    assert staging.lend(SMALLEST) is area
+
+
+def test_areas_do_not_overlap(staging):
+    areas = [staging.lend(size) for size in (100, 5000, 5000, REGION, 100, 2 * REGION, 5000)]
+    places = sorted((area.address, area.address + area.size) for area in areas)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
+
+
+def test_not_too_much_is_registered(staging, monkeypatch):
+    monkeypatch.setattr("fanin.staging.MOST", 4 * LARGEST)
+    areas = [staging.lend(LARGEST) for _ in range(4)]
+    assert None not in areas
+    assert staging.lend(LARGEST) is None
+    staging.take_back(areas[3])
+    assert staging.lend(LARGEST) is areas[3]
+
+
+def test_a_device_that_grants_no_more(alone, monkeypatch):
+    """Then the device reads where the data are."""
+
+    def refuse(*_, **__):
+        raise errors.NoResources("no regions")
+
+    monkeypatch.setattr("fanin.staging.MR", refuse)
+    array = np.full(1000, 3)
+    for _ in range(3):
+        assert np.all(alone.allreduce(array) == 3)
