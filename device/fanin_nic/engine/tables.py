@@ -163,6 +163,7 @@ JOB = np.dtype(
         ("reorder", "u8"),  # ns: as ENGINE.reorder, learnt for this job
         ("srtt", "u8"),
         ("rttvar", "u8"),
+        ("answered_at", "u8"),  # ns: last result, or acknowledgement, of any position
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
         ("next_keepalive", "u8"),
         ("heard", "u8"),  # ns: last packet from the device above
@@ -202,7 +203,7 @@ SLOT = np.dtype(
         ("nodes", "u8"),  # ring: nodes that still have to add
         ("wants", "u8"),  # devices below that want the result; ring: nodes that want it and do not have it
         ("contributions", "u8"),
-        ("sent_at", "u8"),
+        ("sent_at", "u8"),  # ns: when it was last sent, or known to be at the other side
         ("deadline", "u8"),  # ns: PROBE
     ],
     align=True,

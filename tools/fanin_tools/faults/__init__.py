@@ -1,1 +1,1 @@
-"""Faults of networks and processes, made on a running fabric: what tests and soak runs let real devices survive."""
+"""Real faults on a running fabric: packets lost, links cut, devices and ranks killed or frozen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.engine.packet.encapsulate import packet, send_contribution, slot_packet
-from fanin_nic.engine.recovery.timers import measure, proved_lost, shorten, token
+from fanin_nic.engine.recovery.timers import age, measure, progressed, proved_lost, shorten, token
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import (
@@ -171,9 +171,11 @@ def on_ack(e, job, header):
             slot.retries = 0
             slot.unanswered = 0
             settle(e, job, slot)
-    expect_earlier(e, job, header, newest)
+    if newest:
+        progressed(e, job)
+        expect_earlier(e, job, newest)
     if header.token:
-        resend(e, job, slot_at(e, slot_index(job, header.position)), header.position)
+        resend_missing(e, job, header)
 
 
 @internal
@@ -195,22 +197,33 @@ def settle(e, job, slot):
 
 
 @internal
-def expect_earlier(e, job, header, newest):
-    """What was sent before something that is acknowledged should be so too: if not, ask soon."""
-    for offset in range(ACK_POSITIONS):
-        slot = slot_at(e, slot_index(job, header.position + offset))
-        same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
-        if same and slot.unacked and slot.sent_at < newest and not slot.overtaken:
+def expect_earlier(e, job, newest):
+    """What was sent before something that is acknowledged should be so too: if not, ask soon. Positions that the map of
+    the ACK does not reach are meant as well: a batch that lacks one begins behind it."""
+    for offset in range(job.slots):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.unacked and slot.sent_at < newest and not slot.overtaken:
             shorten(e, job, slot)
 
 
 @internal
-def resend(e, job, slot, position):
-    """The next node has answered a PROBE for this position and lacks what is still unacknowledged."""
-    if slot.position != position or not slot.unacked:
-        return
+def resend_missing(e, job, header):
+    """The next node has answered a PROBE: what was asked for with it and is not stored there goes again."""
+    asked_at = e.now - age(e, header.token)
+    for offset in range(ACK_POSITIONS):
+        slot = slot_at(e, slot_index(job, header.position + offset))
+        same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
+        if same and slot.unacked and slot.unanswered and slot.sent_at <= asked_at:
+            if e.action_count + 2 > e.actions:  # no room: it is asked for again
+                return
+            resend(e, job, slot, header.token)
+
+
+@internal
+def resend(e, job, slot, echoed):
+    """The answer to the PROBE with the token `echoed` lacks what a slot has sent."""
     count(e, RESENT)
-    proved_lost(e, job)
+    proved_lost(e, job, slot, echoed)
     start_timer(e, job, slot)
     if slot.unacked & SENT_CONTRIBUTION:
         send_contribution(e, job, slot)

@@ -9,10 +9,10 @@ from fanin_nic.engine.control.lease import release
 from fanin_nic.engine.control.leave import progress_leave
 from fanin_nic.engine.control.upward import is_leaving, passes_on, send_config, send_leaves
 from fanin_nic.engine.packet.encapsulate import packet
-from fanin_nic.engine.packet.ring import probe_next
+from fanin_nic.engine.packet.ring import ACK_POSITIONS, probe_next
 from fanin_nic.engine.packet.tree import probe_above
 from fanin_nic.engine.recovery.suspects import blamed
-from fanin_nic.engine.recovery.timers import back_off, is_unanswered, postpone
+from fanin_nic.engine.recovery.timers import back_off, due_time, is_suspect, is_unanswered
 from fanin_nic.engine.state import (
     NEVER,
     ONE,
@@ -20,6 +20,7 @@ from fanin_nic.engine.state import (
     child_at,
     child_index,
     count,
+    distance,
     header_at,
     job_at,
     queue_at,
@@ -120,36 +121,44 @@ def lose_above(e, job, is_next):
 
 @internal
 def probe_due(e, job):
-    """PROBE for the positions whose time-out has expired: those overtaken, and of the others the lowest."""
-    asked = False
+    """PROBE for the positions whose time has come: all that are suspect, and of those that are merely silent the
+    lowest."""
+    is_lowest, reach = True, U64(job.base)
     for offset in range(job.slots if job.in_flight else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if not is_unanswered(slot):
+        if not is_unanswered(slot) or not (is_lowest or is_suspect(slot)):
             continue
-        heard = job.heard_next if slot.unacked else job.heard
-        if slot.deadline > e.now:
-            expect(e, slot.deadline)
-        elif slot.unanswered >= UNANSWERED_PROBES and e.now - max(heard, slot.sent_at) > e.detection:
+        is_lowest = False
+        if due_time(job, slot) > e.now:
+            expect(e, due_time(job, slot))
+        elif is_lost(e, job, slot):
             lose_above(e, job, slot.unacked != 0)
             return
         elif e.action_count >= e.actions // 2:  # the rest when these are sent
             expect(e, e.now)
             return
-        elif asked and not slot.overtaken and slot.retries == 0:
-            postpone(e, job, slot)
         else:
-            asked = True
-            probe(e, job, slot)
+            reach = probe(e, job, slot, reach)
 
 
 @internal
-def probe(e, job, slot):
-    """Ask what has become of a position."""
-    if slot.unacked:
-        probe_next(e, job, slot)
-    else:
+def is_lost(e, job, slot):
+    """Whether whoever should answer for a slot has been silent for the detection time, though asked."""
+    heard = job.heard_next if slot.unacked else job.heard
+    return slot.unanswered >= UNANSWERED_PROBES and e.now - max(heard, slot.sent_at) > e.detection
+
+
+@internal
+def probe(e, job, slot, reach):
+    """Ask what has become of a position. In a ring one answer tells it of many: those before `reach` have been asked
+    for. Returns how far it reaches now."""
+    if not slot.unacked:
         probe_above(e, job, slot)
+    elif distance(slot.position, reach) >= 0:
+        probe_next(e, job, slot)
+        reach = U64(slot.position) + U64(ACK_POSITIONS)
     back_off(e, job, slot)
+    return reach
 
 
 @internal
