@@ -159,21 +159,22 @@ def probe_next(e, job, slot):
 def on_ack(e, job, header):
     """Event: what the next node has stored."""
     measure(e, job, header.token)
-    newest = ZERO
+    newest, last = ZERO, U64(header.position)
     for offset in range(ACK_POSITIONS):
         slot = slot_at(e, slot_index(job, header.position + offset))
         if slot.position != U64(header.position + offset) & U64(0xFFFFFFFF) or not slot.unacked:
             continue
         acknowledged = acknowledged_of(header, offset) & slot.unacked
         if acknowledged:
-            newest = max(newest, slot.sent_at)
+            if slot.sent_at >= newest:
+                newest, last = U64(slot.sent_at), U64(slot.position)
             slot.unacked &= ~acknowledged
             slot.retries = 0
             slot.unanswered = 0
             settle(e, job, slot)
     if newest:
         progressed(e, job)
-        expect_earlier(e, job, newest)
+        expect_earlier(e, job, newest, last)
     if header.token:
         resend_missing(e, job, header)
 
@@ -197,12 +198,15 @@ def settle(e, job, slot):
 
 
 @internal
-def expect_earlier(e, job, newest):
-    """What was sent before something that is acknowledged should be so too: if not, ask soon. Positions that the map of
-    the ACK does not reach are meant as well: a batch that lacks one begins behind it."""
+def expect_earlier(e, job, newest, last):
+    """What was sent before position `last`, which was sent at `newest` and is acknowledged, should be so too: if not,
+    ask soon. Positions that the map of the ACK does not reach are meant, too: a batch that lacks one begins behind it.
+    """
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if slot.unacked and slot.sent_at < newest and not slot.overtaken:
+        if not slot.unacked or slot.overtaken:
+            continue
+        if slot.sent_at < newest or (slot.sent_at == newest and distance(slot.position, last) < 0):
             shorten(e, job, slot)
 
 

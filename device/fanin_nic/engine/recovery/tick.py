@@ -121,14 +121,18 @@ def lose_above(e, job, is_next):
 
 @internal
 def probe_due(e, job):
-    """PROBE for the positions whose time has come: all that are suspect, and of those that are merely silent the
-    lowest."""
-    is_lowest, reach = True, U64(job.base)
+    """PROBE for the positions whose time has come: all that are suspect, and of those that are merely silent the lowest
+    that waits for the device above, and the lowest that waits for the next node."""
+    waits_above, waits_beside, reach = False, False, U64(job.base)
     for offset in range(job.slots if job.in_flight else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if not is_unanswered(slot) or not (is_lowest or is_suspect(slot)):
+        if not is_unanswered(slot):
             continue
-        is_lowest = False
+        is_lowest = not (waits_beside if slot.unacked else waits_above)
+        waits_above |= slot.unacked == 0
+        waits_beside |= slot.unacked != 0
+        if not is_lowest and not is_suspect(slot):
+            continue
         if due_time(job, slot) > e.now:
             expect(e, due_time(job, slot))
         elif is_lost(e, job, slot):
