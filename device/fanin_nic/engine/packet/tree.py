@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
-from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost, token, waited
+from fanin_nic.engine.recovery.timers import measure, overtaken, proved_late, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import ANSWERED, SENT, distribute, start_timer, unicast_result
@@ -183,6 +183,7 @@ def on_need(e, job, header):
     if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
+    measure(e, job, header.token)
     count(e, RESENT)
     proved_lost(e, job)
     start_timer(e, job, slot)
@@ -196,6 +197,7 @@ def on_wait(e, job, header, body):
     if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
+    measure(e, job, header.token)
     job.missing = header.node_bitmap
     job.missing_kind = kind_named_above(job, load_u8(body + WAIT_KIND))
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
