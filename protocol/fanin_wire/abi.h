@@ -267,7 +267,7 @@ struct fanin_join {           /* request */
 
 struct fanin_join_reply {
     struct fanin_message head;
-    uint32_t slots;           /* granted; on NO_RESOURCES: what would fit */
+    uint32_t slots;           /* granted; NO_RESOURCES: what would fit; VERSION_MISMATCH: the other device's, or 0 */
     uint32_t window;          /* positions in flight */
     uint32_t chunk;
     uint32_t missing_kind;    /* as in the CQE */

@@ -154,7 +154,7 @@ class Device:
 def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:
     max_chunk = largest_chunk(settings.mtu)
     segments = port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
-    limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
+    limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments), shared=1)
     return Engine(
         settings.address,
         is_switch=settings.is_switch,

@@ -135,13 +135,19 @@ def take_packets(lane, e, now):
 
 @compiled
 def take_requests(lane, e, now):
-    """Work requests from the send rings, queue after queue."""
+    """Work requests from the send rings, queue after queue. Where the room for what they cause ends, the next call goes
+    on: else the first queues could keep the others waiting for ever."""
     taken = 0
     wqe = address_of(lane) + WQE_SCRATCH
-    for queue in range(lane.queues):
+    first = int(lane.first_queue)
+    for step in range(lane.queues):
+        queue = (first + step) % int(lane.queues)
         ring = load_u64(lane.send_rings + U64(queue * 8))
         if not ring or not queue_at(e, queue).active:
             continue
+        if e.action_count > e.actions // 2:
+            lane.first_queue = queue
+            break
         for _ in range(POSTS_PER_TURN):
             if e.action_count > e.actions // 2 or not can_post(e, queue) or not fetch(ring, wqe):
                 break

@@ -50,6 +50,7 @@ class Limits(NamedTuple):
     min_lease: int = 4
     max_lease: int = 4096
     receive_segments: int = 4096
+    shared: int = 0  # 1: no client, and no device below, can take all jobs or slots
 
 
 class Timing(NamedTuple):

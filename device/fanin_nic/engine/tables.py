@@ -89,6 +89,8 @@ ENGINE = np.dtype(
         ("first_position", "u4"),  # of a new job's stream
         ("next_queue", "u4"),  # that is served first
         ("last_lane", "u4"),  # lanes of the device - 1
+        ("shared", "u4"),  # 1: jobs and slots are shared out (control/quota)
+        ("reserved", "u4"),
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
         ("keepalive", "u8"),  # ns
@@ -124,6 +126,7 @@ JOB = np.dtype(
         ("parent_leave", "u1"),  # Leave: how far LEAVE to the device above has come
         ("next_leave", "u1"),  # ring: the same to the next node
         ("index", "u4"),
+        ("owner", "u4"),  # who has begun it here: 1 + client of the first rank; on a switch an IPv4 address
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
         ("buffers", "u4"),  # payloads for each slot: 1, or in a reproducible job one for each child
@@ -146,7 +149,7 @@ JOB = np.dtype(
         ("ack_high", "u4"),
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
-        ("reserved", "u1", (6,)),
+        ("reserved", "u1", (2,)),
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),
@@ -332,6 +335,7 @@ class Counter(enum.IntEnum):
     COMPLETIONS = 50
     SEGMENTS = 51
     NOT_OFFLOADED = 52  # requests refused because the device can not compute them
+    DROP_ENDED = 53  # for a job that has ended, from somebody who knows or need not know
 
 
 COUNTERS = 64

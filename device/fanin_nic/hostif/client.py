@@ -17,6 +17,7 @@ from fanin_wire import abi
 from fanin_wire.abi import MessageType, Status
 
 NO_FD = -1
+MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much fit into our address space
 
 
 class DeviceLimits(NamedTuple):
@@ -80,6 +81,8 @@ class Client:
             raise Refused(Status["INVALID_REQUEST"], f"{len(descriptors)} descriptors with REGISTER")
         if len(self._regions) >= self._limits.max_regions:
             raise NoResources("regions of a client")
+        if sum(region.length for region in self._regions.values()) + int(record["length"]) > MAX_MAPPED:
+            raise NoResources(f"registered memory of a client: {MAX_MAPPED} bytes at most")
         bounds = (int(record[name]) for name in ("address", "length", "offset", "access"))
         region = ClientRegion(descriptors[0], *bounds)
         lkey = self._new_lkey()

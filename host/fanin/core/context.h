@@ -15,6 +15,7 @@ struct fanin_context {
     int doorbell_fd;
     uint8_t *region;               /* control region: doorbell, send rings, completion rings */
     struct fanin_attach_reply limits;
+    uint32_t device_version;       /* of the host interface, as the device's last reply says; 0: none yet */
     uint32_t lost;                 /* the device's end of the socket is closed, or it stands still */
     uint32_t stands_still;
     uint64_t health_checked_ms;

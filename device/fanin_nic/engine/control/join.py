@@ -51,7 +51,7 @@ def is_valid(e, request):
     if request.route == LOCAL:
         return request.node_count == 1 and request.hop_count == 0
     if request.route == TREE:
-        return request.hop_count >= 1
+        return request.hop_count >= 1 and request.node_count >= 1
     return request.route == RING and is_valid_ring(request)
 
 
@@ -112,7 +112,7 @@ def replace(e, queue_index, job, request):
 @internal
 def create(e, queue_index, request):
     """The first rank of this node: make the job and lease its slots."""
-    made = new_job(e, request.jid, request.key)
+    made = new_job(e, request.jid, request.key, queue_at(e, queue_index).client + 1)
     if not made:
         refuse(e, queue_index, NO_RESOURCES, 0)
         return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.control import leave, membership
+from fanin_nic.engine.control import leave, membership, version
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_from_others, kind_parent
 from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
-from fanin_nic.engine.recovery.timers import measure
 from fanin_nic.engine.segment.arithmetic import CLASS_ALL, is_supported
 from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor_class
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at
@@ -33,6 +32,7 @@ RX_FIRST, ORDINARY_PACKETS = int(Counter.RX_FIRST), int(Counter.ORDINARY_PACKETS
 DROP_SHORT, DROP_VERSION = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION)
 DROP_UNKNOWN_OPCODE, DROP_UNKNOWN_JOB = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_UNKNOWN_JOB)
 DROP_KEY, DROP_SENDER = int(Counter.DROP_KEY), int(Counter.DROP_SENDER)
+DROP_ENDED = int(Counter.DROP_ENDED)
 DROP_SLOT, DROP_LENGTH, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_LENGTH), int(Counter.DROP_UNEXPECTED)
 NAK_INTERVAL = U64(1_000_000)  # ns
 WAIT_SIZE = WAIT_BODY.size
@@ -50,8 +50,10 @@ def on_packet(e, address, length, source):
     else:
         header = header_at(e, e.actions)  # the spare record behind the table
         decode_header(address, address_of(header))
-        if header.ceth_version != WIRE_VERSION or header.version != 0:
+        if header.version != 0:
             count(e, DROP_VERSION)
+        elif header.ceth_version != WIRE_VERSION:
+            version.on_other_version(e, header, source)
         elif U64(header.length) + U64(header.padcount) != U64(length) - U64(TRANSPORT_SIZE):
             count(e, DROP_LENGTH)
         elif header.source >= MAX_CHILDREN or header.opcode > KEEPALIVE:
@@ -98,7 +100,7 @@ def without_job(e, found, header, source):
     if header.opcode == LEAVE:
         leave.acknowledge_leave(e, spare, source, header.source)
         if header.status and not found:
-            leave.remember(e, header)
+            leave.remember(e, header, source)
     elif found:
         count(e, DROP_KEY)
     else:
@@ -125,6 +127,8 @@ def to_tombstone(e, job, header, source):
         leave.on_leave_ack(e, job, source)
     elif answers_nak(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
         send_abort(e, job, source, header.source)
+    else:
+        count(e, DROP_ENDED)
 
 
 @internal
@@ -200,13 +204,14 @@ def from_the_parent(e, job, header, payload):
 @internal
 def answer_from_above(e, job, header, payload):
     """From the device above, about a position of a running job."""
-    measure(e, job, header.token)
     if header.opcode == RESULT:
         tree.on_result(e, job, header, payload)
     elif header.opcode == NEED:
         tree.on_need(e, job, header)
     elif header.length >= WAIT_SIZE:
         tree.on_wait(e, job, header, payload)
+    else:
+        count(e, DROP_LENGTH)
 
 
 @internal
@@ -238,6 +243,8 @@ def restarted(e, job, kind, missing):
     """A device has forgotten a running job: it was restarted."""
     if job.state == ACTIVE:
         abort(e, job, PEER_LOST, kind, missing)
+    else:
+        count(e, DROP_UNEXPECTED)
 
 
 @internal

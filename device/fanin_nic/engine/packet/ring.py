@@ -10,6 +10,7 @@ from fanin_nic.engine.segment.complete import (
     SENT_CONTRIBUTION,
     SENT_RESULT,
     pass_result,
+    ring_start,
     send_ring_result,
     start_timer,
 )
@@ -39,6 +40,9 @@ def on_contribution(e, job, header, payload):
     if verdict == slots.VIOLATION:
         count(e, DROP_SLOT)
         return
+    if verdict == slots.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
+        count(e, DROP_UNEXPECTED)  # the position starts here: before this node nobody has anything to add
+        return
     note_arrival(job, header.position)
     if verdict == slots.STALE:
         count(e, DROP_STALE)
@@ -67,14 +71,17 @@ def on_result(e, job, header, payload):
     """Event: a result from the previous node: store it, give it to the ranks, pass it on."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slots.verdict(job, slot, header.position)
-    if verdict == slots.STALE or verdict == slots.CURRENT:
+    if verdict == slots.STALE or (verdict == slots.CURRENT and (slot.state == FINAL or slot.state == DONE)):
         note_arrival(job, header.position)
+        count(e, DROP_STALE if verdict == slots.STALE else DROP_DUPLICATE)
+        return
     if verdict != slots.CURRENT or slot.state != LOCAL:
         count(e, DROP_UNEXPECTED)
         return
     if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
+    note_arrival(job, header.position)
     slot.unacked &= ~SENT_CONTRIBUTION  # the next node's share is in this result, so it has had ours
     note_result(slot, header)
     slot.wants = U64(header.rank_bitmap)

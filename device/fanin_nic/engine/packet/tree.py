@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
-from fanin_nic.engine.recovery.timers import answered, learn_loss, overtaken, proved_lost, token, waited
+from fanin_nic.engine.recovery.timers import answered, learn_loss, measure, overtaken, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import ANSWERED, SENT, distribute, start_timer, unicast_result
@@ -161,6 +161,7 @@ def on_result(e, job, header, payload):
     if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
+    measure(e, job, header.token)
     answered(e, job, slot, header.token)
     overtaken(e, job, slot)
     job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
@@ -183,6 +184,7 @@ def on_need(e, job, header):
     if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
+    measure(e, job, header.token)
     count(e, RESENT)
     proved_lost(e, job, slot, header.token)
     start_timer(e, job, slot)
@@ -196,6 +198,7 @@ def on_wait(e, job, header, body):
     if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
+    measure(e, job, header.token)
     job.missing = header.node_bitmap
     job.missing_kind = kind_named_above(job, load_u8(body + WAIT_KIND))
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
