@@ -75,7 +75,6 @@ def post(w, number):
     record = queue_at(e, rank.queue)
     if record.job:
         wqe_at(message.wqe).seg = uint64(record.position) & (uint64(job_at(e, record.job - 1).slots) - uint64(1))
-        w.positions = max(w.positions, int64(uint64(record.position) - uint64(w.first_position)) & 0xFFFFFFFF)
     message.is_signaled = 1 if rank.posted == count_of(w, rank) - 1 else 1 - message.is_silent
     wqe_at(message.wqe).flags = SIGNALED if message.is_signaled else 0
     message.status = OPEN
@@ -84,6 +83,7 @@ def post(w, number):
     w.open_requests += 1
     w.quiet_since = max(w.quiet_since, w.now)
     call_event(w.on_post, (int64(e_base(w, rank)), rank.queue, int64(message.wqe), w.now))
+    w.positions = max(w.positions, int64(uint64(record.position) - uint64(w.first_position)) & 0xFFFFFFFF)
     finish(w, rank.vertex)
 
 

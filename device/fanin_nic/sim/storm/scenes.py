@@ -62,10 +62,10 @@ REDUCTIONS = (
     Posting("reduce_scatter", 4, dtype="bf16", is_rough=True),
 )
 SMALL_FLOATS = (
-    Posting("allreduce", 14, dtype="bf16", is_rough=True),
+    Posting("allreduce", 18, dtype="bf16", is_rough=True),
     Posting("barrier"),
     Posting("allreduce", 12, operation="MEAN", dtype="f16", is_rough=True),
-    Posting("reduce", 12, operation="SUM", dtype="f16", is_rough=True, root=1),
+    Posting("reduce", 14, operation="SUM", dtype="f16", is_rough=True, root=1),
 )
 LONG = (Posting("allreduce", 40), Posting("broadcast", 16, root=2), Posting("barrier"), Posting("allreduce", 8))
 SHORT = tuple(Posting("allreduce", 2 + number % 3, is_silent=number % 2 == 0) for number in range(12))

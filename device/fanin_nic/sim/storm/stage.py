@@ -50,14 +50,12 @@ class Posted(NamedTuple):
 
 
 class Stage:
-    """A scene, its devices and ranks as the tables of a WORLD. `world`: that record; `names` of the devices; `faults`,
-    `given` and `trace`: tables that it fills, or reads."""
+    """A scene, its devices and ranks as the tables of a WORLD. `world`: that record; `faults`, `given` and
+     `trace`: tables that it fills, or reads."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.simulation = Simulation(scene.topology, 0, limits=_limits(scene))
-        self.names = [f"NIC {n}" for n in range(len(self.simulation.nics))]
-        self.names += [f"switch {n}" for n in range(len(self.simulation.switches))]
         self.jobs = [self._job(number) for number in range(scene.jobs)]
         posted = [self._posted(job) for job in self.jobs]
         self._kept: list[np.ndarray] = []
@@ -69,6 +67,12 @@ class Stage:
         self._make_room()
         for name, address in event_addresses().items():
             self.world[name] = address
+
+    @staticmethod
+    def names_of(scene: Scene) -> list[str]:
+        """Names of the devices, in their order."""
+        nics, switches = range(scene.topology.nodes), range(scene.topology.switches)
+        return [*(f"NIC {number}" for number in nics), *(f"switch {number}" for number in switches)]
 
     @property
     def address(self) -> int:
