@@ -6,6 +6,7 @@ device anew. As numba notices a change of a function's own file only, the simula
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,14 @@ from numba import config
 
 from fanin_nic.native import compiled as native
 
-FOLDER = native.CACHE_FOLDER / f"sim-{native.source_digest(sorted(Path(__file__).parent.rglob('*.py')))}"
+
+def compiled_sources() -> list[Path]:
+    """The files of the simulator whose content ends up in machine code: those that speak of it."""
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    return [path for path in sources if {"numba", "machine_code"} & set(re.findall(r"\w+", path.read_text()))]
+
+
+FOLDER = native.CACHE_FOLDER / f"sim-{native.source_digest(compiled_sources())}"
 
 
 @contextmanager

@@ -24,6 +24,7 @@ ARGUMENTS = {
     "join": 4,
     "leave": 4,
     "lose": 4,
+    "forgive": 3,
 }
 
 
@@ -41,10 +42,11 @@ def call_event(typing_context, address, words):
 
 def event_addresses() -> dict[str, int]:
     """Address of each event, by the member of WORLD; compiled, or loaded from the cache, if need be."""
-    return {f"on_{name}": _address(getattr(events, name), count) for name, count in ARGUMENTS.items()}
+    return {f"on_{name}": entry_point(getattr(events, name), count) for name, count in ARGUMENTS.items()}
 
 
-def _address(function, arguments: int) -> int:
+def entry_point(function, arguments: int) -> int:
+    """Address of a compiled function, for a number of 64-bit arguments, as C calls it."""
     signature = (int64,) * arguments
     function.compile(signature)
     compiled = function.overloads[signature]

@@ -142,5 +142,8 @@ def tick(w, index):
     vertex = vertex_row(w.vertices, index)
     note(w, TIMER, index, index, 0, 0, 0, 0, 0)
     expect_event(w, index)
+    missed = w.now - vertex.deadline
+    if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it stood still
+        call_event(w.on_forgive, (int64(vertex.base), missed, w.now))
     call_event(w.on_tick, (int64(vertex.base), w.now))
     finish(w, index)

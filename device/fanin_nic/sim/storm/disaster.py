@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
+from fanin_nic.engine.engine import KEEPALIVES
 from fanin_nic.engine.state import engine_at, queue_at
 from fanin_nic.native.memory import copy, fill_zero
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue
 from fanin_nic.sim.storm.calls import call_event
-from fanin_nic.sim.storm.requests import OPEN
+from fanin_nic.sim.storm.requests import ABANDONED, OPEN
 from fanin_nic.sim.storm.tables import (
     NEVER,
     FaultKind,
@@ -25,8 +26,11 @@ from fanin_nic.sim.storm.weather import write_down
 from fanin_wire.abi import Status
 
 PARTITION, RANK_CRASH, RESTART = int(FaultKind.PARTITION), int(FaultKind.RANK_CRASH), int(FaultKind.RESTART)
+FREEZE, EARLY_LEAVE = int(FaultKind.FREEZE), int(FaultKind.EARLY_LEAVE)
+LEAVE_TAG = 0
 REBOOT, STRIKE = int(Happening.REBOOT), int(Happening.STRIKE)
-GONE, DEAD = int(Step.GONE), int(Step.DEAD)
+NIC_CRASH, SWITCH_CRASH = int(FaultKind.NIC_CRASH), int(FaultKind.SWITCH_CRASH)
+RUNNING, LEAVING, GONE, DEAD = int(Step.RUNNING), int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
 PEER_LOST = int(Status["PEER_LOST"])
 ALLOWED = 8  # bits of a crash's value: how many actions of the event are still performed
 ALL_ACTIONS = 255
@@ -43,32 +47,56 @@ def find_planned(w, index, ordinal):
 
 
 @internal
-def bury(w, number):
-    """A rank is gone; nobody waits for its requests any more."""
+def give_up(w, number):
+    """Nobody waits for the requests of a rank any more."""
     rank = rank_row(w.ranks, number)
-    if rank.step == GONE:
-        return
-    rank.step = DEAD
     for place in range(rank.posted):
-        if message_row(w.messages, rank.first_message + place).status == OPEN:
+        message = message_row(w.messages, rank.first_message + place)
+        if message.status == OPEN:
+            message.status = ABANDONED
             w.open_requests -= 1
 
 
 @internal
+def bury(w, number):
+    """A rank is gone."""
+    rank = rank_row(w.ranks, number)
+    if rank.step != GONE and rank.step != DEAD:
+        rank.step = DEAD
+        give_up(w, number)
+
+
+@internal
+def strike_rank(w, vertex, fault):
+    """A rank dies, or leaves in a hurry."""
+    rank = rank_row(w.ranks, fault.target)
+    if rank.step == GONE or rank.step == DEAD:
+        return
+    write_down(w, fault.kind, fault.source, fault.target, 0, fault.ordinal, fault.value, w.now)
+    if fault.kind == RANK_CRASH:
+        bury(w, fault.target)
+        call_event(w.on_lose, (int64(vertex.base), rank.queue, PEER_LOST, w.now))
+    elif rank.step == RUNNING:
+        rank.step = LEAVING
+        rank.turn += 1
+        give_up(w, fault.target)
+        call_event(w.on_leave, (int64(vertex.base), rank.queue, LEAVE_TAG, w.now))
+
+
+@internal
 def strike_at_once(w, index, fault):
-    """A rank dies, or a link goes down, before the event."""
+    """What happens before the event: to a rank, to links, or the device stands still after it."""
     note(w, STRIKE, index, fault.target, fault.kind, 0, 0, fault.value, fault.ordinal)
     vertex = vertex_row(w.vertices, index)
     if fault.kind == PARTITION:
         vertex.cut_until = w.now + fault.value
         vertex.cut_peer = fault.target
         write_down(w, PARTITION, index, fault.target, 0, fault.ordinal, fault.value, vertex.cut_until)
-        return
-    rank = rank_row(w.ranks, fault.target)
-    write_down(w, RANK_CRASH, index, fault.target, 0, fault.ordinal, fault.value, w.now)
-    if rank.step != GONE and rank.step != DEAD:
-        bury(w, fault.target)
-        call_event(w.on_lose, (int64(vertex.base), rank.queue, PEER_LOST, w.now))
+    elif fault.kind == FREEZE:
+        vertex.frozen_until = w.now + fault.value
+        write_down(w, FREEZE, index, fault.target, 0, fault.ordinal, fault.value, vertex.frozen_until)
+    else:
+        strike_rank(w, vertex, fault)
 
 
 @internal
@@ -100,7 +128,7 @@ def expect_event(w, index):
     if planned == 0:
         return
     fault = fault_row(w.given, planned - 1)
-    if fault.kind == PARTITION or fault.kind == RANK_CRASH:
+    if fault.kind not in (NIC_CRASH, SWITCH_CRASH, RESTART):
         strike_at_once(w, index, fault)
     else:
         vertex.doom = planned
@@ -118,9 +146,11 @@ def restore(w, index):
     e = engine_at(vertex.base)
     e.first_position = w.first_position
     e.detection = w.detection
+    e.keepalive = w.detection // KEEPALIVES
     e.boot_id = uint64(index * 1000 + vertex.boots + 1)
     vertex.alive = 1
     vertex.doom = 0
+    vertex.frozen_until = 0
     vertex.deadline = NEVER
 
 

@@ -179,6 +179,4 @@ def corrupt(w, number, packet, ordinal):
 def icrc_of(w, number, packet):
     """The ICRC of a packet, as the port computes it."""
     source, target = vertex_row(w.vertices, packet.source), vertex_row(w.vertices, packet.target)
-    return contiguous_icrc(
-        source.address, target.address, SOURCE_PORT, data_of(w, number), int64(packet.length), 0
-    )
+    return contiguous_icrc(source.address, target.address, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)

@@ -28,8 +28,8 @@ LOST = {Status[name] for name in ("PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIG
 class Mood(enum.Enum):
     """What kind of schedule it is, and what must come of it."""
 
-    FAIR = "fair"  # heavy faults, patient devices: everything succeeds
-    GENTLE = "gentle"  # light faults, the usual detection time: everything succeeds, nobody is taken for dead
+    FAIR = "fair"  # heavy faults: everything succeeds, and nobody is taken for dead
+    GENTLE = "gentle"  # light faults, at times with a short detection time: the same
     DISASTER = "disaster"  # something dies: every request ends, with its result or a named error
     WILD = "wild"  # no ICRC: corrupted packets reach the engine; it must survive, and harm nobody
 
@@ -65,13 +65,17 @@ class Plan(NamedTuple):
     detection: int
     gap: int
     pauses: int
+    deadline_ms: int = 0
+    lives: int = 1
     messages: int = UNLIMITED
 
     @property
     def tolerated(self) -> set:
         """Statuses that ranks may see."""
         seen = set(READ_FAILED) if self.rates.get(FaultKind.READ_FAILURE) else set()
-        return seen | LOST if self.mood in (Mood.DISASTER, Mood.WILD) else seen
+        if self.mood == Mood.WILD:
+            return set(Status)
+        return seen | LOST if self.mood == Mood.DISASTER else seen
 
 
 class Cast(NamedTuple):
@@ -94,7 +98,7 @@ def plan_of(seed: int, casts: list[Cast]) -> Plan:
     chance = random.Random(seed)
     scene = chance.randrange(len(casts))
     mood = chance.choice(MOODS)
-    detection = 1000 * SECOND if mood == Mood.FAIR else 5 * SECOND
+    detection = chance.choice((1, 5)) * SECOND if mood == Mood.GENTLE else 5 * SECOND
     return Plan(
         seed=seed,
         scene=scene,
@@ -102,12 +106,14 @@ def plan_of(seed: int, casts: list[Cast]) -> Plan:
         rates=_rates(chance, mood, casts[scene]),
         budget=chance.choice((4, 8, 16, 32, 64, 128)),
         most_in_a_row=2 if mood == Mood.FAIR else 1,
-        planned=_planned(chance, mood, casts[scene]),
+        planned=_planned(chance, mood, casts[scene], detection),
         first_position=chance.choice((0, 0, 2**32 - 1, 2**32 - 7, 2**32 - 25, 2**31 - 9, chance.randrange(2**32))),
         slots=chance.choice((4, 8, 8, 16)),
         detection=detection,
         gap=chance.choice((0, 1_000, 50_000, 2 * MILLISECOND)),
         pauses=chance.choice((0, 0, 3_000, 20_000)),
+        deadline_ms=chance.choice((0, 0, 0, 20, 300)) if mood == Mood.DISASTER else 0,
+        lives=chance.choice((1, 1, 2)),
     )
 
 
@@ -123,23 +129,31 @@ def _rates(chance: random.Random, mood: Mood, cast: Cast) -> dict[FaultKind, int
     return rates
 
 
-def _planned(chance: random.Random, mood: Mood, cast: Cast) -> tuple[Fault, ...]:
+def _planned(chance: random.Random, mood: Mood, cast: Cast, detection: int) -> tuple[Fault, ...]:
     if mood == Mood.DISASTER:
         return tuple(_disaster(chance, cast) for _ in range(chance.choice((1, 1, 1, 2))))
-    if mood == Mood.FAIR and chance.random() < 0.4:
-        return (_partition(chance, cast, 3 * SECOND),)
-    if mood == Mood.GENTLE and chance.random() < 0.3:
-        return (_partition(chance, cast, SECOND),)
+    if mood in (Mood.FAIR, Mood.GENTLE) and chance.random() < 0.4:
+        return (chance.choice((_partition, _freeze))(chance, cast, detection // 2),)
     return ()
 
 
 def _disaster(chance: random.Random, cast: Cast) -> Fault:
     kind = chance.choice(
-        (FaultKind.RANK_CRASH, FaultKind.NIC_CRASH, FaultKind.SWITCH_CRASH, FaultKind.RESTART, FaultKind.PARTITION)
+        (
+            FaultKind.RANK_CRASH,
+            FaultKind.EARLY_LEAVE,
+            FaultKind.NIC_CRASH,
+            FaultKind.SWITCH_CRASH,
+            FaultKind.RESTART,
+            FaultKind.PARTITION,
+            FaultKind.FREEZE,
+        )
     )
     if kind == FaultKind.PARTITION:
         return _partition(chance, cast, 20 * SECOND)
-    if kind == FaultKind.RANK_CRASH:
+    if kind == FaultKind.FREEZE:
+        return _freeze(chance, cast, 20 * SECOND)
+    if kind in (FaultKind.RANK_CRASH, FaultKind.EARLY_LEAVE):
         rank = chance.randrange(len(cast.homes))
         return Fault(kind, cast.homes[rank], rank, 0, _event(chance, cast, cast.homes[rank]), 0)
     device = chance.choice(cast.devices)
@@ -156,6 +170,11 @@ def _partition(chance: random.Random, cast: Cast, longest: int) -> Fault:
     peer = chance.choice((EVERYBODY, chance.choice(others)))
     duration = int(longest * chance.random() ** 3)
     return Fault(FaultKind.PARTITION, device, peer, 0, _event(chance, cast, device), duration)
+
+
+def _freeze(chance: random.Random, cast: Cast, longest: int) -> Fault:
+    device = chance.choice(cast.devices)
+    return Fault(FaultKind.FREEZE, device, device, 0, _event(chance, cast, device), int(longest * chance.random() ** 2))
 
 
 def _event(chance: random.Random, cast: Cast, device: int) -> int:

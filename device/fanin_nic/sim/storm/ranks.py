@@ -7,7 +7,7 @@ from numba import int64, uint64
 from fanin_nic.engine.control.posting import wqe_at
 from fanin_nic.engine.state import engine_at, job_at, queue_at
 from fanin_nic.engine.tables import JOIN_EVENT
-from fanin_nic.native.memory import record_at
+from fanin_nic.native.memory import record_at, store_u8
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm.calls import call_event
 from fanin_nic.sim.storm.chance import GAP, below
@@ -25,6 +25,8 @@ LEAVING, GONE, DEAD = int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
 JOIN, POST, LEAVE = int(Happening.JOIN), int(Happening.POST), int(Happening.LEAVE)
 SIGNALED = int(WqeFlag["SIGNALED"])
 PATIENCE = 30_000 * MILLISECOND  # for the answer to a JOIN
+OF_A_LIFE = 16  # between the keys of one job's lives
+UNWRITTEN = 0xA5  # no result is so
 LATEST = (300 * MICROSECOND, 30 * MILLISECOND, 300 * MILLISECOND, 3_000 * MILLISECOND)
 
 join_at = record_at(JOIN_EVENT)
@@ -51,6 +53,7 @@ def join(w, number):
     rank.step = JOINING
     wake(w, number, w.now + PATIENCE)
     join_at(rank.join).slots = w.slots_offered
+    join_at(rank.join).key = rank.key + w.life * OF_A_LIFE
     note(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
     call_event(w.on_join, (int64(vertex.base), rank.queue, int64(rank.join), w.now))
     finish(w, rank.vertex)
@@ -77,6 +80,7 @@ def post(w, number):
         wqe_at(message.wqe).seg = uint64(record.position) & (uint64(job_at(e, record.job - 1).slots) - uint64(1))
     message.is_signaled = 1 if rank.posted == count_of(w, rank) - 1 else 1 - message.is_silent
     wqe_at(message.wqe).flags = SIGNALED if message.is_signaled else 0
+    wqe_at(message.wqe).deadline_ms = w.deadline_ms
     message.status = OPEN
     note(w, POST, rank.vertex, number, 0, rank.posted, 0, 0, 0)
     rank.posted += 1
@@ -140,15 +144,23 @@ def advance(w, number, turn):
 
 
 @internal
-def begin(w, number):
-    """A rank before its program: nothing is posted."""
+def begin(w, number, later):
+    """A rank before its program, which begins in `later` ns."""
     rank = rank_row(w.ranks, number)
     rank.step = WAITING
-    rank.turn = 0
     rank.posted = 0
     rank.ended = 0
-    rank.reads = 0
-    rank.steps = 0
+    clear_results(w, rank)
+    wake(w, number, w.now + later + pause(w, number))
+
+
+@internal
+def clear_results(w, rank):
+    """Nothing is posted, and nothing is written yet where results will be."""
     for place in range(rank.messages):
-        message_row(w.messages, rank.first_message + place).status = NOT_POSTED
-    wake(w, number, w.now + pause(w, number))
+        message = message_row(w.messages, rank.first_message + place)
+        message.status = NOT_POSTED
+        for offset in range(message.length):
+            store_u8(message.result + uint64(offset), UNWRITTEN)
+        if message.shared:
+            store_u8(message.shared, 0)

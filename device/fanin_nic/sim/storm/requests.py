@@ -12,6 +12,7 @@ from fanin_nic.sim.storm.trace import blame, note
 from fanin_wire.abi import MessageType, Status
 
 SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
+IN_USE = int(Status["JID_IN_USE"])
 JOIN = int(MessageType["JOIN"])
 RUNNING, LEAVING, GONE, DEAD = int(Step.RUNNING), int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
 RANK, COMPLETION, ANSWER = int(Happening.RANK), int(Happening.COMPLETION), int(Happening.ANSWER)
@@ -20,6 +21,7 @@ WRONG_COMPLETION, STRAY_WRITE = int(Violation.WRONG_COMPLETION), int(Violation.S
 JOIN_REFUSED, WRONG_STATUS = int(Violation.JOIN_REFUSED), int(Violation.WRONG_STATUS)
 OPEN = -1  # status of a request that has not ended
 NOT_POSTED = -2
+ABANDONED = -3  # its rank has left without waiting for it, or is dead
 
 
 @internal
@@ -49,10 +51,10 @@ def is_tolerated(w, status):
 @internal
 def is_equal(one, other, length):
     """Whether two areas hold the same bytes."""
-    for offset in range(length):
-        if load_u8(one + uint64(offset)) != load_u8(other + uint64(offset)):
-            return False
-    return True
+    offset = 0
+    while offset < length and load_u8(one + uint64(offset)) == load_u8(other + uint64(offset)):
+        offset += 1
+    return offset == length
 
 
 @internal
@@ -79,7 +81,6 @@ def end_request(w, number, place, status):
     rank.ended = place + 1
     w.open_requests -= 1
     w.ended += 1
-    w.last_end = w.now
     if w.now - w.quiet_since > w.slowest:
         w.slowest = w.now - w.quiet_since
     if status == SUCCESS:
@@ -118,6 +119,8 @@ def answer(w, vertex, action):
     number = rank_of(w, vertex, int64(action.queue))
     note(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
     rank = rank_row(w.ranks, number)
+    if rank.step == DEAD:
+        return
     if action.opcode != JOIN:
         rank.step = GONE
         return
@@ -126,7 +129,10 @@ def answer(w, vertex, action):
         w.slots_granted = max(w.slots_granted, int64(action.byte_length))
     else:
         rank.step = LEAVING
-        if not is_tolerated(w, int64(action.status)):
+        # The life before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
+        in_use = w.life > 0 and (action.status == IN_USE or w.refused > 0)
+        w.refused += 1
+        if not in_use and not is_tolerated(w, int64(action.status)):
             blame(w, JOIN_REFUSED, number, int64(action.status))
     wake(w, number, w.now)
 

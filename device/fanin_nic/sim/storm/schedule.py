@@ -13,7 +13,7 @@ from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.stage import TRACE_LINES, Stage
 from fanin_nic.sim.storm.tables import FaultKind, Violation
 
-BOUND = 30_000_000_000  # ns after the last fault within which every request must have ended
+BOUND_BEYOND_DETECTION = 2_000_000_000  # ns: after the last fault a request may take the detection time and so long
 
 
 class Outcome(NamedTuple):
@@ -105,8 +105,10 @@ DEVICES_BLAMED = {
 
 def _set(stage: Stage, plan: Plan, faults: tuple[Fault, ...] | None, trace: bool) -> None:
     world = stage.world
-    world["seed"], world["bound"], world["detection"] = plan.seed % 2**64, BOUND, plan.detection
+    world["bound"] = plan.detection + BOUND_BEYOND_DETECTION
+    world["seed"], world["detection"] = plan.seed % 2**64, plan.detection
     world["message_limit"], world["first_position"] = plan.messages, plan.first_position
+    world["lives"], world["deadline_ms"] = plan.lives, plan.deadline_ms
     world["slots_offered"], world["gap"], world["pauses"] = plan.slots, plan.gap, plan.pauses
     world["rate"] = 0
     for kind, rate in plan.rates.items():
@@ -143,5 +145,3 @@ def _outcome(stage: Stage, plan: Plan) -> Outcome:
         int(world["now"]) - START,
         int(world["slowest"]),
     )
-
-

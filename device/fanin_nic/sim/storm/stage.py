@@ -10,6 +10,7 @@ from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Engine, Limits, join_event
 from fanin_nic.engine.tables import BODY_SIZE
 from fanin_nic.sim.collectives import COLLECTIVES
+from fanin_nic.sim.device import Device
 from fanin_nic.sim.job import Job, members_of
 from fanin_nic.sim.message import Message
 from fanin_nic.sim.simulation import Simulation
@@ -51,7 +52,7 @@ class Posted(NamedTuple):
 
 class Stage:
     """A scene, its devices and ranks as the tables of a WORLD. `world`: that record; `faults`, `given` and
-     `trace`: tables that it fills, or reads."""
+    `trace`: tables that it fills, or reads."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -88,7 +89,7 @@ class Stage:
             scene.route,
             members_of(scene.topology.nodes, scene.ranks),
             jid=1 + number,
-            key=0x1234 + number,
+            key=0x10000 * (1 + number),
             slots=MOST_SLOTS,
             chunk=CHUNK,
             first_queue=number * scene.ranks,
@@ -107,7 +108,7 @@ class Stage:
             is_open = posting.is_rough and self.scene.reproducible == "none"
             expected = job.expected(message)
             shared = np.zeros(8 + message.elements * message.datatype.itemsize if is_open else 0, np.uint8)
-            for rank, member in enumerate(job.members):
+            for rank in range(len(job.members)):
                 result = message.result(rank)
                 wqe = job.work_request(rank, message, result, process_memory=self.scene.process_memory)
                 wqe["wr_id"] = wqe["mid"] = number
@@ -143,13 +144,18 @@ class Stage:
         self.world["vertex_count"] = len(self.vertices)
         switches = set(self.simulation.switches)
         for row, device in zip(self.vertices, self.simulation.vertices, strict=True):
-            snapshot = device.engine.arena.copy()
             watched = np.zeros(_watched(device.engine), np.uint32)
-            self._kept += [snapshot, watched]
-            row["base"], row["size"], row["snapshot"] = device.engine.base, len(snapshot), snapshot.ctypes.data
+            self._kept.append(watched)
+            self.take_snapshot(row, device)
             row["keys"], row["watch_size"] = watched.ctypes.data, watched.nbytes
             row["positions"] = watched[device.engine.limits.jobs :].ctypes.data
             row["address"], row["is_switch"] = device.address, device in switches
+
+    def take_snapshot(self, row: np.void, device: Device) -> None:
+        """Every schedule begins with the device as it is now."""
+        snapshot = device.engine.arena.copy()
+        self._kept.append(snapshot)
+        row["base"], row["size"], row["snapshot"] = device.engine.base, len(snapshot), snapshot.ctypes.data
 
     def _fill_ranks(self, posted: list[list[list[Posted]]]) -> None:
         vertex = {device.address: number for number, device in enumerate(self.simulation.vertices)}
@@ -165,6 +171,7 @@ class Stage:
                 join = join_event(job.join_request(member))
                 self._kept.append(join)
                 rank["vertex"], rank["queue"] = vertex[job.device(member).address], job.queue(member)
+                rank["key"] = job.key
                 rank["join"], rank["messages"] = join.ctypes.data, per_rank
                 rank["first_message"] = number * per_rank
                 for place, message in enumerate(row):

@@ -55,7 +55,9 @@ class Story:
         if kind == FaultKind.PARTITION:
             others = "all others" if fault.target == EVERYBODY else self.names[fault.target]
             return f"{device} from {others} for {fault.value / 1e6:.3f} ms, {when}"
-        if kind == FaultKind.RANK_CRASH:
+        if kind == FaultKind.FREEZE:
+            return f"{device} for {fault.value / 1e6:.3f} ms, {when}"
+        if kind in (FaultKind.RANK_CRASH, FaultKind.EARLY_LEAVE):
             return f"rank {fault.target}, {when}"
         performed = fault.value & PERFORMED
         extent = "with all it brought" if performed == PERFORMED else f"after {performed} actions of it"
@@ -77,6 +79,8 @@ class Story:
             struck = FaultKind(int(line["opcode"]))
             fault = Fault(struck, int(line["source"]), int(line["target"]), 0, int(line["ordinal"]), value)
             return f"{struck.name.replace('_', ' ')}: {self._disaster(struck, fault)}"
+        if kind == Happening.LIFE:
+            return f"life {value + 1}: all have left, and form the job again"
         device = self.names[int(line["source"])]
         if kind in (Happening.TIMER, Happening.REBOOT):
             return f"{device}: {'timer' if kind == Happening.TIMER else 'back again'}"

@@ -34,6 +34,8 @@ class FaultKind(enum.IntEnum):
     NIC_CRASH = 10  # with the ranks of its node
     SWITCH_CRASH = 11
     RESTART = 12  # a device that is gone comes back, knows nothing, and has another boot id
+    FREEZE = 13  # a device does nothing for a time; what reaches it waits
+    EARLY_LEAVE = 14  # a rank leaves without waiting for its requests
 
 
 PACKET_FAULTS = 5  # kinds up to DELAY
@@ -80,6 +82,7 @@ class Happening(enum.IntEnum):
     READ = 13
     STRIKE = 14  # something that was planned happens
     BROKEN = 15
+    LIFE = 16  # the job is formed once more
 
 
 class Fate(enum.IntEnum):
@@ -119,6 +122,8 @@ WORLD = np.dtype(
         ("first_position", "i8"),
         ("slots_offered", "i8"),
         ("detection", "i8"),  # ns
+        ("lives", "i8"),  # how often the job is to be formed, one time after the other
+        ("deadline_ms", "i8"),  # of every request; 0: none
         ("gap", "i8"),  # ns between two requests of a rank, at most
         # what waits
         ("queue", "u8"),
@@ -157,6 +162,7 @@ WORLD = np.dtype(
         ("on_join", "u8"),
         ("on_leave", "u8"),
         ("on_lose", "u8"),
+        ("on_forgive", "u8"),
         # what came of it
         ("violation", "i8"),
         ("culprit", "i8"),  # the device, or the rank
@@ -167,8 +173,9 @@ WORLD = np.dtype(
         ("open_requests", "i8"),
         ("ended", "i8"),  # requests that have ended
         ("failed", "i8"),  # of them with an error
-        ("started_at", "i8"),
-        ("last_end", "i8"),  # ns: of a request
+        ("life", "i8"),  # how often the job has been formed, or tried to
+        ("formed", "i8"),  # how often it was formed
+        ("refused", "i8"),  # JOINs that were refused in this life
         ("slowest", "i8"),  # ns from the last fault to the last end of a request
         ("positions", "i8"),  # that a rank has posted, at most
         ("slots_granted", "i8"),
@@ -195,6 +202,7 @@ VERTEX = np.dtype(  # a device
         ("doom", "i8"),  # 1 + what was planned for the event in progress
         ("allowed", "i8"),  # actions that it still performs
         ("boots", "i8"),
+        ("frozen_until", "i8"),
         ("cut_until", "i8"),  # all its links are down
         ("cut_peer", "i8"),  # or that to one device; -1: to all
     ],
@@ -208,6 +216,7 @@ RANK = np.dtype(
         ("step", "i8"),
         ("turn", "i8"),  # of its program: an event of another turn is out of date
         ("join", "u8"),  # JOIN_EVENT
+        ("key", "i8"),  # of the first life
         ("messages", "i8"),
         ("first_message", "i8"),
         ("posted", "i8"),
