@@ -174,15 +174,7 @@ class Engine:
 
     def join(self, queue: int, request: np.void, now: int) -> None:
         """A JOIN of the host interface: one element of abi.JOIN."""
-        event = np.zeros(1, JOIN_EVENT)
-        for name in ("jid", "key", "route", "rank_bitmap", "rank_mask", "slots", "chunk"):
-            event[name] = request[name]
-        for name in ("node_index", "node_count", "next_address", "previous_address", "hop_count", "flags"):
-            event[name] = request[name]
-        event["tag"] = request["head"]["tag"]
-        event["digest_high"], event["digest_low"] = request["digest"]
-        for name in ("address", "bit", "mask"):
-            event[f"hop_{name}"][0] = request["hop"][name]
+        event = join_event(request)
         events.join(self.base, queue, event.ctypes.data, now)
 
     def leave(self, queue: int, tag: int, now: int) -> None:
@@ -222,6 +214,20 @@ class Engine:
             if counter >= events.Counter.ORDINARY_PACKETS:
                 named[counter.name.lower()] = int(values[counter])
         return named
+
+
+def join_event(request: np.void) -> np.ndarray:
+    """A JOIN of the host interface (abi.JOIN) as the engine takes it: one element of JOIN_EVENT."""
+    event = np.zeros(1, JOIN_EVENT)
+    for name in ("jid", "key", "route", "rank_bitmap", "rank_mask", "slots", "chunk"):
+        event[name] = request[name]
+    for name in ("node_index", "node_count", "next_address", "previous_address", "hop_count", "flags"):
+        event[name] = request[name]
+    event["tag"] = request["head"]["tag"]
+    event["digest_high"], event["digest_low"] = request["digest"]
+    for name in ("address", "bit", "mask"):
+        event[f"hop_{name}"][0] = request["hop"][name]
+    return event
 
 
 def _aligned(size: int) -> int:

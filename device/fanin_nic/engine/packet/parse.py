@@ -28,6 +28,7 @@ ACTIVE, ABORTED, LEAVING = int(JobState.ACTIVE), int(JobState.ABORTED), int(JobS
 
 RING = int(Route.RING)
 NOT_CONFIGURED, PEER_LOST = int(Status.NOT_CONFIGURED), int(Status.PEER_LOST)
+LAST_STATUS, STATUS_ABORTED = int(max(Status)), int(Status.ABORTED)
 RX_FIRST, ORDINARY_PACKETS = int(Counter.RX_FIRST), int(Counter.ORDINARY_PACKETS)
 DROP_SHORT, DROP_VERSION = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION)
 DROP_UNKNOWN_OPCODE, DROP_UNKNOWN_JOB = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_UNKNOWN_JOB)
@@ -60,6 +61,8 @@ def on_packet(e, address, length, source):
             count(e, DROP_UNKNOWN_OPCODE)
         else:
             count(e, RX_FIRST + (header.opcode & 15))
+            if header.status > LAST_STATUS:  # of a later version, perhaps: ranks are told what they know
+                header.status = STATUS_ABORTED
             dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
 
 
