@@ -149,7 +149,8 @@ JOB = np.dtype(
         ("ack_high", "u4"),
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
-        ("reserved", "u1", (2,)),
+        ("is_lossy", "u1"),  # something was lost: a part of the window is kept free
+        ("reserved", "u1", (1,)),
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),

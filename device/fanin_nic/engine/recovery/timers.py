@@ -151,6 +151,7 @@ def waited(e, job, slot):
 @internal
 def learn_loss(job):
     """Something was lost: from now on ask soon."""
+    job.is_lossy = 1
     closer = U64(2) * job.srtt if job.srtt else job.reorder
     job.reorder = max(SHORTEST_REORDER, min(closer, job.reorder // U64(2)))
 
