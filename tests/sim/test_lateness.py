@@ -78,7 +78,7 @@ def test_rank_that_is_late_by_ten_seconds_costs_headers_and_no_payload(name: str
     intervals = LATENESS // Timing().keepalive
     neighbours = 2 * (len(simulation.vertices) + len(simulation.nics))  # each link, and a ring, in both directions
     asked = simulation.total(Opcode.PROBE)
-    assert asked <= len(simulation.vertices) * (intervals + 10)  # in a ring nobody asks: all is acknowledged
+    assert asked <= len(simulation.vertices) * (intervals + 15)  # in a ring nobody asks: all is acknowledged
     assert simulation.total(Opcode.KEEPALIVE) <= neighbours * (intervals + 1)
     assert sum(device.engine.counters()["resent"] for device in simulation.vertices) == 0
     check_completions(job, 2)
@@ -132,12 +132,12 @@ def test_first_lost_packet_delays_a_message_by_the_reorder_time(name: str, perce
 @pytest.mark.parametrize("name", ["tree", "two levels", "ring of 4"])
 @pytest.mark.parametrize("percent", [0, 40, 80])
 def test_lost_packets_teach_how_long_to_wait(name: str, percent: int) -> None:
-    """The reorder time comes down to a millisecond where nothing is reordered, the time-out to five."""
-    assert delay(name, percent, 6) <= 5 * MILLISECOND + 6 * ROUND_TRIP
+    """The reorder time comes down where nothing is reordered, and the time-out to a millisecond."""
+    assert delay(name, percent, 6) <= MILLISECOND + 6 * ROUND_TRIP
 
 
 @pytest.mark.parametrize("name", ["tree", "two levels", "ring of 4"])
 def test_last_packet_of_all_is_asked_for_after_a_time_out(name: str) -> None:
     """Nothing overtakes it: at first that is all one has, later it is what was measured."""
     assert delay(name, 99, 0) <= Timing().rto + 6 * ROUND_TRIP
-    assert delay(name, 99, 3) <= 5 * MILLISECOND + 6 * ROUND_TRIP
+    assert delay(name, 99, 3) <= MILLISECOND + 6 * ROUND_TRIP
