@@ -1,17 +1,19 @@
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
-# PYTEST_FLAGS, DEMO_FLAGS and MATRIX_FLAGS are passed on.
+# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS and SOAK_FLAGS are passed on.
 
 PYTHON ?= python3
 PYTEST_FLAGS ?=
 DEMO_FLAGS ?=
 MATRIX_FLAGS ?=
+MINUTES ?= 10
+SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := setup.py $(wildcard host/fanin/core/*.[ch]) protocol/fanin_wire/abi.h
 PEER := .bench/openmpi
 
-.PHONY: help install demo test lint matrix bench clean
+.PHONY: help install demo test lint matrix bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +22,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make bench   allreduce beside Open MPI (installed into .bench)"
+	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
 	@echo "make install only the environment, in $(VENV)"
 	@echo "make clean   remove what was made here"
 
@@ -67,6 +70,9 @@ $(PEER)/.installed: $(VENV)/.made
 bench: $(VENV)/.installed
 	@$(MAKE) --no-print-directory $(PEER)/.installed || echo "Open MPI can not be installed here: measuring without it"
 	@$(BIN)/fanin bench
+
+soak: $(VENV)/.installed
+	@$(BIN)/fanin soak --minutes $(MINUTES) $(SOAK_FLAGS)
 
 clean:
 	@rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis host/fanin/libfanin.so

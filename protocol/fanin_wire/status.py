@@ -41,8 +41,9 @@ _ROWS = (
     ),
     (
         "LOCAL_PROTECTION_ERROR",
-        "An address is outside the registered region, the region lacks the right, or its memory may shrink.",
-        "Register the whole buffer with the access that the operation needs, from a memfd sealed with F_SEAL_SHRINK.",
+        "An address is outside the registered region, the region lacks the right, or its memory could be taken away.",
+        "Register the whole buffer with the access that the operation needs, from a memfd of ordinary pages that is "
+        "sealed with F_SEAL_SHRINK.",
     ),
     (
         "PEER_LOST",
@@ -71,7 +72,7 @@ _ROWS = (
     ),
     (
         "NO_RESOURCES",
-        "A device of the path has too few free slots, queues or job entries.",
+        "A device of the path has too few free slots, queues or job entries, or this client has its share of them.",
         "Ask for fewer slots (the reply says how many would fit), or free some by leaving other jobs.",
     ),
     (
@@ -101,7 +102,7 @@ _ROWS = (
     ),
     (
         "DEVICE_LOST",
-        "The connection to the device is closed: it has ended or has detached this client.",
+        "The device has ended or has detached this client, or it stands still and does not wake up.",
         "Start the device again, then attach and join anew.",
     ),
     (

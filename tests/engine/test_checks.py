@@ -140,3 +140,21 @@ def test_nak_of_a_stranger_does_nothing() -> None:
     rig.receive(Opcode.NAK, STRANGER, status=Status.NOT_CONFIGURED)
     assert rig.count("drop_sender") == 1
     assert rig.count("jobs_aborted") == 0
+
+
+UNKNOWN_STATUS = max(Status) + 1
+
+
+def test_status_that_is_not_known_ends_a_job_with_one_that_is() -> None:
+    rig = NicRig()
+    rig.post(f32(1))
+    rig.receive(Opcode.ABORT, PARENT, status=UNKNOWN_STATUS)
+    rig.settle()
+    assert rig.statuses() == [Status.ABORTED]
+
+
+def test_result_with_a_status_that_is_not_known() -> None:
+    rig = NicRig()
+    rig.post(f32(1))
+    rig.from_parent(Opcode.RESULT, 0, status=UNKNOWN_STATUS)
+    assert rig.statuses() == [Status.ABORTED]

@@ -80,10 +80,26 @@ def test_other_boot_id_is_a_restart() -> None:
     assert {packet.destination for packet in sent} == {child_address(0), child_address(1)}
 
 
-def test_member_from_another_address_is_dropped() -> None:
+@pytest.mark.parametrize(("bit", "change"), [(0, {}), (1, {"digest_low": 5}), (5, {}), (0, {"boot_id": 9})])
+def test_stranger_who_knows_the_key_of_a_running_job_hears_what_others_hear(bit: int, change: dict) -> None:
+    """Not even that the key is right."""
     rig = SwitchRig()
-    assert rig.join(0, source=STRANGER) == []
+    rig.children = 6 if bit == 5 else 2
+    before = rig.job.copy()
+    (answer,) = rig.join(bit, source=STRANGER, **change)
+    assert (answer.opcode, answer.destination) == (Opcode.CONFIG_ACK, STRANGER)
+    assert answer.ceth["status"] == Status.JID_IN_USE
     assert rig.count("drop_sender") == 1
+    assert rig.job == before
+
+
+def test_bit_of_another_in_a_job_that_forms() -> None:
+    rig = SwitchRig(join=False)
+    rig.join(0)
+    (answer,) = rig.join(0, source=STRANGER)
+    assert answer.ceth["status"] == Status.JID_IN_USE
+    assert rig.job["node_joined"] == 1
+    assert rig.engine.tables["children"][0]["address"] == child_address(0)
 
 
 def test_other_key_is_refused() -> None:

@@ -190,3 +190,15 @@ def test_without_deadline_a_rank_may_wait_for_ever() -> None:
     rig.post(f32(1), rank=1)
     rig.settle()
     assert rig.statuses() == [Status.SUCCESS] * 2
+
+
+def test_what_is_posted_to_a_job_that_has_just_ended_ends_after_what_was_posted_before() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(1), wr_id=50)
+    rig.engine.lose(1, rig.now)  # and before the device looks at its queues again:
+    rig.engine.post(0, rig.request(f32(1), f32(0), wr_id=51), rig.now)
+    rig.settle()
+    assert [int(completion["wr_id"]) for completion in rig.device.completions] == [50, 51]
+    assert rig.statuses() == [Status.PEER_LOST] * 2
+    rig.post(f32(1), wr_id=52)
+    assert rig.statuses() == [Status.PEER_LOST] * 3

@@ -1,4 +1,4 @@
-"""`fanin sim`: options in, tables or JSON out."""
+"""`fanin sim`: options in, tables, JSON or a trace out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from fanin_nic.sim.storm import Failure, Tally
 from fanin_tools.cli import app
 from fanin_tools.commands.sim import parse_fanout, parse_rate
 from fanin_tools.errors import UsageError
+from fanin_tools.sim import storms
 
 SMALL = ["sim", "--fanout", "2x3", "--bytes", "8K", "--chunk", "1024", "--slots", "16"]
 
@@ -55,3 +57,48 @@ def test_rate(text: str, bits: int) -> None:
 def test_wrong_rate() -> None:
     with pytest.raises(UsageError):
         parse_rate("fast")
+
+
+def test_storm_tables() -> None:
+    done = CliRunner().invoke(app, ["sim", "--storm", "--seconds", "0.5", "--processes", "1"])
+    assert done.exit_code == 0, done.output
+    for part in ("schedules", "wrong results", "reordering", "uses of a slot"):
+        assert part in done.stdout
+
+
+def test_storm_json() -> None:
+    done = CliRunner().invoke(app, ["sim", "--storm", "--seconds", "0.5", "--processes", "1", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["schedules"] > 0
+    assert told["faults"]["LOSS"] > 0
+    assert (told["failures"], told["wrong_results"], told["hangs"]) == ([], 0, 0)
+    assert told["distribution"]["nodes"]["least"] >= 3
+
+
+def test_trace_of_a_seed() -> None:
+    first, second = (CliRunner().invoke(app, ["sim", "--seed", "12", "--trace"]) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert first.stdout == second.stdout
+    lines = first.stdout.splitlines()
+    assert lines[0].startswith("seed 12: ")
+    assert any("CONTRIBUTION" in line and "arrives at" in line for line in lines)
+
+
+def test_broken_schedule_is_told_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Tally(failures=[Failure(7, "WRONG_RESULT", "a switch", "seed 7: a switch", ["LOSS: here"], ["at last"])])
+    monkeypatch.setattr(storms, "run", lambda seconds, seed, processes: broken)
+    told = CliRunner().invoke(app, ["sim", "--storm"])
+    assert told.exit_code == 1
+    for part in ("seed 7: a switch", "LOSS: here", "at last"):
+        assert part in told.stdout
+    assert "SIMULATION_FAILED" in told.stderr
+    assert "--seed 7 --trace" in told.stderr
+    as_json = CliRunner().invoke(app, ["sim", "--storm", "--json"])
+    assert as_json.exit_code == 1
+    assert json.loads(as_json.stdout)["wrong_results"] == 1
+
+
+def test_trace_is_no_json() -> None:
+    done = CliRunner().invoke(app, ["sim", "--trace", "--json"])
+    assert done.exit_code == 2

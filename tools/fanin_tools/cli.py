@@ -10,13 +10,13 @@ from typing import NoReturn
 import typer
 
 from fanin_tools import output
-from fanin_tools.commands import fabric
-from fanin_tools.commands.bench import bench
+from fanin_tools.commands import bench, fabric
 from fanin_tools.commands.demo import demo
 from fanin_tools.commands.doctor import doctor
 from fanin_tools.commands.matrix import matrix
 from fanin_tools.commands.run import run
 from fanin_tools.commands.sim import sim
+from fanin_tools.commands.soak import soak
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,9 +26,10 @@ app = typer.Typer(
 app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
 app.command()(run)
-app.command()(bench)
+app.add_typer(bench.app, name="bench")
 app.command()(matrix)
 app.command()(sim)
+app.command()(soak)
 app.command()(doctor)
 
 TERMINATED = 143  # 128 + SIGTERM, as a shell gives it

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine.control.abort import abort
+from fanin_nic.engine.control.quota import share
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.state import U64, engine_at, job_at, queue_at
 from fanin_nic.engine.tables import JobState
@@ -67,7 +68,7 @@ class HostPort:
         """A client has come, perhaps with its process memory."""
         self.memory_fds[client] = memory_fd
         if memory_fd >= 0:
-            self.register(client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0)
+            self._add(client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0)
 
     def detach(self, client: int) -> None:
         """A client has gone."""
@@ -75,9 +76,19 @@ class HostPort:
         self.memory_fds[client] = -1
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        """Memory of a client is mapped at `device_address`."""
-        if not _add(self.engine.base, client, lkey, start, length, access, device_address):
+        """Memory of a client is mapped at `device_address`. Room for the process memory of all clients is kept free."""
+        owners = self.engine.tables["regions"]["client"]
+        self._check_share("regions", owners[owners != 0] - 1, len(owners) - MAX_CLIENTS, client)
+        self._add(client, lkey, start, length, access, device_address)
+
+    def _add(self, client: int, lkey: int, *bounds: int) -> None:
+        if not _add(self.engine.base, client, lkey, *bounds):
             raise NoResources("regions of the device")
+
+    def _check_share(self, what: str, owners: np.ndarray, total: int, client: int) -> None:
+        """Refuse one more row of a table of `total` to a client that has its share; `owners`: clients of the others."""
+        if self.engine.limits.shared and share(int((owners == client).sum()), total - len(owners)) == 0:
+            raise NoResources(f"{what}: this client has its share, and {total - len(owners)} are left for the others")
 
     def deregister(self, client: int, lkey: int) -> None:
         """Forget a region. A request that still uses it ends with its job."""
@@ -103,7 +114,9 @@ class HostPort:
 
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
         """Serve a send ring; returns the number of the queue."""
-        free = np.flatnonzero(self._queues["active"] == 0)
+        active = self._queues["active"] == 1
+        self._check_share("send queues", self._queues["client"][active], len(active), client)
+        free = np.flatnonzero(~active)
         if not len(free):
             raise NoResources("send queues of the device")
         queue = int(free[0])

@@ -29,6 +29,7 @@ LANE = np.dtype(
         ("notice_count", "u4"),
         ("attention", "u4"),  # 1: another thread wants `run` to return
         ("queues", "u4"),  # 1 + highest queue in use
+        ("first_queue", "u4"),  # whose requests are taken first
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
         ("wake_fd", "i4"),  # a signal has come
@@ -36,6 +37,7 @@ LANE = np.dtype(
         ("doorbell_count", "u4"),
         ("read_count", "u4"),
         ("overruns", "u4"),  # 1: some byte of `overrun` is set
+        ("reserved", "u4"),
         ("doorbells", "u8"),  # addresses of the clients' doorbell pages
         ("next_control", "u8"),  # ns
         ("cq_overflows", "u8"),

@@ -10,11 +10,11 @@ from fanin_nic.engine.control.posting import can_post
 from fanin_nic.engine.state import U64, engine_at
 from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.libc import POLLFD, POLLIN, poll
-from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at
+from fanin_nic.native.libc import POLLFD, POLLIN, ppoll, stack_bytes
+from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at, store_u64
 
-LONGEST_SLEEP = 10_000_000_000  # ns
-MILLISECOND = 1_000_000
+LONGEST_SLEEP = U64(10_000_000_000)  # ns
+SECOND = U64(1_000_000_000)
 POLLFD_SIZE = U64(POLLFD.itemsize)
 
 pollfd_at = record_at(POLLFD)
@@ -26,9 +26,8 @@ def sleep(lane, now):
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
     woken = not is_called(lane)  # its ring of the bell may have been silenced by a `wait` before
     if woken and not requests_wait(lane):
-        deadline = min(engine_at(lane.engine).next_deadline, now + U64(LONGEST_SLEEP))
-        timeout = (deadline - now + U64(MILLISECOND - 1)) // U64(MILLISECOND) if deadline > now else U64(0)
-        ready = wait(lane, int(timeout))
+        deadline = min(engine_at(lane.engine).next_deadline, now + LONGEST_SLEEP)
+        ready = wait(lane, deadline - now if deadline > now else U64(0))
         woken = ready >= 0 and is_only_port(lane)
     set_sleeping(lane.doorbells, lane.doorbell_count, 0)
     return woken
@@ -54,15 +53,18 @@ def requests_wait(lane):
 
 
 @compiled
-def wait(lane, timeout_ms):
-    """Poll the port, the control server, the signals and the bell; -1: a signal has come instead."""
-    place = address_of(lane) + POLLFDS
+def wait(lane, longest):
+    """Poll the port, the control server, the signals and the bell, up to `longest` ns: what is lost is asked for after
+    less than a millisecond. -1: a signal has come instead."""
+    place, timespec = address_of(lane) + POLLFDS, stack_bytes(16)
+    store_u64(timespec, U64(longest) // SECOND)
+    store_u64(timespec + U64(8), U64(longest) % SECOND)
     for index, descriptor in enumerate((lane.receive_fd, lane.control_fd, lane.wake_fd, lane.bell_fd)):
         entry = pollfd_at(place + U64(index) * POLLFD_SIZE)
         entry.fd = descriptor
         entry.events = POLLIN
         entry.revents = 0
-    ready = poll(place, DESCRIPTORS, timeout_ms)
+    ready = ppoll(place, DESCRIPTORS, timespec, U64(0))
     if pollfd_at(place + U64(3) * POLLFD_SIZE).revents:
         silence(lane.bell_fd)
     return ready

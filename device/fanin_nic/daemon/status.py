@@ -18,6 +18,9 @@ from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.engine.tables import JobState
 from fanin_wire.abi import Route
 
+MAX_LINKS = 256
+OTHER = "other"  # as the port calls those that its table has no room for
+
 
 def version() -> str:
     """Version of the installed distribution."""
@@ -54,6 +57,15 @@ def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
+def busiest(links: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """The links with the most packets, and under "other" the sum of the rest: strangers with many addresses must not
+    make the status too long for a message."""
+    ranked = sorted(links, key=lambda address: -links[address]["tx_packets"] - links[address]["rx_packets"])
+    shown = [address for address in ranked[:MAX_LINKS] if address != OTHER]
+    rest = [links[address] for address in links if address not in shown]
+    return {address: links[address] for address in links if address in shown} | ({OTHER: add_up(rest)} if rest else {})
+
+
 class DeviceStatus:
     """Collects the status of a device's lanes."""
 
@@ -77,6 +89,7 @@ class DeviceStatus:
             "uptime_s": round(time.monotonic() - self._started, 3),
             "mtu": port.mtu,
             "lanes": len(self._cores),
+            "detection_s": int(self._cores[0].engine.header["detection"]) / 1e9,
             "slots": add_up(map(_slots, self._cores)),
             "jobs": [job_status(parts) for parts in self._jobs().values()],
             "links": self._links(),
@@ -94,7 +107,7 @@ class DeviceStatus:
     def _links(self) -> dict[str, dict[str, int]]:
         tables = [core.port.peers() for core in self._cores]
         addresses = dict.fromkeys(address for table in tables for address in table)
-        return {address: add_up(table.get(address, {}) for table in tables) for address in addresses}
+        return busiest({address: add_up(table.get(address, {}) for table in tables) for address in addresses})
 
     def counters(self) -> dict[str, int]:
         """Counters of all lanes under one roof."""

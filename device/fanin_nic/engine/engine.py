@@ -33,6 +33,7 @@ from fanin_nic.engine.tables import (
 from fanin_wire import abi, fields
 
 ALIGNMENT = 64
+KEEPALIVES = 10  # in a detection time; at a loss of 20 % that many are lost in a row once in 10^7 times
 WIDENED = 2  # f16 and bf16 are computed in f32: a slot has room for twice a chunk
 
 
@@ -49,6 +50,7 @@ class Limits(NamedTuple):
     min_lease: int = 4
     max_lease: int = 4096
     receive_segments: int = 4096
+    shared: int = 0  # 1: no client, and no device below, can take all jobs or slots
 
 
 class Timing(NamedTuple):
@@ -56,9 +58,15 @@ class Timing(NamedTuple):
 
     rto: int = 200_000_000
     reorder: int = 20_000_000
-    keepalive: int = 1_000_000_000
+    keepalive: int = 500_000_000
     detection: int = 5_000_000_000
     ageing: int = 60_000_000_000
+
+    @classmethod
+    def of_detection(cls, seconds: float) -> Timing:
+        """With another detection time. So many keep-alives fall into it that losing all of them is no accident."""
+        detection = round(seconds * 1e9)
+        return cls(keepalive=detection // KEEPALIVES, detection=detection, ageing=max(cls().ageing, 2 * detection))
 
 
 def _rows(limits: Limits) -> dict[str, int]:
@@ -166,15 +174,7 @@ class Engine:
 
     def join(self, queue: int, request: np.void, now: int) -> None:
         """A JOIN of the host interface: one element of abi.JOIN."""
-        event = np.zeros(1, JOIN_EVENT)
-        for name in ("jid", "key", "route", "rank_bitmap", "rank_mask", "slots", "chunk"):
-            event[name] = request[name]
-        for name in ("node_index", "node_count", "next_address", "previous_address", "hop_count", "flags"):
-            event[name] = request[name]
-        event["tag"] = request["head"]["tag"]
-        event["digest_high"], event["digest_low"] = request["digest"]
-        for name in ("address", "bit", "mask"):
-            event[f"hop_{name}"][0] = request["hop"][name]
+        event = join_event(request)
         events.join(self.base, queue, event.ctypes.data, now)
 
     def leave(self, queue: int, tag: int, now: int) -> None:
@@ -214,6 +214,20 @@ class Engine:
             if counter >= events.Counter.ORDINARY_PACKETS:
                 named[counter.name.lower()] = int(values[counter])
         return named
+
+
+def join_event(request: np.void) -> np.ndarray:
+    """A JOIN of the host interface (abi.JOIN) as the engine takes it: one element of JOIN_EVENT."""
+    event = np.zeros(1, JOIN_EVENT)
+    for name in ("jid", "key", "route", "rank_bitmap", "rank_mask", "slots", "chunk"):
+        event[name] = request[name]
+    for name in ("node_index", "node_count", "next_address", "previous_address", "hop_count", "flags"):
+        event[name] = request[name]
+    event["tag"] = request["head"]["tag"]
+    event["digest_high"], event["digest_low"] = request["digest"]
+    for name in ("address", "bit", "mask"):
+        event[f"hop_{name}"][0] = request["hop"][name]
+    return event
 
 
 def _aligned(size: int) -> int:

@@ -89,6 +89,8 @@ ENGINE = np.dtype(
         ("first_position", "u4"),  # of a new job's stream
         ("next_queue", "u4"),  # that is served first
         ("last_lane", "u4"),  # lanes of the device - 1
+        ("shared", "u4"),  # 1: jobs and slots are shared out (control/quota)
+        ("reserved", "u4"),
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
         ("keepalive", "u8"),  # ns
@@ -124,6 +126,7 @@ JOB = np.dtype(
         ("parent_leave", "u1"),  # Leave: how far LEAVE to the device above has come
         ("next_leave", "u1"),  # ring: the same to the next node
         ("index", "u4"),
+        ("owner", "u4"),  # who has begun it here: 1 + client of the first rank; on a switch an IPv4 address
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
         ("buffers", "u4"),  # payloads for each slot: 1, or in a reproducible job one for each child
@@ -146,7 +149,8 @@ JOB = np.dtype(
         ("ack_high", "u4"),
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
-        ("reserved", "u1", (6,)),
+        ("is_lossy", "u1"),  # something was lost: a part of the window is kept free
+        ("reserved", "u1", (1,)),
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),
@@ -163,11 +167,16 @@ JOB = np.dtype(
         ("reorder", "u8"),  # ns: as ENGINE.reorder, learnt for this job
         ("srtt", "u8"),
         ("rttvar", "u8"),
+        ("answered_at", "u8"),  # ns: last result, or acknowledgement, of any position
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
-        ("next_keepalive", "u8"),
+        ("leaving_since", "u8"),  # ns: when LEAVE was first sent
         ("heard", "u8"),  # ns: last packet from the device above
         ("heard_next", "u8"),  # ring
         ("heard_previous", "u8"),
+        ("said_above", "u8"),  # ns: last packet to the device above
+        ("said_next", "u8"),  # ring
+        ("said_previous", "u8"),
+        ("said_below", "u8"),  # ns: when all devices below were last sent something
         ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
         ("hop_address", "u4", (abi.MAX_HOPS,)),
         ("hop_bit", "u4", (abi.MAX_HOPS,)),
@@ -202,7 +211,7 @@ SLOT = np.dtype(
         ("nodes", "u8"),  # ring: nodes that still have to add
         ("wants", "u8"),  # devices below that want the result; ring: nodes that want it and do not have it
         ("contributions", "u8"),
-        ("sent_at", "u8"),
+        ("sent_at", "u8"),  # ns: when it was last sent, or known to be at the other side
         ("deadline", "u8"),  # ns: PROBE
     ],
     align=True,
@@ -327,6 +336,7 @@ class Counter(enum.IntEnum):
     COMPLETIONS = 50
     SEGMENTS = 51
     NOT_OFFLOADED = 52  # requests refused because the device can not compute them
+    DROP_ENDED = 53  # for a job that has ended, from somebody who knows or need not know
 
 
 COUNTERS = 64

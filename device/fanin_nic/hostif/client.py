@@ -17,6 +17,7 @@ from fanin_wire import abi
 from fanin_wire.abi import MessageType, Status
 
 NO_FD = -1
+MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much fit into our address space
 
 
 class DeviceLimits(NamedTuple):
@@ -28,6 +29,7 @@ class DeviceLimits(NamedTuple):
     max_qp: int = 64
     max_cq: int = 64
     max_regions: int = 256
+    detection_ms: int = 0  # after which a client may take a device that stands still for lost; 0: never
 
 
 class SendQueue(NamedTuple):
@@ -50,6 +52,7 @@ class Client:
                 undo.callback(os.close, memory_fd)
             self.region = ControlRegion(limits.max_qp, limits.max_cq)
             undo.callback(self.region.close)
+            self.region.announce(limits.detection_ms)
             self.eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             undo.callback(os.close, self.eventfd)
             engine.attach(index, memory_fd)
@@ -78,6 +81,8 @@ class Client:
             raise Refused(Status["INVALID_REQUEST"], f"{len(descriptors)} descriptors with REGISTER")
         if len(self._regions) >= self._limits.max_regions:
             raise NoResources("regions of a client")
+        if sum(region.length for region in self._regions.values()) + int(record["length"]) > MAX_MAPPED:
+            raise NoResources(f"registered memory of a client: {MAX_MAPPED} bytes at most")
         bounds = (int(record[name]) for name in ("address", "length", "offset", "access"))
         region = ClientRegion(descriptors[0], *bounds)
         lkey = self._new_lkey()

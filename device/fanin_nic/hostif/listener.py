@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import socket
 import stat
@@ -31,19 +33,30 @@ class Listener:
             self.socket.close()
             raise
         self._inode = os.stat(self.path).st_ino
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> socket.socket | None:
-        """The next connection, non-blocking; None if there is none any more."""
+        """The next connection, non-blocking; None if there is none, or no descriptor for it."""
         try:
             connection, _ = self.socket.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._turn_away()
             return None
         connection.setblocking(False)
         return connection
 
+    def _turn_away(self) -> None:
+        """Close a connection that there is no descriptor for; one that waited on would keep the device awake."""
+        os.close(self._spare)
+        with contextlib.suppress(OSError):
+            self.socket.accept()[0].close()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
     def close(self) -> None:
         """Stop listening and remove the socket, unless somebody has put another one there."""
         self.socket.close()
+        os.close(self._spare)
         try:
             if os.stat(self.path).st_ino == self._inode:
                 self.path.unlink()

@@ -6,7 +6,6 @@ import ctypes
 import fcntl
 import mmap
 import os
-import stat
 
 import numpy as np
 
@@ -14,12 +13,22 @@ from fanin_nic.hostif.engine_port import Refused
 from fanin_wire import abi
 from fanin_wire.abi import Access, Status
 
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+)  # fmt: skip
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+MAP_FAILED = ctypes.c_void_p(-1).value
+
 PAGE = mmap.PAGESIZE
 SQ_BYTES = abi.RING.itemsize + abi.SQ_DEPTH * abi.WQE.itemsize
 CQ_BYTES = abi.RING.itemsize + abi.CQ_DEPTH * abi.CQE.itemsize
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 ALL_ACCESS = int(Access["READ"] | Access["WRITE"])
 MAX_ADDRESS = 1 << 63
+TMPFS_MAGIC, PROC_MAGIC = 0x0102_1994, 0x9FA0  # linux/magic.h
+STATFS_BYTES = 256  # more than a struct statfs
 
 
 def _pages(length: int) -> int:
@@ -32,17 +41,21 @@ def record_view(address: int, dtype: np.dtype) -> np.ndarray:
 
 
 class Mapping:
-    """A shared mapping of `length` bytes of a file, at `address` of this process."""
+    """A shared mapping of `length` bytes of a file, at `address` of this process.
+
+    Python's own mmap would keep a copy of the descriptor, and a client could use up all that the device may have.
+    """
 
     def __init__(self, descriptor: int, length: int, offset: int = 0, writable: bool = True) -> None:
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-        self._map = mmap.mmap(descriptor, length, mmap.MAP_SHARED, protection, offset=offset)
-        view = np.frombuffer(self._map, "u1")
-        self.address = view.ctypes.data
+        address = _libc.mmap(None, length, protection, mmap.MAP_SHARED, descriptor, offset)
+        if address == MAP_FAILED:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        self.address, self._length = int(address), length
 
     def close(self) -> None:
         """Unmap. Whoever has the address must have forgotten it."""
-        self._map.close()
+        _libc.munmap(self.address, self._length)
 
 
 class ControlRegion:
@@ -56,9 +69,13 @@ class ControlRegion:
         self.cq_offset = self.sq_offset + max_qp * self.sq_stride
         self.length = self.cq_offset + max_cq * self.cq_stride
         self.descriptor = os.memfd_create("fanin-control", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.descriptor, self.length)
-        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
-        self._mapping = Mapping(self.descriptor, self.length)
+        try:
+            os.ftruncate(self.descriptor, self.length)
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
+            self._mapping = Mapping(self.descriptor, self.length)
+        except BaseException:
+            os.close(self.descriptor)
+            raise
         self._doorbell = record_view(self.doorbell, abi.DOORBELL)
 
     @property
@@ -77,6 +94,10 @@ class ControlRegion:
     def clear_ring(self, address: int) -> None:
         """Make a ring empty, before it is used again."""
         record_view(address, abi.RING)[:] = 0
+
+    def announce(self, detection_ms: int) -> None:
+        """Tell the client after how long a device that stands still is lost."""
+        self._doorbell["detection_ms"] = detection_ms
 
     def mark_gone(self) -> None:
         """Tell the client that the device does not serve it any more."""
@@ -99,7 +120,7 @@ class ClientRegion:
         try:
             writable = bool(access & Access["WRITE"])
             self._mapping = Mapping(descriptor, length + skipped, offset - skipped, writable)
-        except (OSError, ValueError, OverflowError) as error:
+        except (OSError, OverflowError, ctypes.ArgumentError) as error:
             raise Refused(Status["LOCAL_PROTECTION_ERROR"], f"the memory can not be mapped: {error}") from None
         self.start, self.length, self.access = start, length, access
         self.address = self._mapping.address + skipped
@@ -115,21 +136,35 @@ def _require(condition: bool) -> None:
 
 
 def _check_memfd(descriptor: int, end: int) -> None:
-    """A file that may shrink would let the client kill us with SIGBUS."""
+    """A file that may shrink would let the client kill us with SIGBUS; so would huge pages, of which the pool can be
+    empty when a hole in them is touched. (A hole in ordinary pages reads as zeros.)"""
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError:
         raise Refused(Status["LOCAL_PROTECTION_ERROR"], "not a memfd") from None
     if not seals & fcntl.F_SEAL_SHRINK:
         raise Refused(Status["LOCAL_PROTECTION_ERROR"], "the memfd is not sealed against shrinking")
+    if _filesystem_of(descriptor) != TMPFS_MAGIC:
+        raise Refused(Status["LOCAL_PROTECTION_ERROR"], "a memfd of huge pages")
     if os.fstat(descriptor).st_size < end:
         raise Refused(Status["LOCAL_PROTECTION_ERROR"], "the region ends behind the end of its memfd")
 
 
 def is_process_memory(descriptor: int) -> bool:
-    """Whether a descriptor can be what clients pass as their memory: a regular file open for reading and writing.
+    """Whether a descriptor is what clients pass as their memory: /proc/PID/mem, open for reading and writing.
 
-    That it really is /proc/PID/mem does not matter for safety: it has only the rights that the client had to open it.
+    Whose memory it is does not matter: it has only the rights that the client had to open it. Another file could make
+    us wait for whoever serves its file system, or do something on being written to that only we may do.
     """
-    mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
-    return stat.S_ISREG(os.fstat(descriptor).st_mode) and mode == os.O_RDWR
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & (os.O_ACCMODE | os.O_PATH) != os.O_RDWR:
+        return False
+    name = os.readlink(f"/proc/self/fd/{descriptor}")
+    return name.endswith("/mem") and _filesystem_of(descriptor) == PROC_MAGIC
+
+
+def _filesystem_of(descriptor: int) -> int:
+    """The magic number of the file system of a file."""
+    answer = ctypes.create_string_buffer(STATFS_BYTES)
+    if _libc.fstatfs(descriptor, answer):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return ctypes.c_long.from_buffer(answer).value

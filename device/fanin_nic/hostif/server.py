@@ -1,7 +1,8 @@
 """The control server: connections, their messages, and the wake-ups of the device.
 
-It never blocks and has no thread. The daemon polls one descriptor (`fileno()`) beside its network sockets, and calls
-`service()` when it is readable. Before it sleeps it sets the sleeping flags of `doorbells` (rings.set_sleeping), looks
+It never blocks, has no thread, and works for a millisecond at a time, so that no flood of messages keeps the device
+from its data. The daemon polls one descriptor (`fileno()`) beside its network sockets, and calls `service()` when it is
+readable. Before it sleeps it sets the sleeping flags of `doorbells` (rings.set_sleeping), looks
 at the send rings once more (rings.pending), and clears the flags when it wakes.
 """
 
@@ -12,6 +13,7 @@ import logging
 import os
 import select
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +31,7 @@ MAX_CLIENTS = 64
 MAX_CONNECTIONS = 2 * MAX_CLIENTS  # not all that connect attach: some only ask for the status
 MAX_MESSAGE = 4096
 MAX_FDS = 4
-MAX_EVENTS = 64
+LONGEST_SERVICE = 0.001  # s; what has come beyond it is served after the next turn of the data
 
 
 class Connection:
@@ -73,7 +75,6 @@ class ControlServer:
         self._epoll = select.epoll()
         self._epoll.register(self._listener.socket, select.EPOLLIN)
         self._connections: dict[int, Connection] = {}
-        self._eventfds: dict[int, Client] = {}
         self._attached: dict[int, Connection] = {}  # by client index
         self._refresh_tables()
 
@@ -82,15 +83,22 @@ class ControlServer:
         return self._epoll.fileno()
 
     def service(self) -> None:
-        """Do what has come: connections, requests, ends, doorbells. Returns at once when there is nothing."""
-        for descriptor, _ in self._epoll.poll(0, MAX_EVENTS):
-            if descriptor == self._listener.socket.fileno():
-                self._accept()
-            elif descriptor in self._eventfds:
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(descriptor)
-            elif descriptor in self._connections:
-                self._receive(self._connections[descriptor])
+        """Do what has come: connections, requests, ends, doorbells. Returns at once when there is nothing.
+
+        One event is taken at a time: the kernel puts what is still ready behind all others, so that all get their turn.
+        """
+        end = time.monotonic() + LONGEST_SERVICE
+        while events := self._epoll.poll(0, 1):
+            self._serve(events[0][0])
+            if time.monotonic() > end:
+                return
+
+    def _serve(self, descriptor: int) -> None:
+        """One event. A doorbell has done its work by waking us."""
+        if descriptor == self._listener.socket.fileno():
+            self._accept()
+        elif descriptor in self._connections:
+            self._receive(self._connections[descriptor])
 
     def notice(self, client: int, data: bytes) -> None:
         """Send a late reply (messages.join_reply, leave_reply). A client that has gone is ignored."""
@@ -105,12 +113,14 @@ class ControlServer:
         self._listener.close()
 
     def _accept(self) -> None:
-        while accepted := self._listener.accept():
-            if len(self._connections) >= MAX_CONNECTIONS:
-                accepted.close()
-                continue
-            self._connections[accepted.fileno()] = Connection(accepted)
-            self._epoll.register(accepted, select.EPOLLIN | select.EPOLLRDHUP)
+        """One connection. When there are too many, the oldest goes that has not attached: half of all have not."""
+        accepted = self._listener.accept()
+        if accepted is None:
+            return
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self._drop(next(other for other in self._connections.values() if not other.client))
+        self._connections[accepted.fileno()] = Connection(accepted)
+        self._epoll.register(accepted, select.EPOLLIN | select.EPOLLRDHUP)
 
     def _receive(self, connection: Connection) -> None:
         """One message: the next one is another event, so that no client holds up the others."""
@@ -127,6 +137,9 @@ class ControlServer:
             return
         except (OSError, messages.Malformed) as error:
             log.info("a client is dropped: %s", error)
+            self._drop(connection)
+        except Exception:  # a fault of ours: what one client asks must not end the device for all
+            log.exception("a client is dropped, for its request has met a fault of the device")
             self._drop(connection)
         finally:
             for descriptor in descriptors:
@@ -169,8 +182,8 @@ class ControlServer:
         except OSError as error:
             raise NoResources(str(error)) from None
         connection.client, self._attached[index] = client, connection
-        self._eventfds[client.eventfd] = client
-        self._epoll.register(client.eventfd, select.EPOLLIN)
+        # Edge-triggered and never read: a client can make the read of its eventfd, which it shares, wait for ever.
+        self._epoll.register(client.eventfd, select.EPOLLIN | select.EPOLLET)
         self._refresh_tables()
         connection.send(client.attach_reply(head), (client.region.descriptor, client.eventfd))
 
@@ -179,7 +192,7 @@ class ControlServer:
         del self._connections[connection.socket.fileno()]
         if client := connection.client:
             self._epoll.unregister(client.eventfd)
-            del self._eventfds[client.eventfd], self._attached[client.index]
+            del self._attached[client.index]
             client.close()
             self._refresh_tables()
         connection.socket.close()

@@ -30,14 +30,14 @@ ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
 def compiled_sources() -> list[Path]:
     """The files whose content ends up in machine code: fanin_wire and this package, but for the simulator."""
     device, wire = Path(__file__).parents[1], Path(fanin_wire.__file__).parent
-    sources = [path for path in device.rglob("*.py") if path.parent.name != "sim"]
+    sources = [path for path in device.rglob("*.py") if "sim" not in path.relative_to(device).parts]
     return sorted([*sources, *wire.glob("*.py"), *wire.glob("*.h")])
 
 
-def source_digest() -> str:
-    """Digest over `compiled_sources`."""
+def source_digest(sources: list[Path] | None = None) -> str:
+    """Digest over source files; by default over `compiled_sources`."""
     digest = hashlib.sha256()
-    for path in compiled_sources():
+    for path in compiled_sources() if sources is None else sources:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

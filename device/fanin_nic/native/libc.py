@@ -25,6 +25,8 @@ SIZE = types.uint64
 # int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags), and its opposite with a time-out.
 sendmmsg = types.ExternalFunction("sendmmsg", types.int32(types.int32, POINTER, types.uint32, types.int32))
 recvmmsg = types.ExternalFunction("recvmmsg", types.int32(types.int32, POINTER, types.uint32, types.int32, POINTER))
+# int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
+ppoll = types.ExternalFunction("ppoll", types.int32(POINTER, types.uint64, POINTER, POINTER))
 # int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 poll = types.ExternalFunction("poll", types.int32(POINTER, types.uint64, types.int32))
 sched_yield = types.ExternalFunction("sched_yield", types.int32())

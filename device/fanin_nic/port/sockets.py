@@ -7,6 +7,7 @@ import errno
 import ipaddress
 import os
 import socket
+import struct
 
 import numpy as np
 
@@ -19,6 +20,8 @@ IP_MTU_DISCOVER = 10  # linux/in.h; the socket module of Python does not name th
 IP_PMTUDISC_DO = 2
 SO_SNDBUFFORCE = 32
 SO_RCVBUFFORCE = 33
+SO_MEMINFO = 55
+SK_MEMINFO_DROPS = 8  # linux/sock_diag.h: index of what the socket has dropped
 
 FIRST_SOURCE_PORT = 0xC000  # the start of the range that RoCEv2 takes its source ports from
 LANES = 64
@@ -148,9 +151,15 @@ class UdpPort:
         return {name: {counter: int(row[counter]) for counter in PEER_COUNTERS} for name, row in rows.items()}
 
     def drops(self) -> dict[str, int]:
-        """Packets dropped so far, by reason: "drop_icrc" and so on for each member of Drop."""
+        """Packets dropped so far, by reason: "drop_icrc" and so on, for each member of Drop; "drop_receive_buffer"."""
         dropped = self._tables.port["dropped"][0]
-        return {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
+        named = {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
+        return named | {"drop_receive_buffer": self._dropped_by_kernel()}
+
+    def _dropped_by_kernel(self) -> int:
+        """Packets (super-packets count as one) for which the receive buffer had no room."""
+        memory = self._receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * (SK_MEMINFO_DROPS + 1))
+        return struct.unpack_from("I", memory, 4 * SK_MEMINFO_DROPS)[0]
 
     def last_error(self) -> str:
         """Name of the error behind the last drop_send_error or failed receive, "EINVAL" for instance; "" if none."""

@@ -12,8 +12,8 @@ from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.engine import Engine, Limits, Timing
 from fanin_nic.engine.state import U64, engine_at
 from fanin_nic.engine.transfer.regions import add_region
-from fanin_nic.native.compiled import compiled
 from fanin_nic.sim.invariants import Broken, BrokenInvariant, Watch
+from fanin_nic.sim.machine_code import compiled
 from fanin_nic.sim.staging import Staging, perform
 from fanin_wire import abi, fields
 

@@ -28,6 +28,7 @@ JOB_CONSTANTS = {
     "reorder": 10**6,
     "srtt": 0,
     "rttvar": 0,
+    "answered_at": 0,
     "deadline": LATER,
     "high_water": 0,
 }
@@ -99,6 +100,7 @@ class Machine:
         """All timers of the device."""
         tables = self.device.engine.tables
         tables["jobs"]["deadline"] = 0
+        tables["jobs"]["rto"] = 0  # nothing has been answered for as long
         tables["slots"]["deadline"] = 0
         self.device.engine.tick(now)
         return self.device.perform()

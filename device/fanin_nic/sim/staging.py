@@ -13,9 +13,9 @@ from fanin_nic.engine.engine import Limits
 from fanin_nic.engine.state import U64, action_at, engine_at, header_at
 from fanin_nic.engine.tables import BODY_SIZE
 from fanin_nic.native.codec import encode_header
-from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, load_u64, record_at
 from fanin_nic.sim.invariants import check
+from fanin_nic.sim.machine_code import compiled
 from fanin_wire.fields import TRANSPORT_SIZE
 
 SEND, DMA_WRITE = int(ActionKind.SEND), int(ActionKind.DMA_WRITE)
@@ -61,8 +61,8 @@ def exists(areas, count, address, length):
 
 
 @compiled
-def put_packet(e, index, sent, packet, start):
-    """Build the packet of a SEND at address `packet`. Returns its length."""
+def build_packet(e, index, packet):
+    """Build the packet of a SEND at address `packet`, from the BTH to before the ICRC. Returns its length."""
     action, header = action_at(e, index), header_at(e, index)
     length, padding = U64(action.length), (U64(4) - (U64(action.length) & U64(3))) & U64(3)
     header.padcount = padding
@@ -70,13 +70,20 @@ def put_packet(e, index, sent, packet, start):
     if length:
         copy(packet + HEADERS, U64(action.payload), length)
         fill_zero(packet + HEADERS + length, padding)
+    return HEADERS + length + padding
+
+
+@compiled
+def put_packet(e, index, sent, packet, start):
+    """Build the packet of a SEND at address `packet`, and describe it at address `sent`. Returns its length."""
+    action, header = action_at(e, index), header_at(e, index)
     entry = sent_at(sent)
+    entry.length = build_packet(e, index, packet)
     entry.destination = action.destination
     entry.opcode = header.opcode
     entry.position = header.position
-    entry.length = HEADERS + length + padding
     entry.start = start
-    return HEADERS + length + padding
+    return U64(entry.length)
 
 
 @compiled

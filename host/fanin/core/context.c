@@ -101,6 +101,8 @@ static enum fanin_status accept_attachment(struct fanin_context *context, struct
 {
     enum fanin_status status;
 
+    if (context->limits.head.version != FANIN_ABI_VERSION)
+        return FANIN_VERSION_MISMATCH;
     if (request->length < sizeof context->limits || request->fds[0] < 0 || request->fds[1] < 0)
         return FANIN_VERSION_MISMATCH;
     status = map_region(context, request->fds[0]);
@@ -133,6 +135,11 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
     fanin_request_end(&request);
     *limits = context->limits;
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+}
+
+uint32_t fanin_device_version(const struct fanin_context *context)
+{
+    return __atomic_load_n(&context->device_version, __ATOMIC_RELAXED);
 }
 
 void fanin_close(struct fanin_context *context)

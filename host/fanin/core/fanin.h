@@ -43,8 +43,14 @@ enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **
 /* Exchange memory with the device: it gets this process's memory (where /proc allows it), we get rings and limits. */
 enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits);
 
+/* Version of the host interface that the device speaks, as its last reply says; 0: it has not answered. */
+uint32_t fanin_device_version(const struct fanin_context *context);
+
 /* Give everything back. Sends nothing, so that a forked child can drop its copy without touching its parent's. */
 void fanin_close(struct fanin_context *context);
+
+/* Whether the device was lost because it stands still: it may go on later, and write to memory of requests under way. */
+int fanin_device_stands_still(const struct fanin_context *context);
 
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
 enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length);

@@ -41,6 +41,8 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
     const struct fanin_message *head = (const void *)context->reply;
     struct fanin_request *request = size < sizeof *head ? NULL : context->pending;
 
+    if (size >= sizeof *head)
+        __atomic_store_n(&context->device_version, head->version, __ATOMIC_RELAXED);
     while (request && (request->tag != head->tag || request->type != head->type))
         request = request->next;
     if (request && !request->answered)

@@ -17,6 +17,7 @@ from fanin.verbs.resource import Resource, columns
 from fanin.verbs.segments import position_count, segment_length
 from fanin.verbs.wc import kind_of_members
 from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpcode
+from fanin_wire.fields import WIRE_VERSION
 from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])
@@ -230,6 +231,15 @@ def _refusal(status: int, membership: Membership, reply: Any) -> FaninError:
         detail += f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
     if status == Status["NO_RESOURCES"]:
         detail += f"; asked for {membership.slots} slots of {membership.chunk} bytes, {reply.slots} would fit"
+    if status == Status["VERSION_MISMATCH"]:
+        detail += f"; {_other_version(reply.slots)} and this node's NIC version {WIRE_VERSION}"
     if status == Status["PENDING"]:
         return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
     return FaninError.of(status, detail)
+
+
+def _other_version(version: int) -> str:
+    """The device that does not speak ours; it names its version only to the one below it."""
+    if version:
+        return f"the next device on its way speaks version {version} of the wire protocol,"
+    return "a device of its way speaks another version of the wire protocol than the one below it,"

@@ -11,6 +11,8 @@ from fanin.driver import check, ffi, library
 from fanin.errors import InvalidRequest
 from fanin.verbs.regions import RegionTable
 from fanin.verbs.resource import Resource, columns
+from fanin_wire import abi
+from fanin_wire.abi import Status
 
 MAX_STATUS_BYTES = 192 * 1024
 
@@ -40,8 +42,10 @@ class Context(Resource):
         limits = ffi.new("struct fanin_attach_reply *")
         status = library().fanin_attach(self.handle, limits)
         if status:
+            detail = f"the device at {self.socket_path} refused to attach this process"
+            detail += _versions(status, self.handle)
             self.close()
-            check(status, f"the device at {self.socket_path} refused to attach this process")
+            check(status, detail)
         self._attributes = DeviceAttributes(*(getattr(limits, name) for name in DeviceAttributes._fields))
         _contexts.add(self)
 
@@ -53,6 +57,11 @@ class Context(Resource):
         """The device's status: jobs, slots, links, counters (the STATUS reply of the control socket)."""
         self.require_open()
         return _read_status(self.handle, self.socket_path)
+
+    @property
+    def device_stands_still(self) -> bool:
+        """Whether the device was lost because it did not move any more. It may go on, and write, one day."""
+        return bool(library().fanin_device_stands_still(self.handle))
 
     def _release(self) -> None:
         ffi.release(self.handle)
@@ -91,8 +100,18 @@ def _connect(socket_path: str) -> Any:
 def _read_status(handle: Any, socket_path: str) -> dict[str, Any]:
     text = ffi.new("char[]", MAX_STATUS_BYTES)
     length = ffi.new("size_t *")
-    check(library().fanin_read_status(handle, text, MAX_STATUS_BYTES, length), f"no status from {socket_path}")
+    status = library().fanin_read_status(handle, text, MAX_STATUS_BYTES, length)
+    if status:
+        check(status, f"no status from {socket_path}{_versions(status, handle)}")
     return json.loads(bytes(ffi.buffer(text, length[0])))
+
+
+def _versions(status: int, handle: Any) -> str:
+    """What to add to a refusal that is about versions of the host interface: that of each side."""
+    if status != Status["VERSION_MISMATCH"]:
+        return ""
+    device = library().fanin_device_version(handle)
+    return f": it speaks version {device} of the host interface, this program version {abi.ABI_VERSION}"
 
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()

@@ -1,4 +1,4 @@
-"""`fanin sim`: one collective on a fabric that nobody has at hand, in virtual time."""
+"""`fanin sim`: one collective on a fabric that nobody has at hand, in virtual time; or storms of small ones."""
 
 from __future__ import annotations
 
@@ -45,9 +45,31 @@ def sim(
     ] = False,
     chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
     slots: Annotated[int, typer.Option(min=2, help="Seg buffers that each job leases, a power of two.")] = 64,
+    storm: Annotated[
+        bool,
+        typer.Option("--storm", help="Instead: many short schedules with faults, from --seed on."),
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Play the one schedule of a storm that --seed names; print every event.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long a storm lasts.")] = 60.0,
+    processes: Annotated[int, typer.Option(min=1, max=256, help="Of a storm; one for each core.")] = 2,
     json_output: options.Json = False,
 ) -> None:
-    """Simulate a collective with the real engine in every NIC and switch; check the result, report what it took."""
+    """Simulate a collective with the real engine in every NIC and switch; check the result, report what it took.
+
+    With --storm: play thousands of schedules with faults and crashes, and check what must hold after every event.
+    """
+    if storm or trace:
+        from fanin_tools.sim import storms
+
+        if trace and json_output:
+            raise UsageError("a trace is text", "leave out --json, or --trace")
+        if trace:
+            storms.trace(seed)
+        else:
+            storms.storm(seconds, seed, processes, as_json=json_output)
+        return
     from fanin_nic.sim.scenario import Scenario
 
     counts = parse_fanout(fanout)

@@ -24,8 +24,9 @@ from fanin_nic.engine.state import ZERO, bit_of
 from fanin_nic.engine.tables import MAX_CHILDREN
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import load_be32, load_be64, load_u8
-from fanin_wire.abi import MAX_HOPS, JobFlag
+from fanin_wire.abi import MAX_HOPS, JobFlag, Route
 
+TREE, RING = int(Route.TREE), int(Route.RING)
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 
 
@@ -96,6 +97,12 @@ def last_lane(body):
 
 
 @internal
+def is_of_tree(body):
+    """Whether the sender is a child, not a neighbour in a ring."""
+    return load_u8(body + ROUTE) == TREE
+
+
+@internal
 def is_lease(count):
     """Whether a number of slots can be a lease: a power of two, room for a window and what it replaces."""
     return count >= 2 and count & (count - 1) == 0
@@ -112,6 +119,8 @@ def is_valid(e, header, body, length):
     for level in range(hops):
         if hop_bit(body, level) >= MAX_CHILDREN or hop_mask(body, level) & bit_of(hop_bit(body, level)) == ZERO:
             return False
+    if not TREE <= load_u8(body + ROUTE) <= RING:
+        return False
     if hop_bit(body, 0) != header.source or not is_lease(slots(body)) or window(body) == 0 or chunk(body) == 0:
         return False
     return hop_address(body, 0) == e.address and load_u8(body + FLAGS) & ~KNOWN_FLAGS == 0

@@ -9,7 +9,7 @@ from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.lease import REPRODUCIBLE, find_job, lease, new_job, release, set_buffers
 from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.membership import member_window, progress_join, tell_pending
-from fanin_nic.engine.control.upward import passes_on
+from fanin_nic.engine.control.upward import note_spoken, passes_on
 from fanin_nic.engine.state import U64, ZERO, action_at, bit_of, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal, internal_for
@@ -51,7 +51,7 @@ def is_valid(e, request):
     if request.route == LOCAL:
         return request.node_count == 1 and request.hop_count == 0
     if request.route == TREE:
-        return request.hop_count >= 1
+        return request.hop_count >= 1 and request.node_count >= 1
     return request.route == RING and is_valid_ring(request)
 
 
@@ -112,7 +112,7 @@ def replace(e, queue_index, job, request):
 @internal
 def create(e, queue_index, request):
     """The first rank of this node: make the job and lease its slots."""
-    made = new_job(e, request.jid, request.key)
+    made = new_job(e, request.jid, request.key, queue_at(e, queue_index).client + 1)
     if not made:
         refuse(e, queue_index, NO_RESOURCES, 0)
         return
@@ -142,7 +142,7 @@ def describe_job(e, job, request):
     job.heard = e.now
     job.heard_next = e.now
     job.heard_previous = e.now
-    job.next_keepalive = e.now + e.keepalive
+    note_spoken(e, job)
     if request.route == RING:
         describe_ring(job, request)
     if request.hop_count and not passes_on(job):

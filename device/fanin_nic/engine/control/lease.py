@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from fanin_nic.engine.control.quota import jobs_allowed, payloads_allowed
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.state import U64, job_at, queue_at
+from fanin_nic.engine.state import U64, ZERO, job_at, queue_at
 from fanin_nic.engine.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
 from fanin_wire.abi import JobFlag
 
-FREE = int(JobState.FREE)
+FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
 REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 JOB_SIZE = U64(JOB.itemsize)
 
@@ -30,41 +31,52 @@ def find_job(e, jid):
 
 
 @internal
-def new_job(e, jid, key):
-    """1 + index of a fresh job record; 0 if the table is full."""
-    for index in range(e.jobs):
-        job = job_at(e, index)
-        if job.state == FREE:
-            fill_zero(address_of(job), JOB_SIZE)
-            job.index = index
-            job.jid = jid
-            job.key = key
-            job.rto = e.rto
-            job.reorder = e.reorder
-            job.buffers = 1
-            return index + 1
-    return 0
+def is_hearsay(job):
+    """Whether a record only remembers that somebody has said that the job has failed, and nobody has come."""
+    return job.state == ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
 
 
 @internal
-def run_is_free(e, first, count):
-    """Whether no job leases a slot of a run."""
+def free_record(e):
+    """A job record to be filled; -1 if there is none. Where the table is full, hearsay gives way."""
     for index in range(e.jobs):
-        job = job_at(e, index)
-        if job.state != FREE and first < job.slot_base + job.slots * job.buffers and job.slot_base < first + count:
-            return False
-    return True
+        if job_at(e, index).state == FREE:
+            return index
+    for index in range(e.jobs):
+        if is_hearsay(job_at(e, index)):
+            release(e, job_at(e, index))
+            return index
+    return -1
 
 
 @internal
-def grant(e, offered, buffers):
-    """Slots of `buffers` payloads each that can be leased now: the largest power of two that is free, at most what is
-    offered; 0 if none."""
-    size = e.min_lease
-    while size * 2 <= offered and size * 2 * buffers <= e.max_lease:
+def new_job(e, jid, key, owner):
+    """1 + index of a fresh job record; 0 if the table is full, or its owner has his share of it."""
+    index = free_record(e)
+    if index < 0 or jobs_allowed(e, owner) == 0:
+        return 0
+    job = job_at(e, index)
+    fill_zero(address_of(job), JOB_SIZE)
+    job.index = index
+    job.owner = owner
+    job.jid = jid
+    job.key = key
+    job.rto = e.rto
+    job.reorder = e.reorder
+    job.buffers = 1
+    return index + 1
+
+
+@internal
+def grant(e, job, offered):
+    """Slots that a job can lease now: the largest power of two that is free and that its owner may have, at most what
+    is offered; 0 if none."""
+    most = min(int(e.max_lease), payloads_allowed(e, job.owner)) // int(job.buffers)
+    size = int(e.min_lease)
+    while size * 2 <= offered and size * 2 <= most:
         size *= 2
-    while size >= e.min_lease and size <= offered and size * buffers <= e.max_lease:
-        if first_run(e, size * buffers) >= 0:
+    while e.min_lease <= size <= offered and size <= most:
+        if first_run(e, size * int(job.buffers)) >= 0:
             return size
         size //= 2
     return 0
@@ -73,12 +85,24 @@ def grant(e, offered, buffers):
 @internal
 def first_run(e, size):
     """First slot of a free run of `size` slots; -1 if there is none."""
-    first = 0
-    while first + size <= e.slots:
-        if run_is_free(e, first, size):
+    first, step = 0, int(e.min_lease)
+    while first + size <= int(e.slots):
+        end = end_of_lease_in(e, first, size)
+        if end == 0:
             return first
-        first += e.min_lease
+        first = (end + step - 1) // step * step
     return -1
+
+
+@internal
+def end_of_lease_in(e, first, count):
+    """Where a lease ends that has a slot of a run; 0 if none has."""
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        start, end = int(job.slot_base), int(job.slot_base) + int(job.slots) * int(job.buffers)
+        if job.state != FREE and start < end and first < end and start < first + count:
+            return end
+    return 0
 
 
 @internal
@@ -91,10 +115,10 @@ def set_buffers(job):
 @internal
 def lease(e, job, offered):
     """Give a job slots. False: not even the smallest lease is free."""
-    size = grant(e, offered, job.buffers)
+    size = grant(e, job, offered)
     if size == 0:
         return False
-    job.slot_base = first_run(e, size * job.buffers)
+    job.slot_base = first_run(e, size * int(job.buffers))
     job.slots = size
     job.offered_slots = size
     return True

@@ -10,8 +10,8 @@ from fanin_nic.engine.control.upward import begin_leave, has_left
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.segment.departure import abort_departed
 from fanin_nic.engine.segment.slots import OPEN, departed
-from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, header_at, job_at, queue_at, slot_at, slot_index
-from fanin_nic.engine.tables import MAX_CHILDREN, JobState, Leave
+from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, count, header_at, job_at, queue_at, slot_at, slot_index
+from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState, Leave
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
@@ -21,6 +21,7 @@ NOT_YET, ACKNOWLEDGED = int(Leave.NOT_YET), int(Leave.ACKNOWLEDGED)
 LEAVE_ACK = int(Opcode.LEAVE_ACK)
 LEAVE = int(MessageType.LEAVE)
 RING = int(Route.RING)
+DROP_UNEXPECTED, DROP_DUPLICATE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_DUPLICATE)
 TIMEOUT, ABORT_STATUS, SUCCESS = int(Status.TIMEOUT), int(Status.ABORTED), int(Status.SUCCESS)
 
 
@@ -69,6 +70,7 @@ def lose_queue(e, queue_index, status):
     queue = queue_at(e, queue_index)
     if queue.job:
         job = job_at(e, queue.job - 1)
+        queue.joined = 1  # an answer to its JOIN would find the next client that gets the queue
         abort(e, job, status, 0, queue.rank_bitmap)
         unseat(queue, job)
         progress_leave(e, job)
@@ -136,9 +138,9 @@ def is_reminder(job):
 
 
 @internal
-def remember(e, header):
+def remember(e, header, source):
     """A member of a job that is not known here yet says that it has failed: those to come will hear it from us."""
-    made = new_job(e, header.jid, header.key)
+    made = new_job(e, header.jid, header.key, source)
     if made:
         job = job_at(e, made - 1)
         job.state = ABORTED
@@ -188,8 +190,13 @@ def on_leave(e, job, header, source):
 def on_leave_ack(e, job, source):
     """Event: the device above, or the next node, has let this one go."""
     if job.state != LEAVING and job.state != ABORTED:
+        count(e, DROP_UNEXPECTED)
         return
-    if job.has_parent and source == job.parent_address:
+    above = job.has_parent and source == job.parent_address
+    if (job.parent_leave if above else job.next_leave) == ACKNOWLEDGED:
+        count(e, DROP_DUPLICATE)
+        return
+    if above:
         job.parent_leave = ACKNOWLEDGED
     else:
         job.next_leave = ACKNOWLEDGED

@@ -11,7 +11,7 @@ from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_fro
 from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import grant, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.control.leave import is_reminder
-from fanin_nic.engine.control.upward import begin_config, is_top, passes_on
+from fanin_nic.engine.control.upward import begin_config, is_top, note_spoken, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
@@ -29,6 +29,7 @@ NO_RESOURCES, MEMBERS_MISMATCH = int(Status.NO_RESOURCES), int(Status.MEMBERS_MI
 PEER_LOST, TOO_FEW_LANES = int(Status.PEER_LOST), int(Status.TOO_FEW_LANES)
 RING, TREE = int(Route.RING), int(Route.TREE)
 DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
+DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
 ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
 ACK_SIZE = CONFIG_ACK_BODY.size
 BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload: headers, and the kernel's own
@@ -78,9 +79,9 @@ def activate(e, job, slots, window):
     job.heard = e.now
     job.heard_next = e.now
     job.heard_previous = e.now
-    job.next_keepalive = e.now + e.keepalive
-    if job.has_parent or job.route == RING:
-        e.next_deadline = min(e.next_deadline, job.next_keepalive)
+    note_spoken(e, job)
+    if job.has_parent or job.config_mask or job.route == RING:
+        e.next_deadline = min(e.next_deadline, e.now + e.keepalive)
     below = job.config_mask
     while below:
         bit = lowest_bit(below)
@@ -153,6 +154,9 @@ def on_config(e, found, header, body, length, source):
         refuse(e, header, source, JID_IN_USE, 0)
     elif job.state == ABORTED:
         send_abort(e, job, source, header.source)
+    elif is_stranger(e, job, header.source, source):
+        count(e, DROP_SENDER)  # he must not learn that his key is right
+        refuse(e, header, source, JID_IN_USE, 0)
     elif packet_form.agrees(job, body):
         seat_child(e, job, body, source)
     else:
@@ -161,12 +165,23 @@ def on_config(e, found, header, body, length, source):
 
 
 @internal
+def is_stranger(e, job, bit, source):
+    """Whether a sender can be no member: the bit is another device's, or all members have joined already."""
+    if job.node_joined & bit_of(bit) == ZERO:
+        return job.state == ACTIVE or job.state == LEAVING
+    return child_at(e, child_index(job, bit)).address != source
+
+
+@internal
 def admit(e, header, body, source):
     """A switch meets a new job: 1 + its index, or 0 after a refusal."""
+    if not packet_form.is_of_tree(body):
+        count(e, DROP_CONFIG)
+        return 0
     if packet_form.last_lane(body) > e.last_lane:  # what the job sends in the lanes behind will never arrive
         refuse(e, header, source, TOO_FEW_LANES, 0)
         return 0
-    made = new_job(e, header.jid, header.key)
+    made = new_job(e, header.jid, header.key, source)
     if not made:
         refuse(e, header, source, NO_RESOURCES, 0)
         return 0
@@ -175,12 +190,12 @@ def admit(e, header, body, source):
     packet_form.describe_job(job, body)
     set_buffers(job)
     if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
-        refuse(e, header, source, NO_RESOURCES, grant(e, offered, job.buffers))
+        refuse(e, header, source, NO_RESOURCES, grant(e, job, offered))
         return 0
     job.state = JOINING
     job.offered_window = member_window(e, job)
     job.heard = e.now
-    e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
+    e.next_deadline = min(e.next_deadline, e.now + e.detection + ONE)
     return made
 
 
@@ -190,13 +205,9 @@ def seat_child(e, job, body, source):
     bit = packet_form.bit(body)
     child = child_at(e, child_index(job, bit))
     boot_id = packet_form.boot_id(body)
-    if job.node_joined & bit_of(bit) != ZERO:
-        if child.address != source:
-            count(e, DROP_SENDER)
-            return
-        if child.boot_id != boot_id:
-            abort(e, job, PEER_LOST, kind_below(job), bit_of(bit))
-            return
+    if job.node_joined & bit_of(bit) != ZERO and child.boot_id != boot_id:
+        abort(e, job, PEER_LOST, kind_below(job), bit_of(bit))
+        return
     child.address = source
     child.boot_id = boot_id
     child.heard = e.now
@@ -220,7 +231,11 @@ def answer_child(e, job, source, bit):
 @internal
 def on_config_ack(e, job, header, body, length):
     """Event: the device above answers a CONFIG."""
-    if job.state != CONFIGURING or length < ACK_SIZE:
+    if job.state != CONFIGURING:
+        count(e, DROP_UNEXPECTED)
+        return
+    if length < ACK_SIZE:
+        count(e, DROP_LENGTH)
         return
     kind = kind_from_others(job, header) if passes_on(job) else kind_from_above(job, header)
     missing = U64(header.node_bitmap)

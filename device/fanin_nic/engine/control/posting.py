@@ -86,10 +86,10 @@ def post(e, queue_index, wqe_address):
         complete_request(e, queue_index, request, NOT_CONFIGURED, 0, ZERO)
         return
     job = job_at(e, queue.job - 1)
-    if job.state != ACTIVE:
-        complete_request(e, queue_index, request, job.status, job.missing_kind, U64(job.missing))
-        return
     queue.tail += 1
+    if job.state != ACTIVE:
+        request.count = ONE  # never done: `drain` completes it with the job's status, after those before it
+        return
     status = examine(e, job, queue, wqe)
     if status:
         if status == NOT_SUPPORTED:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.control import leave, membership
+from fanin_nic.engine.control import leave, membership, version
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_from_others, kind_parent
 from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
-from fanin_nic.engine.recovery.timers import measure
 from fanin_nic.engine.segment.arithmetic import CLASS_ALL, is_supported
 from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor_class
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at
@@ -29,10 +28,12 @@ ACTIVE, ABORTED, LEAVING = int(JobState.ACTIVE), int(JobState.ABORTED), int(JobS
 
 RING = int(Route.RING)
 NOT_CONFIGURED, PEER_LOST = int(Status.NOT_CONFIGURED), int(Status.PEER_LOST)
+LAST_STATUS, STATUS_ABORTED = int(max(Status)), int(Status.ABORTED)
 RX_FIRST, ORDINARY_PACKETS = int(Counter.RX_FIRST), int(Counter.ORDINARY_PACKETS)
 DROP_SHORT, DROP_VERSION = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION)
 DROP_UNKNOWN_OPCODE, DROP_UNKNOWN_JOB = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_UNKNOWN_JOB)
 DROP_KEY, DROP_SENDER = int(Counter.DROP_KEY), int(Counter.DROP_SENDER)
+DROP_ENDED = int(Counter.DROP_ENDED)
 DROP_SLOT, DROP_LENGTH, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_LENGTH), int(Counter.DROP_UNEXPECTED)
 NAK_INTERVAL = U64(1_000_000)  # ns
 WAIT_SIZE = WAIT_BODY.size
@@ -50,14 +51,18 @@ def on_packet(e, address, length, source):
     else:
         header = header_at(e, e.actions)  # the spare record behind the table
         decode_header(address, address_of(header))
-        if header.ceth_version != WIRE_VERSION or header.version != 0:
+        if header.version != 0:
             count(e, DROP_VERSION)
+        elif header.ceth_version != WIRE_VERSION:
+            version.on_other_version(e, header, source)
         elif U64(header.length) + U64(header.padcount) != U64(length) - U64(TRANSPORT_SIZE):
             count(e, DROP_LENGTH)
         elif header.source >= MAX_CHILDREN or header.opcode > KEEPALIVE:
             count(e, DROP_UNKNOWN_OPCODE)
         else:
             count(e, RX_FIRST + (header.opcode & 15))
+            if header.status > LAST_STATUS:  # of a later version, perhaps: ranks are told what they know
+                header.status = STATUS_ABORTED
             dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
 
 
@@ -77,6 +82,8 @@ def dispatch(e, header, payload, source):
         without_job(e, found, header, source)
     elif job_at(e, found - 1).state == ABORTED:
         to_tombstone(e, job_at(e, found - 1), header, source)
+    elif header.opcode == KEEPALIVE:
+        on_keepalive(e, job_at(e, found - 1), header, source)
     elif from_parent(job_at(e, found - 1), header.opcode, source):
         from_the_parent(e, job_at(e, found - 1), header, payload)
     elif from_next(job_at(e, found - 1), header.opcode, source):
@@ -96,7 +103,7 @@ def without_job(e, found, header, source):
     if header.opcode == LEAVE:
         leave.acknowledge_leave(e, spare, source, header.source)
         if header.status and not found:
-            leave.remember(e, header)
+            leave.remember(e, header, source)
     elif found:
         count(e, DROP_KEY)
     else:
@@ -110,7 +117,7 @@ def without_job(e, found, header, source):
 
 @internal
 def answers_nak(opcode):
-    """Only what a living job sends upward is answered; an answer never provokes one."""
+    """Only what a living job sends of its own accord is answered; an answer never provokes one."""
     return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
 
 
@@ -123,6 +130,8 @@ def to_tombstone(e, job, header, source):
         leave.on_leave_ack(e, job, source)
     elif answers_nak(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
         send_abort(e, job, source, header.source)
+    else:
+        count(e, DROP_ENDED)
 
 
 @internal
@@ -142,12 +151,32 @@ def from_next(job, opcode, source):
 
 
 @internal
+def on_keepalive(e, job, header, source):
+    """A neighbour lives, and has nothing else to say."""
+    if job.has_parent and source == job.parent_address:
+        job.heard = e.now
+    elif job.route == RING and (source == job.next_address or source == job.previous_address):
+        hear_beside(e, job, source)
+    elif job.route == RING or not from_below(e, job, header, source):
+        count(e, DROP_SENDER)
+
+
+@internal
+def hear_beside(e, job, source):
+    """A neighbour in the ring was heard; with two nodes it is next and previous at once."""
+    if source == job.next_address:
+        job.heard_next = e.now
+    if source == job.previous_address:
+        job.heard_previous = e.now
+
+
+@internal
 def from_below(e, job, header, source):
     """Whether the sender is the device below (in a ring: the previous node) that it says it is; stamps it as heard."""
     if job.route == RING:
         if source != job.previous_address or job.node_mask & bit_of(header.source) == ZERO:
             return False
-        job.heard_previous = e.now
+        hear_beside(e, job, source)
         return True
     if job.node_joined & bit_of(header.source) == ZERO:
         # Who gives up before its CONFIG was here may still say so: that ends the job for all.
@@ -180,18 +209,18 @@ def answer_from_above(e, job, header, payload):
     """From the device above, about a position of a running job."""
     if header.opcode == RESULT:
         tree.on_result(e, job, header, payload)
-        return
-    measure(e, job, header.token)
-    if header.opcode == NEED:
+    elif header.opcode == NEED:
         tree.on_need(e, job, header)
     elif header.length >= WAIT_SIZE:
         tree.on_wait(e, job, header, payload)
+    else:
+        count(e, DROP_LENGTH)
 
 
 @internal
 def from_the_next(e, job, header, payload):
     """From the next node of a ring."""
-    job.heard_next = e.now
+    hear_beside(e, job, job.next_address)
     if header.opcode == CONFIG_ACK:
         membership.on_config_ack(e, job, header, payload, header.length)
     elif header.opcode == LEAVE_ACK:
@@ -217,6 +246,8 @@ def restarted(e, job, kind, missing):
     """A device has forgotten a running job: it was restarted."""
     if job.state == ACTIVE:
         abort(e, job, PEER_LOST, kind, missing)
+    else:
+        count(e, DROP_UNEXPECTED)
 
 
 @internal
@@ -255,7 +286,11 @@ def up(e, job, header, payload, source):
     elif header.opcode == ABORT:
         abort(e, job, header.status, kind_from_others(job, header), U64(header.node_bitmap))
         leave.progress_leave(e, job)
-    elif header.opcode == KEEPALIVE or not may_take(e, job, header):
+    elif header.opcode == NAK:
+        if job.route != RING and job.node_left & bit_of(header.source) == ZERO:
+            restarted(e, job, kind_below(job), bit_of(header.source))
+            leave.progress_leave(e, job)
+    elif not may_take(e, job, header):
         return
     elif not is_computable(e, header):
         count(e, DROP_UNEXPECTED)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fanin_nic.engine.packet.encapsulate import packet, send_contribution, slot_packet
-from fanin_nic.engine.recovery.timers import measure, proved_lost, shorten, token
+from fanin_nic.engine.recovery.timers import age, measure, progressed, proved_lost, shorten, token
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import (
     SENT_CONTRIBUTION,
     SENT_RESULT,
     pass_result,
+    ring_start,
     send_ring_result,
     start_timer,
 )
@@ -39,6 +40,9 @@ def on_contribution(e, job, header, payload):
     if verdict == slots.VIOLATION:
         count(e, DROP_SLOT)
         return
+    if verdict == slots.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
+        count(e, DROP_UNEXPECTED)  # the position starts here: before this node nobody has anything to add
+        return
     note_arrival(job, header.position)
     if verdict == slots.STALE:
         count(e, DROP_STALE)
@@ -67,14 +71,17 @@ def on_result(e, job, header, payload):
     """Event: a result from the previous node: store it, give it to the ranks, pass it on."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slots.verdict(job, slot, header.position)
-    if verdict == slots.STALE or verdict == slots.CURRENT:
+    if verdict == slots.STALE or (verdict == slots.CURRENT and (slot.state == FINAL or slot.state == DONE)):
         note_arrival(job, header.position)
+        count(e, DROP_STALE if verdict == slots.STALE else DROP_DUPLICATE)
+        return
     if verdict != slots.CURRENT or slot.state != LOCAL:
         count(e, DROP_UNEXPECTED)
         return
     if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
+    note_arrival(job, header.position)
     slot.unacked &= ~SENT_CONTRIBUTION  # the next node's share is in this result, so it has had ours
     note_result(slot, header)
     slot.wants = U64(header.rank_bitmap)
@@ -159,21 +166,24 @@ def probe_next(e, job, slot):
 def on_ack(e, job, header):
     """Event: what the next node has stored."""
     measure(e, job, header.token)
-    newest = ZERO
+    newest, last = ZERO, U64(header.position)
     for offset in range(ACK_POSITIONS):
         slot = slot_at(e, slot_index(job, header.position + offset))
         if slot.position != U64(header.position + offset) & U64(0xFFFFFFFF) or not slot.unacked:
             continue
         acknowledged = acknowledged_of(header, offset) & slot.unacked
         if acknowledged:
-            newest = max(newest, slot.sent_at)
+            if slot.sent_at >= newest:
+                newest, last = U64(slot.sent_at), U64(slot.position)
             slot.unacked &= ~acknowledged
             slot.retries = 0
             slot.unanswered = 0
             settle(e, job, slot)
-    expect_earlier(e, job, header, newest)
+    if newest:
+        progressed(e, job)
+        expect_earlier(e, job, newest, last)
     if header.token:
-        resend(e, job, slot_at(e, slot_index(job, header.position)), header.position)
+        resend_missing(e, job, header)
 
 
 @internal
@@ -195,22 +205,36 @@ def settle(e, job, slot):
 
 
 @internal
-def expect_earlier(e, job, header, newest):
-    """What was sent before something that is acknowledged should be so too: if not, ask soon."""
-    for offset in range(ACK_POSITIONS):
-        slot = slot_at(e, slot_index(job, header.position + offset))
-        same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
-        if same and slot.unacked and slot.sent_at < newest and not slot.overtaken:
+def expect_earlier(e, job, newest, last):
+    """What was sent before position `last`, which was sent at `newest` and is acknowledged, should be so too: if not,
+    ask soon. Positions that the map of the ACK does not reach are meant, too: a batch that lacks one begins behind it.
+    """
+    for offset in range(job.slots):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if not slot.unacked or slot.overtaken:
+            continue
+        if slot.sent_at < newest or (slot.sent_at == newest and distance(slot.position, last) < 0):
             shorten(e, job, slot)
 
 
 @internal
-def resend(e, job, slot, position):
-    """The next node has answered a PROBE for this position and lacks what is still unacknowledged."""
-    if slot.position != position or not slot.unacked:
-        return
+def resend_missing(e, job, header):
+    """The next node has answered a PROBE: what was asked for with it and is not stored there goes again."""
+    asked_at = e.now - age(e, header.token)
+    for offset in range(ACK_POSITIONS):
+        slot = slot_at(e, slot_index(job, header.position + offset))
+        same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
+        if same and slot.unacked and slot.unanswered and slot.sent_at <= asked_at:
+            if e.action_count + 2 > e.actions:  # no room: it is asked for again
+                return
+            resend(e, job, slot, header.token)
+
+
+@internal
+def resend(e, job, slot, echoed):
+    """The answer to the PROBE with the token `echoed` lacks what a slot has sent."""
     count(e, RESENT)
-    proved_lost(e, job)
+    proved_lost(e, job, slot, echoed)
     start_timer(e, job, slot)
     if slot.unacked & SENT_CONTRIBUTION:
         send_contribution(e, job, slot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
-from fanin_nic.engine.recovery.timers import overtaken, proved_late, proved_lost, token, waited
+from fanin_nic.engine.recovery.timers import answered, learn_loss, measure, overtaken, proved_lost, token, waited
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import ANSWERED, SENT, distribute, start_timer, unicast_result
@@ -77,7 +77,7 @@ def repeat(e, job, slot, header, source):
     """A child that has contributed asks or sends again. It gets the result; a middle device asks its own parent, once
     for all, on behalf of its lowest child."""
     if slot.state == FINAL:
-        unicast_result(e, job, slot, U64(header.source))
+        header_at(e, unicast_result(e, job, slot, U64(header.source))).token = header.token
     elif slot.state == LOCAL and lowest_bit(job.node_mask) == U64(header.source):
         probe_above(e, job, slot)
 
@@ -101,11 +101,10 @@ def on_probe(e, job, header, source):
         count(e, DROP_SLOT)
     elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
         reply(e, job, header, NEED, source)
-    elif slot.state == FINAL:
-        unicast_result(e, job, slot, U64(header.source))
     else:
         repeat(e, job, slot, header, source)
-        say_wait(e, job, slot, header, source)
+        if slot.state != FINAL:
+            say_wait(e, job, slot, header, source)
 
 
 @internal
@@ -162,6 +161,8 @@ def on_result(e, job, header, payload):
     if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
+    measure(e, job, header.token)
+    answered(e, job, slot, header.token)
     overtaken(e, job, slot)
     job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
     note_result(slot, header)
@@ -183,8 +184,9 @@ def on_need(e, job, header):
     if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
+    measure(e, job, header.token)
     count(e, RESENT)
-    proved_lost(e, job)
+    proved_lost(e, job, slot, header.token)
     start_timer(e, job, slot)
     send_contribution(e, job, slot)
 
@@ -196,10 +198,12 @@ def on_wait(e, job, header, body):
     if not waits_for_above(slot, header.position):
         count(e, DROP_UNEXPECTED)
         return
+    measure(e, job, header.token)
     job.missing = header.node_bitmap
     job.missing_kind = kind_named_above(job, load_u8(body + WAIT_KIND))
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
         abort(e, job, PEER_LOST, kind_parent(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
         return
-    proved_late(job)
+    if slot.overtaken and header.node_bitmap != ZERO:  # what others sent before something that has come is not there
+        learn_loss(job)
     waited(e, job, slot)

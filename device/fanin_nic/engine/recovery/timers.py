@@ -1,11 +1,19 @@
-"""The timer of a slot that has sent and waits, and what is known of the round trip.
+"""When a position that has been sent is asked for, and what the answers teach.
 
-The time-out starts at `rto`. It is shortened to the reorder time when a later position is answered first, or when
-something else proves lost, and doubled with each answer WAIT up to the keep-alive interval. Of positions that
-are merely silent only the lowest is asked for: a rank that is late is late for all. The reorder time is learnt: halved
-when what was overtaken proves lost, doubled when it was only late (kernels reorder when a thread changes its core).
-Round trips are measured on probe and answer only: a PROBE carries the time in microseconds as its token, its answer
-returns it.
+| position | asked for |
+| --- | --- |
+| merely silent | if it is the lowest, a time-out (`rto`) after it was sent and after the last answer to any |
+| overtaken: something sent later was answered first | after the reorder time |
+| asked for, no answer | after the time-out, doubled with each PROBE, up to the keep-alive interval |
+| asked for, answer WAIT | the same, until anything else is answered: then it is as if it were sent now |
+
+Of positions that are merely silent only the lowest is asked for: a rank that is late is late for all. When it proves
+lost, what had been silent as long is asked for at once.
+
+The reorder time is learnt. At first it is long, because kernels reorder when a thread changes its core, and without
+loss nobody shall ask. A proven loss halves it, or more, to two round trips; it doubles when what was asked for was only
+late. A WAIT for something overtaken is such a proof: somebody else's share was lost. Round trips are measured on probe
+and answer only: a PROBE carries the time in microseconds as its token, its answer returns it.
 """
 
 from __future__ import annotations
@@ -18,15 +26,21 @@ from fanin_nic.native.compiled import internal
 LOCAL, OPEN = slots.LOCAL, slots.OPEN
 SENT = int(Upward.SENT)
 MICROSECOND = U64(1000)
-SHORTEST_REORDER = U64(1_000_000)
-SHORTEST_RTO = U64(5_000_000)
+SHORTEST_REORDER = U64(200_000)
+SHORTEST_RTO = U64(1_000_000)
 LONGEST_RTO = U64(1_000_000_000)
 
 
 @internal
 def token(e):
-    """Time stamp of a PROBE: microseconds modulo 2^32, never 0."""
+    """Time stamp of a PROBE: odd microseconds modulo 2^32, so never 0."""
     return ((e.now // MICROSECOND) & U64(0xFFFFFFFF)) | U64(1)
+
+
+@internal
+def age(e, echoed):
+    """How long ago a PROBE with this token left, ns."""
+    return ((token(e) - U64(echoed)) & U64(0xFFFFFFFF)) * MICROSECOND
 
 
 @internal
@@ -34,10 +48,11 @@ def measure(e, job, echoed):
     """Learn from the token that an answer returned (RFC 6298)."""
     if not echoed:
         return
-    elapsed = (((e.now // MICROSECOND) - U64(echoed)) & U64(0xFFFFFFFF)) * MICROSECOND
+    elapsed = age(e, echoed)
     if elapsed > LONGEST_RTO:
         return
-    if job.srtt == ZERO:
+    first = job.srtt == ZERO
+    if first:
         job.srtt = elapsed
         job.rttvar = elapsed // U64(2)
     else:
@@ -45,6 +60,17 @@ def measure(e, job, echoed):
         job.rttvar += (error >> U64(2)) - (job.rttvar >> U64(2))
         job.srtt += (elapsed >> U64(3)) - (job.srtt >> U64(3))
     job.rto = min(LONGEST_RTO, max(SHORTEST_RTO, job.srtt + U64(4) * job.rttvar))
+    if first:
+        wait_no_longer(e, job)
+
+
+@internal
+def wait_no_longer(e, job):
+    """The round trip is known for the first time: no position waits for the time-out that was a guess."""
+    for offset in range(job.slots):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        slot.deadline = min(slot.deadline, e.now + job.rto)
+    e.next_deadline = min(e.next_deadline, e.now + job.rto)
 
 
 @internal
@@ -57,24 +83,28 @@ def shorten(e, job, slot):
 
 @internal
 def overtaken(e, job, slot):
-    """A result has come for `slot`: earlier positions that were sent before it are overtaken. If it had to be asked
-    for, all that are without an answer are suspect."""
-    if slot.unanswered:
-        suspect(e, job)
-    behind = distance(slot.position, job.base)
-    for offset in range(behind):
+    """A result has come for `slot`: earlier positions that were sent before it are overtaken."""
+    for offset in range(distance(slot.position, job.base)):
         earlier = slot_at(e, slot_index(job, job.base + offset))
-        if earlier.upward == SENT and earlier.sent_at <= slot.sent_at and not earlier.overtaken:
+        if is_unanswered(earlier) and earlier.sent_at <= slot.sent_at and not earlier.overtaken:
             shorten(e, job, earlier)
 
 
 @internal
-def suspect(e, job):
-    """Something was lost; whatever else is without an answer may be, too."""
-    for offset in range(job.slots):
-        slot = slot_at(e, slot_index(job, job.base + offset))
-        if is_unanswered(slot) and not slot.overtaken:
-            shorten(e, job, slot)
+def progressed(e, job):
+    """A position has been answered: the stream is not silent."""
+    job.answered_at = e.now
+    e.next_deadline = min(e.next_deadline, e.now + job.rto)
+
+
+@internal
+def answered(e, job, slot, echoed):
+    """A result has come, as the answer to the PROBE with the token `echoed`, or (0) by itself."""
+    progressed(e, job)
+    if echoed and slot.unanswered:
+        proved_lost(e, job, slot, echoed)
+    elif slot.unanswered and slot.overtaken:
+        job.reorder = min(e.reorder, job.reorder * U64(2))
 
 
 @internal
@@ -84,16 +114,24 @@ def is_unanswered(slot):
 
 
 @internal
-def postpone(e, job, slot):
-    """Another position is asked for in place of this one."""
-    slot.deadline = e.now + job.rto
-    e.next_deadline = min(e.next_deadline, slot.deadline)
+def is_suspect(slot):
+    """Whether there is more against a position than silence."""
+    return slot.overtaken != 0 or slot.retries != 0
+
+
+@internal
+def due_time(job, slot):
+    """When a position is asked for, if it is suspect or the lowest."""
+    return slot.deadline if is_suspect(slot) else max(slot.deadline, job.answered_at + job.rto)
 
 
 @internal
 def back_off(e, job, slot):
-    """A probe is out: wait longer for each that stays without answer."""
-    interval = min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
+    """A probe is out: wait longer for each that stays without answer. What others have been told since begins anew."""
+    if slot.unanswered == 0 and job.answered_at > slot.sent_at:
+        slot.retries = 0
+    is_unmeasured = slot.overtaken and job.srtt == ZERO  # the other side lives, and answers at once
+    interval = min(e.keepalive, (job.reorder if is_unmeasured else job.rto) << U64(min(slot.retries, 8)))
     slot.retries = min(slot.retries + 1, 255)
     slot.unanswered = min(slot.unanswered + 1, 255)
     slot.deadline = e.now + interval
@@ -102,21 +140,37 @@ def back_off(e, job, slot):
 
 @internal
 def waited(e, job, slot):
-    """The other side has everything from here: ask again, after a time that doubles up to the keep-alive interval."""
+    """The other side has everything from here, as if it were sent now; ask again, after a time that doubles."""
     slot.overtaken = 0
     slot.unanswered = 0
+    slot.sent_at = e.now
     slot.deadline = e.now + min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
 @internal
-def proved_lost(e, job):
-    """What was asked for was lost."""
-    job.reorder = max(SHORTEST_REORDER, job.reorder // U64(2))
-    suspect(e, job)
+def learn_loss(job):
+    """Something was lost: from now on ask soon."""
+    job.is_lossy = 1
+    closer = U64(2) * job.srtt if job.srtt else job.reorder
+    job.reorder = max(SHORTEST_REORDER, min(closer, job.reorder // U64(2)))
 
 
 @internal
-def proved_late(job):
-    """What was asked for was only late."""
-    job.reorder = min(job.rto, job.reorder * U64(2))
+def proved_lost(e, job, slot, echoed):
+    """What was asked for was lost. If nothing sent later had told so, others that were silent when the PROBE with the
+    token `echoed` left may be lost, too."""
+    learn_loss(job)
+    if not slot.overtaken:
+        suspect(e, job, e.now - age(e, echoed))
+
+
+@internal
+def suspect(e, job, asked_at):
+    """Ask at once for what had been sent the reorder time before a PROBE that left at `asked_at`."""
+    for offset in range(job.slots):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if is_unanswered(slot) and not is_suspect(slot) and slot.sent_at + job.reorder <= asked_at:
+            slot.overtaken = 1
+            slot.deadline = e.now
+            e.next_deadline = e.now

@@ -1,7 +1,9 @@
 """Reading what the ranks contribute: the device serves the send queues in turn (steps S402 and S405).
 
 Mapped memory is computed from in place. Memory of a process is asked for with a DMA_READ of a run of segments; the
-event `dma_done` brings it. A rank is read only as far as its job's window: position p when p - W is done.
+event `dma_done` brings it. A rank is read only as far as its job's window: position p when p - W is done. In a lossy
+tree half of the window is in flight and the other half is there to go on in, while what was lost is mended: if all of
+it were in flight, a PROBE and what it leads to would wait behind a window of data, and the stream would stand.
 """
 
 from __future__ import annotations
@@ -11,12 +13,25 @@ from fanin_nic.engine.completion.retire import retire
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.segment.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.segment.rank import contribute_rank
-from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.state import (
+    U64,
+    action_at,
+    distance,
+    job_at,
+    queue_at,
+    request_at,
+    request_index,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.tables import JobState, SlotState
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits
+from fanin_wire.abi import Route
 
 ACTIVE = int(JobState.ACTIVE)
+DONE = int(SlotState.DONE)
+RING = int(Route.RING)
 DMA_READ = int(ActionKind.DMA_READ)
 READ_BYTES = 65536  # of one DMA_READ
 
@@ -33,13 +48,18 @@ def has_work(e, queue_index):
     request = request_at(e, request_index(e, queue_index, queue.read))
     if request.fence and not queue.read_segments and job.base != request.first:  # results may not be in memory yet
         return False
-    return request.count == 0 or in_window(job, request.first + queue.read_segments)
+    return request.count == 0 or in_window(e, job, request.first + queue.read_segments)
 
 
 @internal
-def in_window(job, position):
-    """Whether a position may be started."""
-    return distance(position, job.base) < job.window
+def in_window(e, job, position):
+    """Whether a position may be started. (In a ring what is in flight may wait for this rank.)"""
+    if distance(position, job.base) >= job.window:
+        return False
+    if not job.is_lossy or job.route == RING or job.in_flight < (job.window + 1) // 2:
+        return True
+    slot = slot_at(e, slot_index(job, position))
+    return slot.position == position and slot.state != DONE  # another rank has started it
 
 
 @internal

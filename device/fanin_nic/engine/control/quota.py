@@ -1,0 +1,50 @@
+"""Quotas: nobody can take all jobs or slots of a device, and whoever comes later still finds some.
+
+A fixed share would be too small for who is alone, or too large for who is not. So it depends on what is left, as in the
+shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most
+GENEROSITY times what he leaves free. Alone he gets three quarters, the next one three quarters of the rest.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.state import job_at
+from fanin_nic.engine.tables import JobState
+from fanin_nic.native.compiled import internal
+
+FREE = int(JobState.FREE)
+GENEROSITY = 3
+
+
+def share(held, free):
+    """How many of `free` things somebody may take who holds `held` of their kind. Who has none may take the last."""
+    least = 1 if held == 0 and free > 0 else 0
+    return max(least, (GENEROSITY * free - held) // (GENEROSITY + 1))
+
+
+share_of = internal(share)
+
+
+@internal
+def jobs_allowed(e, owner):
+    """How many more jobs an owner may begin here."""
+    held, free = 0, 0
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state == FREE:
+            free += 1
+        elif job.owner == owner:
+            held += 1
+    return share_of(held, free) if e.shared else free
+
+
+@internal
+def payloads_allowed(e, owner):
+    """How many more payloads (slots, in a reproducible job times its children) an owner may lease here."""
+    held, free = 0, int(e.slots)
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state != FREE:
+            size = int(job.slots) * int(job.buffers)
+            free -= size
+            held += size if job.owner == owner else 0
+    return share_of(held, free) if e.shared else free

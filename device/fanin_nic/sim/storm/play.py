@@ -1,0 +1,264 @@
+"""A schedule from its beginning to its end: everything that happens, in order, and what must hold then."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.state import engine_at, job_at
+from fanin_nic.engine.tables import Counter, JobState
+from fanin_nic.native.memory import address_of, fill_zero, load_u64, store_u32
+from fanin_nic.sim.machine_code import compiled, internal
+from fanin_nic.sim.storm import queue
+from fanin_nic.sim.storm.devices import arrive_together, finish_read, serve, tick
+from fanin_nic.sim.storm.disaster import reboot, restore
+from fanin_nic.sim.storm.ranks import advance, begin
+from fanin_nic.sim.storm.tables import (
+    NEVER,
+    OPCODES,
+    Happening,
+    Step,
+    Violation,
+    event_row,
+    rank_row,
+    vertex_row,
+    world_row,
+)
+from fanin_nic.sim.storm.trace import blame, note
+
+PACKET, READ_DONE, RANK = int(Happening.PACKET), int(Happening.READ_DONE), int(Happening.RANK)
+REBOOT, SERVE, BROKEN = int(Happening.REBOOT), int(Happening.SERVE), int(Happening.BROKEN)
+GONE, DEAD = int(Step.GONE), int(Step.DEAD)
+FREE = int(JobState.FREE)
+HANGS, LEAKED = int(Violation.OPERATION_HANGS), int(Violation.SLOT_LEAKED)
+NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
+LIFE = int(Happening.LIFE)
+OVERFLOW, STORM = int(Violation.ACTION_OVERFLOW), int(Violation.PACKET_STORM)
+ACTION_OVERFLOW = uint64(8 * Counter.ACTION_OVERFLOW)
+START = 1_000_000_000  # ns: what is counted back from it is not negative
+MOST_EVENTS = 200_000
+CLEAN_BOUND = 250_000_000_000  # ns: all has left or aged
+MOST_LIVES = 9
+FIRST_WAIT = 20_000_000  # ns before the second life; before each further one four times as long
+
+
+@internal
+def prepare(w):
+    """Everything as it is before the schedule."""
+    w.now = START
+    w.quiet_since = START
+    w.order = 0
+    w.queue_size = 0
+    w.fault_count = 0
+    w.trace_count = 0
+    w.violation = 0
+    w.events = 0
+    w.deliveries = 0
+    w.dropped = 0
+    w.open_requests = 0
+    w.ended = 0
+    w.failed = 0
+    w.life = 0
+    w.formed = 0
+    w.refused = 0
+    w.slowest = 0
+    w.positions = 0
+    w.slots_granted = 0
+    links = w.vertex_count * w.vertex_count * OPCODES
+    fill_zero(w.sent, uint64(4 * links))
+    fill_zero(w.row, uint64(4 * links))
+    w.free_count = w.packet_room
+    for number in range(w.packet_room):
+        store_u32(w.free + uint64(4 * number), number)
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        vertex.boots = 0
+        vertex.events = 0
+        vertex.cut_until = 0
+        restore(w, index)
+    for number in range(w.rank_count):
+        rank = rank_row(w.ranks, number)
+        rank.turn = 0
+        rank.reads = 0
+        rank.steps = 0
+        begin(w, number, 0)
+
+
+@internal
+def next_timer(w):
+    """The device whose timer expires first; -1: none runs."""
+    first = -1
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        runs = vertex.alive and vertex.deadline < NEVER
+        if runs and (first < 0 or due(vertex) < due(vertex_row(w.vertices, first))):
+            first = index
+    return first
+
+
+@internal
+def due(vertex):
+    """When the timer of a device is noticed."""
+    return max(vertex.deadline, vertex.frozen_until)
+
+
+@internal
+def home_of(w, kind, target):
+    """The device that an event reaches."""
+    return rank_row(w.ranks, target).vertex if kind in (RANK, READ_DONE) else target
+
+
+@internal
+def happen(w):
+    """What waits first, happens."""
+    event = event_row(w.queue, 0)
+    w.now = max(w.now, event.time)
+    kind, target, index, turn = event.kind, int64(event.target), int64(event.index), int64(event.turn)
+    queue.drop_first(w)
+    until = vertex_row(w.vertices, home_of(w, kind, target)).frozen_until
+    if until > w.now and kind != REBOOT:
+        queue.put(w, until, kind, target, index, turn)
+    elif kind == PACKET:
+        arrive_together(w, target, index)
+    elif kind == RANK:
+        advance(w, target, turn)
+    elif kind == READ_DONE:
+        finish_read(w, target, index)
+    elif kind == REBOOT:
+        reboot(w, target)
+    elif kind == SERVE and vertex_row(w.vertices, target).alive:
+        serve(w, target)
+
+
+@internal
+def step(w):
+    """One thing happens. False: nothing ever will."""
+    timer = next_timer(w)
+    expires = due(vertex_row(w.vertices, timer)) if timer >= 0 else NEVER
+    waiting = event_row(w.queue, 0).time if w.queue_size else NEVER
+    if waiting <= expires and w.queue_size:
+        happen(w)
+    elif timer >= 0:
+        w.now = max(w.now, expires)
+        tick(w, timer)
+    else:
+        return False
+    return True
+
+
+@internal
+def waiting_rank(w):
+    """A rank that has not gone; -1: all have."""
+    for number in range(w.rank_count):
+        state = rank_row(w.ranks, number).step
+        if state != GONE and state != DEAD:
+            return number
+    return -1
+
+
+@internal
+def is_whole(w):
+    """Whether nobody has died."""
+    dead = 0
+    for number in range(w.rank_count):
+        dead += rank_row(w.ranks, number).step == DEAD
+    for index in range(w.vertex_count):
+        dead += vertex_row(w.vertices, index).alive == 0
+    return dead == 0
+
+
+@internal
+def live_again(w):
+    """All ranks have left. If all are still there, they may form the job once more, under another key. False: the
+    schedule is about to end."""
+    w.formed += 0 if w.refused else 1
+    if w.formed == w.lives or not is_whole(w):
+        return False
+    w.life += 1
+    w.refused = 0
+    if w.life == MOST_LIVES:
+        blame(w, REFUSED, 0, w.formed)
+        return False
+    w.quiet_since = max(w.quiet_since, w.now)
+    note(w, LIFE, 0, 0, 0, 0, 0, w.life, 0)
+    for number in range(w.rank_count):
+        begin(w, number, FIRST_WAIT << (2 * (w.life - 1)))
+    return True
+
+
+@internal
+def unclean_device(w):
+    """A living device that still has a job, or a slot in use; -1: none."""
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        if not vertex.alive:
+            continue
+        e = engine_at(vertex.base)
+        if e.slots_used:
+            return index
+        for number in range(int64(e.jobs)):
+            if job_at(e, number).state != FREE:
+                return index
+    return -1
+
+
+@internal
+def is_over(w):
+    """Whether all ranks have gone, no packet is under way, and no device remembers a job."""
+    return w.free_count == w.packet_room and waiting_rank(w) < 0 and unclean_device(w) < 0
+
+
+@internal
+def check_bounds(w):
+    """I7 and I4: requests end, and jobs are forgotten, within a time after the last fault. False: no need to go on."""
+    silence = w.now - w.quiet_since
+    if w.may_write_wild:  # nothing is promised, but that it does no harm
+        return silence <= CLEAN_BOUND
+    if w.open_requests > 0 and silence > w.bound:
+        blame(w, HANGS, open_rank(w), w.open_requests)
+    elif silence > CLEAN_BOUND and not is_over(w):
+        if waiting_rank(w) >= 0:
+            blame(w, HANGS, waiting_rank(w), 0)
+        else:
+            blame(w, LEAKED, unclean_device(w), 0)
+    if w.events > MOST_EVENTS:
+        blame(w, STORM, 0, 0)
+    return w.violation == NOTHING
+
+
+@internal
+def open_rank(w):
+    """A rank that lives and waits for a request."""
+    for number in range(w.rank_count):
+        rank = rank_row(w.ranks, number)
+        if rank.step != DEAD and rank.ended < rank.posted:
+            return number
+    return -1
+
+
+@internal
+def check_end(w):
+    """Nothing more will happen."""
+    if not is_over(w) and not w.may_write_wild:
+        blame(w, HANGS if waiting_rank(w) >= 0 else LEAKED, waiting_rank(w), w.open_requests)
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        e = engine_at(vertex.base)
+        if vertex.alive and load_u64(address_of(e) + e.counter_offset + ACTION_OVERFLOW):
+            blame(w, OVERFLOW, index, 0)
+
+
+@compiled
+def play(world):
+    """Play the schedule of the WORLD at an address. What came of it stands there."""
+    w = world_row(uint64(world), 0)
+    prepare(w)
+    may_live = True
+    while w.violation == NOTHING and step(w) and check_bounds(w):
+        if waiting_rank(w) < 0:
+            may_live = may_live and live_again(w)
+            if not may_live and is_over(w):
+                break
+    if w.violation == NOTHING:
+        check_end(w)
+    if w.violation != NOTHING:
+        note(w, BROKEN, w.culprit, 0, 0, 0, 0, w.violation, 0)

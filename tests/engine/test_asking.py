@@ -1,0 +1,172 @@
+"""When a device asks, and what it learns from the answers: a lossy network is asked soon, a silent one seldom."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_nic.engine.tables import SlotState
+from fanin_wire.abi import Route
+from fanin_wire.fields import WAIT_BODY, Opcode
+from tests.engine.rig import MILLISECOND, PARENT, NicRig, pack, place
+from tests.engine.test_recovery import RTO, acknowledge, opcodes
+
+REORDER = 20 * MILLISECOND
+ROUND_TRIP = MILLISECOND
+WINDOW = 4
+SEGMENT = 16  # elements of f32
+
+
+def posted(positions: int = WINDOW) -> NicRig:
+    """A NIC that has sent so many positions at once."""
+    rig = NicRig()
+    rig.post(np.zeros(positions * SEGMENT, "<f4"))
+    return rig
+
+
+def result(rig: NicRig, position: int, token: int = 0) -> list:
+    """The result of a position comes: of itself, or as the answer to the PROBE with that token."""
+    return rig.from_parent(Opcode.RESULT, position, bytes(4 * SEGMENT), token=token)
+
+
+def asked(rig: NicRig, elapsed: int) -> list[int]:
+    """Positions that are asked for after `elapsed` ns."""
+    return [packet.ceth["position"] for packet in rig.tick(elapsed) if packet.opcode == Opcode.PROBE]
+
+
+def probe_of(rig: NicRig, elapsed: int) -> int:
+    """The token of the one PROBE that is due after `elapsed` ns."""
+    (probe,) = [packet for packet in rig.tick(elapsed) if packet.opcode == Opcode.PROBE]
+    return probe.ceth["token"]
+
+
+def overtaken_and_lost(rig: NicRig, answer: Opcode) -> None:
+    """Position 0 is overtaken by position 1, asked for, and answered a round trip later."""
+    result(rig, 1)
+    token = probe_of(rig, REORDER)
+    rig.now += ROUND_TRIP
+    if answer == Opcode.RESULT:
+        result(rig, 0, token)
+    else:
+        body = pack(WAIT_BODY) if answer == Opcode.WAIT else b""
+        rig.receive(answer, PARENT, body, **place(0), token=token, node_bitmap=0b10)
+
+
+@pytest.mark.parametrize("answer", [Opcode.NEED, Opcode.RESULT, Opcode.WAIT])
+def test_every_proof_of_a_loss_makes_the_next_one_be_asked_for_soon(answer: Opcode) -> None:
+    """The contribution of this node was lost, the result to it, or the contribution of another."""
+    rig = posted()
+    overtaken_and_lost(rig, answer)
+    assert rig.job["reorder"] <= 2 * ROUND_TRIP + 4000
+    assert rig.job["is_lossy"]
+
+
+@pytest.mark.parametrize("answer", [Opcode.NEED, Opcode.RESULT, Opcode.WAIT])
+def test_every_answer_measures_the_round_trip(answer: Opcode) -> None:
+    rig = posted()
+    overtaken_and_lost(rig, answer)
+    assert ROUND_TRIP <= rig.job["srtt"] <= ROUND_TRIP + 4000  # tokens are odd microseconds
+    assert rig.job["rto"] < RTO
+
+
+def test_result_that_was_only_late_makes_it_wait_longer() -> None:
+    rig = posted()
+    overtaken_and_lost(rig, Opcode.NEED)
+    before = int(rig.job["reorder"])
+    result(rig, 3)
+    assert asked(rig, before) == [2]  # position 0 has just been sent again
+    result(rig, 2)
+    assert rig.job["reorder"] == 2 * before
+
+
+def test_wait_for_somebody_who_has_not_posted_proves_no_loss() -> None:
+    rig = posted()
+    token = probe_of(rig, RTO)
+    rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), token=token, node_bitmap=0b10)
+    assert (rig.job["reorder"], rig.job["is_lossy"]) == (REORDER, 0)
+
+
+def test_lowest_silent_position_is_asked_for_alone() -> None:
+    rig = posted()
+    assert asked(rig, RTO) == [0]
+    rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), node_bitmap=0b10)
+    assert asked(rig, RTO) == []
+    assert asked(rig, RTO) == [0]
+
+
+def test_what_was_silent_as_long_as_a_lost_one_is_asked_for_at_once() -> None:
+    rig = posted()
+    token = probe_of(rig, RTO)
+    rig.receive(Opcode.NEED, PARENT, **place(0), token=token)
+    assert asked(rig, 0) == [1, 2, 3]
+
+
+def test_answers_put_off_the_time_out_of_those_that_wait() -> None:
+    """Nothing overtakes the highest positions; while others are answered they need not be asked for."""
+    rig = posted()
+    for position in range(3):
+        assert asked(rig, RTO - 1) == []
+        result(rig, position)
+    assert asked(rig, RTO - 1) == []
+    assert asked(rig, 1) == [3]
+
+
+def test_time_outs_that_were_guessed_end_with_the_first_round_trip() -> None:
+    rig = posted(3)
+    overtaken_and_lost(rig, Opcode.RESULT)
+    assert asked(rig, int(rig.job["rto"])) == [2]
+
+
+def test_position_that_waits_is_not_overtaken_by_what_was_sent_before_the_answer() -> None:
+    rig = posted()
+    overtaken_and_lost(rig, Opcode.WAIT)
+    result(rig, 2)
+    assert rig.slot(0)["overtaken"] == 0
+
+
+def test_half_of_the_window_of_a_lossy_tree_is_kept_free() -> None:
+    rig = NicRig()
+    rig.post(np.zeros(3 * WINDOW * SEGMENT, "<f4"))
+    overtaken_and_lost(rig, Opcode.RESULT)
+    started = [rig.slot(position)["position"] == position for position in range(4, 6)]
+    assert started == [False, False]  # positions 2 and 3 are in flight
+    result(rig, 2)
+    assert rig.slot(4)["position"] == 4
+    assert rig.slot(4)["state"] != SlotState.DONE
+
+
+# Ring: this is node 0 of 3; segments 2 and 5 of a message start here
+
+
+def starting() -> tuple[NicRig, list]:
+    """A node that has sent the partials of two positions, one a millisecond after the other."""
+    rig, sent = NicRig(Route.RING), []
+    for sid in (2, 5):
+        sent += rig.post(np.ones(6 * SEGMENT, "<f4"), sid=sid, segments=1)
+        rig.now += MILLISECOND
+    assert opcodes(sent) == [Opcode.CONTRIBUTION] * 2
+    return rig, sent
+
+
+def test_one_probe_of_a_ring_asks_for_all_that_its_answer_tells() -> None:
+    rig, sent = starting()
+    for position in (0, 1):
+        rig.slot(position)["overtaken"], rig.slot(position)["deadline"] = 1, 0
+    assert asked(rig, 0) == [0]
+    (probe,) = [packet for packet in rig.last if packet.opcode == Opcode.PROBE]
+    assert acknowledge(rig, 0, 0, 0, token=probe.ceth["token"]) == sent
+    assert acknowledge(rig, 0, 0, 0, token=probe.ceth["token"]) == []
+    assert rig.count("resent") == 2
+
+
+def test_ring_sends_nothing_again_that_was_not_asked_for() -> None:
+    rig, sent = starting()
+    rig.slot(0)["overtaken"], rig.slot(0)["deadline"] = 1, 0
+    (token,) = [packet.ceth["token"] for packet in rig.tick(0) if packet.opcode == Opcode.PROBE]
+    assert acknowledge(rig, 0, 0, 0, token=token) == sent[:1]
+
+
+def test_ring_misses_what_lies_before_the_map_of_an_acknowledgement() -> None:
+    rig, _ = starting()
+    acknowledge(rig, 1, 1, 0)
+    assert rig.slot(0)["overtaken"] == 1

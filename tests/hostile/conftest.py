@@ -1,0 +1,47 @@
+"""Real devices for hostile input: a fabric of two NICs below a switch, in a state folder of its own."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fanin_tools import control
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.generate import Plan, Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.fabric.fixtures import ignore
+
+NODES, RANKS = 2, 4
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    """The fabric; at the end of the file all its devices must still live."""
+    folder, name = tempfile.mkdtemp(prefix="fanin-hostile-", dir="/tmp"), f"h{secrets.token_hex(3)}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)
+        try:
+            brought_up = lifecycle.up(Plan(name, Shape(NODES, RANKS)), ignore)
+            yield brought_up
+            for device in brought_up.fabric.devices:
+                assert control.query(brought_up.state.socket(device.name))["name"] == device.name
+        finally:
+            lifecycle.down(name)
+            shutil.rmtree(folder)
+
+
+@pytest.fixture
+def nic(running: Running) -> Path:
+    """Control socket of the first NIC."""
+    return running.state.socket(running.fabric.nics[0].name)
+
+
+@pytest.fixture
+def switch(running: Running) -> Path:
+    """Control socket of the switch."""
+    return running.state.socket(running.fabric.switches[0].name)

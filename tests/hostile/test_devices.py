@@ -1,0 +1,58 @@
+"""Real devices under attack, by clients and over UDP, while a job runs on them that must stay right to the last bit."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanin_tools import control
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.hostile.datagrams import Sender
+from fanin_tools.hostile.parser import material
+from fanin_tools.hostile.run import attack_fabric
+from fanin_tools.hostile.tally import Tally
+from tests.e2e.fabrics import eventually
+
+SECONDS = 6.0
+DATAGRAMS, BURST = 3000, 100
+STRANGER = "127.66.66.66"
+AFTER_RX = ("key", "unknown_job", "sender", "slot", "stale", "duplicate", "unexpected", "config", "ended")
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_job_stays_right_beside_hostile_clients_and_packets(
+    lanes: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = 20 + lanes
+    print(f"seed {seed}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("h", numbered=True)))
+    tally = Tally(seed)
+    attack_fabric(SECONDS, seed, tally, lanes=lanes)
+    assert tally.findings == []
+    assert tally.rounds > 10
+    assert min(tally.datagrams, tally.messages, tally.work_requests, tally.scribbles) > 10
+
+
+@pytest.mark.parametrize("kind", ["switch", "nic"])
+def test_every_datagram_is_let_in_or_counted(running: Running, kind: str) -> None:
+    """As many as are sent are counted, by reason or by opcode: none is lost without a word."""
+    device = next(device for device in running.fabric.devices if device.kind == kind)
+    tally = Tally(9)
+    sender = Sender(STRANGER, material(9), tally)
+
+    def counted() -> int:
+        """Packets, whatever has become of them: dropped by port or engine, or counted by opcode (some dropped then)."""
+        counters = control.query(running.state.socket(device.name))["counters"]
+        drops = sum(value for name, value in counters.items() if name.startswith("drop_"))
+        taken = sum(value for name, value in counters.items() if name.startswith("rx_"))
+        counted_twice = sum(counters[f"drop_{reason}"] for reason in AFTER_RX)
+        return drops - counted_twice + taken + counters["ordinary_packets"]
+
+    before = counted()
+    try:
+        for number in range(1, DATAGRAMS + 1):
+            sender.send(device.address, jid=12345, key=1)
+            if number % BURST == 0:  # a flood would be dropped by the kernel: counted too, but as super-packets
+                eventually(lambda: counted() - before, lambda grown, sent=number: grown >= sent)
+    finally:
+        sender.close()
+    assert counted() - before == DATAGRAMS

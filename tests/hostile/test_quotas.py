@@ -1,0 +1,110 @@
+"""Shares: nobody takes all jobs, slots, queues or regions of a device, and what is refused is refused by name."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fanin import errors
+from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
+from fanin_nic.engine.control.quota import GENEROSITY, share
+from fanin_tools import control
+from fanin_wire.abi import Status
+from fanin_wire.fields import Opcode
+from tests.engine.rig import LIMITS, STRANGER, Rig, SwitchRig, child_address, config
+from tests.hostile.test_clients import works
+
+SHARED = LIMITS._replace(jobs=8, slots=64, max_lease=64, shared=1)
+
+
+@pytest.mark.parametrize(
+    ("held", "free", "more"), [(0, 64, 48), (48, 16, 0), (0, 16, 12), (12, 4, 0), (0, 1, 1), (5, 0, 0)]
+)
+def test_share(held: int, free: int, more: int) -> None:
+    assert share(held, free) == more
+    assert held + more <= GENEROSITY * (free - more) or more == 0 or held == 0
+
+
+@pytest.mark.parametrize("total", [4, 64, 4096])
+def test_the_greedy_leave_something(total: int) -> None:
+    """Each takes all that he may, and the next one still finds a quarter of what he found."""
+    free = total
+    while free >= 4:
+        assert free // 4 <= free - share(0, free) <= free // 2
+        free -= share(0, free)
+
+
+def request_of(rig: Rig, jid: int, source: int, slots: int = 4) -> list:
+    """CONFIG of the only child of a job."""
+    return rig.receive(Opcode.CONFIG, source, config(0, 1, slots=slots), jid=jid, key=1, source=0)
+
+
+def test_one_device_below_does_not_take_all_jobs_of_a_switch() -> None:
+    rig = SwitchRig(join=False, limits=SHARED._replace(slots=1024))
+    answers = [request_of(rig, jid, STRANGER)[0].ceth["status"] for jid in range(1, 9)]
+    assert answers == [Status.SUCCESS] * 6 + [Status.NO_RESOURCES] * 2
+    assert request_of(rig, 20, child_address(0))[0].ceth["status"] == Status.SUCCESS
+
+
+def test_one_device_below_does_not_take_all_slots_of_a_switch() -> None:
+    rig = SwitchRig(join=False, limits=SHARED)
+    granted = []
+    for jid in range(1, 6):
+        (answer,) = request_of(rig, jid, STRANGER, slots=64)
+        if answer.ceth["status"] == Status.SUCCESS:
+            granted.append(int.from_bytes(answer.payload[:4]))
+    assert granted == [32, 16]
+    (answer,) = request_of(rig, 20, child_address(0), slots=64)
+    assert (answer.ceth["status"], int.from_bytes(answer.payload[:4])) == (Status.SUCCESS, 8)
+
+
+def test_hearsay_gives_way_to_a_job() -> None:
+    """Anybody can say that a job has failed which nobody knows: that must not take the records of those that come."""
+    rig = SwitchRig(join=False)
+    for jid in range(100, 120):
+        rig.receive(Opcode.LEAVE, STRANGER, jid=jid, key=1, status=Status.ABORTED)
+    assert np.all(rig.engine.tables["jobs"]["state"][:-1] > 0)
+    assert request_of(rig, 1, child_address(0))[0].ceth["status"] == Status.SUCCESS
+
+
+def test_slots_of_ended_jobs_do_not_stand_in_the_way() -> None:
+    """A tombstone that has given its slots back holds no place in the pool."""
+    rig = SwitchRig(children=2, join=False, limits=LIMITS._replace(slots=16))
+    rig.join(0)
+    rig.receive(Opcode.LEAVE, child_address(0), source=0, status=Status.ABORTED)
+    assert rig.job["slots"] == 0
+    (answer,) = request_of(rig, 9, STRANGER, slots=16)
+    assert int.from_bytes(answer.payload[:4]) == 16
+
+
+def test_one_client_leaves_queues_regions_and_slots_of_a_device_to_others(nic: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        refused = []
+        for _ in range(2):
+            context = stack.enter_context(contextlib.closing(Context(nic)))
+            refused.append(take_all(context))
+        assert all(refused)
+        assert works(nic)
+
+
+def take_all(context: Context) -> bool:
+    """Queues, jobs and slots until the device refuses; whether it has done so by name."""
+    cq, pd = CQ(context), PD(context)
+    try:
+        for number in range(100):
+            queue = CollectiveQP(pd, cq)
+            queue.join(Membership(jid=id(context) % 2**31 + number, key=1, slots=4096), 10)
+    except errors.NoResources as error:
+        return str(error).startswith("NO_RESOURCES")
+    return False
+
+
+def test_what_would_fit_is_said_and_granted(nic: Path) -> None:
+    """One client alone is given three quarters at most, not refused: the reply says how much it got."""
+    total = control.query(nic)["slots"]["total"]
+    with contextlib.closing(Context(nic)) as context:
+        lease = CollectiveQP(PD(context), CQ(context)).join(Membership(jid=31, key=1, slots=total), 10)
+    assert lease.slots == total // 2  # the largest power of two within three quarters

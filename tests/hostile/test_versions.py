@@ -1,0 +1,208 @@
+"""Old and new side by side: each refuses the other by name, and says what both speak."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fanin import device_status, errors
+from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
+from fanin.verbs.membership import Hop
+from fanin_tools import control
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.lifecycle import Running
+from fanin_wire import abi
+from fanin_wire.abi import Route, Status
+from fanin_wire.fields import BTH, CETH, UDP_PORT, WIRE_VERSION, Opcode
+from tests.engine.rig import JID, KEY, PARENT, NicRig, SwitchRig, config, pack, unpack
+from tests.hostile.test_clients import client, message
+from tests.port.conftest import icrc_of
+
+OTHERS = [abi.ABI_VERSION - 1, abi.ABI_VERSION + 1]
+OTHER_WIRES = [WIRE_VERSION - 1, WIRE_VERSION + 1]
+BOUND_S = 20.0
+
+
+# The host interface
+
+
+@pytest.mark.parametrize("version", OTHERS)
+@pytest.mark.parametrize("kind", ["ATTACH", "STATUS", "JOIN"])
+def test_client_of_another_version_is_told_so(nic: Path, version: int, kind: str) -> None:
+    with client(nic) as other:
+        record = message(kind, tag=9)
+        head = record if record.dtype == abi.MESSAGE else record["head"]
+        head["version"] = version
+        reply = np.frombuffer(other.ask(record.tobytes()), abi.MESSAGE, count=1)[0]
+    assert (reply["version"], reply["status"], reply["tag"]) == (abi.ABI_VERSION, Status["VERSION_MISMATCH"], 9)
+
+
+@contextmanager
+def device_of_version(version: int, status: Status) -> Iterator[Path]:
+    """A control socket that answers every request with a head of its own version."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as own:
+        path = Path(folder) / "control"
+        own.bind(str(path))
+        own.listen()
+
+        def serve() -> None:
+            connection, _ = own.accept()
+            with connection:
+                while request := connection.recv(4096):
+                    head = np.frombuffer(request, abi.MESSAGE, count=1).copy()
+                    head["version"], head["status"] = version, status
+                    connection.send(head.tobytes())
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield path
+        thread.join(BOUND_S)
+
+
+@pytest.mark.parametrize("version", OTHERS)
+@pytest.mark.parametrize("status", ["VERSION_MISMATCH", "SUCCESS"])
+def test_attach_to_a_device_of_another_version(version: int, status: str) -> None:
+    """Also to one that does not notice: what it answers is not to be understood."""
+    with device_of_version(version, Status[status]) as path, pytest.raises(errors.VersionMismatch) as raised:
+        Context(path)
+    assert f"it speaks version {version} of the host interface, this program version {abi.ABI_VERSION}" in str(
+        raised.value
+    )
+    assert "Install the same version" in str(raised.value)
+
+
+@pytest.mark.parametrize("version", OTHERS)
+def test_status_of_a_device_of_another_version(version: int) -> None:
+    refusal = Status["VERSION_MISMATCH"]
+    library = pytest.raises(errors.VersionMismatch, match=f"it speaks version {version} ")
+    with device_of_version(version, refusal) as path, library:
+        device_status(path)
+    command = pytest.raises(ToolError, match=f"VERSION_MISMATCH: .*speaks version {version} of the host interface")
+    with device_of_version(version, refusal) as path, command:
+        control.query(path)
+
+
+# The wire, in an engine
+
+
+@pytest.mark.parametrize("version", OTHER_WIRES)
+def test_switch_refuses_config_of_another_version(version: int) -> None:
+    rig = SwitchRig(join=False)
+    (answer,) = rig.join(1, ceth={"version": version})
+    assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.VERSION_MISMATCH)
+    assert (answer.ceth["version"], answer.ceth["jid"], answer.ceth["key"]) == (WIRE_VERSION, JID, KEY)
+    assert answer.ceth["source"] == 1
+    assert rig.count("drop_version") == 1
+    assert rig.job["state"] == 0
+
+
+@pytest.mark.parametrize("opcode", [opcode for opcode in Opcode if opcode not in (Opcode.CONFIG, Opcode.CONFIG_ACK)])
+def test_all_else_of_another_version_is_dropped(opcode: Opcode) -> None:
+    rig = SwitchRig()
+    before = rig.job.copy()
+    assert rig.receive(opcode, PARENT, version=2, status=Status.VERSION_MISMATCH) == []
+    assert rig.count("drop_version") == 1
+    assert rig.job == before
+
+
+def asking(route: Route) -> NicRig:
+    """A NIC that waits for CONFIG_ACK."""
+    rig = NicRig(route, join=False)
+    rig.join(0)
+    return rig
+
+
+@pytest.mark.parametrize("version", OTHER_WIRES)
+def test_refusal_in_another_version_is_understood(version: int) -> None:
+    rig = asking(Route.TREE)
+    rig.receive(Opcode.CONFIG_ACK, PARENT, version=version, status=Status.VERSION_MISMATCH)
+    status, notice = rig.answer()
+    assert (status, notice["byte_length"]) == (Status.VERSION_MISMATCH, version)
+
+
+@pytest.mark.parametrize(
+    ("source", "change"), [(PARENT + 1, {}), (PARENT, {"key": KEY + 1}), (PARENT, {"jid": 1}), (PARENT, {"status": 4})]
+)
+def test_refusal_in_another_version_of_somebody_else_is_dropped(source: int, change: dict) -> None:
+    rig = asking(Route.TREE)
+    assert rig.receive(Opcode.CONFIG_ACK, source, **({"version": 2, "status": Status.VERSION_MISMATCH} | change)) == []
+    assert rig.count("drop_version") == 1
+    assert rig.count("jobs_aborted") == 0
+
+
+def test_devices_below_hear_of_it_by_name() -> None:
+    rig = SwitchRig(join=False)
+    above = ((PARENT, 0, 1),)
+    rig.join(0, above=above)
+    rig.join(1, above=above)
+    sent = rig.receive(Opcode.CONFIG_ACK, PARENT, version=2, status=Status.VERSION_MISMATCH)
+    aborts = [packet for packet in sent if packet.opcode == Opcode.ABORT]
+    assert [packet.ceth["status"] for packet in aborts] == [Status.VERSION_MISMATCH] * 2
+
+
+# The wire, between real devices and a peer of another version
+
+
+def datagram(source: str, port: int, destination: str, covered: bytes) -> bytes:
+    """With its ICRC."""
+    return covered + icrc_of(source, destination, port, covered)
+
+
+def header(opcode: Opcode, length: int = 0, **ceth: int) -> bytes:
+    """BTH and CETH."""
+    return pack(BTH, opcode=opcode, pkey=0xFFFF, dqpn=0xFA0C01) + pack(CETH, length=length, **ceth)
+
+
+@pytest.mark.parametrize("version", OTHER_WIRES)
+def test_real_switch_refuses_a_nic_of_another_version(running: Running, version: int) -> None:
+    device, own = running.fabric.switches[0].address, "127.68.0.1"
+    body = config(0, 2, device=int(ipaddress.IPv4Address(device)))
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.settimeout(BOUND_S)
+        receiver.bind((own, UDP_PORT))
+        sender.bind((own, 0))
+        covered = header(Opcode.CONFIG, len(body), version=version, jid=5, key=6) + body
+        sender.sendto(datagram(own, sender.getsockname()[1], device, covered), (device, UDP_PORT))
+        answer = receiver.recv(4096)
+    ceth = unpack(CETH, answer[BTH.size :])
+    assert (answer[0], ceth["status"], ceth["version"]) == (Opcode.CONFIG_ACK, Status.VERSION_MISMATCH, WIRE_VERSION)
+
+
+@pytest.mark.parametrize("version", [WIRE_VERSION + 1, 255])
+def test_real_nic_below_a_switch_of_another_version(nic: Path, version: int) -> None:
+    """The rank's JOIN ends with the name, and with the versions of both."""
+    own = f"127.68.{1 + os.getpid() % 200}.2"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as switch, closing(Context(nic)) as context:
+        switch.settimeout(BOUND_S)
+        switch.bind((own, UDP_PORT))
+        thread = threading.Thread(target=refuse, args=(switch, own, version))
+        thread.start()
+        hop = Hop(int(ipaddress.IPv4Address(own)), 0, 0b11)
+        way = Membership(jid=version, key=6, route=Route["TREE"], node_count=2, hops=(hop,))
+        with pytest.raises(errors.VersionMismatch) as raised:
+            CollectiveQP(PD(context), CQ(context)).join(way, BOUND_S)
+        thread.join()
+    assert f"speaks version {version} of the wire protocol, and this node's NIC version {WIRE_VERSION}" in str(
+        raised.value
+    )
+
+
+def refuse(switch: socket.socket, own: str, version: int) -> None:
+    """Answer a CONFIG as a switch of another version does."""
+    request, (address, _) = switch.recvfrom(4096)
+    asked = unpack(CETH, request[BTH.size :])
+    same = {name: asked[name] for name in ("jid", "key", "source")}
+    covered = header(Opcode.CONFIG_ACK, 8, version=version, status=Status["VERSION_MISMATCH"], **same) + bytes(8)
+    switch.sendto(datagram(own, UDP_PORT, address, covered), (address, UDP_PORT))

@@ -1,0 +1,81 @@
+"""Storms find engines that are broken, and say how in as few faults as it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanin_nic.engine.state import NEVER, U64, engine_at
+from fanin_nic.native.compiled import compiled
+from fanin_nic.sim.storm.calls import entry_point
+from fanin_nic.sim.storm.campaign import explain
+from fanin_nic.sim.storm.plan import EVERYBODY, Fault, Mood
+from fanin_nic.sim.storm.scenes import SCENES
+from fanin_nic.sim.storm.schedule import Outcome, Theatre
+from fanin_nic.sim.storm.shrink import shrink
+from fanin_nic.sim.storm.tables import FaultKind, Violation
+from fanin_wire.abi import DType, Op
+
+WITHIN = 200  # seeds
+
+
+@compiled
+def tick_without_timers(base, now):
+    """A tick of an engine that never asks for what is lost."""
+    engine_at(U64(base)).next_deadline = NEVER
+
+
+def first_broken(theatre: Theatre) -> Outcome:
+    """The first seed that breaks something."""
+    for seed in range(WITHIN):
+        outcome = theatre.play(theatre.plan(seed))
+        if outcome.violation:
+            return outcome
+    raise AssertionError(f"nothing is broken in {WITHIN} seeds")
+
+
+@pytest.fixture
+def theatre() -> Theatre:
+    """All scenes, to be broken."""
+    theatre = Theatre()
+    assert theatre.casts
+    return theatre
+
+
+def test_an_engine_without_timers_hangs_after_one_loss(theatre: Theatre) -> None:
+    for scene in range(len(SCENES)):
+        theatre.stage(scene).world["on_tick"] = entry_point(tick_without_timers, 2)
+    broken = first_broken(theatre)
+    assert broken.violation == Violation.OPERATION_HANGS
+    short = shrink(theatre, broken)
+    assert short.outcome.violation == broken.violation
+    assert len(short.faults) == 1 < len(broken.faults)
+    assert short.faults[0] in broken.faults
+
+
+def test_wrong_arithmetic_needs_no_fault_and_one_message(theatre: Theatre) -> None:
+    for scene in range(len(SCENES)):
+        stage = theatre.stage(scene)
+        for row, device in zip(stage.vertices, stage.simulation.vertices, strict=True):
+            kernels = device.engine.tables["kernels"].reshape(-1, 32)
+            kernels[int(Op.SUM), int(DType.I32)] = kernels[int(Op.MAX), int(DType.I32)]
+            stage.take_snapshot(row, device)
+    broken = first_broken(theatre)
+    assert broken.violation == Violation.WRONG_RESULT
+    short = shrink(theatre, broken)
+    assert short.faults == ()
+    assert short.plan.messages <= len(SCENES[broken.plan.scene].postings)
+
+
+def test_of_many_faults_the_one_that_breaks_a_promise_is_left(theatre: Theatre) -> None:
+    """A link that is down for longer than the detection time, in a plan that promises success."""
+    plan = next(plan for plan in map(theatre.plan, range(1000)) if plan.mood == Mood.FAIR and plan.budget == 64)
+    cut = Fault(FaultKind.PARTITION, 0, EVERYBODY, 0, theatre.casts[plan.scene].events[0] // 2, 20 * plan.detection)
+    broken = theatre.play(plan._replace(planned=(cut,)))
+    assert broken.violation
+    assert len(broken.faults) > 5
+    short = shrink(theatre, broken)
+    assert short.faults == (cut,)
+    failure = explain(theatre, broken)
+    assert failure.seed == plan.seed
+    assert failure.faults == [f for f in failure.faults if f.startswith("PARTITION: NIC 0 from all others")]
+    assert "BROKEN" in failure.tail[-1]

@@ -1,0 +1,117 @@
+"""Goodput against loss: allreduce between real devices in namespaces, while the kernel loses their packets at random.
+
+All rates and routes take turns, several times: what else the machine does meets all of them. Each measurement is a job
+of its own, since what a device learns of a network it learns for a job; the first message, which the job begins with,
+is lossless and does not count.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass, field
+
+from fanin_tools import control
+from fanin_tools.bench.settings import slowest_rank
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.faults.links import cut_super_packets, loss, lost, require_loss
+from fanin_tools.job import job_file
+from fanin_tools.job.case import Case
+from fanin_tools.job.crew import Crew
+from fanin_tools.job.placement import place
+
+NODES = 4
+ROUTES = ("tree", "ring")
+PER_MILLE = (0, 1, 10, 50, 100)
+REPETITIONS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table, over all rounds. goodput: bytes of the message a second, of the median; share: of that
+    without loss; slowest_ms: the slowest message; lost, probes, resent: for each message, over all links and devices.
+    """
+
+    route: str
+    per_mille: int
+    median_ms: float
+    slowest_ms: float
+    goodput: float
+    share: float
+    lost: float
+    probes: float
+    resent: float
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for `--json`."""
+        return asdict(self)
+
+
+@dataclass
+class Sample:
+    """What was measured of a route and a rate. times_ms: of each message, of its slowest rank."""
+
+    times_ms: list[float] = field(default_factory=list)
+    lost: int = 0
+    probes: int = 0
+    resent: int = 0
+
+
+def measure(running: Running, size: int, rounds: int, say: Say) -> list[Row]:
+    """Allreduce of `size` bytes of f32 at every rate of loss over every route."""
+    require_loss(running.fabric)
+    cut_super_packets(running.fabric)
+    samples = {(route, rate): Sample() for route in ROUTES for rate in PER_MILLE}
+    with Crew(running, NODES) as crew:
+        for number in range(rounds):
+            for (route, rate), sample in samples.items():
+                say(f"round {number + 1} of {rounds}: {route}, {rate / 10:g} % lost ...")
+                _add(sample, crew, route, rate, size)
+    return [_row(route, rate, size, samples) for route, rate in samples]
+
+
+def _add(sample: Sample, crew: Crew, route: str, rate: int, size: int) -> None:
+    placement = place(crew.running.fabric, NODES, route)
+    crew.join(placement, job_file.describe(crew.running, placement))
+    crew.ask(NODES, "prepare", case=Case("allreduce", size // 4).as_dict())
+    crew.ask(NODES, "run", repeat=1)
+    before = _counters(crew.running)
+    with loss(crew.running.fabric, rate):
+        answers = crew.ask(NODES, "run", repeat=REPETITIONS)
+        after = _counters(crew.running)
+        sample.lost += lost(crew.running.fabric)
+    sample.probes += after["tx_PROBE"] - before["tx_PROBE"]
+    sample.resent += after["resent"] - before["resent"]
+    ranks = [[(end - start) * 1e-6 for start, end in _spans(answer)] for answer in answers]
+    sample.times_ms += slowest_rank(ranks)
+    if wrong := sum(answer["wrong"] for answer in crew.ask(NODES, "verify")):
+        cause = f"{route}, {rate / 10:g} % lost: {wrong} elements have a wrong bit"
+        raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
+    crew.ask(NODES, "leave")
+
+
+def _spans(answer: dict[str, list[int]]) -> list[tuple[int, int]]:
+    return list(zip(answer["start_ns"], answer["end_ns"], strict=True))
+
+
+def _counters(running: Running) -> dict[str, int]:
+    """Two counters, each over all devices."""
+    found = [control.query(running.state.socket(device.name))["counters"] for device in running.fabric.daemons]
+    return {name: sum(counters[name] for counters in found) for name in ("tx_PROBE", "resent")}
+
+
+def _row(route: str, rate: int, size: int, samples: dict[tuple[str, int], Sample]) -> Row:
+    sample, messages = samples[route, rate], len(samples[route, rate].times_ms)
+    median, lossless = (statistics.median(samples[route, each].times_ms) for each in (rate, 0))
+    return Row(
+        route=route,
+        per_mille=rate,
+        median_ms=median,
+        slowest_ms=max(sample.times_ms),
+        goodput=size / median * 1e3,
+        share=lossless / median,
+        lost=sample.lost / messages,
+        probes=sample.probes / messages,
+        resent=sample.resent / messages,
+    )
