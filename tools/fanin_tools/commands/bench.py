@@ -1,4 +1,4 @@
-"""`fanin bench` and `fanin bench loss`."""
+"""`fanin bench`, `fanin bench engine` and `fanin bench loss`."""
 
 from __future__ import annotations
 
@@ -100,3 +100,25 @@ def loss(
         from rich.console import Console
 
         Console().print(loss_report.table(rows, length))
+
+
+@app.command("engine")
+@reporting
+def engine_rates(json_output: options.Json = False) -> None:
+    """Segments per second that one core takes through the engine of a switch with four children."""
+    from fanin_tools.bench import engine
+
+    rows = engine.measure(say)
+    if json_output:
+        print_json({"rows": [row.as_dict() for row in rows]})
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="million segments per second and core", title_justify="left")
+    for column in ("payload", "working set", "checked", "median", "best"):
+        table.add_column(column, justify="left" if column == "checked" else "right")
+    for row in rows:
+        sizes = render_size(row.payload), render_size(row.working_set)
+        table.add_row(*sizes, row.check, f"{row.segments_per_us:.1f}", f"{row.best_per_us:.1f}")
+    Console().print(table)
