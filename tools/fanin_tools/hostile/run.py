@@ -12,7 +12,7 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.hostile.bystander import Bystander
-from fanin_tools.hostile.clients import attack_device
+from fanin_tools.hostile.clients import BOUND_S, attack_device
 from fanin_tools.hostile.datagrams import Sender
 from fanin_tools.hostile.parser import attack_engines, material
 from fanin_tools.hostile.tally import Tally
@@ -52,10 +52,14 @@ def attack_running(running: Running, bystander: Bystander, seconds: float, seed:
     end = time.monotonic() + seconds
     try:
         while time.monotonic() < end and not tally.findings:
-            attack_device(running.state.socket(random.choice(running.fabric.nics).name), random, tally)
+            nic = running.state.socket(random.choice(running.fabric.nics).name)
+            attack_device(nic, random, tally)
+            control.query(nic, BOUND_S)
             sender, device = random.choice(senders), random.choice(devices)
             for _ in range(BURST):
                 sender.send(device.address, jid, key)
+    except ToolError as error:
+        tally.find(f"a device does not answer: {error}")
     finally:
         for sender in senders:
             sender.close()
