@@ -242,6 +242,18 @@ def test_join_that_times_out_elsewhere_names_the_rank_that_has_not_come() -> Non
     assert (notice["status"], notice["missing_kind"], notice["missing"]) == (Status.TIMEOUT, 0, 0b10)
 
 
+def test_request_posted_right_after_the_end_ends_behind_those_before_it() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(1), wr_id=60)
+    rig.engine.lose(1, rig.now)
+    rig.engine.post(0, rig.request(f32(1), f32(0), wr_id=61), rig.now)
+    rig.settle()
+    assert [(int(c["wr_id"]), c["status"]) for c in rig.device.completions] == [
+        (60, Status.PEER_LOST),
+        (61, Status.PEER_LOST),
+    ]
+
+
 def test_abort_of_a_stranger_does_nothing() -> None:
     rig = SwitchRig()
     assert rig.receive(Opcode.ABORT, STRANGER, status=Status.ABORTED) == []

@@ -86,10 +86,9 @@ def post(e, queue_index, wqe_address):
         complete_request(e, queue_index, request, NOT_CONFIGURED, 0, ZERO)
         return
     job = job_at(e, queue.job - 1)
-    if job.state != ACTIVE:
-        complete_request(e, queue_index, request, job.status, job.missing_kind, U64(job.missing))
-        return
     queue.tail += 1
+    if job.state != ACTIVE:  # `drain` ends it, behind those that were posted before
+        return
     status = examine(e, job, queue, wqe)
     if status:
         if status == NOT_SUPPORTED:
