@@ -186,6 +186,18 @@ class Job:
         more = [f"{len(ranks) - MAX_NAMED} more"] if len(ranks) > MAX_NAMED else []
         return ", ".join(named + more)
 
+    def node_names(self, ranks: tuple[int, ...]) -> str:
+        """The nodes of ranks, with those of their ranks, for people."""
+        by_node: dict[str, list[int]] = {}
+        for rank in ranks[:MAX_NAMED]:
+            by_node.setdefault(self.nodes[self.node_of(rank)].address, []).append(rank)
+        named = [
+            f"node {address} ({'rank' if len(there) == 1 else 'ranks'} {', '.join(map(str, there))})"
+            for address, there in by_node.items()
+        ]
+        more = [f"{len(ranks) - MAX_NAMED} more ranks"] if len(ranks) > MAX_NAMED else []
+        return ", ".join(named + more)
+
     def digest(self) -> bytes:
         """128 bits of SHA-256 over everything that must be equal on every rank."""
         description = {**self.to_dict(), "route": self.chosen_route}

@@ -98,6 +98,14 @@ def test_what_only_hosts_know_is_compared_too(running: Running, route: str, diff
     assert_released(running)
 
 
+def test_what_follows_a_mismatch_says_where_the_job_ended(running: Running) -> None:
+    with job(running, RANKS, "tree") as members:
+        first, second = call_twice(members, [1], WRONG["operation"])
+    assert all("message 0 of job" in str(outcome) for outcome in first)
+    assert all("was not done: job" in str(outcome) for outcome in second)
+    assert all("ended at message 0 (allreduce); noticed at: " in str(outcome) for outcome in second)
+
+
 def test_a_mismatch_later_leaves_the_results_before_it(running: Running) -> None:
     with job(running, RANKS, "tree") as members:
 

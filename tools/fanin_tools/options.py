@@ -29,6 +29,8 @@ Netns = Annotated[bool, typer.Option("--netns", help="A network namespace per ho
 Rate = Annotated[str, typer.Option(help="Shape every link, for example 1gbit (with --netns).")]
 Lanes = Annotated[int, typer.Option(min=1, help="Cores that each device uses: a power of two up to 16.")]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
+Slots = Annotated[int, typer.Option(min=2, help="Segment buffers that each job asks of each device: a power of two.")]
+DEFAULT_SLOTS = 256
 Reproducible = Annotated[
     str, typer.Option(help="Same bits in every run: none; run, for one route; shape, for tree and ring together.")
 ]
