@@ -15,6 +15,7 @@ from fanin.collectives import Collective
 from fanin.errors import InvalidRequest
 from fanin.offload import Offload
 from fanin.plan import Part, plan
+from fanin.seconds import require_seconds
 from fanin.staging import Area, Staged, Staging
 from fanin.verbs import Address, CollectiveWR
 from fanin.verbs.regions import RegionTable
@@ -56,6 +57,9 @@ class Call:
     fence: bool = False
     staged: Staged | None = None
     conclude: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        require_seconds(self.timeout)
 
     @property
     def brings(self) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fanin.job import Job, JobNode
 
 MAX_WORD = (1 << 32) - 1
+FEWEST_SLOTS = 4  # of a lease
 ROUTES = ("auto", "tree", "ring", "local")
 
 
@@ -24,6 +25,7 @@ def check_parameters(job: Job, reproducible: Sequence[str]) -> None:
     for name in ("chunk", "slots"):
         value = getattr(job, name)
         require(0 < value <= MAX_WORD and value & (value - 1) == 0, f"{name} must be a power of two, not {value}")
+    require(job.slots >= FEWEST_SLOTS, f"slots must be {FEWEST_SLOTS} or more, not {job.slots}")
     require(job.route in ROUTES, f"unknown route {job.route!r}; there are {', '.join(ROUTES)}")
     known = ", ".join(reproducible)
     require(job.reproducible in reproducible, f"unknown mode reproducible {job.reproducible!r}; there are {known}")
