@@ -10,12 +10,12 @@ from fanin.attachment import Attachment
 from fanin.call import Call, Deferred
 from fanin.errors import DeviceLost, FaninError, Flushed, InvalidRequest
 from fanin.job import Job
+from fanin.naming import named
 from fanin.request import DeferredRequest, Request
 from fanin.seconds import require_seconds
 from fanin.stream import Stream, advance_all
 from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR, Lease, Membership
 from fanin.verbs.collective_qp import MESSAGES
-from fanin.verbs.wc import RANKS
 from fanin_wire.abi import Status
 
 log = logging.getLogger("fanin")
@@ -105,12 +105,12 @@ class Member:
 
     def _failure(self, request: Request, completion: WC) -> FaninError:
         """The exception of a failed completion, with the ranks that it names as missing."""
-        named = self._missing(completion)
-        detail = self._what_failed(request, completion)
+        ranks = self._missing(completion)
+        detail = self._what_failed(request, completion) + named(self.job, self.rank, ranks, completion)
         remedy = COMPARE if completion.status == Status["OP_MISMATCH"] else ""
-        error = FaninError.of(completion.status, detail + self._named(named, completion), remedy)
-        error.missing_ranks = tuple(rank for rank in named if rank != self.rank)
-        if set(named) != {self.rank}:
+        error = FaninError.of(completion.status, detail, remedy)
+        error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
+        if set(ranks) != {self.rank}:
             consequence.note(error.status)
         return error
 
@@ -123,17 +123,6 @@ class Member:
             return f"{request}, message {number} of job {completion.jid}"
         ended, name = self._ending
         return f"{request} was not done: job {completion.jid} ended at message {ended} ({name})"
-
-    def _named(self, ranks: tuple[int, ...], completion: WC) -> str:
-        """The ranks that a completion names, in words. Others can name no more than the node of a rank."""
-        others = tuple(rank for rank in ranks if rank != self.rank)
-        if not ranks:
-            return ""
-        if completion.status == Status["OP_MISMATCH"]:
-            return f"; noticed at: {self.job.names(ranks)}"
-        if completion.missing_kind == RANKS:
-            return f"; missing: {self.job.names(others)}" if others else "; it was this rank that was waited for"
-        return f"; missing on: {self.job.node_names(others or ranks)}"
 
     def end(self, leave: bool) -> None:
         """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless when called again."""

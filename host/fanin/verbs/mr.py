@@ -56,7 +56,7 @@ class MR(Resource):
 
     def __init__(self, pd: PD, length: int, access: int = READ_WRITE, listed: bool = True) -> None:
         if length <= 0:
-            raise InvalidRequest(f"a memory region of {length} bytes")
+            raise InvalidRequest(f"a memory region of {length} bytes", remedy="Ask for a byte or more.")
         pd.require_open()
         address, lkey = ffi.new("void **"), ffi.new("uint32_t *")
         status = library().fanin_allocate(pd.context.handle, min(length, MOST), access, address, lkey)
@@ -85,7 +85,8 @@ class MR(Resource):
 
     def _check_range(self, length: int, offset: int) -> None:
         if offset < 0 or length < 0 or offset + length > self.length:
-            raise InvalidRequest(f"bytes {offset} to {offset + length} of a region of {self.length}")
+            complaint = f"bytes {offset} to {offset + length} of a region of {self.length}"
+            raise InvalidRequest(complaint, remedy="Stay within the region.")
 
     def _release(self) -> None:
         self._mapping.deregister()
