@@ -51,6 +51,10 @@ def test_json() -> None:
             ["--bytes", "20", "--collective", "gather"],
             "20 bytes; use at least 24 bytes, 6 elements of f32, one for each",
         ),
+        (
+            ["--bytes", "28", "--collective", "gather"],
+            "28 bytes leaves some of 6 ranks without a block; use a multiple",
+        ),
     ],
 )
 def test_wrong_options_are_refused_by_name(options: list[str], text: str) -> None:
@@ -70,6 +74,10 @@ except ScenarioInvalid:
     sys.exit(bool({"numba", "fanin_nic.engine"} & sys.modules.keys()))
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_barrier_has_no_bytes() -> None:
+    assert CliRunner().invoke(app, [*SMALL, "--bytes", "0", "--collective", "barrier"]).exit_code == 0
 
 
 def test_one_element_is_enough_for_all() -> None:

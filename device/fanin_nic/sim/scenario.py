@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fanin_nic.sim.collectives import COLLECTIVES
+from fanin_nic.sim.collectives import COLLECTIVES, NOBODY
 from fanin_nic.sim.modes import MODES
 from fanin_nic.sim.placement import Placement
 from fanin_nic.sim.topology import Topology
@@ -92,12 +92,18 @@ class Scenario:
         _require(ring_fits, f"a ring of {self.nodes} nodes", f"use at most {MAX_CHILDREN}, or route tree")
 
     def _check_size(self) -> None:
-        """A message has an element for every block."""
-        blocks = self.nodes * self.ranks_per_node if COLLECTIVES[self.collective].per_rank else 1
-        least = blocks * datatype_by_name(self.dtype).itemsize
+        """A message has an element for every block, of which only the last may be shorter than the others."""
+        collective, itemsize = COLLECTIVES[self.collective], datatype_by_name(self.dtype).itemsize
+        if collective.contributors == NOBODY:
+            return
+        blocks = self.nodes * self.ranks_per_node if collective.per_rank else 1
+        least = blocks * itemsize
         cause = f"a message of {self.size} bytes"
         what = f"{blocks} elements of {self.dtype}, one for each rank" if blocks > 1 else f"an element of {self.dtype}"
         _require(self.size >= least, cause, f"use at least {least} bytes, {what}")
+        elements = self.size // itemsize
+        fits = (blocks - 1) * -(-elements // blocks) < elements
+        _require(fits, f"{cause} leaves some of {blocks} ranks without a block", f"use a multiple of {least} bytes")
 
     def limits(self, children: int) -> Limits:
         """Tables of a device just large enough; what is not used takes no memory. children: that it folds at most: in a
