@@ -24,15 +24,18 @@ def readable(value: Any, what: str = "the input") -> np.ndarray:
     return np.ascontiguousarray(view).reshape(view.shape)
 
 
-def writable(value: Any, what: str = "out") -> np.ndarray:
-    """`value` as memory to write to. InvalidRequest if it is read-only or not contiguous."""
+def writable(
+    value: Any,
+    what: str = "out",
+    if_read_only: str = "Give a writable array, or none to get a new one.",
+    if_scattered: str = "Give none to get a new array, and assign it: view[...] = result.",
+) -> np.ndarray:
+    """`value` as memory to write to. InvalidRequest, with one of the remedies, if it is read-only or not contiguous."""
     view = _view(value, what)
     if isinstance(value, np.generic) or not view.flags.writeable:  # a numpy scalar can not be changed
-        raise InvalidRequest(f"{what} is read-only", remedy="Give a writable array, or none to get a new one.")
+        raise InvalidRequest(f"{what} is read-only", remedy=if_read_only)
     if not view.flags.c_contiguous:
-        raise InvalidRequest(
-            f"{what} is not C-contiguous", remedy="Give none to get a new array, and assign it: view[...] = result."
-        )
+        raise InvalidRequest(f"{what} is not C-contiguous", remedy=if_scattered)
     return view
 
 
@@ -92,6 +95,18 @@ def shape_of(value: Any) -> tuple[int, ...]:
     if any(length < 0 for length in shape):
         raise InvalidRequest(f"{value!r} is not a shape", remedy="Give a number of elements, or a tuple of numbers.")
     return shape
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """A type of elements, given as numpy takes it. InvalidRequest if it is none, NotSupported for Python objects."""
+    try:
+        dtype = np.dtype(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(
+            f"dtype {value!r} is not a type of numpy ({error})", remedy="Give one, for example 'f4' or numpy.int64."
+        ) from None
+    require_elements(dtype)
+    return dtype
 
 
 def require_elements(dtype: np.dtype) -> None:

@@ -15,6 +15,7 @@ from fanin.collectives import Collective
 from fanin.errors import InvalidRequest
 from fanin.offload import Offload
 from fanin.plan import Part, plan
+from fanin.seconds import require_seconds
 from fanin.staging import Area, Staged, Staging
 from fanin.verbs import Address, CollectiveWR
 from fanin.verbs.regions import RegionTable
@@ -22,6 +23,7 @@ from fanin_wire.abi import LKEY_PROCESS, MAX_INLINE, MID_BITS, DType, Op, WqeFla
 
 SIGNALED, FENCE = int(WqeFlag["SIGNALED"]), int(WqeFlag["FENCE"])
 SIGNAL_INTERVAL = 64  # parts of a long call: a queue of silent requests would never be known to have room again
+MAX_NAMED = 8  # sizes of a message for people
 MAX_DEADLINE_MS = (1 << 32) - 1
 AGREEMENT_MASK = (1 << MID_BITS) - 1
 
@@ -56,6 +58,9 @@ class Call:
     fence: bool = False
     staged: Staged | None = None
     conclude: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        require_seconds(self.timeout)
 
     @property
     def brings(self) -> bool:
@@ -150,9 +155,14 @@ class Call:
         )
 
     def __str__(self) -> str:
-        if self.row.reduces:
-            return f"{self.name} ({Op(self.op).name}, {sum(self.sizes)} bytes of {DType(self.dtype).name})"
-        return f"{self.name} ({sum(self.sizes)} bytes)"
+        """All that must be alike on all ranks, so that who compares their errors sees what differs."""
+        memory = self.source if self.source is not None else self.destination
+        kind = DType(self.dtype).name.lower() if self.row.reduces or memory is None else str(memory.dtype)
+        details = [Op(self.op).name] if self.row.reduces else []
+        details += [f"{sum(self.sizes)} bytes of {kind}"] if self.sizes else []
+        details += [f"root {self.root}"] if self.row.has_root else []
+        details += [f"parts of {_listed(self.sizes)} bytes"] if len(set(self.sizes)) > 1 else []
+        return f"{self.name} ({', '.join(details)})" if details else self.name
 
 
 @dataclass(slots=True)
@@ -172,6 +182,10 @@ class Deferred:
     def limit(self) -> float | None:
         """As of a call: all ranks have the timeout to take part in each of the two."""
         return None if self.first.timeout is None else 2 * self.first.timeout
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sizes[:MAX_NAMED])) + (", ..." if len(sizes) > MAX_NAMED else "")
 
 
 def require_root(group: Group, root: int) -> None:

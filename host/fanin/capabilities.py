@@ -11,6 +11,7 @@ from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS, supports
 
+UNEVEN = ("allgatherv", "gatherv", "scatterv")  # made of the rows of even ones
 MAX_POSITIONS = (1 << 30) - 1  # of one message: positions are compared modulo 2^32
 
 
@@ -36,7 +37,7 @@ def capabilities_of(job: Job, lease: Lease) -> Capabilities:
         for operation in OPERATIONS
     }
     return Capabilities(
-        collectives=tuple(row.name for row in COLLECTIVES),
+        collectives=(*(row.name for row in COLLECTIVES), *UNEVEN),
         operations=operations,
         max_bytes=MAX_POSITIONS * lease.chunk,
         max_ranks_per_node=MAX_CHILDREN,

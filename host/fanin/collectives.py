@@ -46,6 +46,11 @@ class Collective(NamedTuple):
         """Whether devices compute over what the ranks bring."""
         return self.contributors == ALL
 
+    @property
+    def has_root(self) -> bool:
+        """Whether one rank is another than the rest."""
+        return not {self.brings.who, self.wants.who} <= {Who.EVERYONE, Who.NOBODY}
+
 
 NONE, ONE, ALL = (int(ContributorClass[name]) for name in ("NONE", "ONE", "ALL"))
 

@@ -15,14 +15,14 @@ from typing import Any, Self
 import numpy as np
 
 from fanin.attachment import Attachment
-from fanin.buffers import require_elements, shape_of
+from fanin.buffers import dtype_of, shape_of
 from fanin.call import Call, Deferred
 from fanin.capabilities import Capabilities, capabilities_of
 from fanin.census import Census, known_of
 from fanin.direct import DirectCalls
 from fanin.errors import InvalidRequest
 from fanin.forms import Collectives
-from fanin.job import Job, environment
+from fanin.job import START_REMEDY, Job, environment
 from fanin.member import Member
 from fanin.offload import Offload
 from fanin.persistent import Persistent
@@ -61,6 +61,7 @@ class Communicator(Collectives):
         job = Job.from_environment() if job is None else job
         rank = _rank_of_environment() if rank is None else rank
         job.node_of(rank)
+        _require_first(job, rank)
         attachment = Attachment(environment("FANIN_SOCKET") if socket is None else socket)
         self._begin(Member(attachment, job, rank, timeout), Offload(fallback))
 
@@ -77,9 +78,7 @@ class Communicator(Collectives):
     def alloc(self, shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
         """New zeroed array in registered memory, which the device reads and writes without a copy."""
         self._member.require_open()
-        dtype = np.dtype(dtype)
-        require_elements(dtype)
-        shape = shape_of(shape)
+        dtype, shape = dtype_of(dtype), shape_of(shape)
         count = math.prod(shape)
         if count * dtype.itemsize == 0:
             return np.zeros(shape, dtype)
@@ -191,6 +190,11 @@ class Communicator(Collectives):
         self._persistent.clear()
         self._member.end(leave)
 
+    def is_member(self, job: Job, rank: int) -> bool:
+        """Whether it is this rank of this job, and has not been closed; a forked child is no member."""
+        same = (self.job.jid, self.job.key, self.rank) == (job.jid, job.key, rank)
+        return same and not self._member.attachment.context.closed
+
     def __enter__(self) -> Self:
         return self
 
@@ -206,8 +210,18 @@ class Communicator(Collectives):
 def _rank_of_environment() -> int:
     text = environment("FANIN_RANK")
     if not text.isdecimal():
-        raise InvalidRequest(f"FANIN_RANK is {text!r}, not a number")
+        raise InvalidRequest(f"FANIN_RANK is {text!r}, not a number", remedy=START_REMEDY)
     return int(text)
+
+
+def _require_first(job: Job, rank: int) -> None:
+    """InvalidRequest if this process has joined the job as this rank already."""
+    for other in list(_open):
+        if other.is_member(job, rank):
+            raise InvalidRequest(
+                f"rank {rank} has joined job {job.jid} already, in this process",
+                remedy="Use that communicator; dup() makes another of the same ranks, split() one of some of them.",
+            )
 
 
 @atexit.register

@@ -11,6 +11,7 @@ import cffi
 
 from fanin.errors import DriverMissing, FaninError
 from fanin_wire import abi
+from fanin_wire.status import status_entry
 
 LIBRARY_PATH = Path(__file__).with_name("libfanin.so")
 HEADER_PATH = Path(__file__).with_name("core") / "fanin.h"
@@ -36,7 +37,7 @@ def library() -> Any:
         raise DriverMissing(f"the driver core can not be loaded ({error})", remedy=remedy) from None
 
 
-def check(status: int, detail: str = "") -> None:
-    """Raise the exception of a status other than SUCCESS."""
+def check(status: int, detail: str = "", **remedies: str) -> None:
+    """Raise the exception of a status other than SUCCESS. remedies: by status name, in place of the general ones."""
     if status:
-        raise FaninError.of(status, detail)
+        raise FaninError.of(status, detail, remedies.get(status_entry(status).name, ""))

@@ -35,9 +35,9 @@ class FaninError(Exception):
             cls.by_status[cls.default_status] = cls
 
     @classmethod
-    def of(cls, status: int, detail: str = "") -> FaninError:
+    def of(cls, status: int, detail: str = "", remedy: str = "") -> FaninError:
         """The exception for a status code; FaninError itself for a code that this version does not know."""
-        return cls.by_status.get(int(status), FaninError)(detail, int(status))
+        return cls.by_status.get(int(status), FaninError)(detail, int(status), remedy)
 
 
 class Pending(FaninError, status="PENDING"):

@@ -1,6 +1,7 @@
 """Reductions that devices do not compute, where the program has allowed it: the data are gathered, the host folds.
 
-The fold goes in rank order, so all ranks that want the result get the same bits.
+The fold goes in rank order, so all ranks that want the result get the same bits. What numpy would bend until it fits
+(another type, a scalar, text) is refused: a result must be of the shape and type of the data.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy as np
 
 from fanin.call import Call
 from fanin.collectives import collective
-from fanin.errors import NotSupported
+from fanin.errors import InvalidRequest, NotSupported
 from fanin.offload import Choice, OpName, Reason
+from fanin_wire import arithmetic
 
 Fold = Callable[[np.ndarray], Any]
 
@@ -33,6 +35,12 @@ STEPS = {
     "BOR": np.bitwise_or,
     "BXOR": np.bitwise_xor,
 }
+
+# Kinds of numpy types for which numpy computes something that the operation does not mean: it joins texts, takes the
+# sum of two truths for their "or", and orders complex numbers by their real parts.
+TEXTS = "SU"
+MEANINGLESS = {"SUM": "b", "PROD": "b", "MEAN": "b", "MIN": "c", "MAX": "c"}
+INTEGERS = "iu"
 
 
 def on_host(call: Call, source: np.ndarray, size: int, rank: int, op: OpName, choice: Choice) -> Call:
@@ -68,10 +76,12 @@ def _conclude(fold: Fold, contributions: np.ndarray, destination: np.ndarray) ->
 def _fold(op: OpName, choice: Choice, dtype: np.dtype) -> Fold:
     """Function of contributions (ranks, elements) to the result (elements,)."""
     if callable(op):
-        return functools.partial(functools.reduce, op)
+        return functools.partial(_by_function, op)
     name = op.upper()
     fold = _mean if name == "MEAN" else functools.partial(functools.reduce, STEPS.get(name, _nothing))
     try:
+        if dtype.kind in TEXTS + MEANINGLESS.get(name, ""):
+            raise TypeError
         fold(np.zeros((2, 1), dtype))
     except TypeError:
         raise NotSupported(
@@ -82,8 +92,36 @@ def _fold(op: OpName, choice: Choice, dtype: np.dtype) -> Fold:
     return fold
 
 
+def _by_function(function: Callable[[np.ndarray, np.ndarray], Any], contributions: np.ndarray) -> np.ndarray:
+    """The fold by a function of the program, each of whose results is checked."""
+
+    def step(accumulated: np.ndarray, contribution: np.ndarray) -> np.ndarray:
+        result = function(accumulated, contribution)
+        _require_alike(result, contribution)
+        return result
+
+    return functools.reduce(step, contributions)
+
+
+def _require_alike(result: Any, data: np.ndarray) -> None:
+    """InvalidRequest unless a function has returned an array like its arguments; the order of bytes does not matter."""
+    if isinstance(result, np.ndarray):
+        found = f"an array of shape {result.shape} and type {result.dtype}"
+        if result.shape == data.shape and result.dtype.newbyteorder("=") == data.dtype.newbyteorder("="):
+            return
+    else:
+        found = f"a {type(result).__name__}"
+    raise InvalidRequest(
+        f"op returned {found}, of two arrays of shape {data.shape} and type {data.dtype}",
+        remedy="Let it return an array of the shape and type of its arguments (result.astype(a.dtype) converts).",
+    )
+
+
 def _mean(contributions: np.ndarray) -> np.ndarray:
-    return functools.reduce(np.add, contributions) / len(contributions)
+    total = functools.reduce(np.add, contributions)
+    if total.dtype.kind in INTEGERS:
+        return arithmetic.divide(total, len(contributions))
+    return total / len(contributions)
 
 
 def _nothing(accumulated: np.ndarray, contribution: np.ndarray) -> np.ndarray:

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from fanin.errors import InvalidRequest
-from fanin.job_rules import check_members, check_parameters, check_ring_size, check_rings, ipv4, require
+from fanin.job_rules import (
+    DESCRIPTION_REMEDY,
+    check_members,
+    check_parameters,
+    check_ring_size,
+    check_rings,
+    ipv4,
+    require,
+)
 from fanin.tree import Tree, lowest_shared
 from fanin.verbs.membership import Hop, Membership
 from fanin.verbs.wc import NODES, RANKS
@@ -80,11 +88,13 @@ class Job:
             parts = {name: kind(description[name]) for name, kind in _KINDS.items() if name in description}
             return cls(nodes=nodes, **parts)
         except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidRequest(f"the job description lacks or misuses {error}") from None
+            complaint = f"the job description lacks or misuses {error}"
+            raise InvalidRequest(complaint, remedy=DESCRIPTION_REMEDY) from None
         except ValueError as error:
             if isinstance(error, InvalidRequest):
                 raise
-            raise InvalidRequest(f"the job description has a wrong value: {error}") from None
+            complaint = f"the job description has a wrong value: {error}"
+            raise InvalidRequest(complaint, remedy=DESCRIPTION_REMEDY) from None
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -92,7 +102,8 @@ class Job:
         try:
             description = json.loads(Path(path).read_text())
         except (OSError, ValueError) as error:
-            raise InvalidRequest(f"the job description {os.fspath(path)} can not be read: {error}") from None
+            complaint = f"the job description {os.fspath(path)} can not be read: {error}"
+            raise InvalidRequest(complaint, remedy=START_REMEDY) from None
         return cls.from_dict(description)
 
     @classmethod
@@ -137,7 +148,7 @@ class Job:
         try:
             return Tree([node.switches for node in self.nodes], [node.ring for node in self.nodes])
         except ValueError as error:
-            raise InvalidRequest(f"job description: {error}") from None
+            raise InvalidRequest(f"job description: {error}", remedy=DESCRIPTION_REMEDY) from None
 
     @property
     def sends_wide(self) -> bool:
@@ -149,7 +160,8 @@ class Job:
         for index, node in enumerate(self.nodes):
             if rank in node.ranks:
                 return index
-        raise InvalidRequest(f"rank {rank} is not one of the {self.size} ranks of job {self.jid}")
+        complaint = f"rank {rank} is not one of the {self.size} ranks of job {self.jid}"
+        raise InvalidRequest(complaint, remedy=f"Give a number from 0 to {self.size - 1}.")
 
     def missing_ranks(self, rank: int, members: list[int], kind: int) -> tuple[int, ...]:
         """Ranks that a completion at `rank` names by bits, whose kind it says: 0 ranks of its own node; k children of

@@ -13,7 +13,9 @@ from fanin_wire.abi import MAX_CHILDREN
 if TYPE_CHECKING:
     from fanin.job import Job, JobNode
 
+DESCRIPTION_REMEDY = "Correct the description; `fanin run` writes one, and Job says what its parts mean."
 MAX_WORD = (1 << 32) - 1
+FEWEST_SLOTS = 4  # of a lease
 ROUTES = ("auto", "tree", "ring", "local")
 
 
@@ -24,6 +26,7 @@ def check_parameters(job: Job, reproducible: Sequence[str]) -> None:
     for name in ("chunk", "slots"):
         value = getattr(job, name)
         require(0 < value <= MAX_WORD and value & (value - 1) == 0, f"{name} must be a power of two, not {value}")
+    require(job.slots >= FEWEST_SLOTS, f"slots must be {FEWEST_SLOTS} or more, not {job.slots}")
     require(job.route in ROUTES, f"unknown route {job.route!r}; there are {', '.join(ROUTES)}")
     known = ", ".join(reproducible)
     require(job.reproducible in reproducible, f"unknown mode reproducible {job.reproducible!r}; there are {known}")
@@ -63,10 +66,12 @@ def ipv4(address: str) -> int:
     try:
         return int(ipaddress.IPv4Address(address))
     except ValueError:
-        raise InvalidRequest(f"{address!r} is not an IPv4 address") from None
+        raise InvalidRequest(
+            f"job description: {address!r} is not an IPv4 address", remedy=DESCRIPTION_REMEDY
+        ) from None
 
 
 def require(condition: bool, complaint: str) -> None:
     """InvalidRequest about the description unless `condition` holds."""
     if not condition:
-        raise InvalidRequest(f"job description: {complaint}")
+        raise InvalidRequest(f"job description: {complaint}", remedy=DESCRIPTION_REMEDY)

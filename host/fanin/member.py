@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
+from fanin import consequence
 from fanin.attachment import Attachment
 from fanin.call import Call, Deferred
 from fanin.errors import DeviceLost, FaninError, Flushed, InvalidRequest
 from fanin.job import Job
+from fanin.naming import named
 from fanin.request import DeferredRequest, Request
+from fanin.seconds import require_seconds
 from fanin.stream import Stream, advance_all
 from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR, Lease, Membership
 from fanin.verbs.collective_qp import MESSAGES
@@ -19,6 +23,23 @@ log = logging.getLogger("fanin")
 
 LEAVE_TIMEOUT = 10.0
 _unreleased: list[object] = []  # memory of which a device has not confirmed that it is done with it
+
+
+# A job goes on after any other status of a completion: what it says concerns the request alone.
+ENDS_THE_JOB = frozenset(int(Status[name]) for name in ("PEER_LOST", "TIMEOUT", "OP_MISMATCH", "ABORTED", "CQ_OVERRUN"))
+
+
+COMPARE = (
+    "Compare what the errors of the other ranks name: "
+    "all must call the same collectives in the same order with the same operation, type and length."
+)
+
+
+class Ending(NamedTuple):
+    """The first request of a rank that has failed with the job."""
+
+    number: int
+    name: str
 
 
 class Member:
@@ -36,9 +57,11 @@ class Member:
         timeout: float,
         meanwhile: Callable[[], None] = advance_all,
     ) -> None:
+        require_seconds(timeout, unlimited=False)
         self.job, self.rank = job, rank
         self.attachment = attachment
         self.lost: tuple[int, ...] = ()
+        self._ending: Ending | None = None
         membership = job.membership(rank)
         attachment.take()
         try:
@@ -56,7 +79,9 @@ class Member:
         try:
             qp = CollectiveQP(self.attachment.pd, self._cq)
             return qp, qp.join(membership, timeout, meanwhile)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, FaninError):
+                consequence.note(error.status)
             self._close(self._cq)  # the connection may live on, for others
             raise
 
@@ -93,15 +118,25 @@ class Member:
     def _failure(self, request: Request, completion: WC) -> FaninError:
         """The exception of a failed completion, with the ranks that it names as missing."""
         ranks = self._missing(completion)
-        detail = f"{request}, message {completion.mid % MESSAGES} of job {completion.jid}"
-        if ranks:
-            named = "noticed at" if completion.status == Status["OP_MISMATCH"] else "missing"
-            detail += f"; {named}: {self.job.names(ranks)}"
-        error = FaninError.of(completion.status, detail)
-        error.missing_ranks = ranks
+        detail = self._what_failed(request, completion) + named(self.job, self.rank, ranks, completion)
+        remedy = COMPARE if completion.status == Status["OP_MISMATCH"] else ""
+        error = FaninError.of(completion.status, detail, remedy)
+        error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         if completion.status == Status["PEER_LOST"]:
             self.lost = ranks
+        if set(ranks) != {self.rank}:
+            consequence.note(error.status)
         return error
+
+    def _what_failed(self, request: Request, completion: WC) -> str:
+        """The request; if the job had ended before it, that and where."""
+        number = completion.mid % MESSAGES
+        if self._ending is None and completion.status in ENDS_THE_JOB:
+            self._ending = Ending(number, request.name)
+        if self._ending is None or self._ending.number == number:
+            return f"{request}, message {number} of job {completion.jid}"
+        ended, name = self._ending
+        return f"{request} was not done: job {completion.jid} ended at message {ended} ({name})"
 
     def end(self, leave: bool) -> None:
         """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless when called again."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin.buffers import readable, require_elements, room, shape_of, writable
+from fanin.buffers import dtype_of, readable, room, shape_of, writable
 from fanin.call import Call, Group, require_root
 from fanin.collectives import collective
 from fanin.errors import InvalidRequest
@@ -19,12 +19,18 @@ BROADCAST, ALLGATHER, GATHER, SCATTER, BARRIER = (
 
 
 def broadcast(group: Group, array: Any, root: int = 0, timeout: float | None = None, fence: bool = False) -> Call:
-    """Give every rank what `array` of rank `root` holds. It is written in place, and returned."""
+    """Give every rank what `array` of rank `root` holds. It is written in place, and returned.
+
+    The array must be writable and C-contiguous on every rank, so that what is wrong on all is refused on all.
+    """
     require_root(group, root)
-    source = readable(array, "the array") if group.rank == root else None
-    destination = None if group.rank == root else writable(array, "the array")
-    memory = source if destination is None else destination
-    assert memory is not None
+    memory = writable(
+        array,
+        "the array",
+        if_read_only="Give a writable array on every rank, also on the root: array.copy().",
+        if_scattered="Give a contiguous copy on every rank, also on the root: numpy.ascontiguousarray(array).",
+    )
+    source, destination = (memory, None) if group.rank == root else (None, memory)
     sizes = (memory.nbytes,)
     return Call("broadcast", BROADCAST, sizes, source, destination, array, root, timeout=timeout, fence=fence)
 
@@ -92,9 +98,7 @@ def _expected(out: Any, shape: int | Sequence[int] | None, dtype: Any) -> tuple[
             "a rank that is not the root does not know the shape and type of its part",
             remedy="Give out, or shape and dtype.",
         )
-    kind = np.dtype(dtype)
-    require_elements(kind)
-    return shape_of(shape), kind
+    return shape_of(shape), dtype_of(dtype)
 
 
 def barrier(group: Group, timeout: float | None = None, fence: bool = False) -> Call:

@@ -58,7 +58,7 @@ class Offload:
             self._counts[choice.reason] += 1
         possible = choice.reason is not Reason.OP_UNKNOWN and datatype is None  # the host knows numpy's types only
         if not (self.fallback and possible):
-            remedy = _REMEDY if possible else ""
+            remedy = _REMEDY if possible else "Use one of those that are named."
             raise NotSupported(f"{detail} ({choice.reason})", remedy=remedy, reason=choice.reason)
         return choice
 
@@ -73,10 +73,15 @@ _REMEDY = "Use a supported combination (capabilities()), or let the host compute
 
 def _judge(op: OpName, dtype: np.dtype, name: str | None) -> tuple[Choice, str]:
     """The choice, and why in words."""
+    if name is not None and not isinstance(name, str):
+        raise InvalidRequest(f"datatype is {name!r}", remedy="Give a name such as 'bf16', or leave it out.")
     if isinstance(op, str):
         return _judge_named(op, dtype, name)
     if not callable(op):
-        raise InvalidRequest(f"op must be a name such as 'sum', or a function of two arrays, not {op!r}")
+        raise InvalidRequest(
+            f"op is {op!r}, which is neither a name nor a function",
+            remedy="Give a name such as 'sum' (capabilities() has all), or a function of two arrays.",
+        )
     return Choice(None, None, Reason.OP_CALLABLE), f"op is the function {op!r}, which devices can not run"
 
 
@@ -100,5 +105,8 @@ def _judge_named(op: str, dtype: np.dtype, name: str | None) -> tuple[Choice, st
 def _stored_type(name: str, dtype: np.dtype) -> DataType:
     datatype = datatype_by_name(name)
     if dtype != datatype.numpy and datatype_of(dtype) != datatype:
-        raise InvalidRequest(f"elements of {dtype} can not be {name}, which is stored as {datatype.numpy}")
+        raise InvalidRequest(
+            f"elements of {dtype} can not be {name}, which is stored as {datatype.numpy}",
+            remedy=f"Leave datatype out, or give an array of {datatype.numpy} that holds such elements.",
+        )
     return datatype

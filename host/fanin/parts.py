@@ -33,9 +33,14 @@ def checked_counts(counts: Sequence[int] | np.ndarray, size: int, total: int | N
     try:
         elements = tuple(operator.index(count) for count in counts)
     except TypeError:
-        raise InvalidRequest(f"counts must be whole numbers, one for each rank, not {counts!r}") from None
+        raise InvalidRequest(
+            f"counts are {counts!r}, not whole numbers", remedy=f"Give a sequence of {size} numbers, one for each rank."
+        ) from None
     if len(elements) != size or min(elements) < 0:
-        raise InvalidRequest(f"counts are {list(elements)}; {size} numbers from 0 on are needed, one for each rank")
+        raise InvalidRequest(
+            f"counts are {list(elements)}",
+            remedy=f"Give {size} numbers from 0 on, one for each rank: the elements of its part.",
+        )
     if total is not None and sum(elements) != total:
         raise InvalidRequest(
             f"counts add up to {sum(elements)} elements, the array has {total}",

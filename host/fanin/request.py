@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanin.call import Call, Deferred
 from fanin.errors import FaninError
+from fanin.seconds import require_seconds
 from fanin.verbs import CollectiveWR
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Request:
         Raises Timeout after `timeout` seconds (the request goes on and can be waited for again), or the exception of
         a failed request.
         """
+        require_seconds(timeout)
         if not self._done:
             self._stream.wait_for(self, timeout)
         return self._outcome()

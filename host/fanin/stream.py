@@ -78,7 +78,7 @@ class Stream:
         """Take requests, one after the other; they are posted now or when there is room."""
         with self.lock:
             if self.stopped:
-                raise InvalidRequest("the communicator is closed")
+                raise InvalidRequest("the communicator is closed", remedy="Make a new one.")
             self._backlog.extend(requests)
             _busy.add(self)
             self.advance()

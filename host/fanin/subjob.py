@@ -68,7 +68,10 @@ def split_row(color: int | None, key: int) -> np.ndarray:
         numbers = [0 if color is None else operator.index(color), operator.index(key)]
         return np.array([color is not None, *numbers], np.int64)
     except (TypeError, OverflowError):
-        raise InvalidRequest(f"color and key must be whole numbers of 64 bits, not {color!r} and {key!r}") from None
+        raise InvalidRequest(
+            f"color and key are {color!r} and {key!r}, not whole numbers of 64 bits",
+            remedy="Give whole numbers; color=None for a rank that is to be in no group.",
+        ) from None
 
 
 def split_members(rows: np.ndarray, rank: int) -> tuple[int, ...]:

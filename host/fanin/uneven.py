@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin.buffers import readable, require_elements, room, writable
+from fanin.buffers import dtype_of, readable, room, writable
 from fanin.call import Call, Deferred, Group, require_root
 from fanin.errors import InvalidRequest
 from fanin.movements import ALLGATHER, GATHER, SCATTER, allgather, broadcast
@@ -144,6 +144,4 @@ def _expected_type(out: Any, dtype: Any) -> np.dtype:
         raise InvalidRequest(
             "a rank that is not the root does not know the type of its part", remedy="Give out, or dtype."
         )
-    kind = np.dtype(dtype)
-    require_elements(kind)
-    return kind
+    return dtype_of(dtype)

@@ -80,11 +80,19 @@ def test_rank_that_does_not_post_is_named(running: Running, route: str, silent: 
         assert {errors_of(outcomes)[rank] for rank in others} == {"Timeout"}
         named = {rank for other in others for rank in outcomes[other].missing_ranks}
         assert silent in named
+        for rank in others:
+            assert rank not in outcomes[rank].missing_ranks
+            if node_of(rank) == node_of(silent):
+                assert outcomes[rank].missing_ranks == (silent,)
+                assert f"; missing: rank {silent} (node" in str(outcomes[rank])
+            else:
+                assert "; missing on: node 127" in str(outcomes[rank])
         if route != "ring":
             assert all(node_of(rank) == node_of(silent) for rank in named)
         # The job has ended, which the silent rank learns when it comes.
-        with pytest.raises(errors.Timeout):
+        with pytest.raises(errors.Timeout, match="this rank that was waited for") as caught:
             members[silent].allreduce(ONES, timeout=BOUND_S)
+        assert caught.value.missing_ranks == ()
     assert_released(running)
 
 

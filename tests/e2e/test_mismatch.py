@@ -98,6 +98,29 @@ def test_what_only_hosts_know_is_compared_too(running: Running, route: str, diff
     assert_released(running)
 
 
+def test_what_follows_a_mismatch_says_where_the_job_ended(running: Running) -> None:
+    with job(running, RANKS, "tree") as members:
+        first, second = call_twice(members, [1], WRONG["operation"])
+    assert all("message 0 of job" in str(outcome) for outcome in first)
+    assert all("was not done: job" in str(outcome) for outcome in second)
+    assert all("ended at message 0 (allreduce); noticed at: " in str(outcome) for outcome in second)
+
+
+def test_a_duplicate_of_a_job_that_has_ended_goes_on(running: Running) -> None:
+    with job(running, RANKS, "tree") as members:
+        call_twice(members, [1], WRONG["operation"])
+
+        def act(rank: int) -> float:
+            with pytest.raises(errors.OpMismatch):
+                members[rank].split(0)
+            assert members[rank].status()["rank"] == rank
+            with members[rank].dup() as again:
+                return float(again.allreduce(again.alloc(10) + 1)[0])
+
+        assert together(RANKS, act) == [RANKS] * RANKS
+    assert_released(running)
+
+
 def test_a_mismatch_later_leaves_the_results_before_it(running: Running) -> None:
     with job(running, RANKS, "tree") as members:
 

@@ -188,6 +188,68 @@ def test_abort_from_above_ends_every_request_of_every_rank() -> None:
     assert rig.statuses()[-1] == Status.OP_MISMATCH
 
 
+def test_time_out_that_names_this_node_names_its_missing_rank() -> None:
+    """The others can name the node only; of its ranks one is here and waits as they do."""
+    rig = NicRig(ranks=2)
+    rig.post(f32(1), rank=0)
+    rig.receive(Opcode.ABORT, PARENT, status=Status.TIMEOUT, seg=1, node_bitmap=0b01)
+    assert rig.statuses() == [Status.TIMEOUT]
+    assert (rig.device.completions[0]["missing_kind"], rig.device.completions[0]["missing"]) == (0, 0b10)
+
+
+def test_time_out_that_names_another_node_stays_as_it_is() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(1), rank=0)
+    rig.receive(Opcode.ABORT, PARENT, status=Status.TIMEOUT, seg=1, node_bitmap=0b10)
+    assert (rig.device.completions[0]["missing_kind"], rig.device.completions[0]["missing"]) == (1, 0b10)
+
+
+def test_time_out_that_names_a_node_all_of_whose_ranks_are_here_stays_as_it_is() -> None:
+    rig = NicRig(ranks=2)
+    for rank in range(2):
+        rig.post(f32(1), rank=rank)
+    rig.receive(Opcode.ABORT, PARENT, status=Status.TIMEOUT, seg=1, node_bitmap=0b01)
+    assert {(int(c["missing_kind"]), int(c["missing"])) for c in rig.device.completions} == {(1, 0b01)}
+
+
+def test_time_out_of_a_ring_names_the_missing_rank_to_those_of_its_node() -> None:
+    rig = NicRig(Route.RING, ranks=2)
+    rig.post(f32(1), rank=1)
+    sent = rig.receive(Opcode.ABORT, PREVIOUS, source=2, status=Status.TIMEOUT, seg=1, node_bitmap=0b101)
+    assert (rig.device.completions[0]["missing_kind"], rig.device.completions[0]["missing"]) == (0, 0b01)
+    (onward,) = [packet for packet in sent if packet.opcode == Opcode.ABORT and packet.destination == NEXT]
+    assert (onward.ceth["seg"], onward.ceth["node_bitmap"]) == (1, 0b001)  # to the others the node is its ranks
+
+
+def test_time_out_that_names_this_switch_names_its_missing_child() -> None:
+    rig = SwitchRig(above=((PARENT, 1, 0b11),))
+    rig.contribute(0, 0, f32(1))
+    sent = rig.receive(Opcode.ABORT, PARENT, status=Status.TIMEOUT, seg=1, node_bitmap=0b10)
+    told = {packet.destination: packet.ceth for packet in sent if packet.opcode == Opcode.ABORT}
+    assert told.keys() == {child_address(0), child_address(1)}
+    assert {(ceth["seg"], ceth["node_bitmap"]) for ceth in told.values()} == {(1, 0b10)}
+
+
+def test_join_that_times_out_elsewhere_names_the_rank_that_has_not_come() -> None:
+    rig = NicRig(ranks=2, join=False)
+    rig.join(0)
+    rig.receive(Opcode.ABORT, PARENT, status=Status.TIMEOUT, seg=1, node_bitmap=0b01)
+    notice = rig.answer()[1]
+    assert (notice["status"], notice["missing_kind"], notice["missing"]) == (Status.TIMEOUT, 0, 0b10)
+
+
+def test_request_posted_right_after_the_end_ends_behind_those_before_it() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(1), wr_id=60)
+    rig.engine.lose(1, rig.now)
+    rig.engine.post(0, rig.request(f32(1), f32(0), wr_id=61), rig.now)
+    rig.settle()
+    assert [(int(c["wr_id"]), c["status"]) for c in rig.device.completions] == [
+        (60, Status.PEER_LOST),
+        (61, Status.PEER_LOST),
+    ]
+
+
 def test_abort_of_a_stranger_does_nothing() -> None:
     rig = SwitchRig()
     assert rig.receive(Opcode.ABORT, STRANGER, status=Status.ABORTED) == []

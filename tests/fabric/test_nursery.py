@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -27,12 +28,36 @@ def test_devices_that_nobody_has_written_down_never_begin(fabric: Fabric) -> Non
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loader:
         assert loader.stdout is not None
         assert loader.stdin is not None
-        waiting = [ProcessIdentity.of(int(line.split()[1])) for line in loader.stdout]
+        started = [line.split() for line in loader.stdout if line.strip() != nursery.COMPILING]
+        waiting = [ProcessIdentity.of(int(process)) for _, process in started]
         assert [process.alive for process in waiting] == [True] * len(fabric.devices)
         loader.stdin.close()
     assert loader.returncode == 0
     assert wait_until_gone(waiting, BOUND_S) == []
     assert not any(state.socket(device.name).exists() for device in fabric.devices)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_compiling_is_announced_only_where_it_is_needed(
+    complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However long it takes to load what is there, on a busy machine."""
+    monkeypatch.setattr("fanin_nic.native.compiled.COMPLETE", tmp_path / "complete")
+    monkeypatch.setattr("fanin_nic.daemon.warm.warm", lambda: None)
+    if complete:
+        (tmp_path / "complete").touch()
+    nursery.load()
+    assert capsys.readouterr().out == ("" if complete else f"{nursery.COMPILING}\n")
+
+
+def test_announcement_reaches_the_user(fabric: Fabric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "announcer.py").write_text(f"print({nursery.COMPILING!r}); raise SystemExit('and fails')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(devices.nursery, "MODULE", "announcer")
+    said: list[str] = []
+    with pytest.raises(ToolError, match=r"COMPILATION_FAILED: .*and fails"):
+        lifecycle.up(fabric, said.append)
+    assert [line[:9] for line in said] == ["compiling"]
 
 
 def test_code_that_can_not_be_loaded_is_reported_with_what_it_said(

@@ -10,7 +10,7 @@ import pytest
 from fanin.call import SIGNAL_INTERVAL, Call
 from fanin.collectives import COLLECTIVES, Who, collective
 from fanin.verbs.regions import RegionTable
-from fanin_wire.abi import LKEY_PROCESS, SQ_DEPTH, WqeFlag
+from fanin_wire.abi import LKEY_PROCESS, SQ_DEPTH, DType, Op, WqeFlag
 
 SIGNALED, FENCE = WqeFlag["SIGNALED"], WqeFlag["FENCE"]
 MANY = 5 * SIGNAL_INTERVAL // 2
@@ -42,6 +42,30 @@ def test_few_bytes_go_inline(row, nbytes):
     source = np.zeros(nbytes if row.brings.own else sum(sizes), "u1")
     brought = source.size if row.brings.who is Who.EVERYONE else 0
     assert Call(row.name, row, sizes, source, None, root=1).works(0, RegionTable())[0].inline == (0 < brought <= 16)
+
+
+def test_text_has_all_that_must_be_alike_on_all_ranks():
+    """Who compares the errors of two ranks sees what differs."""
+    parts, small = np.zeros(6, "i2"), np.zeros(2, "f4")
+    texts = [
+        str(Call(*arguments))
+        for arguments in (
+            ("allreduce", collective("allreduce"), (8,), small, small, small, 0, Op["MAX"], DType["F32"]),
+            ("broadcast", collective("broadcast"), (8,), None, small, small, 2),
+            ("gatherv", collective("gather"), (2, 4, 6), parts, None, None, 1),
+            ("allgather", collective("allgather"), (8, 8), small),
+            ("barrier", collective("barrier"), ()),
+        )
+    ]
+    assert texts == [
+        "allreduce (MAX, 8 bytes of f32)",
+        "broadcast (8 bytes of float32, root 2)",
+        "gatherv (12 bytes of int16, root 1, parts of 2, 4, 6 bytes)",
+        "allgather (16 bytes of float32)",
+        "barrier",
+    ]
+    many = Call("allgatherv", collective("allgather"), tuple(range(9)), parts)
+    assert str(many).endswith("parts of 0, 1, 2, 3, 4, 5, 6, 7, ... bytes)")
 
 
 def test_pieces_lie_in_their_buffers():

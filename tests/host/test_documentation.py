@@ -1,4 +1,4 @@
-"""The examples of docs/collectives.md, run in their order by three ranks."""
+"""The examples of docs/collectives.md, run in their order by three ranks, and that of docs/reproducible.md."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 import fanin
 
-PAGE = Path(__file__).parents[2] / "docs/collectives.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.S)
+PAGE, REPRODUCIBLE = (Path(__file__).parents[2] / "docs" / name for name in ("collectives.md", "reproducible.md"))
+EXAMPLES, (ORDERS,) = (
+    re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S) for page in (PAGE, REPRODUCIBLE)
+)
 
 
 def test_examples(run_ranks, device):
@@ -24,3 +26,10 @@ def test_examples(run_ranks, device):
         return True
 
     assert run_ranks(device, 3, program) == [True] * 3
+
+
+def test_example_of_orders_shows_a_difference(capsys):
+    exec(compile(ORDERS, str(REPRODUCIBLE), "exec"), {})
+    shown = capsys.readouterr().out.strip()
+    assert f"# {shown}: another placement, other bits" in ORDERS
+    assert len(set(shown.split())) == 2

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from fanin import Job, JobNode, errors
+from fanin.naming import node_names
 from fanin.verbs.membership import Hop
 from fanin.verbs.wc import NODES
 from fanin_wire.abi import JobFlag, Route
@@ -219,3 +220,9 @@ def test_unknown_parts_are_refused(key):
         Job.from_dict({**SIX.to_dict(), key: 1})
     with pytest.raises(errors.InvalidRequest, match=f"{key} of a node"):
         Job.from_dict({**SIX.to_dict(), "nodes": [{"address": "10.0.0.1", "ranks": [0], key: 1}]})
+
+
+def test_nodes_are_named_with_their_ranks():
+    """What other nodes can say of a missing rank."""
+    assert node_names(SIX, (0, 1, 5)) == "node 10.0.0.1 (ranks 0, 1), node 10.0.0.2 (rank 5)"
+    assert node_names(SIX, tuple(range(6)) * 2).endswith(", 4 more ranks")

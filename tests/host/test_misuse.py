@@ -93,6 +93,97 @@ def test_scalar_as_out(alone):
         alone.allreduce(np.float32(1), out=np.float32(2))
 
 
+TIMES = [-1, -0.5, float("inf"), float("nan"), "x", "3", [1], 10**400]
+
+
+@pytest.mark.parametrize("timeout", TIMES, ids=lambda value: str(value)[:20])
+def test_timeout_that_is_none(alone, device, make_job, timeout):
+    for use in (
+        lambda: alone.allreduce(ONES, timeout=timeout),
+        lambda: alone.iallreduce(ONES, timeout=timeout),
+        lambda: alone.allreduce_init(ONES, timeout=timeout, ordered=True),
+        lambda: alone.allgatherv(ONES, timeout=timeout),
+        lambda: alone.barrier(timeout=timeout),
+        lambda: alone.iallreduce(ONES).wait(timeout),
+        lambda: alone.split(0, timeout=timeout),
+        lambda: alone.dup(timeout=timeout),
+        lambda: Communicator(make_job(1), 0, device.socket, timeout=timeout),
+    ):
+        with pytest.raises(errors.InvalidRequest, match="timeout is"):
+            use()
+    assert np.array_equal(alone.allreduce(ONES, timeout=np.float32(9)), ONES)
+
+
+def test_types_that_there_are_none_of(alone):
+    for use in (
+        lambda: alone.alloc(4, "zz"),
+        lambda: alone.alloc(4, 3),
+        lambda: alone.alloc(2, {"names": 3}),
+        lambda: alone.allreduce(ONES, datatype=3),
+    ):
+        with pytest.raises(errors.InvalidRequest, match="type") as caught:
+            use()
+        assert "Give" in caught.value.remedy
+
+
+def test_types_of_parts_that_there_are_none_of(run_ranks, device):
+    def program(communicator):
+        if communicator.rank == 0:
+            for use in (
+                lambda: communicator.scatter(root=1, shape=2, dtype="nosuch"),
+                lambda: communicator.scatterv(root=1, counts=[1, 1], dtype="nosuch", agreed=True),
+            ):
+                with pytest.raises(errors.InvalidRequest, match="'nosuch' is not a type of numpy"):
+                    use()
+        return True
+
+    assert run_ranks(device, 2, program) == [True, True]
+
+
+@pytest.mark.parametrize("length", [2**50, 2**62, 2**70])
+def test_more_memory_than_there_is(alone, length):
+    with pytest.raises(errors.FaninError) as caught:
+        alone.alloc(length, "f4")
+    assert "memory" in caught.value.remedy
+    assert "slots" not in caught.value.remedy
+
+
+def test_what_is_wrong_with_a_broadcast_is_wrong_on_every_rank(run_ranks, device):
+    """Also on the root, which only reads: else it would go on, and the others not."""
+
+    def program(communicator):
+        for root in range(2):
+            for wrong, text in ((np.zeros(8)[::2], "not C-contiguous"), (read_only(np.zeros(4)), "read-only")):
+                with pytest.raises(errors.InvalidRequest, match=text) as caught:
+                    communicator.broadcast(wrong, root=root)
+                assert "on every rank" in caught.value.remedy
+        return communicator.allreduce(ONES).tolist()
+
+    assert run_ranks(device, 2, program) == [[2.0] * 8] * 2
+
+
+def test_joining_twice(device, make_job):
+    job = make_job(1)
+    with Communicator(job, 0, device.socket) as first:
+        with pytest.raises(errors.InvalidRequest, match=r"rank 0 has joined job \d+ already.*dup\(\)"):
+            Communicator(job, 0, device.socket)
+        assert np.array_equal(first.allreduce(ONES), ONES)
+    with Communicator(job, 0, device.socket) as again:
+        assert np.array_equal(again.allreduce(ONES), ONES)
+
+
+def test_more_queues_than_there_are(device, make_job):
+    with Communicator(make_job(1), 0, device.socket) as first:
+        made = []
+        with pytest.raises(errors.NoResources) as caught:
+            made.extend(first.dup() for _ in range(1000))
+        assert "Close communicators" in caught.value.remedy
+        made.pop().close()
+        first.dup().close()
+        for other in made:
+            other.close()
+
+
 def test_use_after_close(device, make_job):
     communicator = Communicator(make_job(1), 0, device.socket)
     communicator.close()
@@ -172,6 +263,7 @@ def test_chunk_that_the_device_has_not(device, make_job):
     [
         {"chunk": 3000},
         {"slots": 0},
+        {"slots": 2},
         {"route": "star"},
         {"reproducible": "always"},
         {"nodes": ()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin import Reason, errors
+from fanin import Communicator, Reason, errors
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
 
@@ -63,7 +63,9 @@ def test_capabilities(run_ranks, device):
     assert found[0] == found[1]
     capabilities = found[0]
     assert "reduce_scatter" in capabilities.collectives
-    assert len(capabilities.collectives) == 8
+    assert "gatherv" in capabilities.collectives
+    assert len(capabilities.collectives) == 11
+    assert all(hasattr(Communicator, name) for name in capabilities.collectives)
     assert capabilities.operations.keys() == {operation.name for operation in OPERATIONS}
     assert capabilities.operations["BAND"] == ("i32", "i64", "i8", "i16", "u8", "u16", "u32", "u64")
     assert {name for names in capabilities.operations.values() for name in names} == {row.name for row in DATATYPES}
@@ -126,6 +128,12 @@ def test_host_computes_where_it_may(run_ranks, device, dtype, op, expected):
         ("f4", "bxor", None),
         ("u2", "land", "bf16"),
         ("f4", "nothing", None),
+        ("S1", "sum", None),
+        ("U3", "max", None),
+        ("?", "sum", None),
+        ("?", "prod", None),
+        ("?", "mean", None),
+        ("c8", "min", None),
     ],
 )
 def test_what_the_host_can_not_compute_either(run_ranks, device, dtype, op, datatype):
@@ -149,6 +157,43 @@ def test_function_that_raises(run_ranks, device):
         return communicator.allreduce(np.ones(1))[0]
 
     assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]
+
+
+BENT = [
+    ("f8", lambda a, b: None, "a NoneType"),
+    ("f8", lambda a, b: 0.0, "a float"),
+    ("f8", lambda a, b: np.float64(0), "a float64"),
+    ("f8", lambda a, b: np.ones(7), r"an array of shape \(7,\) and type float64"),
+    ("i8", lambda a, b: a / b, r"an array of shape \(3,\) and type float64, of two arrays of .* type int64"),
+    ("i8", np.equal, r"an array of shape \(3,\) and type bool"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "op", "text"), BENT, ids=[text[:30] for _, _, text in BENT])
+def test_function_whose_result_is_not_like_the_arrays(run_ranks, device, dtype, op, text):
+    """numpy would take it all the same: NaN for None, one number for all elements, a float cut off."""
+
+    def program(communicator):
+        with pytest.raises(errors.InvalidRequest, match=f"op returned {text}") as caught:
+            communicator.allreduce(np.ones(3, dtype), op=op)
+        assert "astype" in caught.value.remedy
+        return communicator.allreduce(np.ones(1))[0]
+
+    assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]
+
+
+def test_mean_of_integers_on_the_host_is_that_of_the_devices(run_ranks, device):
+    """Toward zero, and exact where a float is not."""
+    numbers = [-(2**60) - 1, -7, 8, 2**62 - 1]
+
+    def program(communicator):
+        mine = np.array(numbers) if communicator.rank else np.zeros(4, int)
+        there, here = communicator.allreduce(mine, op="mean"), communicator.allreduce(mine.astype(">i8"), op="mean")
+        assert communicator.not_offloaded == {"DTYPE": 1}
+        return there.tolist(), here.tolist()
+
+    mean = [-(2**59), -3, 4, 2**61 - 1]
+    assert run_ranks(device, 2, program, fallback=True) == [(mean, mean)] * 2
 
 
 def test_children_inherit_the_permission(run_ranks, device):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -33,10 +35,57 @@ def test_json() -> None:
     assert set(told["report"]["occupancy"][0]) == {"time", "top switch", "switches of level 1", "NICs"}
 
 
-def test_wrong_options_are_refused_by_name() -> None:
-    done = CliRunner().invoke(app, [*SMALL, "--op", "minloc"])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--op", "minloc"], "MINLOC of f32 is not supported"),
+        (["--op", "add"], "'ADD' is not supported; supported: SUM"),
+        (["--dtype", "f8"], "'f8' is not supported; supported: f32"),
+        (["--collective", "alltoall"], "collective 'alltoall'; use one of allreduce, reduce"),
+        (["--reproducible", "yes"], "reproducible 'yes'; use one of none, run, shape"),
+        (["--route", "mesh"], "route 'mesh'; use one of tree, ring"),
+        (["--fanout", "direct"], "route tree needs switches; give a fan-out"),
+        (["--nodes", "7"], "; choose a fan-out and a number of nodes that fit"),
+        (["--slots", "2"], "2 slots; use 4 or more"),
+        (["--chunk", "1000"], "chunk 1000 is no power of two; use for example"),
+        (["--bytes", "3"], "a message of 3 bytes; use at least 4 bytes, an element of f32"),
+        (
+            ["--bytes", "20", "--collective", "gather"],
+            "20 bytes; use at least 24 bytes, 6 elements of f32, one for each",
+        ),
+        (
+            ["--bytes", "28", "--collective", "gather"],
+            "28 bytes leaves some of 6 ranks without a block; use a multiple",
+        ),
+    ],
+)
+def test_wrong_options_are_refused_by_name(options: list[str], text: str) -> None:
+    done = CliRunner().invoke(app, [*SMALL, *options])
     assert done.exit_code == 2
     assert "INVALID_REQUEST" in done.stderr
+    assert text in done.stderr
+
+
+def test_wrong_options_are_refused_before_the_engine_is_loaded() -> None:
+    code = """
+import sys
+from fanin_nic.sim.scenario import Scenario, ScenarioInvalid
+try:
+    Scenario((2,), 2, collective="alltoall").check()
+except ScenarioInvalid:
+    sys.exit(bool({"numba", "fanin_nic.engine"} & sys.modules.keys()))
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_barrier_has_no_bytes() -> None:
+    assert CliRunner().invoke(app, [*SMALL, "--bytes", "0", "--collective", "barrier"]).exit_code == 0
+
+
+def test_one_element_is_enough_for_all() -> None:
+    done = CliRunner().invoke(app, [*SMALL, "--bytes", "4", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["report"]["packets"] > 0
 
 
 def test_fanout() -> None:

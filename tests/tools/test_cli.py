@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 import fanin_tools
+from fanin import job_rules
+from fanin_nic.engine.control import join
 from fanin_tools import quantities
 from fanin_tools.cli import app
 from fanin_tools.errors import UsageError
+from fanin_tools.job import job_file
 
 FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
 RUN_BY_OTHERS = {"peer_program.py"}  # by the Python of the peer's environment, which has mpi4py
@@ -55,6 +59,8 @@ def test_help_needs_neither_engine_nor_library() -> None:
         (["fabric", "up", "--fanout", "2by2"], "INVALID_REQUEST", 2),
         (["fabric", "up", "--fanout", "2x2", "--nodes", "5"], "BAD_DESCRIPTION", 2),
         (["demo", "--slots", "3"], "INVALID_REQUEST", 2),
+        (["demo", "--slots", "2"], "INVALID_REQUEST", 2),
+        (["run", "--slots", "5", "true"], "INVALID_REQUEST", 2),
         (["demo", "--reproducible", "often"], "INVALID_REQUEST", 2),
         (["demo", "--route", "mesh"], "INVALID_REQUEST", 2),
         (["demo", "--route", "tree", "--direct"], "NOT_SUPPORTED", 2),
@@ -99,6 +105,17 @@ def test_json_behind_the_dashes_belongs_to_the_program(state_root: Path) -> None
     result = fanin("run", "--color", "--", "program", "--json")
     assert result.stdout == ""
     assert result.stderr.startswith("fanin: INVALID_REQUEST: ")
+
+
+def test_version_names_what_must_fit_together() -> None:
+    result = fanin("--version")
+    assert result.returncode == 0
+    assert re.fullmatch(r"fanin (\d\S+|\(not installed\)), wire protocol \d+, host interface \d+\n", result.stdout)
+
+
+def test_smallest_lease_is_that_of_the_devices() -> None:
+    """Three times the same number, in parts that do not import each other."""
+    assert job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.FEWEST_SLOTS
 
 
 def test_without_a_command_the_help_is_shown() -> None:

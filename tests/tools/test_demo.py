@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,18 +17,21 @@ from fanin_tools.demo.accounting import LinkUse, Use
 from fanin_tools.demo.allreduce import Outcome, Task, expected_payload, placement_of, routes_of
 from fanin_tools.demo.collectives import Row
 from fanin_tools.demo.demo import SCENES, Shown, scenes_of
+from fanin_tools.demo.expectation import Payload
 from fanin_tools.demo.findings import Finding
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job.answers import first_failure, mistakes_of, slowest
+from fanin_tools.job.job_file import Terms
 
 PREFIX = "127.77.9"
 LINKS = {"nic0": LinkUse(64, 64, 66, 66)}
+TREE, CHUNK = Payload(1 << 20, 1 << 20), 4096
 
 
 def outcome(wrong: int) -> Outcome:
-    return Outcome("tree", 2, 4, 64, 1e-3, wrong, ("sum",), 64.0, Use(LINKS, 3, 256, 0))
+    return Outcome("tree", 2, 4, 64, 1e-3, wrong, ("sum",), {"nic0": Payload(64, 64)}, Use(LINKS, 3, 256, 0))
 
 
 def row(wrong: int) -> Row:
@@ -70,19 +74,57 @@ def test_tables_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.count("┏") == 4
 
 
+def expected(shape: Shape, route: str, task: Task) -> dict[str, Payload]:
+    fabric = make("any", shape, PREFIX)
+    return expected_payload(fabric, placement_of(fabric, route), task)
+
+
+def nics(*payloads: tuple[int, int]) -> dict[str, Payload]:
+    return {f"nic{node}": Payload(*payload) for node, payload in enumerate(payloads)}
+
+
 @pytest.mark.parametrize(
-    ("fabric", "route", "payload"),
+    ("shape", "route", "payloads"),
     [
-        (Shape(4), "tree", 1200),
-        (Shape(4), "ring", 1800),
-        (Shape(2), "ring", 1200),
-        (Shape(4), "local", 0),
-        (Shape(4, fanout=(2, 2)), "tree", 1200),
-        (Shape(4, fanout=(2, 2), plain_leaves=True), "tree", None),
+        (Shape(4), "tree", nics(*[(1200, 1200)] * 4)),
+        (Shape(2), "ring", nics((1200, 1200), (1200, 1200))),
+        (Shape(4), "ring", nics((1200, 1200), (2400, 1200), (2400, 2400), (1200, 2400))),
+        (Shape(4), "local", {}),
+        (Shape(2, fanout=(2,), plain_leaves=True), "ring", nics((1200, 1200), (1200, 1200))),
     ],
 )
-def test_expected_payload(fabric: Shape, route: str, payload: float | None) -> None:
-    assert expected_payload(placement_of(make("any", fabric, PREFIX), route), 1200) == payload
+def test_expected_payload_of_one_segment(shape: Shape, route: str, payloads: dict[str, Payload]) -> None:
+    """In a ring it starts at node 1, so that node 0 completes it, and the last to get the result is node 3."""
+    assert expected(shape, route, Task(1200)) == payloads
+
+
+def test_expected_payload_of_many_segments_is_shared_out_evenly_round_a_ring() -> None:
+    assert expected(Shape(4), "ring", Task(16 * CHUNK)) == nics(*[(24 * CHUNK, 24 * CHUNK)] * 4)
+
+
+def test_expected_payload_of_a_ring_below_a_switch() -> None:
+    """All partials go to its last node, which sends them up, gets the result, and sends it round."""
+    found = expected(Shape(6, fanout=(2, 3), plain_leaves=True), "tree", Task(1200))
+    once, twice = 1200, 2400
+    ring = [(twice, once), (once, twice), (twice, twice)]
+    assert found == nics(*ring, *ring)
+
+
+def test_expected_payload_of_the_switches_of_a_deep_tree() -> None:
+    found = expected(Shape(4, fanout=(2, 2)), "tree", Task(1 << 20))
+    assert found == nics(*[TREE] * 4) | {"switch-0": TREE, "switch-1": TREE}
+
+
+def test_expected_payload_of_wide_partials_is_twice_as_much_up() -> None:
+    terms = Terms(wide=True)
+    assert expected(Shape(2), "tree", Task(1200, "f16", terms=terms)) == nics((2400, 1200), (2400, 1200))
+    assert expected(Shape(2), "tree", Task(1200, "f16", "max", terms=terms)) == nics((1200, 1200), (1200, 1200))
+
+
+def test_rows_of_devices_that_a_route_does_not_use_are_left_out() -> None:
+    unused = Use(LINKS | {"switch-0": LinkUse(0, 0, 0, 0)}, 3, 256, 0)
+    table = report.links([replace(outcome(0), use=unused)])
+    assert list(table.columns[1].cells) == ["nic0"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ NODES, RANKS_PER_NODE = 2, 2
 RANKS = NODES * RANKS_PER_NODE
 NAME = "e2e"
 HEADER_SHARE = 0.03  # all headers of a 4 KiB segment
-TWO_SEGMENTS = 2 * 4096
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +58,31 @@ def test_route_verifies_and_carries_what_it_should(running: Running, route: str)
     assert outcome.ranks == (RANKS_PER_NODE if route == "local" else RANKS)
     assert outcome.use.slots <= outcome.use.lease
     assert outcome.use.probes == 0
-    for link in outcome.use.links.values():
-        assert link.payload_up == link.payload_down == outcome.expected_payload
+    for name, link in outcome.use.links.items():
+        assert (link.payload_up, link.payload_down) == outcome.expected.get(name, (0, 0))
         assert link.wire_up - link.payload_up <= HEADER_SHARE * link.payload_up
 
 
-def test_uneven_ring_shares_out_to_the_segment(running: Running) -> None:
-    (outcome,) = allreduce.run(running, ["ring"], Task((1 << 18) + 4096 + 4), ignore)
+@pytest.mark.parametrize("terms", [Terms(), Terms(wide=True), Terms(reproducible="shape")], ids=str)
+@pytest.mark.parametrize("size", [4, 4096, (1 << 18) + 4096 + 4])
+def test_uneven_ring_carries_what_it_should(running: Running, size: int, terms: Terms) -> None:
+    (outcome,) = allreduce.run(running, ["ring"], Task(size, "f16", terms=terms, cross_check=False), ignore)
+    assert carried(outcome) == outcome.expected
+
+
+def test_rings_below_switches_carry_what_they_should(running: Running) -> None:
+    shape = Shape(6, 1, fanout=(2, 3), plain_leaves=True)
+    mixed = lifecycle.up(Plan("e2emixed", shape), ignore)
+    try:
+        outcomes = allreduce.run(mixed, ["tree", "ring"], Task(5 * 4096 + 8), ignore)
+        assert [carried(outcome) for outcome in outcomes] == [outcome.expected for outcome in outcomes]
+    finally:
+        lifecycle.down("e2emixed")
+
+
+def carried(outcome: allreduce.Outcome) -> dict[str, tuple[int, int]]:
     assert outcome.verified
-    for link in outcome.use.links.values():
-        assert abs(link.payload_up - outcome.expected_payload) <= TWO_SEGMENTS
+    return {name: (link.payload_up, link.payload_down) for name, link in outcome.use.links.items()}
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4095, 4096, 4097])
@@ -153,6 +167,22 @@ def members_of(group: int) -> list[str]:
     return found
 
 
+def test_rank_whose_fault_it_was_is_named(running: Running) -> None:
+    """It takes longer to end than those that fail since it is gone."""
+    program = """
+import fanin, numpy, sys, time
+communicator = fanin.Communicator()
+if communicator.rank == 1:
+    communicator.abort()
+    time.sleep(1)
+    sys.exit(5)
+communicator.allreduce(numpy.ones(10))
+"""
+    result = run(program)
+    assert result.returncode == 5
+    assert "fanin: PROGRAM_FAILED: rank 1 ended with exit code 5; " in result.stderr
+
+
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*FANIN, "run", "--name", NAME, "-n", str(RANKS), *arguments, "--", sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ)
@@ -183,6 +213,7 @@ except fanin.FaninError as error:
     *lines, shown = re.split(r"\n(?={)", result.stdout, maxsplit=1)
     assert sorted("".join(lines).splitlines()) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
     assert (json.loads(shown)["failed_rank"], json.loads(shown)["exit_code"]) == (3, 9)
+    assert json.loads(shown)["error"]["name"] == "PROGRAM_FAILED"
 
 
 def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None:

@@ -25,10 +25,13 @@ def running(up: Up, fabric: Fabric) -> Running:
     return up(fabric)
 
 
-def python(running: Running, code: str, *arguments: str, **options) -> int:
+def ended(running: Running, code: str, *arguments: str, **options) -> End:
     command = [sys.executable, "-c", f"import os, sys, time, signal\nrank = int(os.environ['FANIN_RANK'])\n{code}"]
-    placement = place(running.fabric, RANKS, "auto")
-    return launch(running, placement, [*command, *arguments], **options).exit_code
+    return launch(running, place(running.fabric, RANKS, "auto"), [*command, *arguments], **options)
+
+
+def python(running: Running, code: str, *arguments: str, **options) -> int:
+    return ended(running, code, *arguments, **options).exit_code
 
 
 def test_every_rank_runs_with_its_environment(running: Running, tmp_path: Path) -> None:
@@ -73,16 +76,36 @@ def test_failed_rank_is_named(running: Running) -> None:
     fails = "import os, sys, time; sys.exit(7) if os.environ['FANIN_RANK'] == '2' else time.sleep(600)"
     end = launch(running, placement, [sys.executable, "-c", fails], grace=0.1)
     assert (end.failed_rank, end.exit_code) == (2, 7)
-    assert str(end).startswith("rank 2 ended with exit code 7; ")
+    assert str(end) == "rank 2 ended with exit code 7"
+
+
+NOTE = "open(os.environ['FANIN_CONSEQUENCES'], 'a').write(f'{rank} PEER_LOST\\n')"
+
+
+def test_rank_that_only_follows_is_not_named(running: Running) -> None:
+    """Rank 1 has failed by itself, and takes longer to end than those that wait for it."""
+    code = f"if rank == 1: time.sleep(0.5); sys.exit(3)\n{NOTE}; sys.exit(1)"
+    assert ended(running, code) == End(1, 3)
+
+
+def test_ranks_that_all_follow_somebody_say_why(running: Running) -> None:
+    end = ended(running, f"if rank == 1: sys.exit(0)\n{NOTE}; sys.exit(1)")
+    assert (end.exit_code, end.because) == (1, "PEER_LOST")
+    assert str(end).endswith("ended with exit code 1 after others had ended its job (PEER_LOST)")
+
+
+def test_what_ranks_have_noted_is_removed(running: Running) -> None:
+    ended(running, NOTE)
+    assert not list(running.state.folder.glob("job-*"))
 
 
 @pytest.mark.parametrize(
     ("end", "code", "text"),
     [
         (End(), 0, "all ranks ended well"),
-        (End(0, 1), 1, "rank 0 ended with exit code 1; "),
-        (End(3, -9), 137, "rank 3 was ended by SIGKILL; "),
-        (End(3, -40), 168, "rank 3 was ended by signal 40; "),
+        (End(0, 1), 1, "rank 0 ended with exit code 1"),
+        (End(3, -9), 137, "rank 3 was ended by SIGKILL"),
+        (End(3, -40), 168, "rank 3 was ended by signal 40"),
     ],
 )
 def test_end_in_words(end: End, code: int, text: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib import metadata
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -21,7 +22,6 @@ from fanin_tools.commands.soak import soak
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Collective communication in the network devices. Exit code 1: it failed; 2: it was asked for wrongly.",
 )
 app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
@@ -31,6 +31,31 @@ app.command()(matrix)
 app.command()(sim)
 app.command()(soak)
 app.command()(doctor)
+
+
+def show_version(wanted: bool) -> None:
+    """The versions of the package, of the wire protocol and of the host interface; then nothing else is done."""
+    if not wanted:
+        return
+    from fanin_wire import abi, fields
+
+    try:
+        version = metadata.version("fanin")
+    except metadata.PackageNotFoundError:
+        version = "(not installed)"
+    print(f"fanin {version}, wire protocol {fields.WIRE_VERSION}, host interface {abi.ABI_VERSION}")
+    raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the versions and exit.")
+]
+
+
+@app.callback()
+def options_of_all(version: Version = False) -> None:
+    """Collective communication in the network devices. Exit code 1: it failed; 2: it was asked for wrongly."""
+
 
 TERMINATED = 143  # 128 + SIGTERM, as a shell gives it
 

@@ -14,7 +14,7 @@ from fanin_nic.daemon import host_port, lane
 from fanin_nic.daemon.lanes.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
-from fanin_nic.native.compiled import CACHE_FOLDER
+from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
 from fanin_wire import abi
 
 SMALL = Limits(jobs=1, slots=8, queues=1, requests=8, regions=2, actions=64, max_chunk=256)
@@ -35,6 +35,8 @@ def warm() -> None:
     rings.set_sleeping(nothing.ctypes.data, 0, 0)
     merge_now.compile((types.int64,))
     lane.prepare()
+    if not COMPLETE.exists():
+        COMPLETE.touch()
 
 
 def main() -> None:

@@ -70,6 +70,7 @@ def choose_cache_folder() -> Path:
 
 
 CACHE_FOLDER = choose_cache_folder()
+COMPLETE = CACHE_FOLDER / "complete"  # exists when all that a device runs is there; `daemon.warm` makes it
 config.CACHE_DIR = str(CACHE_FOLDER)
 config.CACHE_LOCATOR_CLASSES = ", ".join(
     ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]

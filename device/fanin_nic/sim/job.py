@@ -13,6 +13,7 @@ from fanin_nic.sim.client_memory import ClientMemory
 from fanin_nic.sim.device import Device
 from fanin_nic.sim.joining import join_of_node
 from fanin_nic.sim.message import Message
+from fanin_nic.sim.modes import MODES
 from fanin_nic.sim.placement import Placement
 from fanin_nic.sim.simulation import Simulation
 from fanin_wire import abi
@@ -23,12 +24,6 @@ T = TypeVar("T")
 DIGEST = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 JOIN_TAG, LEAVE_TAG = 7, 9
 TEN_MINUTES = 600_000_000_000  # ns
-# What each reproducible mode means to the devices; a ring of mode "shape" starts all segments at node 0.
-MODES = {
-    "none": 0,
-    "run": JobFlag.REPRODUCIBLE_RUN,
-    "shape": JobFlag.REPRODUCIBLE_SHAPE | JobFlag.WIDE,
-}
 
 
 class Member(NamedTuple):

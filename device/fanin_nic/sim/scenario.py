@@ -1,21 +1,34 @@
-"""A collective on a large fabric as a few numbers, and what follows from them for the devices."""
+"""A collective on a large fabric as a few numbers, and what follows from them for the devices.
+
+Nothing here needs the engine, which takes seconds to load, until the numbers have been checked.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from fanin_nic.engine.engine import Limits
-from fanin_nic.sim.collectives import COLLECTIVES
-from fanin_nic.sim.job import MODES
+from fanin_nic.sim.collectives import COLLECTIVES, NOBODY
+from fanin_nic.sim.modes import MODES
 from fanin_nic.sim.placement import Placement
 from fanin_nic.sim.topology import Topology
 from fanin_wire.abi import MAX_CHILDREN, Route
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import check_supported, operation_by_name
 
+if TYPE_CHECKING:
+    from fanin_nic.engine.engine import Limits
+
+FEWEST_SLOTS = 4  # of a lease
+
 
 class ScenarioInvalid(ValueError):
-    """Numbers of a scenario that contradict each other; the message says which."""
+    """Numbers of a scenario that contradict each other; the message says which. remedy: what to do about it."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(cause)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)
@@ -52,26 +65,51 @@ class Scenario:
 
     def check(self) -> None:
         """Raise ScenarioInvalid if the numbers contradict each other."""
-        choices = {"collective": COLLECTIVES, "reproducible": MODES, "route": ("tree", "ring")}
-        for name, allowed in choices.items():
-            _require(getattr(self, name) in allowed, f"{name} is one of {', '.join(allowed)}")
-        _require(self.route == "ring" or bool(self.fanout), "route tree needs switches: give a fan-out")
-        try:
-            datatype = datatype_by_name(self.dtype)
-            check_supported(operation_by_name(self.operation), datatype)
-            Placement(self.topology(), list(range(self.nodes)), Route[self.route.upper()])
-        except ValueError as error:
-            raise ScenarioInvalid(str(error)) from error
+        _require_choice("collective", self.collective, COLLECTIVES)
+        _require_choice("reproducible", self.reproducible, MODES)
+        _require_choice("route", self.route, ("tree", "ring"))
+        _require(
+            self.route == "ring" or bool(self.fanout), "route tree needs switches", "give a fan-out, or route ring"
+        )
+        self._check_fabric()
         for name in ("chunk", "slots"):
             value = getattr(self, name)
-            _require(value & (value - 1) == 0, f"{name} is a power of two, not {value}")
-        _require(self.route == "tree" or self.nodes <= MAX_CHILDREN, f"a ring has at most {MAX_CHILDREN} nodes")
-        least = self.nodes * self.ranks_per_node * datatype.itemsize
-        _require(self.size >= least, f"at least {least} bytes are needed: an element for each rank")
+            _require(value & (value - 1) == 0, f"{name} {value} is no power of two", "use for example 64 or 4096")
+        _require(self.slots >= FEWEST_SLOTS, f"{self.slots} slots", f"use {FEWEST_SLOTS} or more")
+        self._check_size()
+
+    def _check_fabric(self) -> None:
+        """What the devices do with the data, and how they are linked."""
+        try:
+            check_supported(operation_by_name(self.operation), datatype_by_name(self.dtype))
+        except ValueError as error:
+            raise ScenarioInvalid(str(error), "choose an op and a dtype of these") from error
+        try:
+            Placement(self.topology(), list(range(self.nodes)), Route[self.route.upper()])
+        except ValueError as error:
+            raise ScenarioInvalid(str(error), "choose a fan-out and a number of nodes that fit") from error
+        ring_fits = self.route == "tree" or self.nodes <= MAX_CHILDREN
+        _require(ring_fits, f"a ring of {self.nodes} nodes", f"use at most {MAX_CHILDREN}, or route tree")
+
+    def _check_size(self) -> None:
+        """A message has an element for every block, of which only the last may be shorter than the others."""
+        collective, itemsize = COLLECTIVES[self.collective], datatype_by_name(self.dtype).itemsize
+        if collective.contributors == NOBODY:
+            return
+        blocks = self.nodes * self.ranks_per_node if collective.per_rank else 1
+        least = blocks * itemsize
+        cause = f"a message of {self.size} bytes"
+        what = f"{blocks} elements of {self.dtype}, one for each rank" if blocks > 1 else f"an element of {self.dtype}"
+        _require(self.size >= least, cause, f"use at least {least} bytes, {what}")
+        elements = self.size // itemsize
+        fits = (blocks - 1) * -(-elements // blocks) < elements
+        _require(fits, f"{cause} leaves some of {blocks} ranks without a block", f"use a multiple of {least} bytes")
 
     def limits(self, children: int) -> Limits:
         """Tables of a device just large enough; what is not used takes no memory. children: that it folds at most: in a
         reproducible mode each has a buffer of its own for every slot."""
+        from fanin_nic.engine.engine import Limits
+
         queues = self.jobs * self.ranks_per_node
         lease = self.slots * (children if self.reproducible != "none" else 1)
         return Limits(
@@ -87,6 +125,10 @@ class Scenario:
         )
 
 
-def _require(holds: bool, demand: str) -> None:
+def _require_choice(name: str, value: str, allowed: Iterable[str]) -> None:
+    _require(value in allowed, f"{name} {value!r}", f"use one of {', '.join(allowed)}")
+
+
+def _require(holds: bool, cause: str, remedy: str) -> None:
     if not holds:
-        raise ScenarioInvalid(demand)
+        raise ScenarioInvalid(cause, remedy)

@@ -10,7 +10,7 @@ from typing import Any
 from fanin.driver import SLICE_MS, check, ffi, library
 from fanin.errors import FaninError, InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
-from fanin.verbs.cq import CQ
+from fanin.verbs.cq import CQ, FEWER_QUEUES
 from fanin.verbs.membership import Lease, Membership
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
@@ -40,7 +40,8 @@ class CollectiveQP(Resource):
         pd.require_open()
         self.context, self.cq = pd.context, cq
         index = ffi.new("uint32_t *")
-        check(library().fanin_create_qp(self.context.handle, cq.index, index), "can not create a queue pair")
+        status = library().fanin_create_qp(self.context.handle, cq.index, index)
+        check(status, "can not create a queue pair", NO_RESOURCES=FEWER_QUEUES)
         self.qp_num = int(index[0])
         self.membership: Membership | None = None
         self.lease: Lease | None = None
@@ -225,17 +226,22 @@ def _require_supported(op: int, dtype: int) -> None:
 
 
 def _refusal(status: int, membership: Membership, reply: Any) -> FaninError:
-    detail = f"could not join job {membership.jid}"
+    detail, remedy = f"could not join job {membership.jid}", ""
     if reply.missing:
         bits = [bit for bit in range(64) if reply.missing >> bit & 1]
         detail += f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
     if status == Status["NO_RESOURCES"]:
         detail += f"; asked for {membership.slots} slots of {membership.chunk} bytes, {reply.slots} would fit"
+        fewer = f"Ask for at most {reply.slots} slots (fanin run --slots), or close" if reply.slots else "Close"
+        remedy = f"{fewer} communicators and persistent requests that are not needed: each leases slots of the devices."
     if status == Status["VERSION_MISMATCH"]:
         detail += f"; {_other_version(reply.slots)} and this node's NIC version {WIRE_VERSION}"
+    if status == Status["INVALID_REQUEST"]:
+        detail += ": the device refuses the description of the job, or that this rank joins it again"
+        remedy = "Join with each rank once; see that the devices can have the job's slots and chunk."
     if status == Status["PENDING"]:
         return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
-    return FaninError.of(status, detail)
+    return FaninError.of(status, detail, remedy)
 
 
 def _other_version(version: int) -> str:

@@ -12,6 +12,7 @@ from fanin.verbs.wc import WC
 from fanin_wire.abi import CQ_DEPTH, Status
 
 BATCH = 64
+FEWER_QUEUES = "Close communicators and persistent requests that are not needed: each takes queues of the device."
 
 
 class CQ(Resource):
@@ -21,7 +22,8 @@ class CQ(Resource):
         context.require_open()
         self.context = context
         index = ffi.new("uint32_t *")
-        check(library().fanin_create_cq(context.handle, index), "can not create a completion queue")
+        status = library().fanin_create_cq(context.handle, index)
+        check(status, "can not create a completion queue", NO_RESOURCES=FEWER_QUEUES)
         self.index = int(index[0])
         self.cqe = CQ_DEPTH
         self._entries = ffi.new("struct fanin_cqe[]", BATCH)

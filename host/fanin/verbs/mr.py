@@ -13,6 +13,8 @@ from fanin.verbs.resource import Resource, columns
 from fanin_wire.abi import Access
 
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
+MOST = 1 << 62  # bytes that can be asked for, and more than there are
+LESS_MEMORY = "Ask for less memory; let go of arrays of alloc() that are not needed, which gives theirs back."
 
 
 class Mapping:
@@ -54,11 +56,11 @@ class MR(Resource):
 
     def __init__(self, pd: PD, length: int, access: int = READ_WRITE, listed: bool = True) -> None:
         if length <= 0:
-            raise InvalidRequest(f"a memory region of {length} bytes")
+            raise InvalidRequest(f"a memory region of {length} bytes", remedy="Ask for a byte or more.")
         pd.require_open()
         address, lkey = ffi.new("void **"), ffi.new("uint32_t *")
-        status = library().fanin_allocate(pd.context.handle, length, access, address, lkey)
-        check(status, f"can not register {length} bytes")
+        status = library().fanin_allocate(pd.context.handle, min(length, MOST), access, address, lkey)
+        check(status, f"can not register {length} bytes", NO_RESOURCES=LESS_MEMORY)
         self.length = length
         self.lkey = int(lkey[0])
         self._mapping = Mapping(pd.context, address[0], length, self.lkey, listed)
@@ -83,7 +85,8 @@ class MR(Resource):
 
     def _check_range(self, length: int, offset: int) -> None:
         if offset < 0 or length < 0 or offset + length > self.length:
-            raise InvalidRequest(f"bytes {offset} to {offset + length} of a region of {self.length}")
+            complaint = f"bytes {offset} to {offset + length} of a region of {self.length}"
+            raise InvalidRequest(complaint, remedy="Stay within the region.")
 
     def _release(self) -> None:
         self._mapping.deregister()

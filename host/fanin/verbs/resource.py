@@ -54,7 +54,7 @@ class Resource:
     def require_open(self) -> None:
         """InvalidRequest if this object has been closed."""
         if self.closed:
-            raise InvalidRequest(f"this {type(self).__name__} is closed")
+            raise InvalidRequest(f"this {type(self).__name__} is closed", remedy="Make a new one.")
 
     def __enter__(self) -> Self:
         return self

@@ -25,7 +25,7 @@ def demo(
     size: Annotated[str, typer.Option("--bytes", help="Message per rank of the scene allreduce.")] = "16M",
     dtype: Annotated[str, typer.Option(help="Type of its elements: f32, i64, ...")] = "f32",
     op: Annotated[str, typer.Option(help="Its operation: sum, min, ...")] = "sum",
-    slots: Annotated[int, typer.Option(min=2, help="Segment buffers that each job asks of each device.")] = 256,
+    slots: options.Slots = options.DEFAULT_SLOTS,
     reproducible: options.Reproducible = "none",
     wide: options.Wide = False,
     ordinary: Annotated[bool, typer.Option("--ordinary", help="Ordinary memory instead of registered.")] = False,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fanin_tools import options
+from fanin_tools.errors import ToolError
 from fanin_tools.output import print_json, reporting, say
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def run(
     reproducible: options.Reproducible = "none",
     wide: options.Wide = False,
     detection: options.Detection = options.DEFAULT_DETECTION,
+    slots: options.Slots = options.DEFAULT_SLOTS,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
     json_output: options.Json = False,
 ) -> None:
@@ -33,16 +35,18 @@ def run(
     from fanin_tools.job.placement import check_route, place
 
     check_route(route)
-    terms = Terms(reproducible=reproducible, wide=wide)
+    terms = Terms(slots, reproducible, wide)
     terms.check()
     with borrowed(_fabric(name, ranks, route, detection), say) as running:
         placement = place(running.fabric, ranks, route)
         end = launcher.launch(running, placement, command, terms, prefix=prefix)
+    shown: dict[str, Any] = {"exit_code": end.exit_code, "failed_rank": end.failed_rank}
     if end.failed_rank is not None:
-        say(f"fanin: PROGRAM_FAILED: {end}")
+        failure = ToolError("PROGRAM_FAILED", str(end), "its error output above says why, if it said anything")
+        say(f"fanin: {failure}")
+        shown["error"] = failure.as_dict()
     if json_output:
-        members = {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route}
-        print_json({"exit_code": end.exit_code, "failed_rank": end.failed_rank, **members})
+        print_json(shown | {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route})
     raise typer.Exit(end.exit_code)
 
 

@@ -122,13 +122,15 @@ def parse_rate(text: str) -> int:
 
 
 def _simulate(scenario: Scenario) -> Report:
-    from fanin_nic.sim.run import Run, ScenarioFailed
     from fanin_nic.sim.scenario import ScenarioInvalid
 
     try:
-        run = Run(scenario)
+        scenario.check()
     except ScenarioInvalid as error:
-        raise UsageError(str(error), "change the options that it names") from error
+        raise UsageError(str(error), error.remedy) from error
+    from fanin_nic.sim.run import Run, ScenarioFailed  # seconds, of which wrong use needs none
+
+    run = Run(scenario)
     say(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")
     try:
         return run.report()

@@ -79,10 +79,3 @@ def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, abo
 
 def _counter(statuses: Snapshot, name: str) -> int:
     return sum(status["counters"].get(name, 0) for status in statuses.values())
-
-
-def expected_payload(route: str, nodes: int, message: int) -> float:
-    """Payload bytes that each NIC sends, and receives, for a message of `message` bytes without loss."""
-    if route == "ring":
-        return 2 * (nodes - 1) / nodes * message
-    return float(message) if route == "tree" else 0.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanin_tools.demo import accounting
+from fanin_tools.demo import accounting, expectation
 from fanin_tools.demo.accounting import Use
+from fanin_tools.demo.expectation import Payload
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.devices import Say
@@ -68,7 +69,7 @@ class Outcome:
 
     wrong: elements with a wrong bit, over all ranks
     checked: ops that were verified
-    expected_payload: bytes up, and down, on each link that leads up; None where they differ
+    expected: payload of each device that sends up or round, if nothing is sent again
     """
 
     route: str
@@ -78,7 +79,7 @@ class Outcome:
     seconds: float
     wrong: int
     checked: tuple[str, ...]
-    expected_payload: float | None
+    expected: dict[str, Payload]
     use: Use
 
     @property
@@ -97,7 +98,7 @@ class Outcome:
             "wrong_elements": self.wrong,
             "verified_ops": list(self.checked),
             "seconds": self.seconds,
-            "expected_payload_per_link": self.expected_payload,
+            "expected": {name: payload._asdict() for name, payload in self.expected.items()},
             **self.use.as_dict(),
         }
 
@@ -168,16 +169,16 @@ def run_route(crew: Crew, placement: Placement, task: Task, say: Say) -> Outcome
         seconds=seconds,
         wrong=wrong + mistakes,
         checked=(task.op, *further),
-        expected_payload=expected_payload(placement, task.message_bytes),
+        expected=expected_payload(running.fabric, placement, task),
         use=use,
     )
 
 
-def expected_payload(placement: Placement, message: int) -> float | None:
-    """Payload bytes on each link that leads up, each way; None where NICs form rings below switches: they differ."""
-    if any(way.ring is not None for way in placement.ways):
-        return None
-    return accounting.expected_payload(placement.route, len(placement.nics), message)
+def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[str, Payload]:
+    """What each device of a route must send and get, if nothing is sent again."""
+    operation, datatype = operation_by_name(task.op), datatype_by_name(task.dtype)
+    cut = expectation.cut(task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.terms)
+    return expectation.expected(placement, cut, {switch.address: switch.name for switch in fabric.switches})
 
 
 def _reduce(crew: Crew, size: int, task: Task) -> tuple[int, float]:

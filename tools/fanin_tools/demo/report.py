@@ -10,11 +10,12 @@ from fanin_tools.demo.accounting import LinkUse
 from fanin_tools.demo.allreduce import Outcome
 from fanin_tools.demo.collectives import Row
 from fanin_tools.demo.demo import Shown
+from fanin_tools.demo.expectation import NOTHING, Payload
 from fanin_tools.demo.findings import Finding
 from fanin_tools.quantities import counted, render_size, render_time
 
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")
-LINK_COLUMNS = ("route", "device", "up", "down", "expected each way", "headers")
+LINK_COLUMNS = ("route", "device", "up", "down", "expected", "headers")
 COLLECTIVE_COLUMNS = ("collective", "bytes", "verified")
 FINDING_COLUMNS = ("scene", "route", "with", "outcome")
 TEXT_COLUMNS = ("route", "device", "verified", "collective", *FINDING_COLUMNS)
@@ -48,11 +49,11 @@ def links(outcomes: list[Outcome]) -> Table:
     """One row per device that a route leads through: payload bytes without headers, beside the expectation."""
     table = _table("payload on the links", LINK_COLUMNS)
     for outcome in outcomes:
-        expected = "differs" if outcome.expected_payload is None else render_size(outcome.expected_payload)
         for name, link in outcome.use.links.items():
-            if outcome.expected_payload or link.wire_up:
+            expected = outcome.expected.get(name, NOTHING)
+            if expected != NOTHING or link.wire_up:
                 up, down = render_size(link.payload_up), render_size(link.payload_down)
-                table.add_row(outcome.route, name, up, down, expected, _overhead(link))
+                table.add_row(outcome.route, name, up, down, _both_ways(expected), _overhead(link))
         table.add_section()
     return table
 
@@ -88,6 +89,11 @@ def _table(title: str, columns: tuple[str, ...]) -> Table:
 
 def _wrong(elements: int) -> str:
     return f"NO: {counted(elements, 'element')}"
+
+
+def _both_ways(expected: Payload) -> str:
+    up, down = map(render_size, expected)
+    return f"{up} each way" if expected.up == expected.down else f"{up}, {down}"
 
 
 def _overhead(link: LinkUse) -> str:

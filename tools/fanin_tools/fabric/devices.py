@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 import time
@@ -24,7 +23,6 @@ START_LOG = ".start"  # in the place of a device's name, which never begins so
 READY_SECONDS = 120.0  # a device on a slow machine
 POLL_SECONDS = 0.05
 STATUS_TIMEOUT_SECONDS = 2.0
-SILENT_SECONDS = 3.0  # of loading before it is worth a line: with a warm cache it ends earlier
 LOG_LINES = 5  # of a dead device, in the error
 # Threads of a library that nothing here uses would not survive the fork.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
@@ -44,9 +42,10 @@ def start(
     ):
         assert loader.stdin is not None
         assert loader.stdout is not None
-        if not select.select([loader.stdout], [], [], SILENT_SECONDS)[0]:
-            say("compiling the device code for this CPU (once; about a minute) ...")
         for line in loader.stdout:
+            if line.strip() == nursery.COMPILING:
+                say("compiling the device code for this CPU (once; about a minute) ...")
+                continue
             name, process = line.split()
             yield name, ProcessIdentity.of(int(process))
         if loader.wait():

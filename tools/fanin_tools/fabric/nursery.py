@@ -1,9 +1,9 @@
 """Start the daemons of a fabric: one process loads the device code, then forks, one child for each device.
 
 `python -m fanin_tools.fabric.nursery NAME [DEVICE...]` reads the description from the state folder of the fabric
-NAME. It prints "DEVICE PID" for each (of those named, if some are), then ends; the devices live on. Each begins only
-when it has read a byte from the input, where the caller puts them when all devices have been written down: so none is
-ever left that nobody knows of.
+NAME. It prints COMPILING if the code is not in the cache, then "DEVICE PID" for each (of those named, if some are),
+then ends; the devices live on. Each begins only when it has read a byte from the input, where the caller puts them when
+all devices have been written down: so none is ever left that nobody knows of.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.state import FabricState
 
 MODULE = "fanin_tools.fabric.nursery"
+COMPILING = "compiling"
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 
 
@@ -39,7 +40,11 @@ def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
 
 
 def load() -> None:
-    """Load the compiled code of the device; compile it, if nobody has yet."""
+    """Load the compiled code of the device; say so and compile it, if nobody has yet."""
+    from fanin_nic.native.compiled import COMPLETE
+
+    if not COMPLETE.exists():
+        print(COMPILING, flush=True)
     from fanin_nic.daemon import main, warm
 
     assert main is not None

@@ -14,6 +14,7 @@ from fanin_wire import fields
 
 CHUNK_LIMITS = (256, 4096)  # InfiniBand's path MTUs
 DEFAULT_SLOTS = 256
+SMALLEST_SLOTS = 4  # of a lease
 LARGEST_SLOTS = 1 << 20  # that a device may have
 REPRODUCIBLE = ("none", "run", "shape")
 
@@ -33,8 +34,8 @@ class Terms:
 
     def check(self) -> None:
         """Raise UsageError for a value that no job can have."""
-        if not 2 <= self.slots <= LARGEST_SLOTS or self.slots & (self.slots - 1):
-            cause = f"--slots {self.slots} is no power of two from 2 to {LARGEST_SLOTS}"
+        if not SMALLEST_SLOTS <= self.slots <= LARGEST_SLOTS or self.slots & (self.slots - 1):
+            cause = f"--slots {self.slots} is no power of two from {SMALLEST_SLOTS} to {LARGEST_SLOTS}"
             raise UsageError(cause, f"use for example {DEFAULT_SLOTS}")
         if self.reproducible not in REPRODUCIBLE:
             cause = f"--reproducible {self.reproducible!r} is not a mode"
@@ -73,6 +74,11 @@ def write(running: Running, job: dict[str, object]) -> Path:
     return path
 
 
+def consequences(job: Path) -> Path:
+    """The file, beside the description of a job, in which ranks note that others have ended it."""
+    return job.with_suffix(".consequences")
+
+
 def environment(running: Running, placement: Placement, rank: int, job: Path) -> dict[str, str]:
     """Environment variables of one rank."""
     node = placement.node_of(rank)
@@ -82,4 +88,5 @@ def environment(running: Running, placement: Placement, rank: int, job: Path) ->
         "FANIN_LOCAL_RANK": str(placement.ranks[node].index(rank)),
         "FANIN_SOCKET": str(running.state.socket(placement.nics[node].name)),
         "FANIN_JOB": str(job),
+        "FANIN_CONSEQUENCES": str(consequences(job)),
     }

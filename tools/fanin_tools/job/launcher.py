@@ -1,11 +1,12 @@
-"""The processes of a job: all started, all ended; the first that fails decides.
+"""The processes of a job: all started, all ended; the first that fails by itself decides.
 
 A rank that fails leaves the others time to report it in their own words (the devices tell them that a peer is lost);
-then they are told to end, then made to.
+then they are told to end, then made to. Such others may end first, but have noted that it was not their fault.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -34,12 +35,14 @@ TERMINATE_SECONDS = 3.0
 class End:
     """How a job ended.
 
-    failed_rank: the first that failed, None if all ended well
+    failed_rank: the first that failed by itself, None if all ended well
     status: exit code of its process, -N if signal N ended it
+    because: why its job had ended, if all that failed only followed others: a name as of an exception
     """
 
     failed_rank: int | None = None
     status: int = 0
+    because: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -50,7 +53,8 @@ class End:
         if self.failed_rank is None:
             return "all ranks ended well"
         how = f"ended with exit code {self.status}" if self.status > 0 else f"was ended by {signal_name(-self.status)}"
-        return f"rank {self.failed_rank} {how}; its error output above says why, if it said anything"
+        why = f" after others had ended its job ({self.because})" if self.because else ""
+        return f"rank {self.failed_rank} {how}{why}"
 
 
 def signal_name(number: int) -> str:
@@ -67,6 +71,7 @@ class Ranks:
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     printers: list[threading.Thread] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)  # in the order in which they were seen to
 
     def start(self, running: Running, placement: Placement, job: Path, command: Sequence[str], prefix: bool) -> None:
         """Start every rank on the host of its NIC."""
@@ -84,23 +89,41 @@ class Ranks:
         self.printers.append(threading.Thread(target=copy_lines, args=(stream, f"[{rank}] "), daemon=True))
         self.printers[-1].start()
 
-    def wait(self) -> End:
-        """Wait until all have ended or one has failed."""
-        while (left := self._running()) and first_failure(self.processes) is None:
-            wait_for_any(left)
-        failed = first_failure(self.processes)
-        return End() if failed is None else End(failed, self.processes[failed].returncode)
+    def wait(self, grace_seconds: float) -> None:
+        """Wait until all have ended; once one has failed, for `grace_seconds` more at most."""
+        end = math.inf
+        while left := self._running():
+            if self.failed:
+                end = min(end, time.monotonic() + grace_seconds)
+            if time.monotonic() >= end:
+                return
+            wait_for_any(left, None if end == math.inf else end - time.monotonic())
 
     def _running(self) -> list[subprocess.Popen[bytes]]:
-        return [process for process in self.processes if process.poll() is None]
+        """Those that have not ended; notes which have failed."""
+        running = []
+        for rank, process in enumerate(self.processes):
+            if process.poll() is None:
+                running.append(process)
+            elif process.returncode and rank not in self.failed:
+                self.failed.append(rank)
+        return running
 
-    def stop(self, grace_seconds: float) -> None:
-        """Let them end by themselves for `grace_seconds`, then SIGTERM, then SIGKILL."""
-        for seconds, number in ((grace_seconds, signal.SIGTERM), (TERMINATE_SECONDS, signal.SIGKILL)):
-            if wait_for_all(self.processes, seconds):
-                break
-            for process in self.processes:
+    def end(self, consequences: dict[int, str]) -> End:
+        """How the job ended. consequences: why the job of a rank had ended, where that was the fault of others."""
+        if not self.failed:
+            return End()
+        causes = [rank for rank in self.failed if rank not in consequences]
+        rank = (causes or self.failed)[0]
+        return End(rank, self.processes[rank].returncode, consequences.get(rank, ""))
+
+    def stop(self) -> None:
+        """End those that still run: SIGTERM, a little later SIGKILL."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in self._running():
                 process.send_signal(number)
+            if wait_for_all(self.processes, TERMINATE_SECONDS):
+                break
         wait_for_all(self.processes, None)
         for printer in self.printers:
             printer.join(TERMINATE_SECONDS)
@@ -123,20 +146,15 @@ def copy_lines(stream: IO[bytes], prefix: str) -> None:
         sys.stdout.flush()
 
 
-def first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
-    """Rank of a process that is known to have failed; None if there is none."""
-    return next((rank for rank, process in enumerate(processes) if process.returncode), None)
-
-
-def wait_for_any(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Sleep until one of `processes` ends."""
+def wait_for_any(processes: Sequence[subprocess.Popen[bytes]], seconds: float | None) -> None:
+    """Sleep until one of `processes` ends, at most `seconds`."""
     with ExitStack() as stack:
         poller = select.poll()
         for process in processes:
             descriptor = os.pidfd_open(process.pid)
             stack.callback(os.close, descriptor)
             poller.register(descriptor, select.POLLIN)
-        poller.poll()
+        poller.poll(None if seconds is None else 1000 * seconds + 1)
 
 
 def wait_for_all(processes: Sequence[subprocess.Popen[Any]], seconds: float | None) -> bool:
@@ -159,16 +177,25 @@ def launch(
     prefix: bool = False,
     grace: float = GRACE_SECONDS,
 ) -> End:
-    """Run `command` once per rank; how it ended."""
+    """Run `command` once per rank; how it ended. grace: seconds for the others when one has failed."""
     job = job_file.write(running, job_file.describe(running, placement, terms))
+    consequences = job_file.consequences(job)
+    consequences.touch(mode=0o600)
     ranks = Ranks()
     try:
         ranks.start(running, placement, job, command, prefix)
-        end = ranks.wait()
-        ranks.stop(grace)
-        return end
-    except BaseException:
-        ranks.stop(0)
-        raise
+        ranks.wait(grace)
+        return ranks.end(read_consequences(consequences))
     finally:
+        ranks.stop()
         job.unlink(missing_ok=True)
+        consequences.unlink(missing_ok=True)
+
+
+def read_consequences(path: Path) -> dict[int, str]:
+    """What ranks have noted (`fanin.consequence`): the first status of each."""
+    noted: dict[int, str] = {}
+    for line in path.read_text().splitlines():
+        rank, status = line.split()
+        noted.setdefault(int(rank), status)
+    return noted

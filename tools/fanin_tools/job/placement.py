@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.errors import UsageError
 from fanin_tools.fabric.checks import MAX_RING_NODES
 from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.tree import Tree
@@ -42,7 +42,7 @@ def check_route(route: str) -> None:
 def place(fabric: Fabric, size: int, route: str) -> Placement:
     """Place `size` ranks on `fabric` for a job of that route ("auto": chosen after the nodes and the switches).
 
-    Raises ToolError NO_RESOURCES if there is no room, UsageError NOT_SUPPORTED if the fabric has no such route.
+    Raises UsageError: NO_RESOURCES if there is no room, NOT_SUPPORTED if the fabric has no such route.
     """
     check_route(route)
     if size < 1:
@@ -63,9 +63,11 @@ def _check_room(fabric: Fabric, nics: tuple[Device, ...], size: int, route: str)
     ranks = f"{counted(size, 'rank')} {'does' if size == 1 else 'do'} not fit on"
     if route == "local":
         cause = f"{ranks} {nics[0].name} of fabric {fabric.name}, which takes {nics[0].ranks}"
-        raise ToolError("NO_RESOURCES", cause, "start fewer, use another --route, or more --ranks-per-node")
+        remedy = "start fewer, use another --route, or more --ranks-per-node"
+        raise UsageError(cause, remedy, name="NO_RESOURCES")
     cause = f"{ranks} fabric {fabric.name}: {_rooms([nic.ranks for nic in nics])}"
-    raise ToolError("NO_RESOURCES", cause, "start fewer, or bring a fabric up with more --nodes or --ranks-per-node")
+    remedy = "start fewer, or bring a fabric up with more --nodes or --ranks-per-node"
+    raise UsageError(cause, remedy, name="NO_RESOURCES")
 
 
 def _rooms(rooms: list[int]) -> str:

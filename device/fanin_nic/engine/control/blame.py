@@ -8,7 +8,7 @@ receiver counts it, but that a switch does not know whether a child of it is a r
 
 from __future__ import annotations
 
-from fanin_nic.engine.state import U64, bit_of
+from fanin_nic.engine.state import U64, ZERO, bit_of
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MAX_HOPS, Route
 
@@ -78,3 +78,11 @@ def kind_named_above(job, named):
 def kind_from_others(job, header):
     """The kind that a packet of a device below, or of a node of the same ring, means."""
     return min(max(int(header.seg), ring_level(job)), MAX_KIND)
+
+
+@internal
+def names_this(job, kind, missing):
+    """Whether this very device is among those that bits of a kind name."""
+    if job.route == RING and kind == kind_below(job):
+        return U64(missing) & bit_of(job.node_index) != ZERO
+    return job.has_parent and kind == kind_parent(job) and U64(missing) & bit_of(job.parent_bit) != ZERO

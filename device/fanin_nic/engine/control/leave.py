@@ -44,14 +44,20 @@ def leave_queue(e, queue_index, tag):
 
 @internal
 def abort_unformed(e, job):
-    """TIMEOUT, naming who has not joined: ranks of this node, devices below, or whom the device above misses."""
+    """TIMEOUT, naming who has not joined."""
+    kind, missing = unjoined(job)
+    abort(e, job, TIMEOUT, kind, missing)
+
+
+@internal
+def unjoined(job):
+    """Who has not joined, kind and bitmap: ranks of this node, devices below, or whom the device above misses."""
     ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
     if ranks != ZERO:
-        abort(e, job, TIMEOUT, 0, ranks)
-    elif nodes != ZERO:
-        abort(e, job, TIMEOUT, kind_below(job), nodes)
-    else:
-        abort(e, job, TIMEOUT, job.missing_kind, U64(job.missing))
+        return 0, U64(ranks)
+    if nodes != ZERO:
+        return kind_below(job), U64(nodes)
+    return int(job.missing_kind), U64(job.missing)
 
 
 @internal

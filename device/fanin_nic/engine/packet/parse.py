@@ -9,6 +9,7 @@ from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
+from fanin_nic.engine.recovery.suspects import named_nearer
 from fanin_nic.engine.segment.arithmetic import CLASS_ALL, is_supported
 from fanin_nic.engine.segment.contribute import CLASS_ONE, HAS_DATA, contributor_class
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at
@@ -238,7 +239,14 @@ def from_the_next(e, job, header, payload):
 def ended(e, job, header, kind):
     """The job has ended elsewhere."""
     job.offered_slots = 0  # what would fit elsewhere is not known
-    abort(e, job, header.status, kind, U64(header.node_bitmap))
+    abort_elsewhere(e, job, header, kind)
+
+
+@internal
+def abort_elsewhere(e, job, header, kind):
+    """End the job as another device has, which can name whom it blames less exactly than this one may."""
+    kind, missing = named_nearer(e, job, header.status, kind, U64(header.node_bitmap))
+    abort(e, job, header.status, kind, missing)
 
 
 @internal
@@ -284,7 +292,7 @@ def up(e, job, header, payload, source):
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == ABORT:
-        abort(e, job, header.status, kind_from_others(job, header), U64(header.node_bitmap))
+        abort_elsewhere(e, job, header, kind_from_others(job, header))
         leave.progress_leave(e, job)
     elif header.opcode == NAK:
         if job.route != RING and job.node_left & bit_of(header.source) == ZERO:

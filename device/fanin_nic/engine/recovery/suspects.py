@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from fanin_nic.engine.control.blame import names_this
+from fanin_nic.engine.control.leave import unjoined
 from fanin_nic.engine.recovery.timers import SENT
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.complete import all_nodes, ring_start
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, distance, slot_at, slot_index
+from fanin_nic.engine.tables import JobState
 from fanin_nic.native.compiled import internal
-from fanin_wire.abi import Route
+from fanin_wire.abi import Route, Status
 
 RING = int(Route.RING)
+ACTIVE, TIMEOUT = int(JobState.ACTIVE), int(Status.TIMEOUT)
 
 
 @internal
@@ -40,6 +44,17 @@ def blamed(e, job, position):
     if job.route == RING:
         return 1, ring_suspects(e, job)
     return 0, U64(slot.node_missing)
+
+
+@internal
+def named_nearer(e, job, status, kind, missing):
+    """Who a job that has ended elsewhere waited for. Where others can only name this device, it says who it is below
+    it: its ranks, and nobody who is innocent."""
+    if status == TIMEOUT and names_this(job, kind, missing):
+        nearer, who = blamed(e, job, job.base) if job.state >= ACTIVE else unjoined(job)
+        if who != ZERO and nearer < kind:
+            return nearer, who
+    return kind, U64(missing)
 
 
 @internal
