@@ -37,7 +37,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "segment_index": "number of the packet within its super-packet, which is its IPv4 identification; else 0",
         "lane": "which of the lanes of sender and receiver the packet belongs to (section 6.1)",
         "contributions": "how many ranks' data are summed in the payload",
-        "token": "chosen by the sender of a PROBE or QUERY, returned in the answer; else 0",
+        "token": "chosen by the sender of a PROBE, QUERY or CONFIG, returned in the answer; else 0",
         "node_bitmap": "set of children or nodes; meaning by opcode",
         "rank_bitmap": "CONTRIBUTION of a tree: the ranks of the sending node; CONTRIBUTION and RESULT of a ring: "
         "nodes that want the data and do not have them; ACK: map of RESULTs; CONFIG_ACK: ranks missing",

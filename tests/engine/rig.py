@@ -73,7 +73,10 @@ class Rig:
 
     def receive(self, opcode: int, source: int, payload: bytes = b"", /, **ceth: int) -> list[Sent]:
         """A packet arrives; fields of the CETH by name. Returns what the device sends."""
-        values = {"version": fields.WIRE_VERSION, "jid": JID, "key": KEY, "length": len(payload)} | ceth
+        values = {"version": fields.WIRE_VERSION, "jid": JID, "key": KEY, "length": len(payload)}
+        if opcode == Opcode.CONFIG_ACK:
+            values["token"] = int(self.engine.header["boot_id"]) & 0xFFFFFFFF
+        values |= ceth
         padding = -len(payload) % 4
         bth = pack(BTH, opcode=opcode, padcount=padding, pkey=fields.DEFAULT_PKEY, dqpn=fields.COLLECTIVE_QPN)
         return self.receive_bytes(bth + pack(CETH, **values) + payload + bytes(padding), source)

@@ -9,7 +9,7 @@ from fanin_nic.engine.tables import JobState
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from fanin_wire.fields import Flag, Opcode
-from tests.engine.rig import ALL, ONE, NicRig, SwitchRig, child_address, f32
+from tests.engine.rig import ALL, ONE, SLOTS, NicRig, SwitchRig, child_address, f32
 
 
 def test_duplicate_changes_nothing() -> None:
@@ -113,6 +113,16 @@ def test_poison_ends_the_position_not_the_stream() -> None:
     ] * 2
     rig.contribute(0, 1, f32(1))
     assert [p.ceth["status"] for p in rig.contribute(1, 1, f32(1))] == [0, 0]
+
+
+def test_poison_does_not_stay_in_the_slot() -> None:
+    """The slot serves a later position after it; that one is sound."""
+    rig = SwitchRig()
+    for bit in range(2):
+        rig.contribute(bit, 0, status=Status.LOCAL_PROTECTION_ERROR)
+    rig.contribute(0, SLOTS, f32(1))
+    sent = rig.contribute(1, SLOTS, f32(2))
+    assert [Status(packet.ceth["status"]) for packet in sent] == [Status.SUCCESS] * 2
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -71,6 +71,29 @@ def test_retransmission_is_answered_again() -> None:
     assert granted(answer) == (SLOTS, SLOTS // 2)
 
 
+def test_answers_return_the_token() -> None:
+    """So that a device knows which of its starts they answer."""
+    rig = SwitchRig(join=False)
+    (pending,) = rig.join(0, ceth={"token": 100})
+    success = rig.join(1, ceth={"token": 101})
+    (refusal,) = rig.join(0, ceth={"key": KEY + 1, "token": 0xFFFFFFFF})
+    assert (pending.ceth["token"], refusal.ceth["token"]) == (100, 0xFFFFFFFF)
+    assert [packet.ceth["token"] for packet in success] == [100, 101]
+
+
+def test_answer_to_the_life_before_a_restart_is_dropped() -> None:
+    """Taken, it would let the device into a job of which its ranks know nothing: old results could reach them."""
+    rig = NicRig(join=False)
+    rig.join(0)
+    body = pack(CONFIG_ACK_BODY, slots=SLOTS, window=2)
+    before = int(rig.engine.header["boot_id"]) - 1
+    assert rig.receive(Opcode.CONFIG_ACK, PARENT, body, token=before) == []
+    assert rig.job["state"] == JobState.CONFIGURING
+    assert rig.count("drop_unexpected") == 1
+    rig.receive(Opcode.CONFIG_ACK, PARENT, body)
+    assert rig.job["state"] == JobState.ACTIVE
+
+
 def test_other_boot_id_is_a_restart() -> None:
     rig = SwitchRig()
     sent = rig.join(0, boot_id=999)

@@ -15,6 +15,7 @@ from tests.engine.rig import (
     PARENT,
     PREVIOUS,
     SECOND,
+    SLOTS,
     NicRig,
     SwitchRig,
     child_address,
@@ -133,6 +134,17 @@ def test_wait_with_an_old_age_names_the_lost_peer() -> None:
     assert rig.device.completions[0]["missing"] == 0b10000
 
 
+def test_a_late_result_teaches_nothing_about_the_round_trip() -> None:
+    """It contains the slowest rank. Only an answer to a PROBE teaches, by its token."""
+    rig = NicRig()
+    rig.post(f32(1))
+    before = {name: int(rig.job[name]) for name in ("srtt", "rttvar", "rto")}
+    rig.now += 150 * MILLISECOND
+    rig.from_parent(Opcode.RESULT, 0, f32(5).tobytes())
+    assert rig.statuses() == [Status.SUCCESS]
+    assert {name: int(rig.job[name]) for name in before} == before
+
+
 def test_later_result_makes_the_earlier_one_due_soon() -> None:
     rig = NicRig()
     rig.post(np.zeros(32, "<f4"))
@@ -245,6 +257,9 @@ def test_ring_acknowledges_duplicates_and_stale_packets() -> None:
     for _ in range(2):
         assert Opcode.ACK in opcodes(partial(rig, 0, 0b001, 5))
     assert rig.count("drop_duplicate") == 1
+    rig.slot(1)["position"] += 2 * SLOTS  # that slot serves a later position already
+    assert Opcode.ACK in opcodes(partial(rig, 1, 0b001, 5))
+    assert rig.count("drop_stale") == 1
 
 
 @pytest.mark.parametrize("opcode", [Opcode.NEED, Opcode.WAIT])

@@ -10,6 +10,8 @@ from .scenes import NODES, SWITCH, Scene, offload, place
 NODE = NODES[2]
 BIT = {"source": 2}
 TOKEN = {"token": 0x70CE0001}
+BOOT_ID = 0x0123456789ABCDEF
+START = {"token": BOOT_ID & 0xFFFFFFFF}  # of a CONFIG and its answer
 PLACE = place(517, 512)
 CONFIG_SIZE, HOP_SIZE = 40, 32
 MAPPED = "::ffff:"
@@ -29,7 +31,7 @@ def _hop(address: str, bit: int, mask: int) -> dict:
 
 def _config(name: str, text: str, route: str, sender: str, hops: list[dict]) -> Scene:
     config = {
-        "boot_id": 0x0123456789ABCDEF,
+        "boot_id": BOOT_ID,
         "digest_high": 0x1122334455667788,
         "digest_low": 0x99AABBCCDDEEFF00,
         "slots": 256,
@@ -39,13 +41,13 @@ def _config(name: str, text: str, route: str, sender: str, hops: list[dict]) -> 
         "hops": len(hops),
     }
     ceth = {"source": hops[0]["bit"], "length": CONFIG_SIZE + HOP_SIZE * len(hops)}
-    headers = offload(Opcode.CONFIG, body={"CONFIG": config, "HOP": hops}, **ceth)
+    headers = offload(Opcode.CONFIG, body={"CONFIG": config, "HOP": hops}, **START, **ceth)
     return Scene(name, text, sender, hops[0]["address"].removeprefix(MAPPED), headers)
 
 
 def _config_ack(name: str, text: str, slots: int, window: int, **ceth: int) -> Scene:
     body = {"CONFIG_ACK": {"slots": slots, "window": window}}
-    return Scene(name, text, SWITCH, NODE, offload(Opcode.CONFIG_ACK, body=body, length=8, **BIT, **ceth))
+    return Scene(name, text, SWITCH, NODE, offload(Opcode.CONFIG_ACK, body=body, length=8, **BIT, **START, **ceth))
 
 
 RECOVERY = (

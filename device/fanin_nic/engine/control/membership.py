@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import int64
+from numba import int64, uint64
 
 from fanin_nic.engine.completion.retire import notice
 from fanin_nic.engine.control import config_packet as packet_form
@@ -12,7 +12,7 @@ from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import grant, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.quota import SHARED
-from fanin_nic.engine.control.upward import begin_config, is_top, note_spoken, passes_on
+from fanin_nic.engine.control.upward import begin_config, config_token, is_top, note_spoken, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
@@ -87,7 +87,8 @@ def activate(e, job, slots, window):
     while below:
         bit = lowest_bit(below)
         below &= below - ONE
-        acknowledge(e, job, child_at(e, child_index(job, bit)).address, bit, SUCCESS)
+        child = child_at(e, child_index(job, bit))
+        acknowledge(e, job, child.address, bit, U64(child.boot_id), SUCCESS)
     for rank in range(MAX_CHILDREN):
         if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
             queue_at(e, job.queue[rank] - 1).joined = 1
@@ -107,13 +108,14 @@ def name_missing(job, header):
         name_below(header, kind, missing)
 
 
-@internal_for(ENGINE, JOB, int64, int64, int64)
-def acknowledge(e, job, destination, bit, status):
-    """CONFIG_ACK: the lease, or who is missing, or why not."""
+@internal_for(ENGINE, JOB, int64, int64, uint64, int64)
+def acknowledge(e, job, destination, bit, token, status):
+    """CONFIG_ACK: the lease, or who is missing, or why not. `token`: of the CONFIG, the lower half of the boot id."""
     index = packet(e, job, CONFIG_ACK, destination)
     header = header_at(e, index)
     header.source = bit
     header.status = status
+    header.token = token & U64(0xFFFFFFFF)
     if status == PENDING:
         name_missing(job, header)
         header.rank_bitmap = job.rank_mask & ~job.rank_joined
@@ -131,7 +133,7 @@ def refuse(e, header, destination, status, slots):
     job.key = header.key
     job.slots = slots
     job.window = 0
-    acknowledge(e, job, destination, header.source, status)
+    acknowledge(e, job, destination, header.source, U64(header.token), status)
 
 
 @internal
@@ -217,18 +219,18 @@ def seat_child(e, job, body, source):
     job.node_joined |= bit_of(bit)
     job.offered_slots = min(job.offered_slots, packet_form.slots(body))
     job.offered_window = min(job.offered_window, packet_form.window(body))
-    answer_child(e, job, source, bit)
+    answer_child(e, job, source, bit, boot_id)
 
 
 @internal
-def answer_child(e, job, source, bit):
+def answer_child(e, job, source, bit, boot_id):
     """The lease if the job runs; else go on, and say that it is pending if that did not make it run."""
     if job.state == ACTIVE or job.state == LEAVING:
-        acknowledge(e, job, source, bit, SUCCESS)
+        acknowledge(e, job, source, bit, boot_id, SUCCESS)
         return
     progress_join(e, job)
     if job.state == JOINING or job.state == CONFIGURING:
-        acknowledge(e, job, source, bit, PENDING)
+        acknowledge(e, job, source, bit, boot_id, PENDING)
 
 
 @internal
@@ -239,6 +241,9 @@ def on_config_ack(e, job, header, body, length):
         return
     if length < ACK_SIZE:
         count(e, DROP_LENGTH)
+        return
+    if header.token != config_token(e):  # it answers what this device sent before it was restarted
+        count(e, DROP_UNEXPECTED)
         return
     kind = kind_from_others(job, header) if passes_on(job) else kind_from_above(job, header)
     missing = U64(header.node_bitmap)

@@ -85,11 +85,18 @@ def write_config(e, job, body, route, hops):
 
 
 @internal
+def config_token(e):
+    """What a CONFIG carries and its CONFIG_ACK returns: which start of this device has asked."""
+    return U64(e.boot_id) & U64(0xFFFFFFFF)
+
+
+@internal
 def send_config(e, job):
     """CONFIG to the next node of a ring, or to the device above with the rest of the path for it to go on with."""
     index = packet(e, job, CONFIG, job.next_address if passes_on(job) else job.parent_address)
     header = header_at(e, index)
     body = body_at(e, index)
+    header.token = config_token(e)
     if passes_on(job):
         header.source = job.node_index
         write_config(e, job, body, RING, 1)

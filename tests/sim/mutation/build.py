@@ -1,0 +1,75 @@
+"""One package that holds every mutant, so that all of them are compiled at once.
+
+The copy lies beside the machine code of the sound engine, and its own machine code beside it: only the first run after
+a change of the engine or of the list compiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import fanin_nic
+from fanin_nic.native.compiled import CACHE_FOLDER
+from tests.sim.mutation.mutant import ON, Mutant
+
+PACKAGE = Path(fanin_nic.__file__).parent
+SWITCH = Path(__file__).with_name("switch.py")
+FIRST_LINE = "from __future__ import annotations\n"
+IMPORT = FIRST_LINE + "\nfrom fanin_nic.native.mutant import mutant_is\n"
+
+
+class MutantInvalid(ValueError):
+    """A mutant that can not be made; the message says why."""
+
+
+class Edit(NamedTuple):
+    """Characters start to end of a file get another text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def build(mutants: Sequence[Mutant]) -> Path:
+    """The folder with the package, in which mutant number k is `mutants[k - 1]`; made if it is not there."""
+    digest = hashlib.sha256(SWITCH.read_bytes() + repr(mutants).encode()).hexdigest()[:12]
+    folder = CACHE_FOLDER / f"mutants-{digest}"
+    if not folder.exists():
+        making = folder.with_name(f"{folder.name}.{os.getpid()}")
+        shutil.copytree(PACKAGE, making / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__", "sim"))
+        (making / PACKAGE.name / "sim").symlink_to(PACKAGE / "sim")
+        shutil.copy(SWITCH, making / PACKAGE.name / "native" / "mutant.py")
+        for file in sorted({mutant.file for mutant in mutants}):
+            path = making / PACKAGE.name / file
+            path.write_text(mutated(file, path.read_text(), mutants))
+        making.rename(folder)
+    return folder
+
+
+def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
+    """The text of a file with all its mutants in it."""
+    edits = [edit_of(mutant, n, text) for n, mutant in enumerate(mutants, 1) if mutant.file == file]
+    edits.append(Edit(text.index(FIRST_LINE), text.index(FIRST_LINE) + len(FIRST_LINE), IMPORT))
+    edits.sort(reverse=True)
+    for later, earlier in pairwise(edits):
+        if earlier.end > later.start:
+            raise MutantInvalid(f"two mutants of {file} change the same text: {text[later.start : earlier.end]!r}")
+    for edit in edits:
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+def edit_of(mutant: Mutant, number: int, text: str) -> Edit:
+    """What a mutant changes in its file; MutantInvalid unless its old text stands there exactly once."""
+    if text.count(mutant.old) != 1:
+        raise MutantInvalid(f"{mutant.name}: the text to replace is {text.count(mutant.old)} times in {mutant.file}")
+    if ON not in mutant.new:
+        raise MutantInvalid(f"{mutant.name}: nothing in the new text switches it on")
+    start = text.index(mutant.old)
+    return Edit(start, start + len(mutant.old), mutant.new.replace(ON, f"mutant_is({number})"))

@@ -1,0 +1,7 @@
+"""The list of mutants."""
+
+from __future__ import annotations
+
+from tests.sim.mutation import faults_of_jobs, faults_of_rings, faults_of_segments
+
+MUTANTS = (*faults_of_segments.FAULTS, *faults_of_rings.FAULTS, *faults_of_jobs.FAULTS)

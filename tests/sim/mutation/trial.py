@@ -1,0 +1,167 @@
+"""Runs the checks of mutants, in the package that `build` has made:
+
+    python -m tests.sim.mutation.trial
+
+First come the checks of the sound engine (number 0): its tests in this process, which so loads the machine code. It is
+forked for each other trial, so that none can harm another and none loads anything. Each verdict is a line of JSON: a
+list of number, check and how it ended.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from typing import NamedTuple
+
+import pytest
+from fanin_nic.native.mutant import choose
+
+from fanin_nic.sim.explorer import Explorer
+from fanin_nic.sim.instances import INSTANCES
+from fanin_nic.sim.machine import Violation
+from tests.sim.mutation.catalogue import MUTANTS
+from tests.sim.mutation.mutant import Check
+
+AT_ONCE = 2  # processes
+LONGEST_S = 240  # of a trial: a mutant may never end
+PASSED, FAILED, BROKEN = 0, 1, 2  # a check ended well, has found something, could not be made
+PYTEST = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
+
+
+class Trial(NamedTuple):
+    """A check of a mutant. `report`: a file that takes what it prints."""
+
+    number: int
+    check: Check
+    report: str
+    deadline: float
+
+
+class Outcomes:
+    """Collects how tests end, as a plugin of pytest."""
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.failed: dict[str, str] = defaultdict(str)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A part of a test (its setup, itself, its teardown) has ended."""
+        if report.failed:
+            self.failed[report.nodeid] += report.longreprtext
+        elif report.when == "call":
+            self.passed.add(report.nodeid)
+
+    def verdict(self, node: str) -> tuple[int, str]:
+        """How a test, with all its parameters, has ended, and what it printed."""
+        failures = [text for name, text in self.failed.items() if belongs(name, node)]
+        if failures:
+            return FAILED, "\n".join(failures)
+        return (PASSED, "") if any(belongs(name, node) for name in self.passed) else (BROKEN, f"there is no {node}")
+
+
+def belongs(name: str, node: str) -> bool:
+    """Whether a test is a node, or the node with parameters."""
+    return name == node or name.startswith(f"{node}[")
+
+
+def try_sound_engine() -> Iterator[tuple[int, Check]]:
+    """All tests at once, in this process. Yields the trials that are left."""
+    checks = list(dict.fromkeys(mutant.check for mutant in MUTANTS))
+    tests = [check for check in checks if check.kind == "test"]
+    outcomes = Outcomes()
+    with redirect_stdout(io.StringIO()):
+        pytest.main([*PYTEST, *(check.name for check in tests)], plugins=[outcomes])
+    for check in tests:
+        say(0, check, *outcomes.verdict(check.name))
+    yield from ((0, check) for check in checks if check.kind == "explorer")
+
+
+def trials() -> Iterator[tuple[int, Check]]:
+    """Those that are made in a process of their own: numbers and checks."""
+    yield from try_sound_engine()
+    yield from ((number, mutant.check) for number, mutant in enumerate(MUTANTS, 1))
+
+
+def perform(number: int, check: Check) -> int:
+    """PASSED, FAILED or BROKEN."""
+    choose(number)
+    if check.kind == "test":
+        code = pytest.main([*PYTEST, "-x", check.name])
+        return {pytest.ExitCode.OK: PASSED, pytest.ExitCode.TESTS_FAILED: FAILED}.get(pytest.ExitCode(code), BROKEN)
+    try:
+        print(Explorer(INSTANCES[check.name]).run())
+    except Violation as violation:
+        print(violation)
+        return FAILED
+    return PASSED
+
+
+def begin(number: int, check: Check) -> tuple[int, Trial]:
+    """Fork a process for a trial; its process id comes first."""
+    file, path = tempfile.mkstemp(prefix="fanin-mutant-")
+    sys.stdout.flush()
+    process = os.fork()
+    if process == 0:
+        code = BROKEN
+        try:
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+            code = perform(number, check)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    os.close(file)
+    return process, Trial(number, check, path, time.monotonic() + LONGEST_S)
+
+
+def end(trial: Trial, status: int) -> None:
+    """Print the verdict."""
+    with open(trial.report, errors="replace") as file:
+        report = file.read()
+    os.unlink(trial.report)
+    code = os.waitstatus_to_exitcode(status)  # negative: a signal
+    if code == -signal.SIGKILL:
+        report += f"\nnot ended after {LONGEST_S} s"
+    say(trial.number, trial.check, code, report)
+
+
+def say(number: int, check: Check, code: int, report: str) -> None:
+    """Print a verdict."""
+    print(json.dumps([number, [*check], code, report]), flush=True)
+
+
+def main() -> None:
+    """All trials, some at once."""
+    running: dict[int, Trial] = {}
+    for number, check in trials():
+        running.update([begin(number, check)])
+        while len(running) == AT_ONCE:
+            reap(running)
+    while running:
+        reap(running)
+
+
+def reap(running: dict[int, Trial]) -> None:
+    """Wait a little for one of them to end; kill those that do not."""
+    for process, trial in list(running.items()):
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            end(running.pop(process), status)
+        elif time.monotonic() > trial.deadline:
+            os.kill(process, signal.SIGKILL)
+    time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()
