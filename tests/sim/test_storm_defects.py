@@ -8,11 +8,11 @@ from fanin_nic.engine.state import NEVER, U64, engine_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.sim.storm.calls import entry_point
 from fanin_nic.sim.storm.campaign import explain
+from fanin_nic.sim.storm.kinds import FaultKind, Violation
 from fanin_nic.sim.storm.plan import EVERYBODY, Fault, Mood
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.schedule import Outcome, Theatre
 from fanin_nic.sim.storm.shrink import shrink
-from fanin_nic.sim.storm.tables import FaultKind, Violation
 from fanin_wire.abi import DType, Op
 
 WITHIN = 200  # seeds
