@@ -70,7 +70,7 @@ def check_bounds(w):
     """I7 and I4: requests end, and jobs are forgotten, within a time after the last fault. False: no need to go on."""
     silence = w.now - w.quiet_since
     if w.may_write_wild:  # nothing is promised, but that it does no harm
-        return silence <= CLEAN_BOUND
+        return silence <= w.bound
     if w.open_requests > 0 and silence > w.bound:
         blame(w, HANGS, open_rank(w), w.open_requests)
     elif silence > CLEAN_BOUND and not is_over(w):

@@ -53,6 +53,7 @@ def join(w, number):
     vertex = vertex_row(w.vertices, rank.vertex)
     rank.step = JOINING
     wake(w, number, w.now + PATIENCE)
+    queue_at(engine_at(vertex.base), rank.queue).active = 1  # if the device was restarted, it attaches again
     join_at(rank.join).slots = w.slots_offered
     join_at(rank.join).key = rank.key + w.life * OF_A_LIFE
     note(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
