@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fanin_nic.sim.storm.kinds import FaultKind
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.schedule import Outcome
-from fanin_nic.sim.storm.tables import FaultKind
 
 # What a schedule must have at least to count as a full one. Some disasters end all before.
 FEWEST_NODES, FEWEST_POSITIONS, FEWEST_WRAPS, FEWEST_DELIVERIES, FEWEST_KINDS = 3, 32, 2, 300, 2
