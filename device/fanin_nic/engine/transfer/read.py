@@ -59,7 +59,8 @@ def in_window(e, job, position):
     if not job.is_lossy or job.route == RING or job.in_flight < (job.window + 1) // 2:
         return True
     slot = slot_at(e, slot_index(job, position))
-    return slot.position == position and slot.state != DONE  # another rank has started it
+    is_here = slot.position == U64(position) & U64(0xFFFFFFFF)
+    return is_here and slot.state != DONE  # another rank has started it
 
 
 @internal
