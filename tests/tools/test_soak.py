@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,14 +161,13 @@ def test_loss_as_a_table_for_the_documentation() -> None:
 
 
 def test_plot_and_table_lie_beside_each_other(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib, to draw (pip install 'fanin[plot]')")
     loss_report.save(ROWS, 16 << 20, tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "loss.md").read_text() == loss_report.markdown(ROWS, 16 << 20)
 
 
 def test_plot_without_the_library_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ToolError) as raised:
         loss_report.require_plot()
     assert raised.value.name == "NOT_SUPPORTED"
