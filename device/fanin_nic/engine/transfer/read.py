@@ -59,7 +59,7 @@ def in_window(e, job, position):
     if not job.is_lossy or job.route == RING or job.in_flight < max(1, job.window * 3 // 4):
         return True
     slot = slot_at(e, slot_index(job, position))
-    return slot.position == position and slot.state != DONE  # another rank has started it
+    return distance(slot.position, position) == 0 and slot.state != DONE  # another rank has started it
 
 
 @internal
