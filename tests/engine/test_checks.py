@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from fanin_wire import fields
-from fanin_wire.abi import Status
+from fanin_wire.abi import Route, Status
 from fanin_wire.fields import BTH, CETH, Opcode
 from tests.engine.rig import (
+    ALL,
     JID,
     KEY,
     MILLISECOND,
     PARENT,
+    PREVIOUS,
     SLOTS,
     STRANGER,
     NicRig,
@@ -158,3 +160,12 @@ def test_result_with_a_status_that_is_not_known() -> None:
     rig.post(f32(1))
     rig.from_parent(Opcode.RESULT, 0, status=UNKNOWN_STATUS)
     assert rig.statuses() == [Status.ABORTED]
+
+
+@pytest.mark.parametrize("position", [2**31, 2**31 + 5, 2**31 - 1, 2**31 - SLOTS, 2**30])
+@pytest.mark.parametrize("opcode", [Opcode.CONTRIBUTION, Opcode.RESULT])
+def test_position_half_a_stream_away_is_not_acknowledged(opcode: Opcode, position: int) -> None:
+    """Nor are all between it and the positions in flight."""
+    rig = NicRig(Route.RING)
+    rig.post(f32(1))
+    assert rig.receive(opcode, PREVIOUS, source=2, **place(position), flags=ALL) == []

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from fanin_nic.sim.storm import Tally, campaign, replay, run
+from fanin_nic.sim.storm.kinds import FaultKind
 from fanin_nic.sim.storm.plan import Mood, Plan
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.schedule import Theatre, describe
 from fanin_nic.sim.storm.story import Story
-from fanin_nic.sim.storm.tables import FaultKind
 from fanin_nic.sim.storm.tally import Spread
 
 SEED, SCHEDULES = 1, 2_000
@@ -43,7 +43,7 @@ def test_every_kind_of_fault_happens_in_every_scene_and_mood(tally: Tally) -> No
     assert set(tally.faults) == {kind.name for kind in FaultKind}
     assert set(tally.scenes) == {scene.name for scene in SCENES}
     assert set(tally.moods) == {mood.value for mood in Mood}
-    assert tally.packets_lost == tally.faults["LOSS"] + tally.faults["CORRUPTION"] > 0
+    assert tally.faults["LOSS"] < tally.packets_lost < tally.faults["LOSS"] + tally.faults["CORRUPTION"]
     assert 0 < tally.failed_requests < tally.requests
 
 
@@ -82,7 +82,7 @@ def test_schedules_before_it_do_not_matter(theatre: Theatre) -> None:
     plan = theatre.plan(17)
     first = lines_of(theatre, plan)
     for seed in range(40):
-        theatre.play(theatre.plan(seed)._replace(scene=plan.scene))
+        theatre.play(theatre.plan(seed)._replace(scene=plan.scene, planned=()))
     assert lines_of(theatre, plan) == first
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.engine.packet.encapsulate import packet, send_contribution, slot_packet
 from fanin_nic.engine.recovery.timers import age, measure, progressed, proved_lost, shorten, token
 from fanin_nic.engine.segment import slots
@@ -95,8 +97,9 @@ def on_result(e, job, header, payload):
 @internal
 def note_arrival(job, position):
     """An acknowledgement is due for a position; it goes out at the end of the batch. The previous node can not be
-    further behind than the lease is long."""
-    if distance(job.base, position) > job.slots:
+    further behind than the lease is long, nor ahead by twice that."""
+    ahead = distance(position, job.base)
+    if ahead < -int64(job.slots) or ahead >= 2 * int64(job.slots):
         return
     if not job.ack_pending:
         job.ack_pending = 1

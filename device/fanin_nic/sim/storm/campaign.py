@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from fanin_nic.sim.storm.kinds import Violation
 from fanin_nic.sim.storm.plan import Plan
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.schedule import Outcome, Theatre, describe
 from fanin_nic.sim.storm.shrink import shrink
 from fanin_nic.sim.storm.story import Story
-from fanin_nic.sim.storm.tables import Violation
 from fanin_nic.sim.storm.tally import Failure, Tally
 
 MOST_FAILURES = 5  # of a process: then it stops, and says what it has found

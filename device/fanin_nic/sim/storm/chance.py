@@ -14,7 +14,7 @@ FIRST, SECOND = uint64(0xBF58476D1CE4E5B9), uint64(0x94D049BB133111EB)
 SHARE = 65536  # what rates are parts of
 
 # What else than a kind of fault a number is drawn for.
-WEIGHT, LATENCY, GAP, BIT, PAUSE = 32, 33, 34, 35, 36
+WEIGHT, LATENCY, GAP, PAUSE = 32, 33, 34, 35
 
 
 @internal

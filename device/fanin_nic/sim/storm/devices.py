@@ -12,19 +12,10 @@ from fanin_nic.sim.storm import queue
 from fanin_nic.sim.storm.calls import call_event
 from fanin_nic.sim.storm.chance import PAUSE, SHARE, draw
 from fanin_nic.sim.storm.disaster import expect_event, strike
+from fanin_nic.sim.storm.kinds import FaultKind, Happening, Step, Violation
 from fanin_nic.sim.storm.network import data_of, release
 from fanin_nic.sim.storm.perform import ACTION_SIZE, perform
-from fanin_nic.sim.storm.tables import (
-    NEVER,
-    FaultKind,
-    Happening,
-    Step,
-    Violation,
-    event_row,
-    packet_row,
-    rank_row,
-    vertex_row,
-)
+from fanin_nic.sim.storm.tables import NEVER, event_row, packet_row, rank_row, vertex_row
 from fanin_nic.sim.storm.trace import note
 from fanin_nic.sim.storm.weather import fault_of, write_down
 from fanin_wire.abi import Status
@@ -106,6 +97,14 @@ def arrive_together(w, index, number):
 
 
 @internal
+def words_of(action, base, status, now):
+    """The arguments of the event at the end of a DMA read."""
+    entry, remote = int64(action.address_index), int64(action.remote)
+    queue_index, position, count = int64(action.queue), int64(action.position), int64(action.count)
+    return int64(base), queue_index, position, count, entry, remote, int64(status), int64(now)
+
+
+@internal
 def finish_read(w, number, ordinal):
     """The data of a rank's DMA read are there, or can not be read."""
     rank = rank_row(w.ranks, number)
@@ -120,19 +119,7 @@ def finish_read(w, number, ordinal):
         write_down(w, READ_FAILURE, number, 0, 0, ordinal, value, w.now)
     note(w, READ_DONE, rank.vertex, number, 0, int64(action.position), 0, status, ordinal)
     expect_event(w, rank.vertex)
-    call_event(
-        w.on_dma_done,
-        (
-            int64(vertex.base),
-            int64(action.queue),
-            int64(action.position),
-            int64(action.count),
-            int64(action.address_index),
-            int64(action.remote),
-            status,
-            w.now,
-        ),
-    )
+    call_event(w.on_dma_done, words_of(action, vertex.base, status, w.now))
     finish(w, rank.vertex)
 
 

@@ -10,17 +10,9 @@ from fanin_nic.native.memory import copy, fill_zero
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue
 from fanin_nic.sim.storm.calls import call_event
+from fanin_nic.sim.storm.kinds import FaultKind, Happening, Step
 from fanin_nic.sim.storm.requests import ABANDONED, OPEN
-from fanin_nic.sim.storm.tables import (
-    NEVER,
-    FaultKind,
-    Happening,
-    Step,
-    fault_row,
-    message_row,
-    rank_row,
-    vertex_row,
-)
+from fanin_nic.sim.storm.tables import NEVER, fault_row, message_row, rank_row, vertex_row
 from fanin_nic.sim.storm.trace import note
 from fanin_nic.sim.storm.weather import write_down
 from fanin_wire.abi import Status

@@ -11,7 +11,8 @@ from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.staging import build_packet
 from fanin_nic.sim.storm import queue
 from fanin_nic.sim.storm.chance import LATENCY, below
-from fanin_nic.sim.storm.tables import Fate, FaultKind, Happening, Violation, packet_row, vertex_row
+from fanin_nic.sim.storm.kinds import Fate, FaultKind, Happening, Violation
+from fanin_nic.sim.storm.tables import packet_row, vertex_row
 from fanin_nic.sim.storm.trace import blame, note
 from fanin_nic.sim.storm.weather import (
     MICROSECOND,
@@ -74,6 +75,8 @@ def is_cut(w, one, other):
 def send(w, source, e, index):
     """A SEND of a device: the packet is built, and its fate decided."""
     target = vertex_of(w, int64(action_at(e, index).destination))
+    if target < 0 and w.may_write_wild:  # a corrupted CONFIG has named it
+        return
     if target < 0:
         blame(w, STRANGER, source, int64(action_at(e, index).destination))
         return
@@ -115,6 +118,12 @@ def depart(w, number, packet, ordinal):
     arrival = w.now + latency(w, packet) + lateness(w, packet, ordinal)
     tell(w, packet, ordinal, fate, arrival)
     queue.put(w, arrival, PACKET, packet.target, number, 0)
+    copy_packet(w, number, packet, ordinal, fate)
+
+
+@internal
+def copy_packet(w, number, packet, ordinal, fate):
+    """A packet arrives twice, if that is its fate."""
     value = fault_of(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
         packet.copies += 1

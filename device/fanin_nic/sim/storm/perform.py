@@ -11,9 +11,10 @@ from fanin_nic.sim.invariants import check
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue
 from fanin_nic.sim.storm.chance import LATENCY, below
+from fanin_nic.sim.storm.kinds import Happening
 from fanin_nic.sim.storm.network import send
 from fanin_nic.sim.storm.requests import answer, complete, rank_of, write
-from fanin_nic.sim.storm.tables import Happening, rank_row, vertex_row
+from fanin_nic.sim.storm.tables import rank_row, vertex_row
 from fanin_nic.sim.storm.trace import blame, note
 
 SEND, DMA_READ = int(ActionKind.SEND), int(ActionKind.DMA_READ)

@@ -6,7 +6,7 @@ import enum
 import random
 from typing import NamedTuple
 
-from fanin_nic.sim.storm.tables import FaultKind
+from fanin_nic.sim.storm.kinds import FaultKind
 from fanin_wire.abi import Status
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000

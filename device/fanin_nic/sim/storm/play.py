@@ -4,39 +4,23 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.engine.state import engine_at, job_at
-from fanin_nic.engine.tables import Counter, JobState
-from fanin_nic.native.memory import address_of, fill_zero, load_u64, store_u32
+from fanin_nic.native.memory import address_of, fill_zero, store_u32
 from fanin_nic.sim.machine_code import compiled, internal
 from fanin_nic.sim.storm import queue
 from fanin_nic.sim.storm.devices import arrive_together, finish_read, serve, tick
 from fanin_nic.sim.storm.disaster import reboot, restore
+from fanin_nic.sim.storm.endings import check_bounds, check_end, is_over, is_whole, waiting_rank
+from fanin_nic.sim.storm.kinds import Happening, Violation
 from fanin_nic.sim.storm.ranks import advance, begin
-from fanin_nic.sim.storm.tables import (
-    NEVER,
-    OPCODES,
-    Happening,
-    Step,
-    Violation,
-    event_row,
-    rank_row,
-    vertex_row,
-    world_row,
-)
+from fanin_nic.sim.storm.tables import NEVER, OPCODES, OUTCOME, event_row, rank_row, vertex_row, world_row
 from fanin_nic.sim.storm.trace import blame, note
 
 PACKET, READ_DONE, RANK = int(Happening.PACKET), int(Happening.READ_DONE), int(Happening.RANK)
 REBOOT, SERVE, BROKEN = int(Happening.REBOOT), int(Happening.SERVE), int(Happening.BROKEN)
-GONE, DEAD = int(Step.GONE), int(Step.DEAD)
-FREE = int(JobState.FREE)
-HANGS, LEAKED = int(Violation.OPERATION_HANGS), int(Violation.SLOT_LEAKED)
-NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
 LIFE = int(Happening.LIFE)
-OVERFLOW, STORM = int(Violation.ACTION_OVERFLOW), int(Violation.PACKET_STORM)
-ACTION_OVERFLOW = uint64(8 * Counter.ACTION_OVERFLOW)
+NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
+OUTCOME_START, OUTCOME_SIZE = uint64(OUTCOME[0]), uint64(OUTCOME[1] - OUTCOME[0])
 START = 1_000_000_000  # ns: what is counted back from it is not negative
-MOST_EVENTS = 200_000
-CLEAN_BOUND = 250_000_000_000  # ns: all has left or aged
 MOST_LIVES = 9
 FIRST_WAIT = 20_000_000  # ns before the second life; before each further one four times as long
 
@@ -44,31 +28,12 @@ FIRST_WAIT = 20_000_000  # ns before the second life; before each further one fo
 @internal
 def prepare(w):
     """Everything as it is before the schedule."""
+    fill_zero(address_of(w) + OUTCOME_START, OUTCOME_SIZE)
     w.now = START
     w.quiet_since = START
     w.order = 0
     w.queue_size = 0
-    w.fault_count = 0
-    w.trace_count = 0
-    w.violation = 0
-    w.events = 0
-    w.deliveries = 0
-    w.dropped = 0
-    w.open_requests = 0
-    w.ended = 0
-    w.failed = 0
-    w.life = 0
-    w.formed = 0
-    w.refused = 0
-    w.slowest = 0
-    w.positions = 0
-    w.slots_granted = 0
-    links = w.vertex_count * w.vertex_count * OPCODES
-    fill_zero(w.sent, uint64(4 * links))
-    fill_zero(w.row, uint64(4 * links))
-    w.free_count = w.packet_room
-    for number in range(w.packet_room):
-        store_u32(w.free + uint64(4 * number), number)
+    clear_links(w)
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
         vertex.boots = 0
@@ -81,6 +46,17 @@ def prepare(w):
         rank.reads = 0
         rank.steps = 0
         begin(w, number, 0)
+
+
+@internal
+def clear_links(w):
+    """No packet was sent, and all are unused."""
+    links = w.vertex_count * w.vertex_count * OPCODES
+    fill_zero(w.sent, uint64(4 * links))
+    fill_zero(w.row, uint64(4 * links))
+    w.free_count = w.packet_room
+    for number in range(w.packet_room):
+        store_u32(w.free + uint64(4 * number), number)
 
 
 @internal
@@ -146,27 +122,6 @@ def step(w):
 
 
 @internal
-def waiting_rank(w):
-    """A rank that has not gone; -1: all have."""
-    for number in range(w.rank_count):
-        state = rank_row(w.ranks, number).step
-        if state != GONE and state != DEAD:
-            return number
-    return -1
-
-
-@internal
-def is_whole(w):
-    """Whether nobody has died."""
-    dead = 0
-    for number in range(w.rank_count):
-        dead += rank_row(w.ranks, number).step == DEAD
-    for index in range(w.vertex_count):
-        dead += vertex_row(w.vertices, index).alive == 0
-    return dead == 0
-
-
-@internal
 def live_again(w):
     """All ranks have left. If all are still there, they may form the job once more, under another key. False: the
     schedule is about to end."""
@@ -183,68 +138,6 @@ def live_again(w):
     for number in range(w.rank_count):
         begin(w, number, FIRST_WAIT << (2 * (w.life - 1)))
     return True
-
-
-@internal
-def unclean_device(w):
-    """A living device that still has a job, or a slot in use; -1: none."""
-    for index in range(w.vertex_count):
-        vertex = vertex_row(w.vertices, index)
-        if not vertex.alive:
-            continue
-        e = engine_at(vertex.base)
-        if e.slots_used:
-            return index
-        for number in range(int64(e.jobs)):
-            if job_at(e, number).state != FREE:
-                return index
-    return -1
-
-
-@internal
-def is_over(w):
-    """Whether all ranks have gone, no packet is under way, and no device remembers a job."""
-    return w.free_count == w.packet_room and waiting_rank(w) < 0 and unclean_device(w) < 0
-
-
-@internal
-def check_bounds(w):
-    """I7 and I4: requests end, and jobs are forgotten, within a time after the last fault. False: no need to go on."""
-    silence = w.now - w.quiet_since
-    if w.may_write_wild:  # nothing is promised, but that it does no harm
-        return silence <= CLEAN_BOUND
-    if w.open_requests > 0 and silence > w.bound:
-        blame(w, HANGS, open_rank(w), w.open_requests)
-    elif silence > CLEAN_BOUND and not is_over(w):
-        if waiting_rank(w) >= 0:
-            blame(w, HANGS, waiting_rank(w), 0)
-        else:
-            blame(w, LEAKED, unclean_device(w), 0)
-    if w.events > MOST_EVENTS:
-        blame(w, STORM, 0, 0)
-    return w.violation == NOTHING
-
-
-@internal
-def open_rank(w):
-    """A rank that lives and waits for a request."""
-    for number in range(w.rank_count):
-        rank = rank_row(w.ranks, number)
-        if rank.step != DEAD and rank.ended < rank.posted:
-            return number
-    return -1
-
-
-@internal
-def check_end(w):
-    """Nothing more will happen."""
-    if not is_over(w) and not w.may_write_wild:
-        blame(w, HANGS if waiting_rank(w) >= 0 else LEAKED, waiting_rank(w), w.open_requests)
-    for index in range(w.vertex_count):
-        vertex = vertex_row(w.vertices, index)
-        e = engine_at(vertex.base)
-        if vertex.alive and load_u64(address_of(e) + e.counter_offset + ACTION_OVERFLOW):
-            blame(w, OVERFLOW, index, 0)
 
 
 @compiled

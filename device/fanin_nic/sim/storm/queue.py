@@ -6,7 +6,8 @@ from numba import uint64
 
 from fanin_nic.native.memory import address_of, copy
 from fanin_nic.sim.machine_code import internal
-from fanin_nic.sim.storm.tables import EVENT, Violation, event_row
+from fanin_nic.sim.storm.kinds import Violation
+from fanin_nic.sim.storm.tables import EVENT, event_row
 from fanin_nic.sim.storm.trace import blame
 
 STORM = int(Violation.PACKET_STORM)

@@ -13,8 +13,9 @@ from fanin_nic.sim.storm.calls import call_event
 from fanin_nic.sim.storm.chance import GAP, below
 from fanin_nic.sim.storm.devices import finish
 from fanin_nic.sim.storm.disaster import expect_event
+from fanin_nic.sim.storm.kinds import FaultKind, Happening, Step
 from fanin_nic.sim.storm.requests import NOT_POSTED, OPEN, wake
-from fanin_nic.sim.storm.tables import FaultKind, Happening, Step, message_row, rank_row, vertex_row
+from fanin_nic.sim.storm.tables import message_row, rank_row, vertex_row
 from fanin_nic.sim.storm.trace import note
 from fanin_nic.sim.storm.weather import MICROSECOND, MILLISECOND, fault_of, write_down
 from fanin_wire.abi import WqeFlag
@@ -52,6 +53,7 @@ def join(w, number):
     vertex = vertex_row(w.vertices, rank.vertex)
     rank.step = JOINING
     wake(w, number, w.now + PATIENCE)
+    queue_at(engine_at(vertex.base), rank.queue).active = 1  # if the device was restarted, it attaches again
     join_at(rank.join).slots = w.slots_offered
     join_at(rank.join).key = rank.key + w.life * OF_A_LIFE
     note(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)

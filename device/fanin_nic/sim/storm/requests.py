@@ -7,7 +7,8 @@ from numba import int64, uint64
 from fanin_nic.native.memory import copy, load_u8, store_u8
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue
-from fanin_nic.sim.storm.tables import Happening, Step, Violation, message_row, rank_row
+from fanin_nic.sim.storm.kinds import Happening, Step, Violation
+from fanin_nic.sim.storm.tables import message_row, rank_row
 from fanin_nic.sim.storm.trace import blame, note
 from fanin_wire.abi import MessageType, Status
 

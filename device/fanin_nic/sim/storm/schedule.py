@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fanin_nic.sim.storm.kinds import FaultKind, Violation
 from fanin_nic.sim.storm.plan import Cast, Fault, Mood, Plan, plan_of
 from fanin_nic.sim.storm.play import START, play
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.stage import TRACE_LINES, Stage
-from fanin_nic.sim.storm.tables import FaultKind, Violation
 
 BOUND_BEYOND_DETECTION = 2_000_000_000  # ns: after the last fault a request may take the detection time and so long
 

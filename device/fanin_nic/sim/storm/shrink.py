@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fanin_nic.sim.storm.kinds import Violation
 from fanin_nic.sim.storm.plan import Fault, Plan
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.schedule import Outcome, Theatre
-from fanin_nic.sim.storm.tables import Violation
 
 MOST_TRIALS = 2_000
 

@@ -16,18 +16,7 @@ from fanin_nic.sim.message import Message
 from fanin_nic.sim.simulation import Simulation
 from fanin_nic.sim.storm.calls import event_addresses
 from fanin_nic.sim.storm.scenes import CHUNK, Posting, Scene
-from fanin_nic.sim.storm.tables import (
-    EVENT,
-    FAULT,
-    MESSAGE,
-    MOST_FAULTS,
-    OPCODES,
-    PACKET,
-    RANK,
-    TRACE,
-    VERTEX,
-    WORLD,
-)
+from fanin_nic.sim.storm.tables import EVENT, FAULT, MESSAGE, MOST_FAULTS, OPCODES, PACKET, RANK, TRACE, VERTEX, WORLD
 from fanin_nic.sim.values import exact, rough
 from fanin_wire.abi import ContributorClass
 from fanin_wire.datatypes import datatype_by_name

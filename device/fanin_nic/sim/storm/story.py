@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fanin_nic.sim.storm.kinds import Fate, FaultKind, Happening, Violation
 from fanin_nic.sim.storm.plan import EVERYBODY, Fault, Plan
 from fanin_nic.sim.storm.play import START
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.stage import Stage
-from fanin_nic.sim.storm.tables import Fate, FaultKind, Happening, Violation
 from fanin_wire.abi import MessageType, Status
 from fanin_wire.fields import Opcode
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fanin_nic.sim.storm.kinds import FaultKind
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.schedule import Outcome
-from fanin_nic.sim.storm.tables import FaultKind
 
 # What a schedule must have at least to count as a full one. Some disasters end all before.
 FEWEST_NODES, FEWEST_POSITIONS, FEWEST_WRAPS, FEWEST_DELIVERIES, FEWEST_KINDS = 3, 32, 2, 300, 2
-LOSING = (FaultKind.LOSS, FaultKind.CORRUPTION)
 
 
 class Spread:
@@ -64,7 +63,7 @@ class Failure:
 @dataclass
 class Tally:
     """Counts over schedules. full: those with at least 3 nodes, 32 positions, 2 wraps of the slots, 300 deliveries and
-    2 kinds of fault. packets_lost: by chance or because they were corrupted. `spreads`: distributions, by name."""
+    2 kinds of fault. packets_lost: by chance, or corrupted and found out. `spreads`: distributions, by name."""
 
     schedules: int = 0
     full: int = 0
@@ -107,7 +106,7 @@ class Tally:
         self.full += is_full(values, len(kinds))
         self.events += outcome.events
         self.deliveries += outcome.deliveries
-        self.packets_lost += sum(kinds[kind] for kind in LOSING)
+        self.packets_lost += kinds[FaultKind.LOSS] + outcome.dropped
         self.requests += outcome.ended
         self.failed_requests += outcome.failed
         self.faults.update({kind.name: count for kind, count in kinds.items()})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fanin_nic.sim.machine_code import internal
-from fanin_nic.sim.storm.tables import Violation, trace_row
+from fanin_nic.sim.storm.kinds import Violation
+from fanin_nic.sim.storm.tables import trace_row
 
 NOTHING = int(Violation.NOTHING)
 

@@ -7,9 +7,8 @@ from numba import int64, uint64
 from fanin_nic.native.memory import load_u32, store_u32
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm.chance import SHARE, WEIGHT, draw
-from fanin_nic.sim.storm.tables import MOST_FAULTS, OPCODES, FaultKind, fault_row
+from fanin_nic.sim.storm.tables import MOST_FAULTS, OPCODES, fault_row
 
-LOSS, CORRUPTION = int(FaultKind.LOSS), int(FaultKind.CORRUPTION)
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
 NO_VALUE = -1  # the fault does not happen
 
