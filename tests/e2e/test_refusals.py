@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,7 +19,8 @@ from tests.e2e.members import across, describe, errors_of, job, socket_of, toget
 NODES, RANKS = 4, 8
 LOCAL_RANKS = RANKS // NODES
 QUOTA = 16  # slots of every device
-SMALLEST = 8  # slots of a lease
+SMALLEST = 4  # slots of a lease
+GRANTS = (8, 4, 4)  # to jobs that ask for all: each is left less than what was free, the last takes the rest
 ROUTES = [("tree", RANKS), ("ring", RANKS), ("local", LOCAL_RANKS)]
 
 
@@ -40,12 +42,14 @@ def join(running: Running, placement: Placement, of: Callable[[int], Job]) -> li
 @pytest.mark.parametrize(("route", "size"), ROUTES)
 def test_lease_is_refused_when_all_slots_are_leased(running: Running, route: str, size: int) -> None:
     placement, wanted = describe(running, size, route)
-    with job(running, size, route, slots=QUOTA) as members:
+    with contextlib.ExitStack() as stack:
+        jobs = [stack.enter_context(job(running, size, route, slots=QUOTA)) for _ in GRANTS]
+        assert [members[0].status()["slots"] for members in jobs] == list(GRANTS)
         outcomes = join(running, placement, lambda rank: wanted)
         assert errors_of(outcomes) == ["NoResources"] * size
         assert all("asked for 256 slots of 4096 bytes, 0 would fit" in str(outcome) for outcome in outcomes)
         # Whoever was there before is not disturbed.
-        sums = together(size, lambda rank: members[rank].allreduce(np.ones(5, "i4"), timeout=BOUND_S)[0])
+        sums = together(size, lambda rank: jobs[0][rank].allreduce(np.ones(5, "i4"), timeout=BOUND_S)[0])
         assert sums == [size] * size
     assert_released(running)
 
@@ -53,11 +57,13 @@ def test_lease_is_refused_when_all_slots_are_leased(running: Running, route: str
 @pytest.mark.parametrize("route", ["tree", "ring"])
 @pytest.mark.parametrize("node", range(NODES))
 def test_lease_that_one_node_refuses_is_refused_to_all(running: Running, route: str, node: int) -> None:
-    """All slots of one NIC are leased to a job on its node; the other nodes have room, and learn it all the same."""
+    """All slots of one NIC are leased to jobs on its node; the other nodes have room, and learn it all the same."""
     nic = running.fabric.nics[node]
-    alone = Job(1, 1, (JobNode(nic.address, (0,)),), slots=QUOTA)
+    alone = [Job(1 + number, 1, (JobNode(nic.address, (0,)),), slots=QUOTA) for number in range(len(GRANTS))]
     placement, wanted = describe(running, RANKS, route)
-    with Communicator(alone, 0, running.state.socket(nic.name), timeout=BOUND_S):
+    with contextlib.ExitStack() as stack:
+        for one in alone:
+            stack.enter_context(Communicator(one, 0, running.state.socket(nic.name), timeout=BOUND_S))
         outcomes = join(running, placement, lambda rank: wanted)
     assert errors_of(outcomes) == ["NoResources"] * RANKS
     assert_released(running)
@@ -65,11 +71,11 @@ def test_lease_that_one_node_refuses_is_refused_to_all(running: Running, route: 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_lease_is_what_still_fits(running: Running, route: str) -> None:
-    """Half is leased: a job that asks for more gets the other half, on every device."""
-    with job(running, RANKS, "tree", slots=SMALLEST), job(running, RANKS, route) as members:
+    """Half is leased: a job that asks for more gets what it may have of the other half, on every device."""
+    with job(running, RANKS, "tree", slots=QUOTA // 2), job(running, RANKS, route) as members:
         assert {member.status()["slots"] for member in members} == {SMALLEST}
         found = statuses(running)
-        assert {found[nic.name]["slots"]["leased"] for nic in running.fabric.nics} == {QUOTA}
+        assert {found[nic.name]["slots"]["leased"] for nic in running.fabric.nics} == {QUOTA // 2 + SMALLEST}
     assert_released(running)
 
 

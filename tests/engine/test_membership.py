@@ -294,3 +294,26 @@ def test_last_node_of_a_ring_activates_and_answers_back() -> None:
     (answer,) = rig.receive(Opcode.CONFIG, PREVIOUS, rig.ring_config(1), source=1)
     assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.SUCCESS)
     assert rig.answer()[0] == Status.SUCCESS
+
+
+@pytest.mark.parametrize("route", [0, 3, 77, 255])
+def test_config_of_a_route_that_is_none_is_dropped(route: int) -> None:
+    rig = SwitchRig(join=False)
+    assert rig.join(0, route=route) == []
+    assert rig.count("drop_config") == 1
+    assert rig.job["state"] == JobState.FREE
+
+
+def test_switch_forms_no_job_for_a_ring() -> None:
+    rig = SwitchRig(join=False)
+    assert rig.join(0, route=Route.RING) == []
+    assert rig.count("drop_config") == 1
+
+
+def test_nobody_hears_the_answer_to_a_client_that_is_gone() -> None:
+    """The next client may have got its queue, and wait for an answer with the same tag."""
+    rig = NicRig(ranks=2, join=False)
+    rig.join(0)
+    rig.engine.lose(0, rig.now)
+    rig.settle()
+    assert [notice for notice in rig.device.notices if notice["queue"] == 0] == []

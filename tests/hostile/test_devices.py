@@ -12,7 +12,7 @@ from fanin_tools.hostile.run import attack_fabric
 from fanin_tools.hostile.tally import Tally
 from tests.e2e.fabrics import eventually
 
-SECONDS = 6.0
+SECONDS = 4.0
 DATAGRAMS, BURST = 3000, 100
 STRANGER = "127.66.66.66"
 AFTER_RX = ("key", "unknown_job", "sender", "slot", "stale", "duplicate", "unexpected", "config", "ended")
@@ -29,7 +29,7 @@ def test_a_job_stays_right_beside_hostile_clients_and_packets(
     attack_fabric(SECONDS, seed, tally, lanes=lanes)
     assert tally.findings == []
     assert tally.rounds > 10
-    assert min(tally.datagrams, tally.messages, tally.work_requests, tally.scribbles) > 10
+    assert min(tally.datagrams, tally.messages, tally.work_requests, tally.scribbles) > 5
 
 
 @pytest.mark.parametrize("kind", ["switch", "nic"])

@@ -13,7 +13,7 @@ from fanin_tools.hostile.victims import victims
 from fanin_wire import fields
 from fanin_wire.golden import vectors
 
-PACKETS = 5000  # of each sender to each victim
+PACKETS = 3000  # of each sender to each victim
 OFTEN = {"key", "sender", "slot", "stale", "duplicate", "unexpected", "length", "config", "ended"}
 OFTEN |= {"unknown_job", "unknown_opcode", "version", "short"}
 

@@ -126,7 +126,7 @@ JOB = np.dtype(
         ("parent_leave", "u1"),  # Leave: how far LEAVE to the device above has come
         ("next_leave", "u1"),  # ring: the same to the next node
         ("index", "u4"),
-        ("owner", "u4"),  # who has begun it here: 1 + client of the first rank; on a switch an IPv4 address
+        ("owner", "u4"),  # who has it alone: 1 + client; on a switch an IPv4 address; 0: several have joined
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
         ("buffers", "u4"),  # payloads for each slot: 1, or in a reproducible job one for each child

@@ -81,12 +81,12 @@ class Client:
             raise Refused(Status["INVALID_REQUEST"], f"{len(descriptors)} descriptors with REGISTER")
         if len(self._regions) >= self._limits.max_regions:
             raise NoResources("regions of a client")
-        if sum(region.length for region in self._regions.values()) + int(record["length"]) > MAX_MAPPED:
-            raise NoResources(f"registered memory of a client: {MAX_MAPPED} bytes at most")
         bounds = (int(record[name]) for name in ("address", "length", "offset", "access"))
         region = ClientRegion(descriptors[0], *bounds)
         lkey = self._new_lkey()
         try:
+            if region.length + sum(other.length for other in self._regions.values()) > MAX_MAPPED:
+                raise NoResources(f"registered memory of a client: {MAX_MAPPED} bytes at most")
             self._engine.register(self.index, lkey, region.start, region.length, region.access, region.address)
         except BaseException:
             region.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import multiprocessing
 from typing import Any
 
 import numpy as np
@@ -15,28 +15,35 @@ from fanin_tools.job.placement import place
 
 ELEMENTS = 20_000
 BOUND_S = 60.0  # of one operation; hostile clients may make it slow, not wrong
+FORK = multiprocessing.get_context("fork")
 
 
 class Bystander:
-    """The ranks of one job, one on each node, as threads; `with` runs it. `description`: jid, key and so on."""
+    """The ranks of one job, one on each node, as processes; `with` runs it. `description`: jid, key and so on."""
 
     def __init__(self, running: Running, tally: Tally) -> None:
         self._tally = tally
         placement = place(running.fabric, len(running.fabric.nics), "auto")
         self.description: dict[str, Any] = job_file.describe(running, placement)
         self._sockets = [running.state.socket(nic.name) for nic in placement.nics]
-        self._ending = threading.Event()
-        self._threads = [threading.Thread(target=self._rank, args=(rank,)) for rank in range(placement.size)]
+        self._ending, self._rounds, self._found = FORK.Event(), FORK.Value("q", 0), FORK.SimpleQueue()
+        self._ranks = [FORK.Process(target=self._rank, args=(rank,)) for rank in range(placement.size)]
 
     def __enter__(self) -> Bystander:
-        for thread in self._threads:
-            thread.start()
+        for rank in self._ranks:
+            rank.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()
-        for thread in self._threads:
-            thread.join()
+        for number, rank in enumerate(self._ranks):
+            rank.join(2 * BOUND_S)
+            if rank.exitcode != 0:
+                rank.kill()
+                self._tally.find(f"rank {number} of the job that behaves ends with {rank.exitcode} (None: it hangs)")
+        while not self._found.empty():
+            self._tally.find(self._found.get())
+        self._tally.rounds += self._rounds.value
 
     def _rank(self, rank: int) -> None:
         try:
@@ -45,7 +52,7 @@ class Bystander:
                 while self._round(member, number):
                     number += 1
         except FaninError as error:
-            self._tally.find(f"the job that behaves has failed on rank {rank}: {error}")
+            self._found.put(f"the job that behaves has failed on rank {rank}: {error}")
 
     def _round(self, member: Communicator, number: int) -> bool:
         """One allreduce of whole numbers. False: somebody has been told to end, and all have learnt it."""
@@ -54,9 +61,9 @@ class Bystander:
         result = np.array(member.allreduce(mine, timeout=BOUND_S))
         expected = np.sum([whole_numbers(rank, number) for rank in range(member.size)], axis=0, dtype=np.int64)
         if not np.array_equal(result[1:], np.asarray(expected)[1:]):
-            self._tally.find(f"wrong bits on rank {member.rank} of the job that behaves")
+            self._found.put(f"wrong bits on rank {member.rank} of the job that behaves")
         if member.rank == 0:
-            self._tally.rounds += 1
+            self._rounds.value += 1
         return int(result[0]) == 0
 
 

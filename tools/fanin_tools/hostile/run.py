@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random as random_module
 import secrets
 import time
@@ -12,15 +13,15 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.hostile.bystander import Bystander
-from fanin_tools.hostile.clients import attack_device
+from fanin_tools.hostile.clients import BOUND_S, attack_device
 from fanin_tools.hostile.datagrams import Sender
 from fanin_tools.hostile.parser import attack_engines, material
 from fanin_tools.hostile.tally import Tally
 
 NODES = 2
 BURST = 200  # datagrams in a row
+LIVING = ("joining", "configuring", "active")  # states of jobs that somebody must be in
 ENGINES_SHARE = 0.4  # of the time
-PORT_DROPS = ("drop_runt", "drop_icrc", "drop_queue_pair", "drop_lane")
 
 
 def run(seconds: float, seed: int) -> Tally:
@@ -36,9 +37,10 @@ def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> No
     name = f"hostile-{secrets.token_hex(4)}"
     try:
         running = lifecycle.up(Plan(name, Shape(NODES, 4, lanes=lanes)), lambda _text: None)
+        before = open_descriptors(running)
         with Bystander(running, tally) as bystander:
             attack_running(running, bystander, seconds, seed, tally)
-        look_after(running, tally)
+        look_after(running, before, tally)
     finally:
         lifecycle.down(name)
 
@@ -52,26 +54,48 @@ def attack_running(running: Running, bystander: Bystander, seconds: float, seed:
     end = time.monotonic() + seconds
     try:
         while time.monotonic() < end and not tally.findings:
-            attack_device(running.state.socket(random.choice(running.fabric.nics).name), random, tally)
+            nic = running.state.socket(random.choice(running.fabric.nics).name)
+            attack_device(nic, random, tally)
+            control.query(nic, BOUND_S)
             sender, device = random.choice(senders), random.choice(devices)
             for _ in range(BURST):
                 sender.send(device.address, jid, key)
+    except ToolError as error:
+        tally.find(f"a device does not answer: {error}")
     finally:
         for sender in senders:
             sender.close()
 
 
-def look_after(running: Running, tally: Tally) -> None:
-    """Every device lives, and holds nothing of anybody who has gone."""
+def open_descriptors(running: Running) -> dict[str, int]:
+    """How many descriptors each device has open, but for that of the question."""
+    found = {}
     for device in running.fabric.devices:
-        try:
-            status = control.query(running.state.socket(device.name))
-        except ToolError as error:
-            tally.find(f"{device.name} has ended: {error}")
-            continue
-        held = [job for job in status["jobs"] if job["state"] not in ("aborted", "joining", "configuring")]
-        if device.kind == "nic" and held:
-            tally.find(f"{device.name} still has jobs: {held}")
-        for counter, value in status["counters"].items():
-            if counter.startswith("drop_"):
-                tally.drops[counter] += value
+        pid = control.query(running.state.socket(device.name))["pid"]
+        found[device.name] = len(os.listdir(f"/proc/{pid}/fd"))
+    return found
+
+
+def look_after(running: Running, before: dict[str, int], tally: Tally) -> None:
+    """Every device lives, and holds nothing of anybody who has gone: no job, no descriptor more than `before`."""
+    end = time.monotonic() + BOUND_S
+    try:
+        while (left := leaks(running, before)) and time.monotonic() < end:
+            time.sleep(0.1)
+        for device in running.fabric.devices:
+            counters = control.query(running.state.socket(device.name))["counters"]
+            tally.drops.update({name: value for name, value in counters.items() if name.startswith("drop_")})
+    except ToolError as error:
+        left = [f"a device has ended: {error}"]
+    for leak in left:
+        tally.find(leak)
+
+
+def leaks(running: Running, before: dict[str, int]) -> list[str]:
+    """Jobs of clients that have gone (those that end may wait some seconds for an answer), and descriptors."""
+    found = []
+    for nic in running.fabric.nics:
+        jobs = control.query(running.state.socket(nic.name))["jobs"]
+        found += [f"{nic.name} still has the job {job}" for job in jobs if job["state"] in LIVING]
+    now = open_descriptors(running)
+    return found + [f"{name}: {before[name]} descriptors, now {now[name]}" for name in now if now[name] > before[name]]

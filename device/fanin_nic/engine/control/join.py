@@ -9,6 +9,7 @@ from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.lease import REPRODUCIBLE, find_job, lease, new_job, release, set_buffers
 from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.membership import member_window, progress_join, tell_pending
+from fanin_nic.engine.control.quota import SHARED
 from fanin_nic.engine.control.upward import note_spoken, passes_on
 from fanin_nic.engine.state import U64, ZERO, action_at, bit_of, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
@@ -190,6 +191,8 @@ def enter(e, queue_index, job, request):
         refuse(e, queue_index, MEMBERS_MISMATCH, 0)
         abort(e, job, MEMBERS_MISMATCH, 0, request.rank_bitmap)
         return
+    if queue.client + 1 != job.owner:
+        job.owner = SHARED
     seat(e, queue_index, queue, job, request.rank_bitmap)
     progress_join(e, job)
     if job.state == JOINING:

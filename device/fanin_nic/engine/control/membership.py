@@ -11,6 +11,7 @@ from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_fro
 from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import grant, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.control.leave import is_reminder
+from fanin_nic.engine.control.quota import SHARED
 from fanin_nic.engine.control.upward import begin_config, is_top, note_spoken, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
@@ -208,6 +209,8 @@ def seat_child(e, job, body, source):
     if job.node_joined & bit_of(bit) != ZERO and child.boot_id != boot_id:
         abort(e, job, PEER_LOST, kind_below(job), bit_of(bit))
         return
+    if e.is_switch and source != job.owner:
+        job.owner = SHARED
     child.address = source
     child.boot_id = boot_id
     child.heard = e.now

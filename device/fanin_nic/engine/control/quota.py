@@ -2,7 +2,10 @@
 
 A fixed share would be too small for who is alone, or too large for who is not. So it depends on what is left, as in the
 shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most
-GENEROSITY times what he leaves free. Alone he gets three quarters, the next one three quarters of the rest.
+GENEROSITY times what he leaves free. Alone he gets three quarters, the next one three quarters of the rest; who has
+nothing may take the last.
+
+A job is its owner's who began it, until somebody else has joined it: then it is nobody's any more.
 """
 
 from __future__ import annotations
@@ -13,12 +16,12 @@ from fanin_nic.native.compiled import internal
 
 FREE = int(JobState.FREE)
 GENEROSITY = 3
+SHARED = 0  # owner of a job that several have joined
 
 
 def share(held, free):
-    """How many of `free` things somebody may take who holds `held` of their kind. Who has none may take the last."""
-    least = 1 if held == 0 and free > 0 else 0
-    return max(least, (GENEROSITY * free - held) // (GENEROSITY + 1))
+    """How many of `free` things somebody may take who holds `held` of their kind."""
+    return max(1 if held == 0 and free > 0 else 0, (GENEROSITY * free - held) // (GENEROSITY + 1))
 
 
 share_of = internal(share)
@@ -47,4 +50,6 @@ def payloads_allowed(e, owner):
             size = int(job.slots) * int(job.buffers)
             free -= size
             held += size if job.owner == owner else 0
-    return share_of(held, free) if e.shared else free
+    if not e.shared:
+        return free
+    return max(min(free, int(e.min_lease)) if held == 0 else 0, share_of(held, free))

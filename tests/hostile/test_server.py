@@ -1,0 +1,71 @@
+"""The control server by itself: a fault in a request, a status of too many links."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanin_nic.daemon.status import MAX_LINKS, OTHER, busiest
+from fanin_nic.hostif.server import ControlServer
+from fanin_tools.hostile.clients import message
+
+PACKETS = {"rx_packets": 1, "tx_packets": 0}
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """For a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder) / "control"
+
+
+def ask(server: ControlServer, path: Path) -> bytes:
+    """STATUS over a connection of its own; empty if the server hangs up."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stream:
+        stream.connect(str(path))
+        stream.send(message("STATUS").tobytes())
+        for _ in range(3):
+            server.service()
+        return stream.recv(1 << 18)
+
+
+def test_fault_of_the_device_ends_the_connection_that_met_it_and_nothing_else(path: Path) -> None:
+    faults = [ZeroDivisionError(), KeyError("x")]
+
+    def status() -> dict[str, Any]:
+        if faults:
+            raise faults.pop()
+        return {"fine": True}
+
+    server = ControlServer(path, status)
+    assert [ask(server, path), ask(server, path)] == [b"", b""]
+    assert b"fine" in ask(server, path)
+    server.close()
+
+
+def test_closed_server_leaves_no_descriptor(path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    server = ControlServer(path, dict)
+    ask(server, path)
+    server.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_few_links_are_shown_as_they_are() -> None:
+    links = {f"10.0.0.{n}": PACKETS for n in range(20)}
+    assert busiest(links) == links
+
+
+def test_strangers_with_many_addresses_are_one_line() -> None:
+    members = {f"10.0.0.{n}": {"rx_packets": 1000, "tx_packets": 1000} for n in range(10)}
+    strangers = {f"10.{n // 250}.9.{n % 250}": PACKETS for n in range(1, 1000)}
+    shown = busiest(strangers | members | {OTHER: {"rx_packets": 5000, "tx_packets": 0}})
+    assert len(shown) <= MAX_LINKS + 1
+    assert members.items() <= shown.items()
+    assert sum(link["rx_packets"] for link in shown.values()) == 999 + 10 * 1000 + 5000

@@ -1,0 +1,129 @@
+"""The names of the command that no other test provokes; and docs/errors.md, which has every name there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import fanin_tools
+from fanin_nic.engine.tables import Counter
+from fanin_nic.port.descriptors import Drop
+from fanin_nic.sim.run import Run
+from fanin_tools import cli, output
+from fanin_tools.bench import measure, peer
+from fanin_tools.bench.settings import SETTINGS
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.generate import Plan, Shape
+from fanin_tools.fabric.state import FabricState
+from fanin_tools.job.crew import Crew
+from fanin_wire.status import STATUSES
+from fanin_wire.tables import with_tables
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "errors.md").read_text()
+SOURCES = sorted(Path(fanin_tools.__file__).parent.rglob("*.py"))
+NAME = re.compile(r"[A-Z][A-Z_]{3,}")
+
+
+def names_in(path: Path) -> set[str]:
+    """Names that a file gives to the errors that it raises."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            named = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
+            first = node.args[:1] if getattr(node.func, "id", "") == "ToolError" else []
+            constants = [part.value for part in (*named, *first) if isinstance(part, ast.Constant)]
+            found |= {value for value in constants if isinstance(value, str) and NAME.fullmatch(value)}
+    return found
+
+
+NAMES = set().union(*map(names_in, SOURCES))
+STATUS_NAMES = {entry.name for entry in STATUSES.values()}
+
+
+def rows(page: str) -> list[list[str]]:
+    """The rows of all tables of the page."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in page.splitlines() if line[:1] == "|"]
+
+
+def test_table_of_statuses_is_that_of_the_code() -> None:
+    assert with_tables(PAGE) == PAGE
+
+
+def test_every_status_has_a_place_and_a_cause() -> None:
+    described = {row[0] for row in rows(PAGE) if len(row) == 3 and all(row)}
+    assert STATUS_NAMES - {"SUCCESS"} <= described
+
+
+def test_every_name_of_the_command_has_a_cause_and_a_remedy() -> None:
+    described = {row[0] for row in rows(PAGE) if len(row) == 3 and all(row)}
+    assert len(NAMES) > 15
+    assert described >= NAMES
+
+
+def test_the_page_names_nothing_that_is_not_there() -> None:
+    named = {row[0] for row in rows(PAGE) if NAME.fullmatch(row[0])}
+    assert named == NAMES | STATUS_NAMES
+
+
+def test_every_reason_of_a_drop_is_explained() -> None:
+    engine = {counter.name.lower() for counter in Counter if counter.name.startswith("DROP_")}
+    port = {f"drop_{reason.name.lower()}" for reason in Drop} | {"drop_receive_buffer"}
+    assert engine | port == set(re.findall(r"\bdrop_\w+", PAGE.split("## Packets")[1]))
+
+
+def test_every_name_of_the_command_is_in_a_test() -> None:
+    """Statuses are provoked one by one in tests/hostile/test_every_status.py."""
+    text = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    assert {name for name in NAMES if not re.search(rf"\b{name}\b", text)} == set()
+
+
+def test_path_too_long_for_a_socket(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = state_root / ("x" * 100)
+    long.mkdir(parents=True)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    with pytest.raises(ToolError, match=r"BAD_PATH: .*XDG_RUNTIME_DIR"):
+        FabricState("f").create(Plan("f", Shape(1, 1)).preview())
+
+
+def test_defect_of_the_command() -> None:
+    error = output._defect(ZeroDivisionError("by zero"))
+    assert str(error).startswith("INTERNAL_ERROR: ZeroDivisionError: by zero; report")
+    assert error.exit_code == 1
+
+
+def test_simulation_that_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_run: Run) -> None:
+        raise AssertionError("a slot serves two positions")
+
+    monkeypatch.setattr(Run, "report", broken)
+    found = CliRunner().invoke(cli.app, ["sim", "--fanout", "2", "--bytes", "8K"])
+    assert found.exit_code == 1
+    assert "SIMULATION_FAILED: a slot serves two positions" in found.stderr
+
+
+def test_other_implementation_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = subprocess.CompletedProcess([], 1, "", "no such option")
+    monkeypatch.setattr("fanin_tools.bench.peer.subprocess.run", lambda *_, **__: failed)
+    with pytest.raises(ToolError, match=r"PEER_FAILED: .*no such option"):
+        peer.measure(Path("/nowhere"), "tcp", [64])
+
+
+class WrongCrew(Crew):
+    """Ranks of which one has found wrong bits."""
+
+    def __init__(self) -> None:
+        pass
+
+    def ask(self, *_: object, **__: object) -> list[dict[str, int]]:
+        return [{"wrong": 2}, {"wrong": 0}]
+
+
+def test_wrong_bit_in_a_measurement() -> None:
+    with pytest.raises(ToolError, match=r"WRONG_RESULT: .*: 2 elements have a wrong bit"):
+        measure._refuse_wrong(WrongCrew(), SETTINGS[0], 64)
