@@ -125,7 +125,7 @@ OPCODE_MEANINGS: dict[Opcode, tuple[str, str, str]] = {
     Opcode.STATUS: ("down", "the state of the job", "nothing"),
     Opcode.ABORT: ("any", "the job is dead", "stop; complete everything with this status"),
     Opcode.NAK: ("down", "the job is not known here", "stop; complete everything with this status"),
-    Opcode.KEEPALIVE: ("up", "the sender lives", "nothing"),
+    Opcode.KEEPALIVE: ("any", "the sender lives", "nothing"),
 }
 
 # Operation: what it computes of the accumulated value a and the next contribution b

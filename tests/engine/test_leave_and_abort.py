@@ -78,19 +78,12 @@ def test_leave_of_a_child_that_has_not_joined_is_acknowledged() -> None:
 def test_record_of_a_job_nobody_speaks_for_ages_out() -> None:
     rig = SwitchRig(join=False)
     rig.join(0)
+    rig.tick(6 * SECOND)  # the one that has come is lost; those to come are told so for a while
     rig.tick(60 * SECOND)
     assert not is_empty(rig)
     rig.tick(1)
     assert is_empty(rig)
     assert rig.count("jobs_aged") == 1
-
-
-def test_keep_alives_keep_a_job() -> None:
-    rig = SwitchRig()
-    for _ in range(8):
-        rig.tick(10 * SECOND)
-        rig.receive(Opcode.KEEPALIVE, child_address(1), source=1)
-    assert not is_empty(rig)
 
 
 def test_middle_switch_leaves_when_its_children_have() -> None:
@@ -109,10 +102,13 @@ def test_nic_repeats_leave_and_takes_silence_for_an_answer_in_the_end() -> None:
     rig.engine.leave(0, 9, rig.now)
     leaves = [packet.opcode for packet in rig.settle()]
     assert rig.answer()[1]["opcode"] == MessageType.LEAVE
-    for _ in range(40):
+    for _ in range(4):
+        leaves += [packet.opcode for packet in rig.tick(SECOND)]
+    assert not is_empty(rig)
+    for _ in range(3):
         leaves += [packet.opcode for packet in rig.tick(SECOND)]
     assert set(leaves) == {Opcode.LEAVE}
-    assert len(leaves) == 20
+    assert len(leaves) == 5
     assert is_empty(rig)
 
 

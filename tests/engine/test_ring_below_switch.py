@@ -123,12 +123,13 @@ def test_silence_is_asked_about_where_it_is() -> None:
     assert (probe.destination, probe.ceth["source"]) == (NEXT, LAST)
 
 
-def test_keepalives_go_both_ways() -> None:
+def test_keepalives_go_to_all_three() -> None:
     rig = LastNode()
     sent = rig.tick(SECOND)
     assert {(packet.opcode, packet.destination) for packet in sent} == {
         (Opcode.KEEPALIVE, PARENT),
         (Opcode.KEEPALIVE, NEXT),
+        (Opcode.KEEPALIVE, PREVIOUS),
     }
 
 

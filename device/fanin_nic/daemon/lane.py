@@ -21,7 +21,7 @@ from fanin_nic.engine import events
 from fanin_nic.engine.control.posting import can_post
 from fanin_nic.engine.state import U64, engine_at, queue_at
 from fanin_nic.engine.tables import Counter
-from fanin_nic.hostif.rings import fetch
+from fanin_nic.hostif.rings import beat, fetch
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import monotonic_ns, sched_yield
 from fanin_nic.native.memory import address_of, load_u64, record_at
@@ -73,6 +73,7 @@ def run(lane_address):
             return ATTENTION
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
+            beat(lane.doorbells, lane.doorbell_count, now // U64(CONTROL_INTERVAL))
             if wait(lane, 0) and not is_only_port(lane):
                 return CONTROL
         if now >= end:
@@ -107,6 +108,8 @@ def turn(lane, now):
     work += events.serve(lane.engine, SEGMENTS_PER_TURN, now)
     work += flush(lane, e, now)
     if now >= e.next_deadline:
+        if now - e.next_deadline > e.keepalive:  # stopped, or short of CPU: what it did not hear was not silence
+            events.forgive(lane.engine, now - e.next_deadline, now)
         events.tick(lane.engine, now)
         work += 1 + flush(lane, e, now)
     if lane.splitter:

@@ -33,6 +33,7 @@ from fanin_nic.engine.tables import (
 from fanin_wire import abi, fields
 
 ALIGNMENT = 64
+KEEPALIVES = 10  # in a detection time; at a loss of 20 % that many are lost in a row once in 10^7 times
 WIDENED = 2  # f16 and bf16 are computed in f32: a slot has room for twice a chunk
 
 
@@ -56,9 +57,15 @@ class Timing(NamedTuple):
 
     rto: int = 200_000_000
     reorder: int = 20_000_000
-    keepalive: int = 1_000_000_000
+    keepalive: int = 500_000_000
     detection: int = 5_000_000_000
     ageing: int = 60_000_000_000
+
+    @classmethod
+    def of_detection(cls, seconds: float) -> Timing:
+        """With another detection time. So many keep-alives fall into it that losing all of them is no accident."""
+        detection = round(seconds * 1e9)
+        return cls(keepalive=detection // KEEPALIVES, detection=detection, ageing=max(cls().ageing, 2 * detection))
 
 
 def _rows(limits: Limits) -> dict[str, int]:

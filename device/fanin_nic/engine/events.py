@@ -10,6 +10,7 @@ from fanin_nic.engine.control import leave as leaving
 from fanin_nic.engine.control import posting
 from fanin_nic.engine.control.join import join as join_job
 from fanin_nic.engine.packet import parse, ring
+from fanin_nic.engine.recovery.silence import forgive as forgive_silence
 from fanin_nic.engine.recovery.tick import tick as pass_time
 from fanin_nic.engine.segment.slots import advance_base
 from fanin_nic.engine.state import U32, U64, engine_at, job_at, queue_at
@@ -17,7 +18,20 @@ from fanin_nic.engine.tables import Counter, JobState
 from fanin_nic.engine.transfer import read
 from fanin_nic.native.compiled import compiled
 
-__all__ = ["Counter", "batch_end", "dma_done", "fail", "join", "leave", "lose", "packet", "post", "serve", "tick"]
+__all__ = [
+    "Counter",
+    "batch_end",
+    "dma_done",
+    "fail",
+    "forgive",
+    "join",
+    "leave",
+    "lose",
+    "packet",
+    "post",
+    "serve",
+    "tick",
+]
 
 TURN = 8  # segments of one queue before the next is served
 FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
@@ -92,6 +106,14 @@ def tick(base, now):
     e = engine_at(U64(base))
     e.now = now
     pass_time(e)
+
+
+@compiled
+def forgive(base, missed, now):
+    """This device has not run for `missed` ns; packets that have waited should have been given before."""
+    e = engine_at(U64(base))
+    e.now = now
+    forgive_silence(e, U64(missed))
 
 
 @compiled

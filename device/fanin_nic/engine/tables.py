@@ -164,10 +164,14 @@ JOB = np.dtype(
         ("srtt", "u8"),
         ("rttvar", "u8"),
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
-        ("next_keepalive", "u8"),
+        ("leaving_since", "u8"),  # ns: when LEAVE was first sent
         ("heard", "u8"),  # ns: last packet from the device above
         ("heard_next", "u8"),  # ring
         ("heard_previous", "u8"),
+        ("said_above", "u8"),  # ns: last packet to the device above
+        ("said_next", "u8"),  # ring
+        ("said_previous", "u8"),
+        ("said_below", "u8"),  # ns: when all devices below were last sent something
         ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
         ("hop_address", "u4", (abi.MAX_HOPS,)),
         ("hop_bit", "u4", (abi.MAX_HOPS,)),

@@ -9,7 +9,7 @@ from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.lease import REPRODUCIBLE, find_job, lease, new_job, release, set_buffers
 from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.membership import member_window, progress_join, tell_pending
-from fanin_nic.engine.control.upward import passes_on
+from fanin_nic.engine.control.upward import note_spoken, passes_on
 from fanin_nic.engine.state import U64, ZERO, action_at, bit_of, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal, internal_for
@@ -142,7 +142,7 @@ def describe_job(e, job, request):
     job.heard = e.now
     job.heard_next = e.now
     job.heard_previous = e.now
-    job.next_keepalive = e.now + e.keepalive
+    note_spoken(e, job)
     if request.route == RING:
         describe_ring(job, request)
     if request.hop_count and not passes_on(job):

@@ -11,7 +11,7 @@ from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_fro
 from fanin_nic.engine.control.ending import next_node, send_abort
 from fanin_nic.engine.control.lease import grant, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.control.leave import is_reminder
-from fanin_nic.engine.control.upward import begin_config, is_top, passes_on
+from fanin_nic.engine.control.upward import begin_config, is_top, note_spoken, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
@@ -78,9 +78,9 @@ def activate(e, job, slots, window):
     job.heard = e.now
     job.heard_next = e.now
     job.heard_previous = e.now
-    job.next_keepalive = e.now + e.keepalive
-    if job.has_parent or job.route == RING:
-        e.next_deadline = min(e.next_deadline, job.next_keepalive)
+    note_spoken(e, job)
+    if job.has_parent or job.config_mask or job.route == RING:
+        e.next_deadline = min(e.next_deadline, e.now + e.keepalive)
     below = job.config_mask
     while below:
         bit = lowest_bit(below)
@@ -180,7 +180,7 @@ def admit(e, header, body, source):
     job.state = JOINING
     job.offered_window = member_window(e, job)
     job.heard = e.now
-    e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
+    e.next_deadline = min(e.next_deadline, e.now + e.detection + ONE)
     return made
 
 

@@ -41,9 +41,18 @@ def is_top(job):
 
 
 @internal
+def note_spoken(e, job):
+    """Keep-alives to the neighbours are counted from now on."""
+    job.said_above = e.now
+    job.said_next = e.now
+    job.said_previous = e.now
+    job.said_below = e.now
+
+
+@internal
 def repeat_later(e, job):
-    """Set the time of the next repetition."""
-    interval = min(LAST_INTERVAL, FIRST_INTERVAL << min(job.retries, 8))
+    """Set the time of the next repetition; until a job runs, its CONFIG is what shows that its sender lives."""
+    interval = min(min(LAST_INTERVAL, e.keepalive), FIRST_INTERVAL << min(job.retries, 8))
     job.retries += 1
     job.deadline = e.now + interval
     e.next_deadline = min(e.next_deadline, job.deadline)
@@ -123,6 +132,7 @@ def begin_leave(e, job):
     if job.route == RING:
         job.next_leave = REPEATED
     job.retries = 0
+    job.leaving_since = e.now
     send_leaves(e, job)
 
 

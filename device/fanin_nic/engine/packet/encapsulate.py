@@ -38,6 +38,17 @@ def append(e, kind):
     return index
 
 
+@internal
+def note_said(e, job, destination):
+    """A neighbour hears of this device: no keep-alive is due to it for a while. (In a ring of two both are one.)"""
+    if destination == job.parent_address:
+        job.said_above = e.now
+    if destination == job.next_address:
+        job.said_next = e.now
+    if destination == job.previous_address:
+        job.said_previous = e.now
+
+
 @internal_for(ENGINE, JOB, int64, int64, returns=int64)
 def packet(e, job, opcode, destination):
     """Number of a new SEND of a header-only packet of a job; the caller fills in what its opcode says."""
@@ -51,6 +62,7 @@ def packet(e, job, opcode, destination):
     header.ceth_version = WIRE_VERSION
     header.jid = job.jid
     header.key = job.key
+    note_said(e, job, destination)
     count(e, TX_FIRST + (opcode & 15))
     return index
 

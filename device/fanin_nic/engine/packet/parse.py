@@ -77,6 +77,8 @@ def dispatch(e, header, payload, source):
         without_job(e, found, header, source)
     elif job_at(e, found - 1).state == ABORTED:
         to_tombstone(e, job_at(e, found - 1), header, source)
+    elif header.opcode == KEEPALIVE:
+        on_keepalive(e, job_at(e, found - 1), header, source)
     elif from_parent(job_at(e, found - 1), header.opcode, source):
         from_the_parent(e, job_at(e, found - 1), header, payload)
     elif from_next(job_at(e, found - 1), header.opcode, source):
@@ -110,7 +112,7 @@ def without_job(e, found, header, source):
 
 @internal
 def answers_nak(opcode):
-    """Only what a living job sends upward is answered; an answer never provokes one."""
+    """Only what a living job sends of its own accord is answered; an answer never provokes one."""
     return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
 
 
@@ -142,12 +144,32 @@ def from_next(job, opcode, source):
 
 
 @internal
+def on_keepalive(e, job, header, source):
+    """A neighbour lives, and has nothing else to say."""
+    if job.has_parent and source == job.parent_address:
+        job.heard = e.now
+    elif job.route == RING and (source == job.next_address or source == job.previous_address):
+        hear_beside(e, job, source)
+    elif job.route == RING or not from_below(e, job, header, source):
+        count(e, DROP_SENDER)
+
+
+@internal
+def hear_beside(e, job, source):
+    """A neighbour in the ring was heard; with two nodes it is next and previous at once."""
+    if source == job.next_address:
+        job.heard_next = e.now
+    if source == job.previous_address:
+        job.heard_previous = e.now
+
+
+@internal
 def from_below(e, job, header, source):
     """Whether the sender is the device below (in a ring: the previous node) that it says it is; stamps it as heard."""
     if job.route == RING:
         if source != job.previous_address or job.node_mask & bit_of(header.source) == ZERO:
             return False
-        job.heard_previous = e.now
+        hear_beside(e, job, source)
         return True
     if job.node_joined & bit_of(header.source) == ZERO:
         # Who gives up before its CONFIG was here may still say so: that ends the job for all.
@@ -191,7 +213,7 @@ def answer_from_above(e, job, header, payload):
 @internal
 def from_the_next(e, job, header, payload):
     """From the next node of a ring."""
-    job.heard_next = e.now
+    hear_beside(e, job, job.next_address)
     if header.opcode == CONFIG_ACK:
         membership.on_config_ack(e, job, header, payload, header.length)
     elif header.opcode == LEAVE_ACK:
@@ -255,7 +277,11 @@ def up(e, job, header, payload, source):
     elif header.opcode == ABORT:
         abort(e, job, header.status, kind_from_others(job, header), U64(header.node_bitmap))
         leave.progress_leave(e, job)
-    elif header.opcode == KEEPALIVE or not may_take(e, job, header):
+    elif header.opcode == NAK:
+        if job.route != RING and job.node_left & bit_of(header.source) == ZERO:
+            restarted(e, job, kind_below(job), bit_of(header.source))
+            leave.progress_leave(e, job)
+    elif not may_take(e, job, header):
         return
     elif not is_computable(e, header):
         count(e, DROP_UNEXPECTED)

@@ -1,16 +1,14 @@
-"""Time passes: probes, repetitions of CONFIG and LEAVE, keep-alives, silence, deadlines of requests, ageing."""
+"""Time passes: probes, repetitions of CONFIG and LEAVE, deadlines of requests, ageing; silence has its own module."""
 
 from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
-from fanin_nic.engine.control.blame import kind_below, kind_parent
-from fanin_nic.engine.control.ending import next_node
 from fanin_nic.engine.control.lease import release
 from fanin_nic.engine.control.leave import progress_leave
 from fanin_nic.engine.control.upward import is_leaving, passes_on, send_config, send_leaves
-from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.packet.ring import probe_next
 from fanin_nic.engine.packet.tree import probe_above
+from fanin_nic.engine.recovery.silence import expect, keep_alive, lose_above, miss_below, miss_neighbours
 from fanin_nic.engine.recovery.suspects import blamed
 from fanin_nic.engine.recovery.timers import back_off, is_unanswered, postpone
 from fanin_nic.engine.state import (
@@ -20,7 +18,6 @@ from fanin_nic.engine.state import (
     child_at,
     child_index,
     count,
-    header_at,
     job_at,
     queue_at,
     request_at,
@@ -31,18 +28,14 @@ from fanin_nic.engine.state import (
 from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState, Leave
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
-from fanin_wire.abi import Route, Status
-from fanin_wire.fields import Opcode
+from fanin_wire.abi import Status
 
 FREE, JOINING, CONFIGURING = int(JobState.FREE), int(JobState.JOINING), int(JobState.CONFIGURING)
-ACTIVE, ABORTED = int(JobState.ACTIVE), int(JobState.ABORTED)
+ACTIVE, LEAVING = int(JobState.ACTIVE), int(JobState.LEAVING)
 ACKNOWLEDGED = int(Leave.ACKNOWLEDGED)
-RING = int(Route.RING)
-KEEPALIVE = int(Opcode.KEEPALIVE)
-PEER_LOST, TIMEOUT = int(Status.PEER_LOST), int(Status.TIMEOUT)
+TIMEOUT = int(Status.TIMEOUT)
 JOBS_AGED = int(Counter.JOBS_AGED)
-UNANSWERED_LEAVES = 20  # about 10 s; then whoever should have answered is taken for gone
-UNANSWERED_PROBES = 3
+UNANSWERED_LEAVES = 5  # at least, also where the detection time is short
 
 
 @internal
@@ -56,30 +49,30 @@ def tick(e):
 
 
 @internal
-def expect(e, time):
-    """A timer runs until `time`."""
-    e.next_deadline = min(e.next_deadline, time)
-
-
-@internal
 def tick_job(e, job):
     """One job."""
     if is_leaving(job):
         tick_leave(e, job)
     elif job.state == CONFIGURING:
         tick_config(e, job)
-    elif job.state == ACTIVE:
+    elif job.state == ACTIVE and not e.is_switch:  # a switch needs no timers for its data
         tick_active(e, job)
+    if job.state == ACTIVE or job.state == LEAVING:
+        keep_alive(e, job)
+    if job.state == ACTIVE:
+        miss_neighbours(e, job)
+    elif e.is_switch and (job.state == JOINING or job.state == CONFIGURING):
+        miss_below(e, job)
     if job.state != FREE and (e.is_switch or job.state > ACTIVE):
         tick_ageing(e, job)
 
 
 @internal
 def tick_leave(e, job):
-    """LEAVE is repeated; one that nobody answers counts as answered in the end."""
+    """LEAVE is repeated; who has not answered it for the detection time is taken for gone."""
     if job.deadline > e.now:
         expect(e, job.deadline)
-    elif job.retries < UNANSWERED_LEAVES:
+    elif job.retries < UNANSWERED_LEAVES or e.now < job.leaving_since + e.detection:
         send_leaves(e, job)
     else:
         job.parent_leave = ACKNOWLEDGED
@@ -100,22 +93,9 @@ def tick_config(e, job):
 
 @internal
 def tick_active(e, job):
-    """A running job on a NIC; a switch needs no timers for its data."""
-    if not e.is_switch:
-        probe_due(e, job)
-        if job.state == ACTIVE:
-            check_deadlines(e, job)
-        if job.state == ACTIVE and (job.has_parent or job.route == RING):
-            keep_alive(e, job)
-
-
-@internal
-def lose_above(e, job, is_next):
-    """The next node of a ring, or the device above, is silent: with it all that is behind it is lost."""
-    if is_next:
-        abort(e, job, PEER_LOST, kind_below(job), next_node(job))
-    else:
-        abort(e, job, PEER_LOST, kind_parent(job), U64(job.parent_mask))
+    """A running job on a NIC."""
+    probe_due(e, job)
+    check_deadlines(e, job)
 
 
 @internal
@@ -126,12 +106,8 @@ def probe_due(e, job):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if not is_unanswered(slot):
             continue
-        heard = job.heard_next if slot.unacked else job.heard
         if slot.deadline > e.now:
             expect(e, slot.deadline)
-        elif slot.unanswered >= UNANSWERED_PROBES and e.now - max(heard, slot.sent_at) > e.detection:
-            lose_above(e, job, slot.unacked != 0)
-            return
         elif e.action_count >= e.actions // 2:  # the rest when these are sent
             expect(e, e.now)
             return
@@ -174,20 +150,6 @@ def time_out(e, job):
     """TIMEOUT, naming who is missing for the first position that is not done."""
     kind, missing = blamed(e, job, job.base)
     abort(e, job, TIMEOUT, kind, missing)
-
-
-@internal
-def keep_alive(e, job):
-    """A silent job says that it lives; a ring also listens for the previous node."""
-    if job.next_keepalive <= e.now:
-        if job.has_parent:
-            header_at(e, packet(e, job, KEEPALIVE, job.parent_address)).source = job.parent_bit
-        if job.route == RING:
-            header_at(e, packet(e, job, KEEPALIVE, job.next_address)).source = job.node_index
-        job.next_keepalive = e.now + e.keepalive
-    expect(e, job.next_keepalive)
-    if job.route == RING and job.in_flight and e.now - job.heard_previous > e.detection:
-        abort(e, job, PEER_LOST, kind_below(job), U64(job.node_mask))
 
 
 @internal

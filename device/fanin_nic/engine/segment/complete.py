@@ -129,6 +129,7 @@ def distribute(e, job, slot):
 def fan_out(e, job, slot):
     """One RESULT to each device below; who does not want the data gets a header as acknowledgement."""
     below = job.node_mask
+    job.said_below = e.now
     while below:
         bit = lowest_bit(below)
         below &= below - ONE

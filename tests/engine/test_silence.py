@@ -1,0 +1,226 @@
+"""Neighbours are spoken to once a keep-alive interval, and lost when they are not heard for the detection time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_nic.engine import events
+from fanin_nic.engine.engine import Timing
+from fanin_nic.engine.tables import JobState
+from fanin_wire.abi import Route, Status
+from fanin_wire.fields import Opcode
+from tests.engine.rig import (
+    MILLISECOND,
+    NEXT,
+    PARENT,
+    PREVIOUS,
+    SECOND,
+    NicRig,
+    Rig,
+    Sent,
+    SwitchRig,
+    child_address,
+    f32,
+    place,
+)
+
+INTERVAL, BOUND = Timing().keepalive, Timing().detection
+FREE = JobState.FREE
+
+
+def addressed(sent: list[Sent], opcode: Opcode = Opcode.KEEPALIVE) -> set[int]:
+    """Where packets of an opcode went."""
+    return {packet.destination for packet in sent if packet.opcode == opcode}
+
+
+def named(sent: list[Sent]) -> set[tuple[int, int, int]]:
+    """What ABORTs say: status, kind, bits."""
+    return {(p.ceth["status"], p.ceth["seg"], p.ceth["node_bitmap"]) for p in sent if p.opcode == Opcode.ABORT}
+
+
+def listen(rig: Rig, seconds: int, *sources: tuple[int, int]) -> list[Sent]:
+    """Time passes while only these (address, source) say that they live; all that is sent."""
+    sent = []
+    for _ in range(seconds * SECOND // INTERVAL):
+        for address, source in sources:
+            rig.receive(Opcode.KEEPALIVE, address, source=source)
+        sent += rig.tick(INTERVAL)
+    return sent
+
+
+# Speaking
+
+
+def test_quiet_nic_says_that_it_lives_once_an_interval() -> None:
+    rig = NicRig()
+    assert rig.tick(INTERVAL - 1) == []
+    assert addressed(rig.tick(1)) == {PARENT}
+    assert rig.tick(INTERVAL - 1) == []
+    assert addressed(rig.tick(1)) == {PARENT}
+
+
+def test_whatever_is_sent_counts_as_a_keepalive() -> None:
+    rig = NicRig()
+    for position in range(4):
+        rig.tick(INTERVAL // 2)
+        rig.post(f32(position), mid=position)
+        rig.from_parent(Opcode.RESULT, position, f32(1).tobytes(), mid=position, dtype=1, contributions=2)
+    assert rig.count("tx_KEEPALIVE") == 0
+    assert rig.count("tx_CONTRIBUTION") == 4
+
+
+def test_switch_says_that_it_lives_to_those_that_have_not_left() -> None:
+    rig = SwitchRig(3)
+    assert addressed(rig.tick(INTERVAL)) == {child_address(bit) for bit in range(3)}
+    rig.receive(Opcode.LEAVE, child_address(1), source=1)
+    assert addressed(rig.tick(INTERVAL)) == {child_address(0), child_address(2)}
+
+
+def test_results_are_keepalives_of_a_switch() -> None:
+    rig = SwitchRig()
+    for position in range(3):
+        rig.tick(INTERVAL - 1)
+        for bit in (0, 1):
+            rig.contribute(bit, position, f32(1))
+    assert rig.count("tx_KEEPALIVE") == 0
+
+
+def test_switch_speaks_to_the_switch_above() -> None:
+    rig = SwitchRig(above=((PARENT, 1, 0b11),))
+    (up,) = (packet for packet in rig.tick(INTERVAL) if packet.destination == PARENT)
+    assert (up.opcode, up.ceth["source"]) == (Opcode.KEEPALIVE, 1)
+
+
+def test_ring_node_speaks_to_both_neighbours_until_the_previous_has_left() -> None:
+    rig = NicRig(Route.RING)
+    assert addressed(rig.tick(INTERVAL)) == {NEXT, PREVIOUS}
+    rig.engine.leave(0, 9, rig.now)
+    rig.settle()
+    rig.receive(Opcode.LEAVE_ACK, NEXT)
+    assert addressed(rig.tick(INTERVAL)) == {PREVIOUS}
+    rig.receive(Opcode.LEAVE, PREVIOUS, source=2)
+    assert rig.job["state"] == FREE
+
+
+# Listening
+
+
+def test_switch_names_the_silent_child_to_the_others_at_the_bound() -> None:
+    rig = SwitchRig(3)
+    alive = (child_address(0), 0), (child_address(2), 2)
+    rig.receive(Opcode.KEEPALIVE, child_address(1), source=1)
+    assert named(listen(rig, BOUND // SECOND, *alive)) == set()
+    assert named(rig.tick(1)) == {(Status.PEER_LOST, 1, 0b010)}
+    for address, bit in alive:
+        rig.receive(Opcode.LEAVE, address, source=bit)
+    assert rig.job["state"] == FREE
+
+
+def test_all_the_silent_are_named_at_once() -> None:
+    rig = SwitchRig(3)
+    assert named(rig.tick(BOUND + 1)) == {(Status.PEER_LOST, 1, 0b111)}
+    assert rig.job["state"] == FREE  # nobody is left who would leave
+
+
+def test_child_that_has_left_is_not_missed() -> None:
+    rig = SwitchRig()
+    rig.receive(Opcode.LEAVE, child_address(1), source=1)
+    assert named(listen(rig, 20, (child_address(0), 0))) == set()
+    assert rig.job["state"] == JobState.ACTIVE
+
+
+def test_nic_without_anything_under_way_notices_that_the_device_above_is_lost() -> None:
+    rig = NicRig()
+    listen(rig, 20, (PARENT, 0))
+    rig.tick(BOUND - INTERVAL)
+    assert rig.job["state"] == JobState.ACTIVE
+    assert named(rig.tick(1)) == {(Status.PEER_LOST, 0, 0b11)}
+
+
+def test_requests_end_when_silence_is_noticed() -> None:
+    rig = NicRig()
+    rig.post(f32(1))
+    rig.tick(BOUND + 1)
+    assert rig.statuses() == [Status.PEER_LOST]
+    assert (rig.device.completions[0]["missing"], rig.device.completions[0]["missing_kind"]) == (0b11, 1)
+
+
+@pytest.mark.parametrize(("dead", "bit"), [(NEXT, 0b010), (PREVIOUS, 0b100)])
+def test_ring_names_the_silent_neighbour(dead: int, bit: int) -> None:
+    rig = NicRig(Route.RING)
+    alive = ((NEXT, 1), (PREVIOUS, 2))
+    sent = listen(rig, BOUND // SECOND, *(each for each in alive if each[0] != dead)) + rig.tick(1)
+    assert named(sent) == {(Status.PEER_LOST, 1, bit)}
+
+
+def test_both_sides_of_a_ring_of_two_are_heard_by_any_packet() -> None:
+    rig = NicRig(Route.RING, join=False)
+    rig.join(0, node_count=2, next_address=NEXT, previous_address=NEXT)
+    rig.receive(Opcode.CONFIG_ACK, NEXT, (8).to_bytes(4, "big") + (4).to_bytes(4, "big"))
+    assert rig.job["state"] == JobState.ACTIVE
+    for _ in range(10):
+        rig.receive(Opcode.ACK, NEXT, **place(0), source=1)
+        assert named(rig.tick(SECOND)) == set()
+    assert rig.job["state"] == JobState.ACTIVE
+
+
+def test_job_that_nobody_speaks_for_while_it_forms_gives_its_slots_back() -> None:
+    """A CONFIG that comes late, when its job has ended, forms the job anew; so does one whose sender has died."""
+    rig = SwitchRig(join=False)
+    rig.join(0)
+    rig.tick(BOUND)
+    assert rig.job["slots"]
+    rig.tick(1)
+    assert (rig.job["state"], rig.job["slots"]) == (JobState.ABORTED, 0)
+    sent = rig.join(1)
+    assert named(sent) == {(Status.PEER_LOST, 1, 0b01)}
+
+
+def test_nak_of_a_child_means_that_it_has_restarted() -> None:
+    rig = SwitchRig(3)
+    sent = rig.receive(Opcode.NAK, child_address(1), source=1, status=Status.NOT_CONFIGURED)
+    assert named(sent) == {(Status.PEER_LOST, 1, 0b010)}
+
+
+def test_nak_of_a_child_that_has_left_means_nothing() -> None:
+    rig = SwitchRig(3)
+    rig.receive(Opcode.LEAVE, child_address(1), source=1)
+    assert rig.receive(Opcode.NAK, child_address(1), source=1, status=Status.NOT_CONFIGURED) == []
+    assert rig.job["state"] == JobState.ACTIVE
+
+
+@pytest.mark.parametrize("source", [(child_address(1), 0), (PARENT, 0), (child_address(0), 7)])
+def test_keepalive_of_a_stranger_is_dropped(source: tuple[int, int]) -> None:
+    rig = SwitchRig()
+    rig.receive(Opcode.KEEPALIVE, source[0], source=source[1])
+    assert rig.count("drop_sender") == 1
+
+
+# A device that stood still
+
+
+def test_time_in_which_a_device_stood_still_does_not_count() -> None:
+    rig = SwitchRig()
+    rig.now += 60 * SECOND
+    events.forgive(rig.engine.base, 60 * SECOND, rig.now)
+    assert named(rig.tick(BOUND - SECOND)) == set()
+    assert named(rig.tick(SECOND + 1)) == {(Status.PEER_LOST, 1, 0b11)}
+
+
+def test_nobody_is_heard_in_the_future() -> None:
+    rig = NicRig(Route.RING)
+    events.forgive(rig.engine.base, 60 * SECOND, rig.now)
+    heard = [int(rig.job[name]) for name in ("heard_next", "heard_previous")]
+    assert np.max(heard) <= rig.now
+
+
+@pytest.mark.parametrize("seconds", [0.2, 1.0, 60.0])
+def test_keepalives_follow_the_detection_time(seconds: float) -> None:
+    timing = Timing.of_detection(seconds)
+    rig = NicRig(timing=timing)
+    assert rig.tick(timing.keepalive - MILLISECOND) == []
+    assert addressed(rig.tick(MILLISECOND)) == {PARENT}
+    assert timing.keepalive * 10 == timing.detection < timing.ageing
+    rig.tick(timing.detection)
+    assert rig.job["state"] == JobState.ABORTED
