@@ -105,7 +105,7 @@ class VersionMismatch(FaninError, status="VERSION_MISMATCH"):
 
 
 class DeviceLost(FaninError, ConnectionError, status="DEVICE_LOST"):
-    """The device has ended."""
+    """The device has ended, or stands still."""
 
 
 class QueueFull(FaninError, status="QUEUE_FULL"):

@@ -183,7 +183,9 @@ struct fanin_ring {
 struct fanin_doorbell {
     uint32_t device_sleeping; /* 1: write 1 to the eventfd after storing a send ring's producer */
     uint32_t device_gone;     /* 1: the device has detached this client */
-    uint32_t reserved[14];
+    uint32_t beat;            /* changes while the device runs; on a write to the eventfd at the latest */
+    uint32_t detection_ms;    /* a device whose beat stands still for so long, though it was woken, is lost; 0: never */
+    uint32_t reserved[12];
 };
 
 /* Messages on the UNIX socket (SOCK_SEQPACKET): one request, one reply with the same tag; JOIN and LEAVE answer late. */

@@ -101,7 +101,7 @@ _ROWS = (
     ),
     (
         "DEVICE_LOST",
-        "The connection to the device is closed: it has ended or has detached this client.",
+        "The device has ended or has detached this client, or it stands still and does not wake up.",
         "Start the device again, then attach and join anew.",
     ),
     (

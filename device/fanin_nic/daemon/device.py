@@ -21,7 +21,7 @@ from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.status import DeviceStatus
 from fanin_nic.daemon.warm import warm
 from fanin_nic.engine.control.membership import BUFFER_OVERHEAD
-from fanin_nic.engine.engine import Engine, Limits
+from fanin_nic.engine.engine import Engine, Limits, Timing
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import DeviceLimits
 from fanin_nic.hostif.server import ControlServer
@@ -30,6 +30,7 @@ from fanin_wire import abi, fields
 
 log = logging.getLogger(__name__)
 
+DETECTION_SECONDS = Timing().detection / 1e9
 SMALLEST_CHUNK, LARGEST_CHUNK = 256, 8192
 LANE_COUNTS = tuple(1 << bit for bit in range(MAX_LANES.bit_length()))  # 1, 2, 4, 8, 16
 
@@ -45,6 +46,7 @@ class Settings(NamedTuple):
     slots: int = 4096
     receive_buffer: int | None = None
     lanes: int = 1
+    detection: float = DETECTION_SECONDS  # silence after which a neighbour is lost
 
 
 def largest_chunk(mtu: int) -> int:
@@ -96,7 +98,8 @@ class Device:
         if settings.is_switch:
             return ControlServer(settings.socket, status)
         address = int(ipaddress.IPv4Address(settings.address))
-        offer = DeviceLimits(largest_chunk(settings.mtu), settings.slots, address)
+        bound = round(settings.detection * 1000)
+        offer = DeviceLimits(largest_chunk(settings.mtu), settings.slots, address, detection_ms=bound)
         return ControlServer(settings.socket, status, self.host, offer)
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:
@@ -152,7 +155,14 @@ def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:
     max_chunk = largest_chunk(settings.mtu)
     segments = port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
     limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments))
-    return Engine(settings.address, is_switch=settings.is_switch, boot_id=boot_id, lanes=settings.lanes, limits=limits)
+    return Engine(
+        settings.address,
+        is_switch=settings.is_switch,
+        boot_id=boot_id,
+        lanes=settings.lanes,
+        limits=limits,
+        timing=Timing.of_detection(settings.detection),
+    )
 
 
 def _reply(notice: np.void) -> bytes:

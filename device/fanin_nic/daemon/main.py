@@ -8,6 +8,8 @@ import signal
 import sys
 
 PORT_HELP = "IPv4 address of the device; it receives on UDP port 4791"
+DETECTION_HELP = "silence after which a neighbour is lost (default 5); alike on all devices"
+SHORTEST_DETECTION, LONGEST_DETECTION = 0.2, 3600.0  # a round trip that is measured first may take 200 ms
 
 
 def _arguments(kind: str) -> argparse.Namespace:
@@ -21,8 +23,16 @@ def _arguments(kind: str) -> argparse.Namespace:
     parser.add_argument("--slots", type=int, default=4096, help="seg buffers of each lane (default 4096)")
     parser.add_argument("--receive-buffer", type=int, help="bytes of the socket's receive buffer")
     parser.add_argument("--lanes", type=int, default=1, help="cores to use: a power of two up to 16 (default 1)")
+    parser.add_argument("--detection", type=_detection, default=5.0, metavar="SECONDS", help=DETECTION_HELP)
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     return parser.parse_args()
+
+
+def _detection(text: str) -> float:
+    seconds = float(text)
+    if not SHORTEST_DETECTION <= seconds <= LONGEST_DETECTION:
+        raise argparse.ArgumentTypeError(f"{text}: use {SHORTEST_DETECTION} to {LONGEST_DETECTION:.0f} seconds")
+    return seconds
 
 
 def _serve(kind: str) -> int:
@@ -45,6 +55,7 @@ def _serve(kind: str) -> int:
                 arguments.slots,
                 arguments.receive_buffer,
                 arguments.lanes,
+                arguments.detection,
             )
         )
     except (PortError, SocketInUse, OSError) as error:

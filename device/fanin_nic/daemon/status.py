@@ -77,6 +77,7 @@ class DeviceStatus:
             "uptime_s": round(time.monotonic() - self._started, 3),
             "mtu": port.mtu,
             "lanes": len(self._cores),
+            "detection_s": int(self._cores[0].engine.header["detection"]) / 1e9,
             "slots": add_up(map(_slots, self._cores)),
             "jobs": [job_status(parts) for parts in self._jobs().values()],
             "links": self._links(),

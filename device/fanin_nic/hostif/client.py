@@ -28,6 +28,7 @@ class DeviceLimits(NamedTuple):
     max_qp: int = 64
     max_cq: int = 64
     max_regions: int = 256
+    detection_ms: int = 0  # after which a client may take a device that stands still for lost; 0: never
 
 
 class SendQueue(NamedTuple):
@@ -50,6 +51,7 @@ class Client:
                 undo.callback(os.close, memory_fd)
             self.region = ControlRegion(limits.max_qp, limits.max_cq)
             undo.callback(self.region.close)
+            self.region.announce(limits.detection_ms)
             self.eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             undo.callback(os.close, self.eventfd)
             engine.attach(index, memory_fd)

@@ -78,6 +78,10 @@ class ControlRegion:
         """Make a ring empty, before it is used again."""
         record_view(address, abi.RING)[:] = 0
 
+    def announce(self, detection_ms: int) -> None:
+        """Tell the client after how long a device that stands still is lost."""
+        self._doorbell["detection_ms"] = detection_ms
+
     def mark_gone(self) -> None:
         """Tell the client that the device does not serve it any more."""
         self._doorbell["device_gone"] = 1

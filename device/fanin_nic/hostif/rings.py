@@ -23,6 +23,7 @@ WQE_BYTES = np.uint64(abi.WQE.itemsize)
 CQE_BYTES = np.uint64(abi.CQE.itemsize)
 SQ_DEPTH = np.uint32(abi.SQ_DEPTH)
 CQ_DEPTH = np.uint32(abi.CQ_DEPTH)
+BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
 SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"))
 
 
@@ -80,3 +81,10 @@ def set_sleeping(doorbells, count, sleeping):
     for index in range(count):
         store_release(load_u64(doorbells + uint64(8 * index)) + SLEEPING, uint32(sleeping))
     full_fence()
+
+
+@compiled
+def beat(doorbells, count, number):
+    """Show clients that the device runs: another number than the last time. `doorbells` as of `set_sleeping`."""
+    for index in range(count):
+        store_release(load_u64(doorbells + uint64(8 * index)) + BEAT, uint32(number))

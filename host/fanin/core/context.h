@@ -15,8 +15,12 @@ struct fanin_context {
     int doorbell_fd;
     uint8_t *region;               /* control region: doorbell, send rings, completion rings */
     struct fanin_attach_reply limits;
-    uint32_t lost;                 /* the device's end of the socket is closed */
+    uint32_t lost;                 /* the device's end of the socket is closed, or it stands still */
+    uint32_t stands_still;
     uint64_t health_checked_ms;
+    uint32_t beat;                 /* of the doorbell page, when it last changed; one thread at a time looks */
+    uint64_t beat_changed_ms;
+    uint64_t device_woken_ms;
     uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
 
     pthread_mutex_t ring_lock;     /* producers of send rings, consumers of completion rings */

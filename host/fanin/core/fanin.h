@@ -41,6 +41,9 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
 /* Give everything back. Sends nothing, so that a forked child can drop its copy without touching its parent's. */
 void fanin_close(struct fanin_context *context);
 
+/* Whether the device was lost because it stands still: it may go on later, and write to memory of requests under way. */
+int fanin_device_stands_still(const struct fanin_context *context);
+
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
 enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length);
 

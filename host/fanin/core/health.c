@@ -1,10 +1,15 @@
-/* Is the device still there? An orderly one says so in the doorbell page; a killed one has left its socket. */
+/* Is the device still there? One that ends says so in the doorbell page; a killed one has left its socket; one that
+ * stands still (stopped, or stuck) does not change its beat although it is woken. Nothing is asked of a device while it
+ * gives completions: all this happens when a completion ring is empty.
+ */
 #define _GNU_SOURCE
 #include "context.h"
 #include <poll.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HEALTH_INTERVAL_MS 10 /* a busy poller must not pay a system call each time */
+#define WAKE_INTERVALS 10     /* wake-ups in the time after which a device is lost */
 
 uint64_t fanin_now_ms(void)
 {
@@ -21,20 +26,70 @@ static int socket_hung_up(const struct fanin_context *context)
     return poll(&descriptor, 1, 0) > 0 && descriptor.revents;
 }
 
+/* A full eventfd means that the device has a wake-up waiting already. */
+static void wake_device(struct fanin_context *context, uint64_t now)
+{
+    uint64_t one = 1;
+
+    context->device_woken_ms = now;
+    if (write(context->doorbell_fd, &one, sizeof one) < 0)
+        return;
+}
+
+/* `idle_ms`: since the last look. Who has not looked for long (the program was busy, or stopped itself) has woken nobody:
+ * that time does not count. */
+static int stands_still(struct fanin_context *context, uint64_t now, uint64_t idle_ms)
+{
+    const struct fanin_doorbell *doorbell = (const void *)context->region;
+    uint64_t bound = doorbell ? doorbell->detection_ms : 0;
+    uint32_t beat;
+
+    if (!bound)
+        return 0;
+    beat = __atomic_load_n(&doorbell->beat, __ATOMIC_ACQUIRE);
+    if (idle_ms > 2 * FANIN_SLICE_MS)
+        context->beat_changed_ms += idle_ms - FANIN_SLICE_MS;
+    if (beat != context->beat || context->beat_changed_ms > now) {
+        context->beat = beat;
+        context->beat_changed_ms = context->device_woken_ms = now;
+        return 0;
+    }
+    if (now - context->beat_changed_ms > bound)
+        return 1;
+    if (now - context->device_woken_ms >= bound / WAKE_INTERVALS)
+        wake_device(context, now);
+    return 0;
+}
+
+static int lose_device(struct fanin_context *context, int still)
+{
+    if (still)
+        __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
 int fanin_device_lost(struct fanin_context *context)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;
-    uint64_t now;
+    uint64_t now, checked;
 
     if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE) ||
         (doorbell && __atomic_load_n(&doorbell->device_gone, __ATOMIC_ACQUIRE)))
         return 1;
     now = fanin_now_ms();
-    if (now - __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED) < HEALTH_INTERVAL_MS)
+    checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
+    if (now - checked < HEALTH_INTERVAL_MS)
         return 0;
-    __atomic_store_n(&context->health_checked_ms, now, __ATOMIC_RELAXED);
-    if (!socket_hung_up(context))
+    /* One thread at a time has the look; the others come again in 10 ms. */
+    if (!__atomic_compare_exchange_n(&context->health_checked_ms, &checked, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return 0;
-    __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
-    return 1;
+    if (socket_hung_up(context))
+        return lose_device(context, 0);
+    return stands_still(context, now, now - checked) ? lose_device(context, 1) : 0;
+}
+
+int fanin_device_stands_still(const struct fanin_context *context)
+{
+    return (int)__atomic_load_n(&context->stands_still, __ATOMIC_ACQUIRE);
 }

@@ -54,6 +54,11 @@ class Context(Resource):
         self.require_open()
         return _read_status(self.handle, self.socket_path)
 
+    @property
+    def device_stands_still(self) -> bool:
+        """Whether the device was lost because it did not move any more. It may go on, and write, one day."""
+        return bool(library().fanin_device_stands_still(self.handle))
+
     def _release(self) -> None:
         ffi.release(self.handle)
         self.handle = ffi.NULL

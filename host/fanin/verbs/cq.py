@@ -66,7 +66,8 @@ class CQ(Resource):
     def _trouble(self, status: int) -> str:
         if status == Status["CQ_OVERRUN"]:
             return f"completion queue {self.index} of {CQ_DEPTH} entries was full when another completion came"
-        return f"the device at {self.context.socket_path} has ended"
+        how = "stands still" if self.context.device_stands_still else "has ended"
+        return f"the device at {self.context.socket_path} {how}"
 
     def _release(self) -> None:
         status = library().fanin_destroy_cq(self.context.handle, self.index)
