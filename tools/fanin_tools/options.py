@@ -28,12 +28,16 @@ Direct = Annotated[bool, typer.Option("--direct", help="Links from NIC to NIC in
 Netns = Annotated[bool, typer.Option("--netns", help="A network namespace per host, veth links (needs root).")]
 Rate = Annotated[str, typer.Option(help="Shape every link, for example 1gbit (with --netns).")]
 Lanes = Annotated[int, typer.Option(min=1, help="Cores that each device uses: a power of two up to 16.")]
+Detection = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Silence after which a device takes its neighbour for lost.")
+]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
 Reproducible = Annotated[
     str, typer.Option(help="Same bits in every run: none; run, for one route; shape, for tree and ring together.")
 ]
 Wide = Annotated[bool, typer.Option("--wide", help="Partial results of f16 and bf16 travel as f32, rounded once.")]
 DEFAULT_NODES = 4
+DEFAULT_DETECTION = 5.0
 
 
 def shape(
@@ -46,6 +50,7 @@ def shape(
     netns: bool = False,
     rate: str = "",
     lanes: int = 1,
+    detection: float = DEFAULT_DETECTION,
 ) -> Shape:
     """The shape of a fabric that these options mean."""
     from fanin_tools.fabric.generate import Shape
@@ -53,7 +58,17 @@ def shape(
     levels = _levels(fanout)
     if nodes is None:
         nodes = math.prod(levels) if levels else DEFAULT_NODES
-    return Shape(nodes, ranks_per_node, direct, netns, rate, lanes=lanes, fanout=levels, plain_leaves=plain_leaves)
+    return Shape(
+        nodes,
+        ranks_per_node,
+        direct,
+        netns,
+        rate,
+        lanes=lanes,
+        fanout=levels,
+        plain_leaves=plain_leaves,
+        detection=detection,
+    )
 
 
 def _levels(fanout: str) -> tuple[int, ...]:

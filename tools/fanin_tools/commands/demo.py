@@ -33,6 +33,7 @@ def demo(
     netns: options.Netns = False,
     rate: options.Rate = "",
     lanes: options.Lanes = 1,
+    detection: options.Detection = options.DEFAULT_DETECTION,
     name: options.Name = "demo",
     json_output: options.Json = False,
 ) -> None:
@@ -56,6 +57,7 @@ def demo(
         netns=netns,
         rate=rate,
         lanes=lanes,
+        detection=detection,
     )
     plan, chosen = Plan(name, shape), demonstration.scenes_of(scenes)
     routes = allreduce.routes_of(plan.preview(), route)

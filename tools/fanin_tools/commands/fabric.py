@@ -1,4 +1,4 @@
-"""`fanin fabric up|status|down`."""
+"""`fanin fabric up|status|restart|down`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def up(
     netns: options.Netns = False,
     rate: options.Rate = "",
     lanes: options.Lanes = 1,
+    detection: options.Detection = options.DEFAULT_DETECTION,
     json_output: options.Json = False,
 ) -> None:
     """Start all devices and wait until each is ready. Does nothing if the same fabric is up."""
@@ -50,6 +51,7 @@ def up(
         netns=netns,
         rate=rate,
         lanes=lanes,
+        detection=detection,
     )
     running = lifecycle.up(Plan(name, shape) if file is None else description_file.read(file), say)
     fabric = running.fabric
@@ -110,6 +112,23 @@ def _cells(row: dict[str, Any]) -> list[str]:
     traffic = [sum(link[key] for link in links) for key in ("tx_bytes", "rx_bytes")]
     leased = f"{slots['leased']}/{slots['total']}"
     return ["ready", leased, str(len(answer["jobs"])), *map(render_size, traffic)]
+
+
+@app.command()
+@reporting
+def restart(
+    device: Annotated[str, typer.Argument(help="Name of a NIC or switch, as `fanin fabric status` shows it.")],
+    name: options.Name = "default",
+    json_output: options.Json = False,
+) -> None:
+    """End one device, dead or alive, and start it anew. Jobs that it was in are lost; new ones can use it."""
+    from fanin_tools.fabric import lifecycle
+
+    process = lifecycle.restart(name, device, say).state.processes()[device]
+    if json_output:
+        print_json({"name": name, "device": device, "pid": process.pid})
+    else:
+        print(f"device {device} of fabric {name} is up again (pid {process.pid})")
 
 
 @app.command()

@@ -22,6 +22,7 @@ def run(
     route: options.Route = "auto",
     reproducible: options.Reproducible = "none",
     wide: options.Wide = False,
+    detection: options.Detection = options.DEFAULT_DETECTION,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
     json_output: options.Json = False,
 ) -> None:
@@ -34,7 +35,7 @@ def run(
     check_route(route)
     terms = Terms(reproducible=reproducible, wide=wide)
     terms.check()
-    with borrowed(_fabric(name, ranks, route), say) as running:
+    with borrowed(_fabric(name, ranks, route, detection), say) as running:
         placement = place(running.fabric, ranks, route)
         end = launcher.launch(running, placement, command, terms, prefix=prefix)
     if end.failed_rank is not None:
@@ -45,8 +46,8 @@ def run(
     raise typer.Exit(end.exit_code)
 
 
-def _fabric(name: str, ranks: int, route: str) -> Fabric | Plan:
-    """The fabric that is up, or one that just holds the ranks."""
+def _fabric(name: str, ranks: int, route: str, detection: float) -> Fabric | Plan:
+    """The fabric that is up, or one that just holds the ranks. One that is up keeps its detection time."""
     from fanin_tools.fabric import lifecycle
     from fanin_tools.fabric.generate import Plan
 
@@ -54,4 +55,4 @@ def _fabric(name: str, ranks: int, route: str) -> Fabric | Plan:
     if present is not None:
         return present.fabric
     nodes = 1 if route == "local" else min(ranks, options.DEFAULT_NODES)
-    return Plan(name, options.shape(nodes, -(-ranks // nodes)))
+    return Plan(name, options.shape(nodes, -(-ranks // nodes), detection=detection))

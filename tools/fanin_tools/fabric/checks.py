@@ -12,6 +12,7 @@ from fanin_tools.fabric.description import KINDS, DescriptionError, Device, Fabr
 MAX_DEVICES = 4096
 MAX_RING_NODES = 64  # bits of a node bitmap
 MAX_LANES = 16  # of a device
+DETECTION_SECONDS = (0.2, 3600.0)  # that a device takes
 MAX_RANKS_PER_NODE = 64  # bits of a rank bitmap
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
 RATE_PATTERN = re.compile(r"\d+(\.\d+)?[kmg]?bit")
@@ -24,6 +25,7 @@ def check(fabric: Fabric, source: str) -> Fabric:
     _check_range(fabric.mtu, 1280, 65535, f"{source}: mtu")
     _check_range(fabric.lanes, 1, MAX_LANES, f"{source}: lanes")
     _check_power_of_two(fabric.lanes, 2, f"{source}: lanes")
+    _check_range(fabric.detection, *DETECTION_SECONDS, f"{source}: detection")
     for index, device in enumerate(fabric.devices):
         _check_device(device, f"{source}: device[{index}]")
     for key in ("name", "address", "host"):
@@ -46,7 +48,7 @@ def check_name(name: str, place: str) -> None:
         raise DescriptionError(place, f"{name!r} is not a name", "use 1 to 24 of a-z, 0-9 and '-'")
 
 
-def _check_range(value: int, low: int, high: int, place: str) -> None:
+def _check_range(value: float, low: float, high: float, place: str) -> None:
     if not low <= value <= high:
         raise DescriptionError(place, f"{value} is out of range", f"use {low} to {high}")
 

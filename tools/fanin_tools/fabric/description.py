@@ -59,6 +59,7 @@ class Fabric:
 
     mtu: bytes of the largest IP packet on its links
     lanes: cores that each device uses; alike on all, since they cut messages alike
+    detection: seconds of silence after which a device takes its neighbour for lost
     """
 
     name: str
@@ -67,6 +68,7 @@ class Fabric:
     mtu: int = 9000
     netns: bool = False
     lanes: int = 1
+    detection: float = 5.0
 
     @property
     def nics(self) -> tuple[Device, ...]:

@@ -13,7 +13,15 @@ from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
 
 # Keys of each table: name -> type. Defaults are those of the dataclasses.
-FABRIC_KEYS: dict[str, type] = {"name": str, "mtu": int, "netns": bool, "lanes": int, "device": list, "link": list}
+FABRIC_KEYS: dict[str, type] = {
+    "name": str,
+    "mtu": int,
+    "netns": bool,
+    "lanes": int,
+    "detection": float,
+    "device": list,
+    "link": list,
+}
 DEVICE_KEYS: dict[str, type] = {
     "kind": str,
     "name": str,
@@ -69,7 +77,7 @@ def _check_keys(table: Any, known: dict[str, type], required: Iterable[str], pla
     for key, value in table.items():
         if key not in known:
             raise DescriptionError(f"{place}.{key}", "unknown key", f"use {', '.join(known)}")
-        if type(value) is not known[key]:
+        if type(value) is not known[key] and not (known[key] is float and type(value) is int):
             cause = f"{value!r} is {type(value).__name__}"
             raise DescriptionError(f"{place}.{key}", cause, f"give a value of type {known[key].__name__}")
     for key in required:
@@ -80,7 +88,7 @@ def _check_keys(table: Any, known: dict[str, type], required: Iterable[str], pla
 def render(fabric: Fabric) -> str:
     """`fabric` as TOML."""
     lines = [f'name = "{fabric.name}"', f"mtu = {fabric.mtu}", f"netns = {str(fabric.netns).lower()}"]
-    lines.append(f"lanes = {fabric.lanes}")
+    lines += [f"lanes = {fabric.lanes}", f"detection = {float(fabric.detection)}"]
     for device in fabric.devices:
         lines += ["", "[[device]]", *(_assignment(key, getattr(device, key)) for key in DEVICE_KEYS)]
     for link in fabric.links:

@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fanin_tools import control
 from fanin_tools.errors import ToolError
@@ -30,9 +30,12 @@ LOG_LINES = 5  # of a dead device, in the error
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
-def start(fabric: Fabric, state: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
-    """Start all daemons of `fabric`; names and processes. They begin when the caller has taken the last one."""
-    command = [sys.executable, "-m", nursery.MODULE, fabric.name]
+def start(
+    fabric: Fabric, state: FabricState, say: Say, names: Sequence[str] = ()
+) -> Iterator[tuple[str, ProcessIdentity]]:
+    """Start all daemons of `fabric`, or those called `names`; names and processes. They begin when the caller has taken
+    the last one."""
+    command = [sys.executable, "-m", nursery.MODULE, fabric.name, *names]
     with (
         state.log(START_LOG).open("w") as log,
         subprocess.Popen(
@@ -49,7 +52,7 @@ def start(fabric: Fabric, state: FabricState, say: Say) -> Iterator[tuple[str, P
         if loader.wait():
             cause = f"the device code could not be loaded: {_last_lines(state.log(START_LOG).read_text())}"
             raise ToolError("COMPILATION_FAILED", cause, "run python -m fanin_nic.daemon.warm to see all of it")
-        loader.stdin.write("\n" * len(fabric.daemons))
+        loader.stdin.write("\n" * (len(names) or len(fabric.daemons)))
 
 
 def wait_until_ready(processes: dict[str, ProcessIdentity], state: FabricState, seconds: float = READY_SECONDS) -> None:

@@ -19,7 +19,7 @@ def describe(present: Fabric, asked: Fabric) -> str:
 
 
 def _differences(present: Fabric, asked: Fabric) -> Iterator[str]:
-    for key in ("mtu", "netns", "lanes"):
+    for key in ("mtu", "netns", "lanes", "detection"):
         yield from _one(key, getattr(present, key), getattr(asked, key))
     yield from _one("number of NICs", len(present.nics), len(asked.nics))
     yield from _one("number of switches", len(present.switches), len(asked.switches))

@@ -36,6 +36,7 @@ class Shape:
     lanes: int = 1
     fanout: tuple[int, ...] = ()
     plain_leaves: bool = False
+    detection: float = 5.0
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -79,7 +80,7 @@ def make(name: str, shape: Shape, prefix: str = NETNS_PREFIX) -> Fabric:
         devices.append(Device("switch", named, "" if plain else address, named, 0, shape.slots, offload=not plain))
     ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
     links = tuple(Link(pair, shape.rate) for pair in ends)
-    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, shape.lanes), OPTIONS)
+    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, shape.lanes, shape.detection), OPTIONS)
 
 
 def _check_shape(shape: Shape) -> None:

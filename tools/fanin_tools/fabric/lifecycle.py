@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanin_tools import control
-from fanin_tools.errors import ToolError
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import devices, differences, generate, loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
@@ -97,6 +97,31 @@ def find(name: str) -> Running | None:
     folder = FabricState(name)
     fabric = _healthy(folder) if folder.exists else None
     return Running(fabric, folder) if fabric is not None else None
+
+
+def restart(name: str, device: str, say: devices.Say) -> Running:
+    """End the daemon `device` of fabric `name`, if it still runs, and start it anew; the others are not touched.
+
+    The jobs that it was in are lost. Raises ToolError NO_FABRIC, UsageError NO_DEVICE (there is no such daemon), or
+    DEVICE_LOST (it does not start; the rest of the fabric stays up).
+    """
+    folder = FabricState(name)
+    with state.locked():
+        fabric = folder.description()
+        if fabric is None:
+            raise ToolError("NO_FABRIC", f"there is no fabric {name}", "fanin fabric up")
+        names = [daemon.name for daemon in fabric.daemons]
+        if device not in names:
+            cause = f"fabric {name} has no daemon {device!r}"
+            raise UsageError(cause, f"name one of {', '.join(names)}", name="NO_DEVICE")
+        present = folder.processes()
+        if device in present:
+            terminate([present[device]], TERMINATE_SECONDS)
+        for started, process in devices.start(fabric, folder, say, [device]):
+            present[started] = process
+            folder.record(present)
+        devices.wait_until_ready({device: present[device]}, folder)
+    return Running(fabric, folder)
 
 
 def down(name: str) -> bool:

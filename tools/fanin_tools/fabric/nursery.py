@@ -1,8 +1,9 @@
 """Start the daemons of a fabric: one process loads the device code, then forks, one child for each device.
 
-`python -m fanin_tools.fabric.nursery NAME` reads the description from the state folder of the fabric NAME. It prints
-"DEVICE PID" for each, then ends; the devices live on. Each begins only when it has read a byte from the input, where
-the caller puts them when all devices have been written down: so none is ever left that nobody knows of.
+`python -m fanin_tools.fabric.nursery NAME [DEVICE...]` reads the description from the state folder of the fabric
+NAME. It prints "DEVICE PID" for each (of those named, if some are), then ends; the devices live on. Each begins only
+when it has read a byte from the input, where the caller puts them when all devices have been written down: so none is
+ever left that nobody knows of.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
         "--mtu": str(fabric.mtu),
         "--slots": str(device.slots),
         "--lanes": str(fabric.lanes),
+        "--detection": str(fabric.detection),
     }
     return [word for pair in options.items() for word in pair]
 
@@ -91,6 +93,8 @@ def main() -> None:
     load()
     gc.freeze()  # memory that is never looked at again stays shared
     for device in fabric.daemons:
+        if sys.argv[2:] and device.name not in sys.argv[2:]:
+            continue
         process = os.fork()
         if process == 0:
             _be_device(device, fabric, state)
