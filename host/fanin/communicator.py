@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from fanin.attachment import Attachment
 from fanin.buffers import require_elements, shape_of
 from fanin.call import Call, Deferred
 from fanin.capabilities import Capabilities, capabilities_of
+from fanin.census import Census, known_of
 from fanin.direct import DirectCalls
 from fanin.errors import InvalidRequest
 from fanin.forms import Collectives
@@ -27,10 +28,12 @@ from fanin.offload import Offload
 from fanin.persistent import Persistent
 from fanin.progress import Progress
 from fanin.request import Request
-from fanin.subjob import derived, slots_for, split_members, split_row
+from fanin.stream import advance_all
+from fanin.subjob import derived, remaining, slots_for, split_members, split_row
 from fanin.verbs import MR
 
 JOIN_TIMEOUT = 60.0
+SHRINK_TIMEOUT = 30.0
 
 _open: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
@@ -67,6 +70,7 @@ class Communicator(Collectives):
         self.direct = DirectCalls(member, member.attachment.context.regions)
         self.job, self.rank, self.size = member.job, member.rank, member.job.size
         self._numbers = itertools.count(1)  # of the jobs that are made from this one, equal on every rank
+        self._shrinks = itertools.count(1)
         self._persistent: list[Persistent] = []  # with a stream of their own, to be closed
         _open.add(self)
 
@@ -99,7 +103,8 @@ class Communicator(Collectives):
 
     def _own_stream(self, call: Call) -> Member:
         slots = slots_for(self.job, self._member.positions_of(call))
-        return self._join(derived(self.job, next(self._numbers), 0, range(self.size), slots), self.rank, JOIN_TIMEOUT)
+        job = derived(self.job, next(self._numbers), 0, range(self.size), slots)
+        return Member(self._member.attachment, job, self.rank, JOIN_TIMEOUT)
 
     def split(self, color: int | None, key: int | None = None, timeout: float = JOIN_TIMEOUT) -> Communicator | None:
         """A communicator of the ranks that give the same `color`; None for those that give None. All ranks call this.
@@ -120,14 +125,27 @@ class Communicator(Collectives):
         job = derived(self.job, next(self._numbers), 0, range(self.size))
         return self._child(job, self.rank, timeout)
 
-    def _child(self, job: Job, rank: int, timeout: float) -> Communicator:
-        child = Communicator.__new__(Communicator)
-        child._begin(self._join(job, rank, timeout), Offload(self.offload.fallback))
-        return child
+    def shrink(self, timeout: float = SHRINK_TIMEOUT) -> Communicator:
+        """A communicator of the ranks that are left after PeerLost, in the same order. All of them call this.
 
-    def _join(self, job: Job, rank: int, timeout: float) -> Member:
+        They agree on who is left (`census`): whoever has not called within `timeout` seconds is not. If a switch is
+        lost, the new job goes round a ring of the NICs that are left. If that fails (PeerLost, Timeout), since another
+        rank was lost meanwhile, all call it again. It shares the connection to the device; this communicator should be
+        closed. DeviceLost: the device of this rank's node is gone, so this rank is one of the lost.
+        """
         self._member.require_open()
-        return Member(self._member.attachment, job, rank, timeout)
+        number = next(self._shrinks)
+        known = known_of(self.job, self.rank, self._member.lost)
+        verdict = Census(self.job, self.rank, known, number, self._child).take(timeout)
+        job = remaining(self.job, number, verdict.members, verdict.switch_lost)
+        return self._child(job, verdict.members.index(self.rank), timeout)
+
+    def _child(self, job: Job, rank: int, timeout: float, meanwhile: Callable[[], None] = advance_all) -> Communicator:
+        self._member.require_open()
+        child = Communicator.__new__(Communicator)
+        member = Member(self._member.attachment, job, rank, timeout, meanwhile)
+        child._begin(member, Offload(self.offload.fallback))
+        return child
 
     def progress(self) -> list[Progress]:
         """How far each collective under way is, in the order in which they were started; persistent ones come last."""

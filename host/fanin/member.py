@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from fanin.attachment import Attachment
 from fanin.call import Call, Deferred
@@ -24,26 +25,37 @@ class Member:
     """A queue pair, a completion queue and a stream of collectives. Returns when all members have joined.
 
     Raises within `timeout` seconds what is wrong: Timeout naming who is missing, MembersMismatch, NoResources, ...
+    meanwhile: called now and then while it waits for them. `lost`: the ranks that PEER_LOST has named.
     """
 
-    def __init__(self, attachment: Attachment, job: Job, rank: int, timeout: float) -> None:
+    def __init__(
+        self,
+        attachment: Attachment,
+        job: Job,
+        rank: int,
+        timeout: float,
+        meanwhile: Callable[[], None] = advance_all,
+    ) -> None:
         self.job, self.rank = job, rank
         self.attachment = attachment
+        self.lost: tuple[int, ...] = ()
         membership = job.membership(rank)
         attachment.take()
         try:
             self._cq = CQ(attachment.context)
-            self._qp, self.lease = self._join(membership, timeout)
+            self._qp, self.lease = self._join(membership, timeout, meanwhile)
         except BaseException:
             attachment.release()
             raise
         self.stream = Stream(self._qp, self._cq, rank, self._failure, self._missing)
         self._ended = False
 
-    def _join(self, membership: Membership, timeout: float) -> tuple[CollectiveQP, Lease]:
+    def _join(
+        self, membership: Membership, timeout: float, meanwhile: Callable[[], None]
+    ) -> tuple[CollectiveQP, Lease]:
         try:
             qp = CollectiveQP(self.attachment.pd, self._cq)
-            return qp, qp.join(membership, timeout, advance_all)
+            return qp, qp.join(membership, timeout, meanwhile)
         except BaseException:
             self._close(self._cq)  # the connection may live on, for others
             raise
@@ -86,6 +98,8 @@ class Member:
             detail += f"; {named}: {self.job.names(ranks)}"
         error = FaninError.of(completion.status, detail)
         error.missing_ranks = ranks
+        if completion.status == Status["PEER_LOST"]:
+            self.lost = ranks
         return error
 
     def end(self, leave: bool) -> None:
@@ -109,7 +123,7 @@ class Member:
             log.warning("rank %d left job %d without confirmation: %s", self.rank, self.job.jid, error)
 
     def _give_back(self) -> None:
-        silent = not self._close(self._qp)
+        silent = not self._close(self._qp) or self.attachment.context.device_stands_still
         if silent:
             # The device may still write into the arrays: they must never be used for anything else.
             _unreleased.extend(self.stream.memory_under_way())

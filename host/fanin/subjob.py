@@ -10,6 +10,7 @@ import hashlib
 import operator
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +25,30 @@ def derived(job: Job, number: int, color: int, members: Sequence[int], slots: in
 
     Its id and key follow from those of `job`, the running `number` of the call that makes it, and `color`.
     """
+    jid, key = identity(job, f"{number} {color}")
+    return _of_members(job, jid, key, members, slots=slots or job.slots)
+
+
+def remaining(job: Job, number: int, members: Sequence[int], ring: bool) -> Job:
+    """The job of the ranks that are left of `job` after its `number`th loss, renumbered in their order. ring: a switch
+    is lost, so the way is from NIC to NIC.
+
+    Its id and key follow from the members, too: ranks that believe in different ones never meet.
+    """
+    jid, key = identity(job, f"remaining {number} {list(members)}")
+    return _of_members(job, jid, key, members, **({"route": "ring"} if ring else {}))
+
+
+def _of_members(job: Job, jid: int, key: int, members: Sequence[int], **changes: Any) -> Job:
     rank_of = {old: new for new, old in enumerate(members)}
     nodes = [(node, sorted(rank_of[rank] for rank in node.ranks if rank in rank_of)) for node in job.nodes]
     present = [(node, tuple(ranks)) for node, ranks in nodes if ranks]
     in_ring = Counter(node.ring for node, _ in present)
-    jid, key = _identity(job, number, color)
     return dataclasses.replace(
         job,
         jid=jid,
         key=key,
-        slots=slots or job.slots,
+        **changes,
         nodes=tuple(
             JobNode(node.address, ranks, node.switches, node.ring if in_ring[node.ring] > 1 else None)
             for node, ranks in present
@@ -41,8 +56,9 @@ def derived(job: Job, number: int, color: int, members: Sequence[int], slots: in
     )
 
 
-def _identity(job: Job, number: int, color: int) -> tuple[int, int]:
-    digest = hashlib.sha256(f"{job.jid} {job.key} {number} {color}".encode()).digest()
+def identity(job: Job, name: str) -> tuple[int, int]:
+    """Id and key of the job called `name` among those that are made from `job`."""
+    digest = hashlib.sha256(f"{job.jid} {job.key} {name}".encode()).digest()
     return int.from_bytes(digest[:4], "big") or 1, int.from_bytes(digest[4:8], "big")
 
 
