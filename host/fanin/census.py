@@ -25,7 +25,7 @@ from fanin.errors import FaninError, PeerLost, Timeout
 from fanin.job import Job, JobNode
 from fanin.subjob import identity
 
-GRACE = 3.0  # seconds for ranks that somebody believes lost: who lives has heard of the failure by then
+GRACE = 2.0  # seconds for ranks that somebody believes lost: who lives has heard of the failure by then
 MARGIN = 5.0  # seconds that a message between living ranks may take
 PAIRS = 32  # at a time: devices have a limited number of jobs
 PAIR_SLOTS = 8

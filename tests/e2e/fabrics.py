@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import NETNS_PREFIX, Shape, make
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.fabric.processes import send_signal, wait_until_gone
 
 BOUND_S = 20.0  # longest that anything may take before a test fails; the devices detect silence after 5 s
 POLL_S = 0.05
@@ -68,13 +66,6 @@ def statuses(running: Running) -> Statuses:
 def pid_of(running: Running, device: str) -> int:
     """Process of a device."""
     return running.state.processes()[device].pid
-
-
-def kill(running: Running, device: str) -> None:
-    """End a device without any chance to clean up."""
-    process = running.state.processes()[device]
-    send_signal(process, signal.SIGKILL)
-    assert not wait_until_gone([process], BOUND_S)
 
 
 def counter(found: Statuses, name: str) -> int:

@@ -20,11 +20,11 @@ from scapy.utils import rdpcap
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.faults.links import cut_super_packets
 from fanin_wire import fields
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import BTH, CETH, CONFIG, CONFIG_ACK
 from tests.e2e.fabrics import BOUND_S, Bench
-from tests.e2e.links import cut_super_packets
 from tests.e2e.members import job, together
 
 RANKS = 2
@@ -38,7 +38,7 @@ NIC = "nic0"
 @pytest.fixture(scope="module")
 def running(bench: Bench, namespaces_allowed: None) -> Running:
     found = bench.up(Shape(RANKS, 1, netns=True))
-    cut_super_packets(found)
+    cut_super_packets(found.fabric)
     return found
 
 

@@ -16,7 +16,8 @@ import pytest
 from fanin import Communicator
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.e2e.fabrics import Bench, assert_released, kill
+from fanin_tools.faults.victims import kill_device
+from tests.e2e.fabrics import Bench, assert_released
 from tests.e2e.members import across, errors_of, job, together
 
 NODES, RANKS = 3, 6
@@ -53,7 +54,7 @@ def deaths(running: Running, device: str, routes: Iterable[str]) -> Aftermath:
         for members in busy:
             for member in members:
                 member.iallreduce(np.ones(ELEMENTS, "f4"))
-        kill(running, device)
+        kill_device(running, device)
         everyone = [(name, rank) for name in jobs for rank in range(RANKS)]
 
         def act(index: int) -> None:

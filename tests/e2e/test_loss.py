@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.faults.links import cut_super_packets, loss, lost
 from tests.e2e.fabrics import Bench, assert_released, counter, statuses
-from tests.e2e.links import cut_super_packets, loss
 from tests.e2e.members import job, together
 
 NODES, RANKS = 3, 6
 ELEMENTS = 1 << 20  # of i32: 1024 segments
 PER_MILLE = 15
+LOSSES = ((10, ELEMENTS), (50, ELEMENTS), (200, ELEMENTS // 8))  # per mille, and of how much
 BOUND_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def running(bench: Bench, namespaces_allowed: None) -> Running:
     found = bench.up(Shape(NODES, RANKS // NODES, netns=True))
-    cut_super_packets(found)
+    cut_super_packets(found.fabric)
     return found
+
+
+@pytest.fixture(autouse=True)
+def nftables(namespaces_allowed: None) -> None:
+    """Skips where packets can not be lost in the kernel."""
+    if shutil.which("nft") is None:
+        pytest.skip("the program `nft` (nftables), to lose packets in the kernel")
 
 
 def reduce(running: Running, route: str, elements: int, repeat: int = 1) -> None:
@@ -41,12 +51,14 @@ def reduce(running: Running, route: str, elements: int, repeat: int = 1) -> None
         assert together(RANKS, act, BOUND_S) == [True] * RANKS
 
 
+@pytest.mark.parametrize(("per_mille", "elements"), LOSSES)
 @pytest.mark.parametrize("route", ["tree", "ring"])
-def test_results_are_right_where_packets_are_lost(running: Running, route: str) -> None:
+def test_results_are_right_where_packets_are_lost(running: Running, route: str, per_mille: int, elements: int) -> None:
     before = statuses(running)
-    with loss(running, PER_MILLE):
-        reduce(running, route, ELEMENTS)
+    with loss(running.fabric, per_mille):
+        reduce(running, route, elements)
         after = statuses(running)
+        assert lost(running.fabric) > 0
     assert counter(after, "tx_PROBE") > counter(before, "tx_PROBE")
     assert counter(after, "tx_ABORT") == counter(before, "tx_ABORT")
     assert_released(running)
@@ -54,7 +66,7 @@ def test_results_are_right_where_packets_are_lost(running: Running, route: str) 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_many_small_messages_where_packets_are_lost(running: Running, route: str) -> None:
-    with loss(running, PER_MILLE):
+    with loss(running.fabric, PER_MILLE):
         reduce(running, route, 3, repeat=60)
     assert_released(running)
 
@@ -62,7 +74,7 @@ def test_many_small_messages_where_packets_are_lost(running: Running, route: str
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_jobs_form_and_end_where_a_third_of_all_packets_is_lost(running: Running, route: str) -> None:
     """CONFIG, LEAVE and their answers are repeated."""
-    with loss(running, 333):
+    with loss(running.fabric, 333):
         for _ in range(3):
             with job(running, RANKS, route):
                 pass

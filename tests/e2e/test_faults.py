@@ -1,0 +1,222 @@
+"""Links cut, devices and ranks frozen, devices restarted, in the middle of a transfer: right data or a named error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fanin import Communicator
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import ProcessIdentity
+from fanin_tools.faults.links import cut_super_packets, link_down
+from fanin_tools.faults.victims import frozen, frozen_device, kill_device, open_descriptors, process_of
+from fanin_wire.fields import UDP_PORT
+from tests.e2e.fabrics import Bench, assert_released, counter, silent, statuses
+from tests.e2e.members import describe, errors_of, job, socket_of, together
+from tests.e2e.test_dead_ranks import expect, process
+
+NODES, RANKS = 3, 6
+DETECTION_S = 1.5
+BOUND_S = 40.0
+ELEMENTS = 16 << 20  # of f32: 64 MiB
+SHAPE = Shape(NODES, RANKS // NODES, detection=DETECTION_S)
+ROUTES = pytest.mark.parametrize("route", ["tree", "ring"])
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench) -> Running:
+    return bench.up(SHAPE)
+
+
+@pytest.fixture(scope="module")
+def linked(bench: Bench, namespaces_allowed: None) -> Running:
+    found = bench.up(Shape(NODES, RANKS // NODES, detection=DETECTION_S, netns=True))
+    cut_super_packets(found.fabric)
+    return found
+
+
+def reduce(member: Communicator, elements: int = ELEMENTS) -> bool:
+    """One allreduce of what every rank has as its number; whether all of it is right."""
+    total = member.allreduce(np.full(elements, member.rank, "f4"), timeout=BOUND_S)
+    return bool((total == sum(range(member.size))).all())
+
+
+@contextlib.contextmanager
+def under_way(members: list[Communicator], elements: int = ELEMENTS) -> Iterator[list[Any]]:
+    """In the block all ranks reduce, and have begun; behind it the list has what each got."""
+    together(len(members), lambda rank: members[rank].barrier(timeout=BOUND_S))
+    outcomes: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: outcomes.extend(together(len(members), lambda rank: reduce(members[rank], elements), BOUND_S))
+    )
+    thread.start()
+    while not any(progress.done for progress in members[0].progress()) and thread.is_alive():
+        time.sleep(0.001)
+    yield outcomes
+    thread.join()
+
+
+def works(running: Running, route: str = "tree") -> bool:
+    """Whether a new job gives right results."""
+    with job(running, RANKS, route) as members:
+        return together(RANKS, lambda rank: reduce(members[rank], 10_000)) == [True] * RANKS
+
+
+# Links
+
+
+@ROUTES
+def test_link_that_is_down_for_a_while_costs_nothing_but_time(linked: Running, route: str) -> None:
+    before = statuses(linked)
+    with job(linked, RANKS, route) as members, under_way(members) as outcomes, link_down(linked.fabric, "nic1"):
+        time.sleep(DETECTION_S / 5)
+    assert outcomes == [True] * RANKS
+    assert counter(statuses(linked), "jobs_aborted") == counter(before, "jobs_aborted")
+    assert_released(linked)
+
+
+@ROUTES
+def test_link_that_stays_down_loses_its_node(linked: Running, route: str) -> None:
+    with job(linked, RANKS, route) as members:
+        with under_way(members) as outcomes, link_down(linked.fabric, "nic1"):
+            time.sleep(3 * DETECTION_S)
+        assert errors_of(outcomes) == ["PeerLost"] * RANKS
+        for rank in (0, 1, 4, 5):
+            assert outcomes[rank].missing_ranks == (2, 3)
+    assert_released(linked)
+    assert works(linked, route)
+
+
+# Processes that stand still
+
+
+@ROUTES
+def test_rank_that_is_stopped_is_slow_not_dead(running: Running, tmp_path: Path, route: str) -> None:
+    placement, description = describe(running, RANKS, route)
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(description.to_dict()))
+    before = statuses(running)
+    with process(path, 3, socket_of(running, placement, 3)) as child:
+
+        def act(rank: int) -> Any:
+            if rank == 3:
+                return None
+            member = Communicator(description, rank, socket_of(running, placement, rank), timeout=BOUND_S)
+            array = np.ones(ELEMENTS, "f4")
+            member.allreduce(array, out=array)
+            if rank == 0:
+                stop_for(child, 2 * DETECTION_S)
+            rounds = [member.allreduce(np.ones(ELEMENTS, "f4"), timeout=BOUND_S)[-1] for _ in range(2)]
+            member.close()
+            return rounds
+
+        expect_lines(child)
+        outcomes = together(RANKS, act, BOUND_S)
+    assert [outcomes[rank] for rank in range(RANKS) if rank != 3] == [[RANKS, RANKS]] * (RANKS - 1)
+    assert counter(statuses(running), "resent") == counter(before, "resent")
+    assert_released(running)
+
+
+def expect_lines(child: subprocess.Popen[str]) -> None:
+    """Read in the background what the child says, so that it never waits."""
+    threading.Thread(target=lambda: expect(child, "joined"), daemon=True).start()
+
+
+def stop_for(child: subprocess.Popen[str], seconds: float) -> None:
+    """The process stands still for a while."""
+    with frozen(ProcessIdentity.of(child.pid)):
+        time.sleep(seconds)
+
+
+@ROUTES
+def test_nic_that_is_stopped_for_long_is_lost_also_to_its_own_ranks(running: Running, route: str) -> None:
+    with job(running, RANKS, route) as members:
+        with under_way(members) as outcomes, frozen_device(running, "nic2"):
+            time.sleep(4 * DETECTION_S)
+        assert errors_of(outcomes) == ["PeerLost"] * 4 + ["DeviceLost"] * 2
+        for rank in range(4):
+            assert outcomes[rank].missing_ranks == (4, 5)
+    assert_released(running)
+    assert works(running, route)
+
+
+@pytest.mark.parametrize("device", ["nic1", "switch"])
+def test_device_that_is_stopped_for_a_while_goes_on(running: Running, device: str) -> None:
+    before = statuses(running)
+    with job(running, RANKS, "tree") as members, under_way(members) as outcomes, frozen_device(running, device):
+        time.sleep(DETECTION_S / 5)
+    assert outcomes == [True] * RANKS
+    assert counter(statuses(running), "jobs_aborted") == counter(before, "jobs_aborted")
+    assert_released(running)
+
+
+def test_switch_that_is_stopped_for_long_is_lost_and_serves_new_jobs_afterwards(running: Running) -> None:
+    with job(running, RANKS, "tree") as members:
+        with under_way(members) as outcomes, frozen_device(running, "switch"):
+            time.sleep(3 * DETECTION_S)
+        assert errors_of(outcomes) == ["PeerLost"] * RANKS
+    assert_released(running)
+    assert works(running)
+
+
+# Devices that are restarted
+
+
+@pytest.mark.parametrize(("device", "route"), [("nic1", "tree"), ("nic1", "ring"), ("switch", "tree")])
+def test_device_that_is_restarted_loses_its_jobs_and_takes_new_ones(running: Running, device: str, route: str) -> None:
+    before = {name: open_descriptors(process_of(running, name)) for name in ("nic0", "nic2")}
+    lost = (2, 3) if device == "nic1" else ()
+    with job(running, RANKS, route) as members:
+        with under_way(members) as outcomes:
+            kill_device(running, device)
+            lifecycle.restart(running.fabric.name, device, silent)
+        names = errors_of(outcomes)
+        assert [names[rank] for rank in range(RANKS) if rank not in lost] == ["PeerLost"] * (RANKS - len(lost))
+        assert all(names[rank] == "DeviceLost" for rank in lost)
+    assert_released(running)
+    assert works(running, route)
+    assert {name: open_descriptors(process_of(running, name)) for name in before} == before
+
+
+def test_restarted_device_is_known_to_the_fabric(running: Running) -> None:
+    old = process_of(running, "nic0")
+    lifecycle.restart(running.fabric.name, "nic0", silent)
+    assert not old.alive
+    assert process_of(running, "nic0").alive
+    assert lifecycle.find(running.fabric.name) is not None
+    assert works(running)
+
+
+# Full buffers
+
+
+@ROUTES
+def test_full_receive_buffers_lose_packets_and_no_bits(running: Running, route: str) -> None:
+    """Junk fills the buffers of stopped devices, so that what the job sends finds no room."""
+    devices = ("switch", "nic1") if route == "tree" else ("nic1",)
+    with job(running, RANKS, route) as members, under_way(members) as outcomes, contextlib.ExitStack() as stack:
+        for device in devices:
+            stack.enter_context(frozen_device(running, device))
+            flood(running.fabric.device(device).address)
+        time.sleep(DETECTION_S / 5)
+    assert outcomes == [True] * RANKS
+    assert_released(running)
+
+
+def flood(address: str) -> None:
+    """More than a receive buffer holds."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(4096):
+            sender.sendto(bytes(8192), (address, UDP_PORT))

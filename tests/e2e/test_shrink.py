@@ -1,0 +1,115 @@
+"""A job that has lost a member goes on without it: the survivors agree on who is left, and form a job of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fanin import Communicator, errors
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.faults.victims import frozen_device, kill_device
+from tests.e2e.fabrics import Bench, assert_released, silent
+from tests.e2e.members import errors_of, job, together
+
+DETECTION_S = 1.5
+BOUND_S = 40.0
+ELEMENTS = 50_000
+FLAT = Shape(3, 2, detection=DETECTION_S)
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench) -> Running:
+    return bench.up(FLAT)
+
+
+def lose(member: Communicator) -> errors.FaninError:
+    """Reduce until a member is lost."""
+    while True:
+        try:
+            member.allreduce(np.ones(ELEMENTS), timeout=BOUND_S)
+        except errors.PeerLost as error:
+            return error
+
+
+def shrunk(members: Sequence[Communicator], survivors: Sequence[int]) -> list[Any]:
+    """Of each survivor: route and size of the new job, its rank there, and the sum of all old ranks; or its error."""
+
+    def act(index: int) -> Any:
+        member = members[survivors[index]]
+        lose(member)
+        with member.shrink() as left:
+            total = left.allreduce(np.array(member.rank), timeout=BOUND_S).item()
+            return left.job.chosen_route, left.size, left.rank, total
+
+    return together(len(survivors), act, BOUND_S)
+
+
+def expected(survivors: Sequence[int], route: str) -> list[Any]:
+    """What each survivor must have."""
+    return [(route, len(survivors), place, sum(survivors)) for place in range(len(survivors))]
+
+
+def test_without_a_nic(running: Running) -> None:
+    survivors = [0, 1, 4, 5]
+    with job(running, 6, "tree") as members:
+        kill_device(running, "nic1")
+        assert shrunk(members, survivors) == expected(survivors, "tree")
+    lifecycle.restart(running.fabric.name, "nic1", silent)
+    assert_released(running)
+
+
+def test_without_a_rank_but_with_its_neighbour(running: Running) -> None:
+    survivors = [0, 1, 2, 4, 5]
+    with job(running, 6, "tree") as members:
+        members[3].abort()
+        assert shrunk(members, survivors) == expected(survivors, "tree")
+    assert_released(running)
+
+
+def test_without_the_switch_it_is_a_ring(running: Running) -> None:
+    with job(running, 6, "tree") as members:
+        kill_device(running, "switch")
+        assert shrunk(members, range(6)) == expected(range(6), "ring")
+    lifecycle.restart(running.fabric.name, "switch", silent)
+    assert_released(running)
+
+
+def test_rank_whose_nic_stood_still_is_not_of_it(running: Running) -> None:
+    survivors = [0, 1, 2, 3]
+    with job(running, 6, "ring") as members:
+        with frozen_device(running, "nic2"):
+            assert shrunk(members, survivors) == expected(survivors, "ring")
+        outcomes = together(2, lambda index: members[4 + index].allreduce(np.ones(ELEMENTS)), BOUND_S)
+        assert set(errors_of(outcomes)) <= {"PeerLost", "DeviceLost"}
+    assert_released(running)
+
+
+@pytest.mark.parametrize(
+    ("victim", "survivors", "route"),
+    [("nic0", [1, 2, 3], "tree"), ("switch-0", [0, 1, 2, 3], "ring")],
+)
+def test_below_two_levels_of_switches(bench: Bench, victim: str, survivors: list[int], route: str) -> None:
+    """Beyond the top switch a dead NIC is named with all that share its switch; they stay all the same."""
+    running = bench.up(Shape(4, 1, fanout=(2, 2), detection=DETECTION_S))
+    with job(running, 4, "tree") as members:
+        kill_device(running, victim)
+        assert shrunk(members, survivors) == expected(survivors, route)
+    assert_released(running)
+    bench.down(running)
+
+
+def test_a_second_loss(bench: Bench) -> None:
+    running = bench.up(Shape(4, 1, detection=DETECTION_S))
+    with job(running, 4, "tree") as members:
+        kill_device(running, "nic0")
+        together(3, lambda index: lose(members[1 + index]), BOUND_S)
+        left = together(3, lambda index: members[1 + index].shrink(), BOUND_S)
+        kill_device(running, "nic2")
+        assert shrunk([members[0], left[0], left[1], left[2]], [1, 3]) == [("tree", 2, 0, 2), ("tree", 2, 1, 2)]
+        together(3, lambda index: left[index].close(), BOUND_S)
+    assert_released(running)
