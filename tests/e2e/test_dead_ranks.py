@@ -15,13 +15,13 @@ import pytest
 from fanin import Communicator, FaninError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.faults import looping_rank
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import describe, errors_of, socket_of, together
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
 ELEMENTS = 16 << 20  # of f32: 64 MiB
-PROGRAM = Path(__file__).with_name("rank_process.py")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def running(bench: Bench) -> Running:
 @contextlib.contextmanager
 def process(job_file: Path, rank: int, socket: str) -> Iterator[subprocess.Popen[str]]:
     """A rank in a process of its own."""
-    command = [sys.executable, str(PROGRAM), str(job_file), str(rank), socket, str(ELEMENTS)]
+    command = [sys.executable, "-m", looping_rank.__name__, str(job_file), str(rank), socket, str(ELEMENTS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as found:
         try:
             yield found

@@ -24,6 +24,7 @@ shapes = st.builds(
     slots=st.sampled_from([2, 256, 4096]),
     mtu=st.integers(1280, 65535),
     lanes=st.sampled_from([1, 2, 4, 8, 16]),
+    detection=st.sampled_from([0.2, 1, 2.5, 3600]),
 )
 
 GOOD = """
@@ -91,6 +92,8 @@ def test_file_has_defaults() -> None:
         ('name = "bench"', 'name = "bench"\nmtu = 100', "bench.toml: mtu"),
         ('name = "bench"', 'name = "bench"\nlanes = 3', "bench.toml: lanes"),
         ('name = "bench"', 'name = "bench"\nlanes = 32', "bench.toml: lanes"),
+        ('name = "bench"', 'name = "bench"\ndetection = 0.1', "bench.toml: detection"),
+        ('name = "bench"', 'name = "bench"\ndetection = "5"', "bench.toml.detection"),
         ('name = "bench"', 'name = "bench"\ndevices = 1', "bench.toml.devices"),
         ('name = "bench"', "name = ", "bench.toml"),
         ("ranks = 4", "ranks = 4\noffload = false", "bench.toml: device[0].offload"),

@@ -22,6 +22,7 @@ def of(shape: Shape) -> Fabric:
     [
         (of(replace(BASE, mtu=1500)), "mtu 9000 (asked: 1500)"),
         (of(replace(BASE, lanes=2)), "lanes 1 (asked: 2)"),
+        (of(replace(BASE, detection=2)), "detection 5.0 (asked: 2)"),
         (of(replace(BASE, rate="1gbit")), "rate of links unshaped (asked: 1gbit)"),
         (of(replace(BASE, ranks_per_node=3)), "ranks of NICs 2 (asked: 3)"),
         (of(replace(BASE, nodes=5)), "number of NICs 4 (asked: 5), its links"),

@@ -102,6 +102,16 @@ def test_status_shows_what_is_gone(up: Up, fabric: Fabric) -> None:
     assert rows["nic0"]["answer"] is not None
 
 
+def test_restart_of_what_is_not_there_is_refused_by_name(up: Up, fabric: Fabric) -> None:
+    with pytest.raises(ToolError, match="NO_FABRIC: there is no fabric nowhere"):
+        lifecycle.restart("nowhere", "nic0", str)
+    up(fabric)
+    before = FabricState("pair").processes()
+    with pytest.raises(ToolError, match=r"NO_DEVICE: .* 'nic9'; name one of nic0, nic1, switch"):
+        lifecycle.restart("pair", "nic9", str)
+    assert FabricState("pair").processes() == before
+
+
 def test_reused_pid_is_never_signalled(state_root: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         identity = ProcessIdentity.of(stranger.pid)

@@ -49,6 +49,8 @@ def test_help_needs_neither_engine_nor_library() -> None:
         (["fabric", "up", "--name", "../x"], "BAD_DESCRIPTION", 2),
         (["fabric", "down", "--name", "../x"], "BAD_DESCRIPTION", 2),
         (["fabric", "status", "--name", "nowhere"], "NO_FABRIC", 1),
+        (["fabric", "restart", "nic0", "--name", "nowhere"], "NO_FABRIC", 1),
+        (["fabric", "up", "--detection", "0.01"], "BAD_DESCRIPTION", 2),
         (["fabric", "up", "/no/such.toml", "--nodes", "8"], "INVALID_REQUEST", 2),
         (["fabric", "up", "--fanout", "2by2"], "INVALID_REQUEST", 2),
         (["fabric", "up", "--fanout", "2x2", "--nodes", "5"], "BAD_DESCRIPTION", 2),

@@ -200,10 +200,10 @@ def from_the_parent(e, job, header, payload):
 @internal
 def answer_from_above(e, job, header, payload):
     """From the device above, about a position of a running job."""
+    measure(e, job, header.token)
     if header.opcode == RESULT:
         tree.on_result(e, job, header, payload)
         return
-    measure(e, job, header.token)
     if header.opcode == NEED:
         tree.on_need(e, job, header)
     elif header.length >= WAIT_SIZE:

@@ -102,7 +102,7 @@ def on_probe(e, job, header, source):
     elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
         reply(e, job, header, NEED, source)
     elif slot.state == FINAL:
-        unicast_result(e, job, slot, U64(header.source))
+        header_at(e, unicast_result(e, job, slot, U64(header.source))).token = header.token
     else:
         repeat(e, job, slot, header, source)
         say_wait(e, job, slot, header, source)
@@ -162,6 +162,8 @@ def on_result(e, job, header, payload):
     if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
+    if header.token:  # the first that came was asked for
+        proved_lost(e, job)
     overtaken(e, job, slot)
     job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
     note_result(slot, header)

@@ -100,8 +100,9 @@ def tick_active(e, job):
 
 @internal
 def probe_due(e, job):
-    """PROBE for the positions whose time-out has expired: those overtaken, and of the others the lowest."""
-    asked = False
+    """PROBE for the positions whose time-out has expired: those overtaken, and of the others the lowest that waits for
+    the device above, and the lowest that waits for the next node."""
+    waits_above, waits_beside = False, False
     for offset in range(job.slots if job.in_flight else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if not is_unanswered(slot):
@@ -111,11 +112,14 @@ def probe_due(e, job):
         elif e.action_count >= e.actions // 2:  # the rest when these are sent
             expect(e, e.now)
             return
-        elif asked and not slot.overtaken and slot.retries == 0:
+        elif (waits_beside if slot.unacked else waits_above) and not slot.overtaken:
             postpone(e, job, slot)
         else:
-            asked = True
             probe(e, job, slot)
+        if slot.unacked:
+            waits_beside = True
+        else:
+            waits_above = True
 
 
 @internal

@@ -138,9 +138,9 @@ def fan_out(e, job, slot):
 
 @internal
 def unicast_result(e, job, slot, bit):
-    """The result to one device below."""
+    """The result to one device below; number of the SEND."""
     child = child_at(e, child_index(job, bit))
-    send_result(e, job, slot, child.address, bit, bit_of(bit), slot.wants & bit_of(bit))
+    return send_result(e, job, slot, child.address, bit, bit_of(bit), slot.wants & bit_of(bit))
 
 
 @internal

@@ -1,4 +1,4 @@
-"""A rank in a process of its own, to be killed: joins, says so, then reduces in a loop until it can not any more.
+"""A rank in a process of its own, to be a victim: joins, says so, then reduces in a loop until it can not any more.
 
 Arguments: job file, rank, control socket, elements of f32. Lines on the output: "joined"; "looping" after the first
 result; at the end the name of the error.
@@ -14,6 +14,7 @@ import fanin
 
 
 def main() -> None:
+    """Entry point of the module."""
     job, rank, socket, elements = sys.argv[1:]
     communicator = fanin.Communicator(fanin.Job.from_file(job), int(rank), socket)
     print("joined", flush=True)
