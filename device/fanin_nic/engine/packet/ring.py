@@ -196,10 +196,12 @@ def settle(e, job, slot):
 
 @internal
 def expect_earlier(e, job, header, newest):
-    """What was sent before something that is acknowledged, or with it, should be so too: if not, ask soon."""
-    for offset in range(ACK_POSITIONS):
-        slot = slot_at(e, slot_index(job, header.position + offset))
-        same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
+    """What was sent before something that is acknowledged, or with it, should be so too, also if it lies before the
+    map: an ACK may be lost. If it is not, ask soon."""
+    end = distance(header.position, job.base) + ACK_POSITIONS
+    for offset in range(min(end, job.slots)):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        same = slot.position == U64(job.base + offset) & U64(0xFFFFFFFF)
         if same and slot.unacked and slot.sent_at <= newest and not slot.overtaken:
             shorten(e, job, slot)
 
