@@ -33,6 +33,7 @@ BOUND_S = 40.0
 ELEMENTS = 16 << 20  # of f32: 64 MiB, of what is under way when something happens
 FEW = 1 << 20  # of a rank that reduces again and again
 SHAPE = Shape(NODES, RANKS // NODES, detection=DETECTION_S)
+COUNTED = ("tx_CONTRIBUTION", "tx_RESULT", "tx_PROBE", "tx_KEEPALIVE", "resent", "jobs_aborted")
 ROUTES = pytest.mark.parametrize("route", ["tree", "ring"])
 
 
@@ -219,3 +220,30 @@ def flood(address: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for _ in range(4096):
             sender.sendto(bytes(8192), (address, UDP_PORT))
+
+
+# A late rank
+
+
+@ROUTES
+def test_late_rank_costs_headers_and_no_payload(running: Running, route: str) -> None:
+    """Late by twice the detection time: as many contributions as if it were punctual, and some questions."""
+    late = 2 * DETECTION_S
+    spent = []
+    with job(running, RANKS, route) as members:
+        for lateness in (0.0, late):
+            before = statuses(running)
+
+            def act(rank: int, lateness: float = lateness) -> bool:
+                time.sleep(lateness if rank == RANKS - 1 else 0)
+                return reduce(members[rank], FEW)
+
+            assert together(RANKS, act, BOUND_S) == [True] * RANKS
+            after = statuses(running)
+            spent.append({name: counter(after, name) - counter(before, name) for name in COUNTED})
+    punctual, patient = spent
+    assert patient["tx_CONTRIBUTION"] == punctual["tx_CONTRIBUTION"]
+    assert patient["tx_RESULT"] == punctual["tx_RESULT"]
+    assert patient["resent"] == 0
+    assert patient["tx_PROBE"] <= NODES * (late / (DETECTION_S / 10) + 10)
+    assert patient["jobs_aborted"] == 0
