@@ -33,7 +33,7 @@ BOUND_S = 40.0
 ELEMENTS = 16 << 20  # of f32: 64 MiB, of what is under way when something happens
 FEW = 1 << 20  # of a rank that reduces again and again
 SHAPE = Shape(NODES, RANKS // NODES, detection=DETECTION_S)
-COUNTED = ("tx_CONTRIBUTION", "tx_RESULT", "tx_PROBE", "tx_KEEPALIVE", "resent", "jobs_aborted")
+COUNTED = ("tx_CONTRIBUTION", "tx_RESULT", "tx_PROBE", "resent", "jobs_aborted")
 ROUTES = pytest.mark.parametrize("route", ["tree", "ring"])
 
 
@@ -210,7 +210,6 @@ def test_full_receive_buffers_lose_packets_and_no_bits(running: Running) -> None
         for device in ("switch", "nic1"):
             stack.enter_context(frozen_device(running, device))
             flood(running.fabric.device(device).address)
-        time.sleep(DETECTION_S / 5)
     assert outcomes == [True] * RANKS
     assert_released(running)
 
@@ -218,8 +217,8 @@ def test_full_receive_buffers_lose_packets_and_no_bits(running: Running) -> None
 def flood(address: str) -> None:
     """More than a receive buffer holds."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        for _ in range(4096):
-            sender.sendto(bytes(8192), (address, UDP_PORT))
+        for _ in range(256):
+            sender.sendto(bytes(60_000), (address, UDP_PORT))
 
 
 # A late rank
@@ -227,23 +226,19 @@ def flood(address: str) -> None:
 
 @ROUTES
 def test_late_rank_costs_headers_and_no_payload(running: Running, route: str) -> None:
-    """Late by twice the detection time: as many contributions as if it were punctual, and some questions."""
-    late = 2 * DETECTION_S
-    spent = []
+    """While it is late, which is longer than the detection time, the others send nothing but headers."""
+    seen = []
+
+    def act(rank: int) -> bool:
+        if rank == RANKS - 1:
+            for pause in (DETECTION_S / 2, 2 * DETECTION_S):
+                time.sleep(pause)
+                seen.append(statuses(running))
+        return reduce(members[rank], FEW)
+
     with job(running, RANKS, route) as members:
-        for lateness in (0.0, late):
-            before = statuses(running)
-
-            def act(rank: int, lateness: float = lateness) -> bool:
-                time.sleep(lateness if rank == RANKS - 1 else 0)
-                return reduce(members[rank], FEW)
-
-            assert together(RANKS, act, BOUND_S) == [True] * RANKS
-            after = statuses(running)
-            spent.append({name: counter(after, name) - counter(before, name) for name in COUNTED})
-    punctual, patient = spent
-    assert patient["tx_CONTRIBUTION"] == punctual["tx_CONTRIBUTION"]
-    assert patient["tx_RESULT"] == punctual["tx_RESULT"]
-    assert patient["resent"] == 0
-    assert patient["tx_PROBE"] <= NODES * (late / (DETECTION_S / 10) + 10)
-    assert patient["jobs_aborted"] == 0
+        assert together(RANKS, act, BOUND_S) == [True] * RANKS
+    spent = {name: counter(seen[1], name) - counter(seen[0], name) for name in COUNTED}
+    asked = spent.pop("tx_PROBE")
+    assert spent == dict.fromkeys(spent, 0)
+    assert asked <= NODES * 30  # the lowest position of each, once in a tenth of the detection time, and some at first
