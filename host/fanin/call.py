@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,11 +17,12 @@ from fanin.offload import Offload
 from fanin.plan import Part, plan
 from fanin.verbs import Address, CollectiveWR
 from fanin.verbs.regions import RegionTable
-from fanin_wire.abi import LKEY_PROCESS, MAX_INLINE, DType, Op, WqeFlag
+from fanin_wire.abi import LKEY_PROCESS, MAX_INLINE, MID_BITS, DType, Op, WqeFlag
 
 SIGNALED, FENCE = int(WqeFlag["SIGNALED"]), int(WqeFlag["FENCE"])
 SIGNAL_INTERVAL = 64  # parts of a long call: a queue of silent requests would never be known to have room again
 MAX_DEADLINE_MS = (1 << 32) - 1
+AGREEMENT_MASK = (1 << MID_BITS) - 1
 
 
 class Group(Protocol):
@@ -62,12 +64,20 @@ class Call:
         """Seconds after which it has ended, by the devices' clocks; None: it may last."""
         return self.timeout
 
+    @property
+    def agreement(self) -> int:
+        """16 bits of what all ranks must call alike and devices do not compare. In message numbers, they do."""
+        memory = self.source if self.source is not None else self.destination
+        kind = self.dtype if self.row.reduces or memory is None else memory.dtype.str
+        return zlib.crc32(repr((self.name, self.root, self.sizes, kind)).encode()) & AGREEMENT_MASK
+
     def works(self, rank: int, regions: RegionTable) -> list[CollectiveWR]:
         """The work requests of this rank, in order; none if there are no bytes."""
         self._require_apart(rank)
         parts = plan(self.row, rank, self.root, self.sizes)
         source, destination = _place(self.source, regions), _place(self.destination, regions)
-        works = [self._work(part, source, destination) for part in parts]
+        agreement = self.agreement
+        works = [self._work(part, source, destination, agreement) for part in parts]
         for work in works[SIGNAL_INTERVAL - 1 :: SIGNAL_INTERVAL] + works[-1:]:
             work.flags |= SIGNALED
         if self.fence and works:
@@ -85,7 +95,7 @@ class Call:
             own if self.row.wants.own else 0,
         )
 
-    def _work(self, part: Part, source: tuple[int, int], destination: tuple[int, int]) -> CollectiveWR:
+    def _work(self, part: Part, source: tuple[int, int], destination: tuple[int, int], agreement: int) -> CollectiveWR:
         brought, wanted = part.source, part.destination
         address = Address(
             source[0] + brought.offset,
@@ -107,6 +117,7 @@ class Call:
             deadline_ms=_milliseconds(self.timeout),
             source_lkey=source[1],
             destination_lkey=destination[1],
+            agreement=agreement,
         )
 
     def __str__(self) -> str:

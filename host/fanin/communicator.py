@@ -19,6 +19,7 @@ from fanin.buffers import require_elements, shape_of
 from fanin.call import Call, Deferred
 from fanin.capabilities import Capabilities, capabilities_of
 from fanin.census import Census, known_of
+from fanin.direct import DirectCalls
 from fanin.errors import InvalidRequest
 from fanin.forms import Collectives
 from fanin.job import Job, environment
@@ -66,6 +67,7 @@ class Communicator(Collectives):
     def _begin(self, member: Member, offload: Offload) -> None:
         self._member = member
         self.offload = offload
+        self.direct = DirectCalls(member, member.attachment.context.regions)
         self.job, self.rank, self.size = member.job, member.rank, member.job.size
         self._numbers = itertools.count(1)  # of the jobs that are made from this one, equal on every rank
         self._shrinks = itertools.count(1)

@@ -11,10 +11,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol
 from fanin import movements, reductions, uneven
 from fanin.buffers import require_lasting
 from fanin.call import Call, Deferred
+from fanin.direct import DirectCalls
 from fanin.persistent import Persistent
 from fanin.request import Request
-
-DEADLINE_GRACE = 2.0  # seconds that the device has to report a deadline that has passed
 
 P = ParamSpec("P")
 Arguments = Callable[Concatenate[Any, P], Call | Deferred]  # the first is the group: the communicator
@@ -22,6 +21,8 @@ Arguments = Callable[Concatenate[Any, P], Call | Deferred]  # the first is the g
 
 class Starter(Protocol):
     """What the forms need of a communicator."""
+
+    direct: DirectCalls
 
     def start(self, call: Call | Deferred) -> Request:
         """Start it on the communicator's stream."""
@@ -34,8 +35,7 @@ def blocking(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Any]:
     """Start, and wait for the result."""
 
     def form(self: Starter, *args: P.args, **kwargs: P.kwargs) -> Any:
-        call = arguments(self, *args, **kwargs)
-        return self.start(call).wait(None if call.limit is None else call.limit + DEADLINE_GRACE)
+        return self.direct.run(self, arguments, args, kwargs)
 
     return _described(form, arguments, arguments.__name__, arguments.__doc__)
 

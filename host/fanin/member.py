@@ -12,6 +12,7 @@ from fanin.job import Job
 from fanin.request import DeferredRequest, Request
 from fanin.stream import Stream, advance_all
 from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR, Lease, Membership
+from fanin.verbs.collective_qp import MESSAGES
 from fanin_wire.abi import Status
 
 log = logging.getLogger("fanin")
@@ -91,7 +92,7 @@ class Member:
     def _failure(self, request: Request, completion: WC) -> FaninError:
         """The exception of a failed completion, with the ranks that it names as missing."""
         ranks = self._missing(completion)
-        detail = f"{request}, message {completion.mid} of job {completion.jid}"
+        detail = f"{request}, message {completion.mid % MESSAGES} of job {completion.jid}"
         if ranks:
             named = "noticed at" if completion.status == Status["OP_MISMATCH"] else "missing"
             detail += f"; {named}: {self.job.names(ranks)}"

@@ -9,22 +9,27 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from fanin.call import Call
+from fanin.driver import ffi
 from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
 from fanin.progress import Progress
+from fanin.questions import QUESTIONS, Posting, Questions
 from fanin.request import Request
-from fanin.verbs import CQ, WC, CollectiveQP
+from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR
 from fanin.verbs.collective_qp import MODULUS
-from fanin_wire.abi import SQ_DEPTH, Status, WqeOpcode
+from fanin_wire.abi import SQ_DEPTH, WqeOpcode
+
+if TYPE_CHECKING:
+    from fanin.direct import Prepared
 
 BACKLOG_SLICE = 0.002  # seconds between looks at other streams that could not post all yet
 CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is closed
-ANSWER_SECONDS = 5.0  # a living device answers a question in microseconds
+PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
 BATCH = 64
-QUESTIONS = 16  # entries of the send queue that are kept free, so that a question always gets through
 QUERY = int(WqeOpcode["QUERY"])
+PROGRESS = ffi.typeof("enum fanin_progress").relements
+PREPARED, COMPLETE = PROGRESS["FANIN_PREPARED"], PROGRESS["FANIN_COMPLETE"]
 
 # Streams with requests under way: kept alive, since the device may still write into their arrays.
 _busy: set[Stream] = set()
@@ -38,21 +43,12 @@ def advance_all() -> None:
         stream.advance()
 
 
-class Posting(NamedTuple):
-    """A work request that the device has and whose end is not known."""
-
-    request: Request
-    mid: int
-    positions: int
-    last: bool  # of the request
-    call: Call | None  # keeps its memory alive, also when the request has failed before all was posted
-
-
 class Stream:
     """Posts requests as far as the queues have room, keeps the rest, and ends requests as their completions come.
 
     submit() never blocks. Never more is under way than the send queue holds, so that no queue can overflow.
-    `failure` gives the exception of a completion. All methods may be called by any thread.
+    `failure` gives the exception of a completion, `missing` the ranks that it names. All methods may be called by any
+    thread; `lock`, `outstanding` and `stopped` are for its Questions.
     """
 
     def __init__(
@@ -64,39 +60,79 @@ class Stream:
         missing: Callable[[WC], tuple[int, ...]],
     ) -> None:
         self.rank = rank
-        self._qp, self._cq, self._failure, self._missing = qp, cq, failure, missing
-        self._lock = threading.RLock()
-        self._awake = threading.Condition(self._lock)
+        self._qp, self._cq, self._failure = qp, cq, failure
+        self.lock = threading.RLock()
+        self._awake = threading.Condition(self.lock)
         self._sleepers = 0
-        self._stopped = self._closed = False
-        self._outstanding: dict[int, Posting] = {}  # by wr_id, ascending
+        self.stopped = self._closed = False
+        self.outstanding: dict[int, Posting] = {}  # by wr_id, ascending
         self._taken: deque[WC] = deque()  # not looked at yet: Ctrl-C may come between two of a batch
         self._backlog: deque[Request] = deque()
-        self._asking = threading.Lock()  # one thread asks at a time: there is room for QUESTIONS in the queues
-        self._answers: dict[int, WC] = {}  # by wr_id of what is asked about
+        self._questions = Questions(self, qp, missing)
         self._next_id = 0
         self._posted = 0
+        self._cqe = ffi.new("struct fanin_cqe *")  # of try_call
+        self._direct: tuple[Prepared, tuple, Any] | None = None  # in try_call, or left there by an exception
 
     def submit(self, *requests: Request) -> None:
         """Take requests, one after the other; they are posted now or when there is room."""
-        with self._lock:
-            if self._stopped:
+        with self.lock:
+            if self.stopped:
                 raise InvalidRequest("the communicator is closed")
             self._backlog.extend(requests)
             _busy.add(self)
             self.advance()
 
+    def wqe_of(self, work: CollectiveWR) -> Any:
+        """A work request of this stream as a struct fanin_wqe."""
+        return self._qp.wqe_of(work)
+
+    def try_call(self, prepared: Prepared, values: tuple, new: Any) -> Request | bool:
+        """Do a prepared call now and wait a little. True: it is done. False: other things are under way, so it was not
+        begun. Else it has failed or takes longer: the request that stands for it."""
+        with self.lock:
+            if _busy or self._direct or self.stopped:
+                return False
+            prepared.c.progress = PREPARED
+            prepared.c.wqe.wr_id = self._next_id
+            self._next_id += 1
+            self._direct = prepared, values, new
+            self._qp.call(prepared.c, PATIENCE_MS, self._cqe)
+            if prepared.c.progress == COMPLETE and not self._cqe.status:
+                self._direct = None
+                self._posted += 1
+                return True
+            return self._adopt() or False
+
+    def _adopt(self) -> Request | None:
+        """Make a usual request of what try_call has posted; None if it has not."""
+        assert self._direct
+        prepared, values, new = self._direct
+        self._direct = None
+        if prepared.c.progress == PREPARED:
+            return None
+        request, wqe = prepared.request(self, values, new), prepared.c.wqe
+        request.started, request.first_id = 1, wqe.wr_id
+        self._posted += 1
+        self.outstanding[wqe.wr_id] = Posting(request, wqe.mid, wqe.segments, True, request.call)
+        _busy.add(self)
+        if prepared.c.progress == COMPLETE:
+            self._complete(WC.of(self._cqe))
+        return request
+
     def advance(self) -> None:
         """Take completions and post what has waited for room, without blocking."""
-        with self._lock:
+        with self.lock:
             if self._closed:
                 return
+            if self._direct:
+                self._adopt()
             try:
                 self._take_completions()
                 self._post_backlog()
             except (DeviceLost, CqOverrun) as error:
                 self.fail_all(error)
-            if not self._outstanding and not self._backlog:
+            if not self.outstanding and not self._backlog:
                 _busy.discard(self)
 
     def _take_completions(self) -> None:
@@ -107,17 +143,17 @@ class Stream:
             while self._taken:
                 completion = self._taken.popleft()
                 if completion.opcode == QUERY:
-                    self._answers[completion.wr_id] = completion
+                    self._questions.answers[completion.wr_id] = completion
                 else:
                     self._complete(completion)
 
     def _complete(self, completion: WC) -> None:
-        posting = self._outstanding.pop(completion.wr_id, None)
+        posting = self.outstanding.pop(completion.wr_id, None)
         if posting is None:  # it was given up when the device seemed lost
             return
         request = posting.request
         for silent in range(request.first_id, completion.wr_id):  # parts before it, which end in order
-            earlier = self._outstanding.pop(silent, None)
+            earlier = self.outstanding.pop(silent, None)
             request.segments_done += earlier.positions if earlier else 0
         if completion.status:
             request.note(self._failure(request, completion))
@@ -127,7 +163,7 @@ class Stream:
             request.finish()
 
     def _post_backlog(self) -> None:
-        while self._backlog and not self._stopped and len(self._outstanding) < SQ_DEPTH - QUESTIONS:
+        while self._backlog and not self.stopped and len(self.outstanding) < SQ_DEPTH - QUESTIONS:
             request = self._backlog[0]
             try:
                 if not request.prepare():
@@ -148,27 +184,27 @@ class Stream:
             return
         work = request.works[request.started]
         work.wr_id = self._next_id
-        mid, position = self._qp.mid, self._qp.position
-        self._qp.post_send(work)
+        position = self._qp.position
+        mid = self._qp.post_send(work)
         if request.started == 0:
             request.first_id = work.wr_id
             self._posted += 1
         request.started += 1
         last = request.started == len(request.works)
         positions = (self._qp.position - position) % MODULUS
-        self._outstanding[work.wr_id] = Posting(request, mid, positions, last, request.call)
+        self.outstanding[work.wr_id] = Posting(request, mid, positions, last, request.call)
         self._next_id += 1
 
     def wait_for(self, request: Request, timeout: float | None) -> None:
         """Wait until `request` has ended; Timeout after `timeout` seconds, and the request goes on."""
-        if not self._wait_until(lambda: request.done, timeout):
+        if not self.wait_until(lambda: request.done, timeout):
             raise Timeout(f"{request} is still under way after {timeout:g} s")
 
-    def _wait_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
+    def wait_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
         """False when `timeout` seconds have passed before."""
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            with self._lock:
+            with self.lock:
                 self.advance()
                 if reached():
                     return True
@@ -192,98 +228,53 @@ class Stream:
             self._cq.wait(min(left, BACKLOG_SLICE if stalled else CLOSE_SLICE), seen)
 
     def _wake(self) -> None:
-        with self._lock:
+        with self.lock:
             self._sleepers -= 1
             self._awake.notify_all()
 
     def under_way(self) -> list[Request]:
         """Requests that have not ended, in order."""
-        with self._lock:
+        with self.lock:
             self.advance()
             return [request for request in self._unfinished() if not request.internal]
 
     def progress_of(self, requests: Sequence[Request]) -> list[Progress]:
-        """How far requests are, by questions to the device; without numbers while their sizes are still to come.
-
-        Timeout if it does not answer.
-        """
-        with self._asking:
-            with self._lock:
-                self.advance()
-                current = [request.current() for request in requests]
-                asked = [wr_id for wr_id, posting in self._outstanding.items() if posting.request in current]
-            answers: dict[int, WC] = {}
-            for start in range(0, len(asked), QUESTIONS):
-                answers |= self._ask(asked[start : start + QUESTIONS])
-            with self._lock:
-                found = [self._progress(request, answers) for request in current]
-            return [
-                progress if now is request else progress._replace(name=request.name, done=0, segments=0)
-                for request, now, progress in zip(requests, current, found, strict=True)
-            ]
-
-    def _ask(self, asked: list[int]) -> dict[int, WC]:
-        """Answers about outstanding work requests, by wr_id; what has ended meanwhile may lack one."""
-        with self._lock:
-            self._answers.clear()
-            open_ids = () if self._stopped else asked
-            postings = {wr_id: self._outstanding[wr_id] for wr_id in open_ids if wr_id in self._outstanding}
-            for wr_id, posting in postings.items():
-                self._qp.post_query(posting.mid, wr_id)
-        known = self._wait_until(
-            lambda: all(wr_id in self._answers or posting.request.done for wr_id, posting in postings.items()),
-            ANSWER_SECONDS,
-        )
-        if not known:
-            raise Timeout(f"the device has not answered a query within {ANSWER_SECONDS:g} s")
-        return dict(self._answers)
-
-    def _progress(self, request: Request, answers: dict[int, WC]) -> Progress:
-        segments = sum(self._qp.positions_of(work) for work in request.works)
-        done = request.segments_done
-        waiting_for: tuple[int, ...] = ()
-        for wr_id, posting in self._outstanding.items():
-            answer = answers.get(wr_id)
-            if posting.request is not request or answer is None:
-                continue
-            done += posting.positions if answer.status == Status["SUCCESS"] else answer.positions
-            if not waiting_for:  # its own data may not have been read yet, but it has posted
-                waiting_for = tuple(rank for rank in self._missing(answer) if rank != self.rank)
-        return Progress(request.name, done, segments, waiting_for)
+        """How far requests are, as the device says; Timeout if it does not answer."""
+        return self._questions.progress_of(requests)
 
     def stop(self) -> None:
         """Post nothing more, whichever thread waits: the job is about to be left."""
-        with self._lock:
+        with self.lock:
             self.advance()
-            self._stopped = True
+            self.stopped = True
 
     def close(self, error: FaninError) -> None:
         """End everything with `error`; returns when no thread sleeps on the completion queue any more."""
-        with self._lock:
-            self._stopped = self._closed = True
+        with self.lock:
+            self.stopped = self._closed = True
             self.fail_all(error)
             self._awake.wait_for(lambda: self._sleepers == 0)
 
     def fail_all(self, error: FaninError) -> None:
         """End everything that is under way or waits, with an exception of the kind of `error`."""
-        with self._lock:
+        with self.lock:
             for request in self._unfinished():
                 request.finish(FaninError.of(error.status, f"{request}: {error.detail}"))
-            self._outstanding.clear()
+            self.outstanding.clear()
             self._backlog.clear()
             _busy.discard(self)
 
     def _unfinished(self) -> list[Request]:
-        posted = [posting.request for posting in self._outstanding.values()]
+        posted = [posting.request for posting in self.outstanding.values()]
         return [request for request in dict.fromkeys([*posted, *self._backlog]) if not request.done]
 
     def memory_under_way(self) -> list[object]:
         """What keeps the memory alive that the device may still write to."""
-        with self._lock:
-            return [posting.call for posting in self._outstanding.values()]
+        with self.lock:
+            return [posting.call for posting in self.outstanding.values()]
 
     def counts(self) -> dict[str, int]:
         """How many requests were posted, are under way, and wait for room."""
-        with self._lock:
-            outstanding = {posting.request for posting in self._outstanding.values()}
+        with self.lock:
+            outstanding = {posting.request for posting in self.outstanding.values()}
             return {"posted": self._posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}

@@ -13,6 +13,7 @@
 #define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
 #define FANIN_MAX_ADDRESSES 8     /* ranks that one WQE can post for */
 #define FANIN_MAX_CHILDREN 64     /* bits of a bitmap: ranks of a node, devices below a device, nodes of a ring */
+#define FANIN_MID_BITS 16         /* of a message number: its count; above them stands what ranks must agree on */
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
@@ -132,7 +133,8 @@ struct fanin_wqe {
     uint8_t address_count;    /* ranks posted for: bits of the rank bitmap */
     uint64_t wr_id;           /* returned in the CQE */
     uint32_t jid;             /* job id */
-    uint32_t mid;             /* message number within the job */
+    uint32_t mid;             /* message number within the job: equal on all ranks, else OP_MISMATCH. The upper half is free
+                               * for a digest of what the ranks must agree on and devices do not compare, such as a root */
     uint32_t sid;             /* sequence number, within the message, of the first segment that this WQE posts */
     uint32_t seg;             /* its slot, relative to the lease: its position mod slots */
     uint64_t node_bitmap;     /* nodes that take part, up to 64 */

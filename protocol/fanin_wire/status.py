@@ -57,8 +57,8 @@ _ROWS = (
     ),
     (
         "OP_MISMATCH",
-        "Members posted different operations, data types, lengths or orders for one position.",
-        "Make every rank call the same collectives in the same order with the same operation, type and length.",
+        "Members posted different operations, data types, lengths, roots, counts or orders for one position.",
+        "Make every rank call the same collectives in the same order with the same operation, root, type and length.",
     ),
     (
         "NOT_CONFIGURED",

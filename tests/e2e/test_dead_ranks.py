@@ -30,9 +30,9 @@ def running(bench: Bench) -> Running:
 
 
 @contextlib.contextmanager
-def process(job_file: Path, rank: int, socket: str) -> Iterator[subprocess.Popen[str]]:
+def process(job_file: Path, rank: int, socket: str, elements: int = ELEMENTS) -> Iterator[subprocess.Popen[str]]:
     """A rank in a process of its own."""
-    command = [sys.executable, "-m", looping_rank.__name__, str(job_file), str(rank), socket, str(ELEMENTS)]
+    command = [sys.executable, "-m", looping_rank.__name__, str(job_file), str(rank), socket, str(elements)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as found:
         try:
             yield found

@@ -57,13 +57,44 @@ def call_twice(members: list[Communicator], odd: list[int], wrong: dict[str, Any
 @pytest.mark.parametrize(("route", "odd"), CASES)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_mismatch_is_named_on_every_rank(running: Running, route: str, odd: str, wrong: str) -> None:
-    """A message that begins alike may end well on a rank before the difference shows; what follows it does not."""
+    """Also of messages that begin alike: their numbers differ from the first segment on."""
     size = LOCAL_RANKS if route == "local" else RANKS
     with job(running, size, route) as members:
         first, second = call_twice(members, ODD[odd], WRONG[wrong])
-    assert errors_of(second) == ["OpMismatch"] * size
-    begins_alike = "by-segments" in wrong or "window" in wrong
-    assert set(errors_of(first)) <= ({"OpMismatch", "no error"} if begins_alike else {"OpMismatch"})
+    assert errors_of(first) == errors_of(second) == ["OpMismatch"] * size
+    assert_released(running)
+
+
+def equal_parts(size: int) -> list[int]:
+    return [RANKS // size] * size
+
+
+DIFFERENT = {  # what devices do not compare by themselves: the call of rank 1, and that of all others
+    "root of reduce": lambda odd, size: ("reduce", {"root": 1 if odd else 0}),
+    "root of gather": lambda odd, size: ("gather", {"root": 1 if odd else 0}),
+    "counts": lambda odd, size: (
+        "reduce_scatter",
+        {"counts": [RANKS, *[0] * (size - 1)] if odd else equal_parts(size)},
+    ),
+    "type of what is moved": lambda odd, size: ("allgather", {"array": np.zeros(RANKS, "i8" if odd else "f8")}),
+    "collective": lambda odd, size: ("gather" if odd else "allgather", {}),
+}
+
+
+@pytest.mark.parametrize("route", ["tree", "ring", "local"])
+@pytest.mark.parametrize("difference", DIFFERENT)
+def test_what_only_hosts_know_is_compared_too(running: Running, route: str, difference: str) -> None:
+    size = LOCAL_RANKS if route == "local" else RANKS
+    with job(running, size, route) as members:
+
+        def act(rank: int) -> Any:
+            name, arguments = DIFFERENT[difference](rank == 1, size)
+            try:
+                return getattr(members[rank], name)(**{"array": np.zeros(RANKS)} | arguments, timeout=BOUND_S)
+            except FaninError as error:
+                return error
+
+        assert errors_of(together(size, act)) == ["OpMismatch"] * size
     assert_released(running)
 
 

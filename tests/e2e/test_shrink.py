@@ -54,15 +54,6 @@ def expected(survivors: Sequence[int], route: str) -> list[Any]:
     return [(route, len(survivors), place, sum(survivors)) for place in range(len(survivors))]
 
 
-def test_without_a_nic(running: Running) -> None:
-    survivors = [0, 1, 4, 5]
-    with job(running, 6, "tree") as members:
-        kill_device(running, "nic1")
-        assert shrunk(members, survivors) == expected(survivors, "tree")
-    lifecycle.restart(running.fabric.name, "nic1", silent)
-    assert_released(running)
-
-
 def test_without_a_rank_but_with_its_neighbour(running: Running) -> None:
     survivors = [0, 1, 2, 4, 5]
     with job(running, 6, "tree") as members:

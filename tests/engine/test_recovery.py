@@ -253,3 +253,39 @@ def test_ring_has_no_use_for_answers_of_a_tree(opcode: Opcode) -> None:
     rig.post(np.ones(33, "<f4"), sid=2, segments=1)
     assert rig.receive(opcode, NEXT, **place(0), source=1) == []
     assert rig.count("drop_sender") == 1
+
+
+def test_result_that_was_asked_for_teaches_the_reorder_time_and_the_round_trip() -> None:
+    """It proves that the first one was lost: one that was only late would have come before it."""
+    for token, reorder in ((0, 20 * MILLISECOND), (1, 10 * MILLISECOND)):
+        rig = NicRig()
+        rig.post(f32(1))
+        (probe,) = (packet for packet in rig.tick(RTO) if packet.opcode == Opcode.PROBE)
+        rig.now += MILLISECOND
+        rig.from_parent(Opcode.RESULT, 0, f32(3).tobytes(), dtype=1, token=token * probe.ceth["token"])
+        assert rig.statuses() == [Status.SUCCESS]
+        assert rig.job["reorder"] == reorder
+        assert (rig.job["srtt"] > 0) == bool(token)
+
+
+def test_only_the_lowest_is_asked_for_again_and_again() -> None:
+    rig = NicRig()
+    rig.post(np.arange(64, dtype="f4"))  # four segments
+    asked = []
+    for _ in range(20):
+        for packet in rig.tick(KEEPALIVE):
+            if packet.opcode == Opcode.PROBE:
+                asked.append(packet.ceth["position"])
+                rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(packet.ceth["position"]), token=1)
+    assert set(asked) == {0}
+
+
+def test_lost_acknowledgement_is_noticed_by_the_next_one() -> None:
+    rig = NicRig(Route.RING)
+    rig.post(np.arange(64, dtype="f4"))
+    sent = [packet.ceth["position"] for packet in rig.last if packet.opcode == Opcode.CONTRIBUTION]
+    first, last = min(sent), max(sent)
+    assert first < last or len(sent) == 1
+    rig.receive(Opcode.ACK, NEXT, position=last, seg=last % 8, node_bitmap=1, source=1)
+    probes = [p.ceth["position"] for p in rig.tick(20 * MILLISECOND) if p.opcode == Opcode.PROBE]
+    assert probes == [position for position in sent if position != last]

@@ -222,7 +222,7 @@ def test_close_while_another_thread_waits(device, make_job, monkeypatch):
 
     def watched():
         close()
-        stream._outstanding.popitem()  # room, as by a completion
+        stream.outstanding.popitem()  # room, as by a completion
         stream.advance()  # as a thread that waits does it
 
     monkeypatch.setattr(first._member._qp, "close", watched)

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from fanin import Progress, errors
+from fanin.call import SIGNALED
+from fanin.request import Request
+from fanin.uneven import allgatherv
 from fanin_wire.abi import SQ_DEPTH
 
 CHUNK = 4096
@@ -73,23 +76,28 @@ def test_of_many_also_behind_a_full_queue(run_ranks, device, turn):
 
 
 def test_of_a_call_of_several_messages(run_ranks, device):
-    """The other rank has done its part of the first message only, which it posts as a call of its own."""
+    """The other rank has posted the first of them only, as one whose send queue is full."""
     looked, reached = threading.Event(), threading.Event()
+    counts = (CHUNK, 2 * CHUNK)
 
     def program(communicator):
+        own = np.full(counts[communicator.rank], 7 + 2 * communicator.rank, "u1")
         if communicator.rank == 0:
-            request = communicator.iallgatherv(np.full(CHUNK, 7, "u1"), counts=(CHUNK, 2 * CHUNK))
+            request = communicator.iallgatherv(own, counts=counts)
             assert reached.wait(20)
             progress = request.progress()
             looked.set()
             assert request.wait(20)[-1] == 9
             return progress
-        whole = np.empty(3 * CHUNK, "u1")
-        communicator.allgatherv(whole[:0], out=whole[:CHUNK], counts=(CHUNK, 0))
+        member, call = communicator._member, allgatherv(communicator, own, counts=counts)
+        parts = [Request(member.stream, call, [work]) for work in member.compose(call)]
+        parts[0].works[0].flags |= SIGNALED
+        member.stream.submit(parts[0])
+        parts[0].wait(20)
         reached.set()
         assert looked.wait(20)
-        communicator.allgatherv(np.full(2 * CHUNK, 9, "u1"), out=whole[CHUNK:], counts=(0, 2 * CHUNK))
-        return whole[0]
+        member.stream.submit(parts[1])
+        return parts[1].wait(20)[0]
 
     assert run_ranks(device, 2, program) == [Progress("allgatherv", 1, 3, (1,)), 7]
 

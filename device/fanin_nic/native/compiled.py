@@ -1,8 +1,8 @@
 """The decorators of compiled device code, and where its machine code is cached.
 
-The cache is shared by all processes of a user. Its folder carries a digest of the device's sources, because numba
-notices a change of a function's own file only, not of the functions that it calls. Where no folder can be written, a
-private temporary one serves for the life of the process.
+The cache is shared by all processes of a user, and by all copies of the same sources (`locator`). Its folder carries a
+digest of them, because numba notices a change of a function's own file only, not of the functions that it calls. Where
+no folder can be written, a private temporary one serves for the life of the process.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numba import config, njit, types
+from numba.core.caching import CacheImpl
 from numba.np import numpy_support
 
 import fanin_wire
@@ -70,6 +71,9 @@ def choose_cache_folder() -> Path:
 
 CACHE_FOLDER = choose_cache_folder()
 config.CACHE_DIR = str(CACHE_FOLDER)
+config.CACHE_LOCATOR_CLASSES = ", ".join(
+    ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]
+)
 
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 

@@ -9,6 +9,24 @@
 #include "abi.h"
 #include <stddef.h>
 
+/* Where a queue pair stands in its job's stream of segments; equal on all ranks. */
+struct fanin_cursor {
+    uint32_t position;        /* the next free one */
+    uint32_t mid;             /* the count in the next message number */
+    uint32_t slots;           /* of the lease; 0: none is needed */
+    uint32_t reserved;
+};
+
+enum fanin_progress { FANIN_PREPARED = 0, FANIN_POSTED = 1, FANIN_COMPLETE = 2 };
+
+/* A signaled request that is posted again and again. */
+struct fanin_prepared {
+    struct fanin_wqe wqe;     /* all but seg, inline data and the count in mid, which fanin_call fills in */
+    uint64_t inline_source;   /* INLINE: address of the data, which are copied when it is posted */
+    uint32_t inline_length;   /* bytes, at most FANIN_MAX_INLINE */
+    uint32_t progress;        /* enum fanin_progress: how far the last fanin_call has come */
+};
+
 #pragma GCC visibility push(default)
 
 struct fanin_context;         /* a connection to one device */
@@ -70,6 +88,12 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
 /* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`.
  * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
+
+/* Post a prepared request, wait at most `timeout_ms` for its completion and take it: FANIN_SUCCESS, also when the
+ * completion tells of a failure. Nothing else may be under way in the two queues. Whether it was posted when another
+ * status is returned (FANIN_PENDING: the time is over), `progress` says; then the cursor has moved on. */
+enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
+                             struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe);
 
 #pragma GCC visibility pop
 #endif

@@ -16,14 +16,15 @@ from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.segments import position_count, segment_length
 from fanin.verbs.wc import kind_of_members
-from fanin_wire.abi import ContributorClass, DType, Op, Status, WqeOpcode
+from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpcode
 from fanin_wire.fields import WIRE_VERSION
 from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
-MODULUS = 1 << 32  # of positions and message numbers
+MODULUS = 1 << 32  # of positions
+MESSAGES = 1 << MID_BITS  # of the count in message numbers
 MEANWHILE_MS = 5  # between two calls of `meanwhile`
 NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
 
@@ -31,7 +32,7 @@ NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
 class CollectiveQP(Resource):
     """Posts the collectives of one job, in order. It knows where the job's stream of segments stands, and fills it in.
 
-    `position` is the next free position of the stream and `mid` the next message number; both are equal on all ranks.
+    `position` and `mid` are equal on all ranks.
     """
 
     def __init__(self, pd: PD, cq: CQ) -> None:
@@ -44,10 +45,19 @@ class CollectiveQP(Resource):
         self.membership: Membership | None = None
         self.lease: Lease | None = None
         self._granted: Lease | None = None  # as lease, also when the job has been left
-        self.position = 0
-        self.mid = 0
+        self._cursor = ffi.new("struct fanin_cursor *")
         self._request: Any = None
         super().__init__(pd, cq)  # both are closed after it
+
+    @property
+    def position(self) -> int:
+        """The next free position of the job's stream."""
+        return int(self._cursor.position)
+
+    @property
+    def mid(self) -> int:
+        """The count in the next message number."""
+        return int(self._cursor.mid)
 
     def join(self, membership: Membership, timeout: float = 30.0, meanwhile: Callable[[], None] | None = None) -> Lease:
         """Join a job; returns when all its members have joined. `meanwhile` is called now and then while it waits.
@@ -80,7 +90,7 @@ class CollectiveQP(Resource):
             raise _refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
         self._granted = self.lease
-        self.position = self.mid = 0
+        self._cursor[0] = {"slots": reply.slots}
         return self.lease
 
     def _give_up(self) -> None:
@@ -115,26 +125,42 @@ class CollectiveQP(Resource):
         finally:
             self._forget_request()
 
-    def post_send(self, wr: CollectiveWR) -> None:
-        """Post a work request. QueueFull: take completions first. NotConfigured: join first. NotSupported: by name."""
+    def post_send(self, wr: CollectiveWR) -> int:
+        """Post a work request; its message number. QueueFull: take completions first. NotConfigured: join first.
+        NotSupported: by name."""
+        wqe = self.wqe_of(wr)
+        self._post(wqe)
+        self._cursor.position = (self.position + wqe.segments) % MODULUS
+        self._cursor.mid = (wqe.mid + 1) % MESSAGES
+        return int(wqe.mid)
+
+    def call(self, prepared: Any, timeout_ms: int, cqe: Any) -> int:
+        """Post a struct fanin_prepared of this job, wait and take its completion: `fanin_call` of the driver core.
+
+        Nothing else may be under way. Returns the status; QUEUE_FULL and NOT_CONFIGURED: it was not posted.
+        """
+        if self.lease is None:
+            return int(Status["NOT_CONFIGURED"])
+        handle = self.context.handle
+        return int(library().fanin_call(handle, self.qp_num, self.cq.index, self._cursor, prepared, timeout_ms, cqe))
+
+    def wqe_of(self, wr: CollectiveWR) -> Any:
+        """A work request as post_send would post it now, a struct fanin_wqe."""
         lease, membership = self._require_joined()
         if wr.contributors == ALL:
             _require_supported(wr.op, wr.dtype)
-        positions = self.positions_of(wr)
-        defaults = {
-            "jid": membership.jid,
-            "mid": self.mid,
-            "segments": positions,
-            "node": (1 << min(membership.node_count, NODE_BITS)) - 1,
-            "rank": membership.rank_bitmap,
-            "seg": self.position % lease.slots if lease.slots else 0,
-            "chunk_length": lease.chunk,
-            "route": membership.route,
-        }
-        wqe = wr.to_c(defaults)
-        self._post(wqe)
-        self.position = (self.position + positions) % MODULUS
-        self.mid = (wqe.mid + 1) % MODULUS
+        return wr.to_c(
+            {
+                "jid": membership.jid,
+                "mid": self.mid | wr.agreement << MID_BITS,
+                "segments": self.positions_of(wr),
+                "node": (1 << min(membership.node_count, NODE_BITS)) - 1,
+                "rank": membership.rank_bitmap,
+                "seg": self.position % lease.slots if lease.slots else 0,
+                "chunk_length": lease.chunk,
+                "route": membership.route,
+            }
+        )
 
     def positions_of(self, wr: CollectiveWR) -> int:
         """Positions of the job's stream that a work request takes, or took before the job was left."""
@@ -163,7 +189,7 @@ class CollectiveQP(Resource):
     def skip_message(self) -> None:
         """Count a message without segments, for which nothing needs to be posted."""
         self._require_joined()
-        self.mid = (self.mid + 1) % MODULUS
+        self._cursor.mid = (self.mid + 1) % MESSAGES
 
     def _require_joined(self) -> tuple[Lease, Membership]:
         self.require_open()

@@ -50,6 +50,7 @@ class CollectiveWR:
     list_address: int | None = None
     jid: int | None = None
     mid: int | None = None  # message number within the job
+    agreement: int = 0  # 16 bits that all ranks must give alike; they go into the message number
     sid: int = 0  # sequence number, within the message, of the first segment that is posted
     segments: int | None = None  # how many are posted; each takes a position of the stream
     node: int | None = None  # bitmap of the nodes that take part
@@ -126,7 +127,7 @@ class CollectiveWR:
         return self.list_address
 
     def _store_inline(self, wqe: Any) -> None:
-        nbytes = self._source_bytes()
+        nbytes = self.source_bytes()
         if len(self.address_list) != 1 or nbytes > MAX_INLINE:
             raise InvalidRequest(
                 f"{nbytes} bytes of {len(self.address_list)} ranks inline: a request carries up to {MAX_INLINE} of one"
@@ -135,7 +136,7 @@ class CollectiveWR:
         ffi.memmove(ffi.cast("char *", wqe) + INLINE_OFFSET, source, nbytes)
         wqe.flags |= INLINE
 
-    def _source_bytes(self) -> int:
+    def source_bytes(self) -> int:
         """Bytes that the first address brings."""
         address, block = self.address_list[0], self.block_length
         start = address.source_first * block

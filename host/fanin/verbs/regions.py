@@ -24,16 +24,19 @@ class RegionTable:
         self._regions: list[Region] = []
         # Re-entrant: the garbage collector may free memory (`remove`) in the middle of `add`.
         self._lock = threading.RLock()
+        self.version = 0  # another one, whenever a region comes or goes
 
     def add(self, start: int, length: int, lkey: int) -> None:
         """Enter a region."""
         with self._lock:
             bisect.insort(self._regions, Region(start, start + length, lkey))
+            self.version += 1
 
     def remove(self, lkey: int) -> None:
         """Forget a region, if it is known."""
         with self._lock:
             self._regions = [region for region in self._regions if region.lkey != lkey]
+            self.version += 1
 
     def lkey_of(self, address: int, length: int) -> int:
         """Key of the region that holds all these bytes; LKEY_PROCESS (ordinary memory) if there is none."""

@@ -1,0 +1,34 @@
+"""Where numba keeps the machine code of a file: by the file's place in its package, not on the machine.
+
+So every copy of the same sources (another checkout, an environment made anew) finds what one of them has compiled.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from numba.core.caching import UserProvidedCacheLocator
+
+import fanin_wire
+
+PACKAGES = (Path(__file__).parents[1], Path(fanin_wire.__file__).parent)
+
+
+class PackageLocator(UserProvidedCacheLocator):
+    """For functions of our packages; numba's own locators are asked about all others."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """`fanin_nic.engine.packet`, say: a folder of the cache."""
+        package = _package_of(Path(py_file))
+        assert package is not None
+        return ".".join(Path(py_file).relative_to(package.parent).parent.parts)
+
+    @classmethod
+    def from_function(cls, py_func, py_file):
+        """A locator, or None for a function that is not ours."""
+        return super().from_function(py_func, py_file) if _package_of(Path(py_file)) else None
+
+
+def _package_of(path: Path) -> Path | None:
+    return next((package for package in PACKAGES if path.is_relative_to(package)), None)
