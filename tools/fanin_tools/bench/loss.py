@@ -84,7 +84,7 @@ def _add(sample: Sample, crew: Crew, route: str, rate: int, size: int) -> None:
     sample.probes += after["tx_PROBE"] - before["tx_PROBE"]
     sample.resent += after["resent"] - before["resent"]
     ranks = [[end - start for start, end in _spans(answer)] for answer in answers]
-    sample.times_ms += [nanoseconds * 1e-6 for nanoseconds in slowest_rank(ranks)]
+    sample.times_ms += [time * 1e-6 for time in slowest_rank(ranks)]
     if wrong := sum(answer["wrong"] for answer in crew.ask(NODES, "verify")):
         cause = f"{route}, {rate / 10:g} % lost: {wrong} elements have a wrong bit"
         raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")

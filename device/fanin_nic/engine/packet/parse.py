@@ -295,9 +295,11 @@ def up(e, job, header, payload, source):
         abort_elsewhere(e, job, header, kind_from_others(job, header))
         leave.progress_leave(e, job)
     elif header.opcode == NAK:
-        if job.route != RING and job.node_left & bit_of(header.source) == ZERO:
-            restarted(e, job, kind_below(job), bit_of(header.source))
-            leave.progress_leave(e, job)
+        if job.route == RING or job.node_left & bit_of(header.source) != ZERO:
+            count(e, DROP_UNEXPECTED)
+            return
+        restarted(e, job, kind_below(job), bit_of(header.source))
+        leave.progress_leave(e, job)
     elif not may_take(e, job, header):
         return
     elif not is_computable(e, header):

@@ -2,8 +2,8 @@
 
 Mapped memory is computed from in place. Memory of a process is asked for with a DMA_READ of a run of segments; the
 event `dma_done` brings it. A rank is read only as far as its job's window: position p when p - W is done. In a lossy
-tree half of the window is in flight and the other half is there to go on in, while what was lost is mended: if all of
-it were in flight, a PROBE and what it leads to would wait behind a window of data, and the stream would stand.
+tree three quarters of the window are in flight and the rest is there to go on in, while what was lost is mended: if all
+of it were in flight, a PROBE and what it leads to would wait behind a window of data, and the stream would stand.
 """
 
 from __future__ import annotations
@@ -56,11 +56,10 @@ def in_window(e, job, position):
     """Whether a position may be started. (In a ring what is in flight may wait for this rank.)"""
     if distance(position, job.base) >= job.window:
         return False
-    if not job.is_lossy or job.route == RING or job.in_flight < (job.window + 1) // 2:
+    if not job.is_lossy or job.route == RING or job.in_flight < max(1, job.window * 3 // 4):
         return True
     slot = slot_at(e, slot_index(job, position))
-    is_here = slot.position == U64(position) & U64(0xFFFFFFFF)
-    return is_here and slot.state != DONE  # another rank has started it
+    return distance(slot.position, position) == 0 and slot.state != DONE  # another rank has started it
 
 
 @internal
