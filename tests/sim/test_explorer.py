@@ -24,6 +24,17 @@ def test_faults_add_states() -> None:
     assert sizes[0] * 10 < sizes[1]
 
 
+def test_deaths_are_explored_and_told() -> None:
+    """They add states, and no rank that dies leaves the others without an answer: they are told PEER_LOST."""
+    instance = INSTANCES["a death on a node"]
+    sizes = [Explorer(instance._replace(deaths=deaths)).run().states for deaths in (0, 1)]
+    assert sizes[0] * 2 < sizes[1]
+    deaf = Explorer(instance)
+    deaf.world.instance = instance._replace(deaths=0)  # so no failure may be told
+    with pytest.raises(Violation, match="PEER_LOST"):
+        deaf.run()
+
+
 def test_reports_the_way_to_a_violation() -> None:
     """With a wrong reference every completion is a violation, which the report shows."""
     explorer = Explorer(INSTANCES["tree"]._replace(losses=0, copies=0))

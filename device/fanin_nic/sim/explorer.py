@@ -1,4 +1,4 @@
-"""Exhaustive search: every order in which packets can arrive, be lost or be duplicated, timers expire and ranks act.
+"""Exhaustive search: every order in which packets arrive, are lost or are duplicated, timers expire, ranks act and die.
 
     python -m fanin_nic.sim.explorer [INSTANCE ...]
 
@@ -18,10 +18,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fanin_nic.engine.tables import JobState
 from fanin_nic.sim.instances import DEEP_INSTANCES, INSTANCES, Instance, World
-from fanin_nic.sim.machine import TIMER, Machine, Packets, Violation
+from fanin_nic.sim.machine import AGEING, DEATH, RANK, SILENCE, TIMER, Machine, Packets, Violation
 
 LONGEST_CONTINUATION = 400  # rounds
+FREE, ACTIVE, ABORTED = JobState.FREE, JobState.ACTIVE, JobState.ABORTED
 
 
 class State(NamedTuple):
@@ -35,6 +37,7 @@ class State(NamedTuple):
     losses: int
     copies: int
     early_timers: int
+    deaths: int
 
 
 class Report(NamedTuple):
@@ -90,14 +93,15 @@ class Explorer:
         devices = tuple(machine.initial for machine in self.machines)
         packets: tuple[int, ...] = ()
         if not self.instance.from_join:
-            first_step = [(n, -2 - r) for n, machine in enumerate(self.machines) for r in range(len(machine.members))]
+            first_step = [(n, RANK - r) for n, machine in enumerate(self.machines) for r in range(len(machine.members))]
             for number, event in first_step:
                 devices, packets = self._event(devices, packets, number, event)
             while packets:
                 devices, packets = self._deliver_all(devices, packets)
                 if not packets and not self._all_joined(devices):
                     devices, packets = self._expire_all(devices)
-        return State(devices, packets, self.instance.losses, self.instance.copies, self.instance.early_timers)
+        instance = self.instance
+        return State(devices, packets, instance.losses, instance.copies, instance.early_timers, instance.deaths)
 
     def _all_joined(self, devices: tuple[int, ...]) -> bool:
         return all(
@@ -110,14 +114,60 @@ class Explorer:
     def successors(self, state: State) -> Iterator[tuple[str, State]]:
         """Every state that may follow, with what has happened."""
         yield from self._packet_steps(state)
+        yield from self._ends(state)
         for number, machine in enumerate(self.machines):
             for event in machine.ready[state.devices[number]]:
-                yield f"rank {-2 - event} of device {number} goes on", self._after(state, number, event)
+                yield f"rank {RANK - event} of device {number} goes on", self._after(state, number, event)
             if not state.packets:
                 yield f"timers of device {number}", self._after(state, number, TIMER)
             elif state.early_timers:
                 followed = self._after(state, number, TIMER)
                 yield f"timers of device {number}, early", followed._replace(early_timers=state.early_timers - 1)
+
+    def _ends(self, state: State) -> Iterator[tuple[str, State]]:
+        """Ranks die or give up, jobs age."""
+        for number, machine in enumerate(self.machines if state.deaths else []):
+            for event in machine.mortal[state.devices[number]]:
+                followed = self._after(state, number, event)
+                yield f"rank {DEATH - event} of device {number} dies", followed._replace(deaths=state.deaths - 1)
+        for number in self._aged(state.devices, state.packets):
+            yield f"the job ages at device {number}", self._after(state, number, AGEING)
+        for number, event in self._silent(state.devices, state.packets):
+            yield f"NICs have been silent for device {number}", self._after(state, number, event)
+        for number, event in self._impatient(state.devices):
+            yield f"a rank of device {number} gives up joining", self._after(state, number, event)
+
+    def _aged(self, devices: tuple[int, ...], packets: tuple[int, ...]) -> list[int]:
+        """Devices on which a job may age when no packet is on its way: on switches those for whose incarnation no NIC
+        speaks, and tombstones that have nothing more to say."""
+        if packets or not self.instance.ages:
+            return []
+        now = zip(self.machines, devices, strict=True)
+        jobs = [(bool(machine.members), *machine.jobs[state]) for machine, state in now]
+        spoken = {key for is_nic, state, key, _ in jobs if is_nic and state != FREE}
+        return [
+            number
+            for number, (is_nic, state, key, leaves) in enumerate(jobs)
+            if (state == ABORTED and not leaves) or (state not in (FREE, ABORTED) and not is_nic and key not in spoken)
+        ]
+
+    def _silent(self, devices: tuple[int, ...], packets: tuple[int, ...]) -> list[tuple[int, int]]:
+        """(switch, event) where the job runs and NICs that are its children speak for it no more: a late CONFIG of one
+        that has gone on can form a job. Only with one switch, on which the bit of a NIC is its number."""
+        if packets or self.instance.incarnations == 1:
+            return []
+        jobs = [machine.jobs[state] for machine, state in zip(self.machines, devices, strict=True)]
+        *nics, (state, key, _) = jobs
+        gone = sum(1 << bit for bit, (other, its_key, _) in enumerate(nics) if other == FREE or its_key != key)
+        return [(len(nics), SILENCE - gone)] if state == ACTIVE and gone else []
+
+    def _impatient(self, devices: tuple[int, ...]) -> list[tuple[int, int]]:
+        """(device, event) of ranks that may give up waiting to join: others are dead or further. Ranks agree on
+        incarnations among themselves, and their host does not wait for ever."""
+        now = list(zip(self.machines, devices, strict=True))
+        furthest = max(machine.furthest[state] for machine, state in now)
+        waiting = [(n, *rank) for n, (machine, state) in enumerate(now) for rank in machine.waiting[state]]
+        return [(number, event) for number, event, incarnation in waiting if incarnation < furthest]
 
     def _packet_steps(self, state: State) -> Iterator[tuple[str, State]]:
         for place, packet in enumerate(state.packets):
@@ -163,6 +213,10 @@ class Explorer:
         """All packets on their way arrive; all ranks go on; if nothing of this could happen, all timers expire."""
         before = devices, packets
         devices, packets = self._deliver_all(devices, packets)
+        for number in self._aged(devices, packets):
+            devices, packets = self._event(devices, packets, number, AGEING)
+        for number, event in [*self._silent(devices, packets), *self._impatient(devices)]:
+            devices, packets = self._event(devices, packets, number, event)
         for number, machine in enumerate(self.machines):
             for event in machine.ready[devices[number]]:
                 devices, packets = self._event(devices, packets, number, event)

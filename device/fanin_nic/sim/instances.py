@@ -16,12 +16,14 @@ from fanin_wire import abi
 
 CHUNK = 8
 ELEMENTS = CHUNK // 4  # of a segment: i32
+SHORT = 1_000  # ns: whoever has not been heard at the one time that there is, is lost
 
 
 class Instance(NamedTuple):
     """A world. `messages`: segments of each message, in the order of posting. `losses`, `copies` and `early_timers`:
     how many packets may be lost, how many duplicated, and how often a device's timers may expire while packets are on
-    their way (when none is, they may always)."""
+    their way (when none is, they may always). `incarnations`: how often the job is formed, each time under the same id
+    and with another key, and does all messages. `deaths`: how many ranks may die."""
 
     route: abi.Route
     topology: Topology
@@ -35,6 +37,21 @@ class Instance(NamedTuple):
     early_timers: int = 0
     first_position: int = 0
     from_join: bool = False  # also explore how the job is formed
+    incarnations: int = 1
+    deaths: int = 0
+
+    @property
+    def ages(self) -> bool:
+        """Whether it is also explored that jobs which nobody speaks for are freed."""
+        return self.incarnations > 1 or self.deaths > 0
+
+    @property
+    def failures(self) -> frozenset[int]:
+        """What ranks may be told of an operation or a JOIN, besides SUCCESS."""
+        failures = {abi.Status.JID_IN_USE} if self.incarnations > 1 else set()
+        if self.ages:  # a rank that gives up waiting, one whose peers are gone, one whose job has aged before it looked
+            failures |= {abi.Status.TIMEOUT, abi.Status.PEER_LOST, abi.Status.NOT_CONFIGURED}
+        return frozenset(failures)
 
 
 TREE, RING, LOCAL = abi.Route.TREE, abi.Route.RING, abi.Route.LOCAL
@@ -74,6 +91,11 @@ INSTANCES = {
     "forming a ring": Instance(RING, RING_OF_2, messages=(1,), losses=1, copies=1, from_join=True),
     "forming a ring of 3": Instance(RING, RING_OF_3, messages=(1,), losses=1, from_join=True),
     "forming a ring below a switch": Instance(TREE, RING_BELOW, messages=(1,), losses=1, from_join=True),
+    # Formed again under the same id, while packets of the incarnation before are still about.
+    "formed again": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, incarnations=2),
+    # A rank dies at any moment.
+    "a death in a tree": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, deaths=1),
+    "a death on a node": Instance(LOCAL, Topology.direct(1), ranks_per_node=3, from_join=True, deaths=1),
 }
 # Minutes and gigabytes: to be run by hand, after a change of a rule.
 DEEP_INSTANCES = {
@@ -83,6 +105,8 @@ DEEP_INSTANCES = {
     "ring below a switch, copies": Instance(TREE, RING_BELOW, losses=1, copies=1),
     "mixed tree, slots used again": Instance(TREE, MIXED, losses=1),
     "tree, everything": Instance(TREE, SWITCH_OF_2, losses=1, copies=1, early_timers=1),
+    "a death in a chain": Instance(TREE, CHAIN, messages=(1,), deaths=1),
+    "formed again, copies": Instance(TREE, SWITCH_OF_2, messages=(1,), copies=1, from_join=True, incarnations=2),
     "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
 }
 
@@ -95,7 +119,7 @@ def limits(instance: Instance) -> Limits:
         slots=instance.slots * widest,
         queues=instance.ranks_per_node,
         requests=4,
-        regions=2 * instance.ranks_per_node * len(instance.messages),
+        regions=2 * instance.ranks_per_node * len(instance.messages) * instance.incarnations,
         actions=64,
         max_chunk=CHUNK,
         min_lease=instance.slots,
@@ -116,6 +140,8 @@ class World:
         self.simulation = Simulation(instance.topology, 0, limits=limits(instance))
         for device in self.simulation.vertices:
             device.engine.header["first_position"] = instance.first_position
+            if instance.ages:
+                device.engine.header["detection"] = SHORT
         offered = max(4, instance.slots)  # the devices grant fewer
         self.job = Job(
             self.simulation,
@@ -126,7 +152,8 @@ class World:
             reproducible=instance.reproducible,
             top=0,
         )
-        self.messages = [self._message(number, count) for number, count in enumerate(instance.messages)]
+        counts = instance.messages * instance.incarnations
+        self.messages = [self._message(number, count) for number, count in enumerate(counts)]
         expected = zip(*map(self.job.expected, self.messages), strict=True)
         self.references = dict(zip(self.job.members, map(list, expected), strict=True))
         sizes = [sum(array.nbytes for array in arrays) for arrays in self.references.values()]
