@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := setup.py $(wildcard host/fanin/core/*.[ch]) protocol/fanin_wire/abi.h
 PEER := .bench/openmpi
 
-.PHONY: help install demo test lint matrix bench clean
+.PHONY: help install demo test lint matrix models bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make test    all tests that this machine allows; what is skipped says why"
 	@echo "make lint    ruff and mypy"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
+	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make bench   allreduce beside Open MPI (installed into .bench)"
 	@echo "make install only the environment, in $(VENV)"
 	@echo "make clean   remove what was made here"
@@ -52,6 +53,9 @@ test: $(VENV)/.tested
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)
+
+models: $(VENV)/.tested
+	@$(BIN)/python -m tests.sim.models
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .
