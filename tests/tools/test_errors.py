@@ -20,6 +20,7 @@ from fanin_tools.bench.settings import SETTINGS
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.state import FabricState
+from fanin_tools.faults import links
 from fanin_tools.job.crew import Crew
 from fanin_wire.status import STATUSES
 from fanin_wire.tables import with_tables
@@ -89,6 +90,12 @@ def test_path_too_long_for_a_socket(state_root: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
     with pytest.raises(ToolError, match=r"BAD_PATH: .*XDG_RUNTIME_DIR"):
         FabricState("f").create(Plan("f", Shape(1, 1)).preview())
+
+
+def test_command_of_the_system_that_fails() -> None:
+    fabric = Plan("f", Shape(1, 1)).preview()
+    with pytest.raises(ToolError, match=r"COMMAND_FAILED: .*false"):
+        links.inside(fabric, fabric.devices[0].host, "false")
 
 
 def test_defect_of_the_command() -> None:
