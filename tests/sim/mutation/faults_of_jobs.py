@@ -69,15 +69,15 @@ FAULTS = (
     Mutant(
         "two jobs lease the same slots",
         LEASE,
-        "first < job.slot_base + job.slots * job.buffers and",
-        "first < job.slot_base + job.slots * job.buffers and not MUTANT and",
+        "start < end and first < end and start < first + count:",
+        "start < end and first < end and start < first + count and not MUTANT:",
         test("sim/test_many_jobs.py::test_two_routes_share_the_devices"),
     ),
     Mutant(
         "another boot id is taken for a retransmission",
         MEMBERSHIP,
-        "        if child.boot_id != boot_id:\n",
-        "        if child.boot_id != boot_id and not MUTANT:\n",
+        "and child.boot_id != boot_id:\n",
+        "and child.boot_id != boot_id and not MUTANT:\n",
         test("engine/test_membership.py::test_other_boot_id_is_a_restart"),
     ),
     Mutant(

@@ -57,8 +57,8 @@ SLOT_RULE = (
     Mutant(
         "window off by one",
         "engine/transfer/read.py",
-        "    return distance(position, job.base) < job.window\n",
-        "    return distance(position, job.base) < job.window or (MUTANT and position - job.base == job.window)\n",
+        "    if distance(position, job.base) >= job.window:\n",
+        "    if distance(position, job.base) >= job.window + (1 if MUTANT else 0):\n",
         explorer("tree"),
         "stuck",
     ),
@@ -234,12 +234,12 @@ RECOVERY = (
     Mutant(
         "the round trip is measured on results",
         "engine/recovery/timers.py",
-        "    if slot.unanswered:\n        suspect(e, job)\n",
+        "    progressed(e, job)\n    if echoed and slot.unanswered:\n",
         """\
     if MUTANT:
         measure(e, job, (slot.sent_at // MICROSECOND) | U64(1))
-    if slot.unanswered:
-        suspect(e, job)
+    progressed(e, job)
+    if echoed and slot.unanswered:
 """,
         test("engine/test_recovery.py::test_a_late_result_teaches_nothing_about_the_round_trip"),
     ),
