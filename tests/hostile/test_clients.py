@@ -191,7 +191,7 @@ def test_process_memory_of_a_process_that_is_gone(nic: Path) -> None:
             hostile.ask(request.tobytes())
         hostile.post_right(collective(5, abi.LKEY_PROCESS, 0x10000))
         eventually(lambda: hostile.completion(), lambda cqe: cqe is not None)
-        assert hostile.completion()["status"] == Status["LOCAL_PROTECTION_ERROR"]
+        assert hostile.completion()["status"] == Status["PEER_LOST"]
 
 
 def test_wrong_key_for_a_job_of_another_client(nic: Path) -> None:

@@ -58,6 +58,8 @@ class PlayedRounds:
         self.tally.begin(seed, "packets lost, ring, 16 MiB", "packets lost")
         self.tally.result(1)
         self.tally.result(0)
+        self.tally.error("PeerLost", is_due=True)
+        self.tally.error("PeerLost", is_due=False)
         self.tally.hang([2, 3])
         self.tally.leak("slots", {"nic0": 1})
         self.tally.packets_lost += 5
@@ -70,10 +72,10 @@ def test_findings_of_real_faults_are_added_once_with_the_seed_of_their_round() -
     strike(0, 50, tally)
     assert played.seeds == [40, 50]
     assert (tally.rounds, tally.wrong_results, tally.hangs, tally.leaked_slots) == (2, 2, 4, 2)
-    assert (tally.messages, tally.packets_lost) == (4, 10)
-    assert [finding.replay for finding in tally.findings] == ["fanin soak --replay 40"] * 3 + [
-        "fanin soak --replay 50"
-    ] * 3
+    assert (tally.messages, tally.packets_lost, tally.other_violations) == (4, 10, 2)
+    assert played.tally.errors == {"PeerLost": 2}
+    replays = [finding.replay for finding in tally.findings]
+    assert replays == ["fanin soak --replay 40"] * 4 + ["fanin soak --replay 50"] * 4
 
 
 def test_kinds_take_turns_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,12 +112,14 @@ def test_rounds_of_real_faults_end_as_promised(played: FaultTally) -> None:
     assert (played.wrong, played.hangs, dict(played.leaks), played.findings) == (0, 0, {}, [])
     assert played.faults == Counter({"rank killed": 1, "NIC killed": 1})
     assert played.results + played.errors.total() == (rounds.RANKS - 1) + rounds.RANKS
-    assert set(played.errors) <= {"PeerLost", "DeviceLost", "JobAborted", "Flushed", "Aborted"}
+    assert set(played.errors) <= {"PeerLost", "DeviceLost"}
 
 
 def test_every_kind_of_fault_is_of_a_rank_or_can_be_inflicted() -> None:
     assert len({kind.name for kind in KINDS}) == len(KINDS)
     assert {kind.name for kind in KINDS if is_of_rank(kind)} == {"rank killed", "rank stopped"}
+    fatal = {"rank killed", "NIC killed", "switch killed", "NIC stopped for long"}
+    assert {kind.name for kind in KINDS if kind.is_fatal} == fatal
 
 
 def test_growth_counts_files_and_memory_beyond_what_is_normal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from fanin_nic.native.memory import copy, load_i32, record_at
 from fanin_wire.abi import Status
 
 SUCCESS, LOCAL_PROTECTION_ERROR = int(Status.SUCCESS), int(Status.LOCAL_PROTECTION_ERROR)
+PEER_LOST = int(Status.PEER_LOST)
 NONE, DMA_WRITE = int(ActionKind.NONE), int(ActionKind.DMA_WRITE)
 LOOK_AHEAD = 512  # actions
 PIECES = 64  # of one system call
@@ -61,6 +62,9 @@ def write_process(memory_fds, e, index, end):
 
 @compiled
 def read_process(memory_fds, action, staging):
-    """Ordinary memory of a process into the staging area. Returns the status."""
+    """Ordinary memory of a process into the staging area. Returns the status; PEER_LOST: the process has ended, which
+    may show here before its connection is closed. (Its memory file is empty then; a wrong address is an error.)"""
     taken = pread(descriptor(memory_fds, action), staging, U64(action.length), int(action.remote))
+    if taken == 0:
+        return PEER_LOST
     return SUCCESS if taken == action.length else LOCAL_PROTECTION_ERROR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_nic.daemon.dma import read_process, write_mapped, write_process
+from fanin_nic.daemon.dma import PEER_LOST, read_process, write_mapped, write_process
 from fanin_nic.daemon.lane_record import CQE_SCRATCH, MAX_NOTICES
 from fanin_nic.daemon.lanes.bell import ring_bell
 from fanin_nic.engine import events
@@ -86,9 +86,13 @@ def perform(lane, e, index, end):
 
 @compiled
 def finish_read(lane, number, now):
-    """A DMA read, and the event of its end."""
+    """A DMA read, and the event of its end. Who has died ends his job, and poisons nothing: others are told of a lost
+    member, not of memory that can not be read."""
     action = read_at(lane.reads + U64(number) * ACTION_SIZE)
     status = read_process(lane.memory_fds, action, lane.staging)
+    if status == PEER_LOST:
+        events.fail(lane.engine, action.queue, PEER_LOST, now)
+        return
     events.dma_done(
         lane.engine,
         action.queue,

@@ -22,13 +22,22 @@ Inflict = Callable[[Running, random.Random], contextlib.AbstractContextManager[N
 
 @dataclass(frozen=True)
 class Kind:
-    """A fault. inflict: for the time of a block; None: to a rank, which is killed or else stopped for a while."""
+    """A fault. inflict: for the time of a block; None: to a rank, which is killed or else stopped for a while.
+
+    kills: it ends a process; is_fatal: ranks may be told that a member is lost; else all must have right results
+    """
 
     name: str
     inflict_on: Inflict | None = None
     is_of_link: bool = False
     loses: bool = False
     kills: bool = False
+    is_long: bool = False
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether a member is lost by it."""
+        return self.kills or self.is_long
 
     def inflict(self, running: Running, chance: random.Random) -> contextlib.AbstractContextManager[None]:
         """Let it happen to a device or a link for the time of the block."""
@@ -63,7 +72,7 @@ KINDS = (
     Kind("switch killed", lambda running, chance: _killed(running, "switch"), kills=True),
     Kind("NIC stopped briefly", lambda running, chance: frozen_device(running, _nic(chance))),
     Kind("switch stopped briefly", lambda running, chance: frozen_device(running, "switch")),
-    Kind("NIC stopped for long", lambda running, chance: _frozen_for_long(running, _nic(chance))),
+    Kind("NIC stopped for long", lambda running, chance: _frozen_for_long(running, _nic(chance)), is_long=True),
     Kind("rank killed", kills=True),
     Kind("rank stopped"),
     Kind(

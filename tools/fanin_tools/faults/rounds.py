@@ -1,12 +1,14 @@
 """Rounds of real faults on a fabric of its own: a job reduces, something happens to it, and everybody gets an answer.
 
-What a round demands of every rank is a right result or a named error; afterwards of all devices that they hold nothing.
-A device that was killed is restarted, so that the next round has a whole fabric. Each round has a seed of its own.
+What a round demands of every rank is a right result or, where a member was lost, a named error; afterwards of all
+devices that they hold nothing. A device that was killed is restarted, so that the next round has a whole fabric. Each
+round has a seed of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import shutil
@@ -64,9 +66,8 @@ class Rounds:
 
     def _with_device(self, kind: Kind, route: str, elements: int, delay: float, chance: random.Random) -> None:
         with job(self.running, RANKS, route) as members:
-            self._count(
-                lambda rank: _reduce(members[rank], elements), range(RANKS), lambda: self._harm(kind, delay, chance)
-            )
+            harm = functools.partial(self._harm, kind, delay, chance)
+            self._count(kind, lambda rank: _reduce(members[rank], elements), range(RANKS), harm)
 
     def _harm(self, kind: Kind, delay: float, chance: random.Random) -> None:
         time.sleep(delay)
@@ -91,12 +92,12 @@ class Rounds:
         command = [sys.executable, "-m", looping_rank.__name__, str(path), str(victim), sockets[victim], str(elements)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             try:
-                self._count(act, others, lambda: _harm_process(kind, process, delay))
+                self._count(kind, act, others, lambda: _harm_process(kind, process, delay))
             finally:
                 process.kill()
                 path.unlink(missing_ok=True)
 
-    def _count(self, act: Callable[[int], int], ranks: Sequence[int], harm: Callable[[], None]) -> None:
+    def _count(self, kind: Kind, act: Callable[[int], int], ranks: Sequence[int], harm: Callable[[], None]) -> None:
         """All ranks act; meanwhile there is a fault. act: gives the number of wrong results."""
         thread = threading.Thread(target=harm)
         thread.start()
@@ -106,7 +107,7 @@ class Rounds:
             thread.join()
         for outcome in outcomes:
             if isinstance(outcome, FaninError):
-                self.tally.errors[type(outcome).__name__] += 1
+                self.tally.error(type(outcome).__name__, kind.is_fatal)
             else:
                 self.tally.result(outcome)
 

@@ -10,14 +10,15 @@ from typing import Any
 
 @dataclass
 class Tally:
-    """What has happened. errors: of ranks, by name; they are as it must be. wrong, hangs and leaks must be 0;
-    `findings` says of each, with the seed of its round, what it was."""
+    """What has happened. errors: of ranks, by name, where a member was lost. wrong, hangs, undue (errors where nobody
+    was lost) and leaks must be 0; `findings` says of each, with the seed of its round, what it was."""
 
     rounds: int = 0
     results: int = 0
     packets_lost: int = 0
     wrong: int = 0
     hangs: int = 0
+    undue: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     leaks: Counter[str] = field(default_factory=Counter)
@@ -36,6 +37,13 @@ class Tally:
         if wrong:
             self.wrong += wrong
             self._find(f"{wrong} wrong results of a rank")
+
+    def error(self, name: str, is_due: bool) -> None:
+        """A rank has an error."""
+        self.errors[name] += is_due
+        if not is_due:
+            self.undue += 1
+            self._find(f"{name} though nobody was lost")
 
     def hang(self, ranks: Sequence[int]) -> None:
         """Ranks that have got no answer."""

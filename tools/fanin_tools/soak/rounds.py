@@ -69,7 +69,8 @@ class Strikes:
         tally.wrong_results += found.wrong
         tally.hangs += found.hangs
         tally.packets_lost += found.packets_lost
-        found.wrong = found.hangs = found.packets_lost = 0
+        tally.other_violations += found.undue
+        found.wrong = found.hangs = found.undue = found.packets_lost = 0
         tally.leaked_slots, tally.leaked_files = found.leaks["slots"], found.leaks["files"]
         tally.leaked_memory = found.leaks["memory"]
         for seed, what in found.findings[self._told :]:
