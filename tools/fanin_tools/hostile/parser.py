@@ -54,8 +54,8 @@ def material(seed: int) -> Material:
     table = mutation.field_table()
     random, packet = np.array([seed * 2 + 1], np.uint64), np.zeros(mutation.ROOM, np.uint8)
     random ^= np.uint64(0x9E3779B97F4A7C15)
-    kept = (templates, lengths, table, random)
-    places = {name: place_of(array) for name, array in zip(Material._fields, (*kept, packet), strict=False)}
+    kept: tuple[np.ndarray, ...] = (templates, lengths, table, random)
+    places = {name: place_of(array) for name, array in zip(Material._fields, [*kept, packet], strict=False)}
     return Material(**places, amount=len(lengths), rows=len(table), packet=packet, kept=kept)
 
 
