@@ -42,7 +42,7 @@ class Call:
 
     sizes: bytes of the message's blocks, equal on every rank. source, destination: contiguous memory of what the rank
     brings and wants. result: what the program gets. staged: registered memory that stands in for source or destination.
-    conclude: last step on the host, when everything has come.
+    conclude: last step on the host, when everything has come. on_host: the host computes what the devices do not.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Call:
     fence: bool = False
     staged: Staged | None = None
     conclude: Callable[[], None] | None = None
+    on_host: bool = False
 
     def __post_init__(self) -> None:
         require_seconds(self.timeout)
@@ -147,7 +148,7 @@ class Call:
             block=part.block,
             contributors=self.row.contributors,
             flags=0,
-            inline=0 < brought.nbytes <= MAX_INLINE,
+            inline=0 < brought.nbytes <= MAX_INLINE and not self.fence,  # behind a fence it is read later
             deadline_ms=_milliseconds(self.timeout),
             source_lkey=source[1],
             destination_lkey=destination[1],

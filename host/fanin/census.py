@@ -23,6 +23,7 @@ import numpy as np
 
 from fanin.errors import FaninError, PeerLost, Timeout
 from fanin.job import Job, JobNode
+from fanin.stream import advance_all
 from fanin.subjob import identity
 
 GRACE = 2.0  # seconds for ranks that somebody believes lost: who lives has heard of the failure by then
@@ -202,7 +203,7 @@ class Census:
 
     def _tell(self, job: Job, place: int, row: np.ndarray, timeout: float, root: int = 0) -> np.ndarray:
         """One row from rank `root` of a pair to the other."""
-        pair = self._join(job, place, timeout, self._stop_if_decided if root == 0 and place == 1 else _go_on)
+        pair = self._join(job, place, timeout, self._stop_if_decided if root == 0 and place == 1 else advance_all)
         try:
             return pair.broadcast(row, root, timeout)
         finally:
@@ -211,14 +212,11 @@ class Census:
     def _stop_if_decided(self) -> None:
         if self._decided.is_set():
             raise _Decided
+        advance_all()
 
 
 class _Decided(Exception):
     """The verdict does not wait for this rank any more."""
-
-
-def _go_on() -> None:
-    """Nothing to be done meanwhile."""
 
 
 def _verdict(row: np.ndarray) -> Verdict:

@@ -28,6 +28,7 @@ from fanin.offload import Offload
 from fanin.persistent import Persistent
 from fanin.progress import Progress
 from fanin.request import Request
+from fanin.seconds import require_seconds
 from fanin.stream import advance_all
 from fanin.subjob import derived, remaining, slots_for, split_members, split_row
 from fanin.verbs import MR
@@ -133,6 +134,7 @@ class Communicator(Collectives):
         closed. DeviceLost: the device of this rank's node is gone, so this rank is one of the lost.
         """
         self._member.require_open()
+        require_seconds(timeout, unlimited=False)
         number = next(self._shrinks)
         known = known_of(self.job, self.rank, self._member.lost)
         verdict = Census(self.job, self.rank, known, number, self._child).take(timeout)

@@ -17,12 +17,22 @@ OF_OTHERS = frozenset(int(Status[name]) for name in ("PEER_LOST", "ABORTED", "TI
 
 def note(status: int) -> None:
     """Append "RANK STATUS" to the file of the run, if there is one and the status is one that others cause."""
+    if status in OF_OTHERS:
+        _append(Status(status).name)
+
+
+def take_back() -> None:
+    """Append "RANK -": the rank has joined a job, and goes on. The last line of a rank counts."""
+    _append("-")
+
+
+def _append(word: str) -> None:
     path, rank = os.environ.get(ENVIRONMENT_VARIABLE), os.environ.get("FANIN_RANK")
-    if path is None or rank is None or status not in OF_OTHERS:
+    if path is None or rank is None:
         return
     with contextlib.suppress(OSError):  # the run is over
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            os.write(descriptor, f"{rank} {Status(status).name}\n".encode())
+            os.write(descriptor, f"{rank} {word}\n".encode())
         finally:
             os.close(descriptor)

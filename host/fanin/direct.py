@@ -8,6 +8,7 @@ the same memory, with the same shape and type. Where anything else is under way,
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -26,6 +27,8 @@ DEADLINE_GRACE = 2.0  # seconds that the device has to report a deadline that ha
 RECENT = 256  # calls that are kept
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 POINTER = ffi.typeof("uintptr_t")
+PROGRESS = ffi.typeof("enum fanin_progress").relements
+PREPARED, COMPLETE = PROGRESS["FANIN_PREPARED"], PROGRESS["FANIN_COMPLETE"]
 from_buffer, cast = ffi.from_buffer, ffi.cast
 
 Key = tuple[Any, ...]
@@ -65,25 +68,28 @@ class Prepared:
     def begin(self, values: tuple, staging: Staging) -> Attempt | None:
         """What this time takes; None if the device grants no more memory."""
         staged: Staged | None = None
-        request, place = self.c, self.c.wqe.address
         if self._staged_source or self._staged_destination:
-            source = staging.lend(request.source_length) if self._staged_source else None
-            destination = staging.lend(request.destination_length) if self._staged_destination else None
+            source = staging.lend(self.c.source_length) if self._staged_source else None
+            destination = staging.lend(self.c.destination_length) if self._staged_destination else None
             staged = Staged(staging, source, destination)
             if (self._staged_source and source is None) or (self._staged_destination and destination is None):
                 return None
-            if source is not None:
-                request.staged_source = place.source = source.address
-                request.wqe.source_lkey = source.lkey
-            if destination is not None:
-                request.staged_destination = place.destination = destination.address
-                request.wqe.destination_lkey = destination.lkey
-        new = None if self.fresh is None else np.empty(*self.fresh)
-        if new is not None and self._staged_destination:
-            request.destination = address_of(new)
-        elif new is not None:
-            place.destination = address_of(new)
-        return Attempt(self, values, new, staged)
+        return Attempt(self, values, None if self.fresh is None else np.empty(*self.fresh), staged)
+
+    def aim(self, attempt: Attempt) -> None:
+        """Put the memory of one attempt into the request. Only one thread may be between this and the post."""
+        request, place = self.c, self.c.wqe.address
+        request.progress = PREPARED
+        if attempt.staged is not None and attempt.staged.source is not None:
+            request.staged_source = place.source = attempt.staged.source.address
+            request.wqe.source_lkey = attempt.staged.source.lkey
+        if attempt.staged is not None and attempt.staged.destination is not None:
+            request.staged_destination = place.destination = attempt.staged.destination.address
+            request.wqe.destination_lkey = attempt.staged.destination.lkey
+            if attempt.new is not None:
+                request.destination = address_of(attempt.new)
+        elif attempt.new is not None:
+            place.destination = address_of(attempt.new)
 
     def call_of(self, attempt: Attempt) -> Call:
         """The whole call, with its memory."""
@@ -108,6 +114,16 @@ class Attempt:
 
     def __init__(self, prepared: Prepared, values: tuple, new: np.ndarray | None, staged: Staged | None) -> None:
         self.prepared, self.values, self.new, self.staged = prepared, values, new, staged
+
+    @property
+    def is_posted(self) -> bool:
+        """Whether the device has it."""
+        return bool(self.prepared.c.progress != PREPARED)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its completion has been taken."""
+        return bool(self.prepared.c.progress == COMPLETE)
 
     @property
     def result(self) -> Any:
@@ -143,12 +159,14 @@ class DirectCalls:
         self._member, self._regions = member, regions
         self._known: dict[Key, Prepared | None] = {}  # None: always goes the usual way
         self._version = regions.version
+        self._lock = threading.Lock()
 
     def run(self, group: Group, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """The result of the collective that `arguments` describes."""
         if self._version != self._regions.version:  # keys of memory have changed
-            self._known.clear()
-            self._version = self._regions.version
+            with self._lock:
+                self._known.clear()
+                self._version = self._regions.version
         key = key_of(arguments, args, kwargs)
         prepared = self._known.get(key) if key else None
         if prepared is None:
@@ -166,14 +184,16 @@ class DirectCalls:
         call = arguments(group, *args, **kwargs)
         result = _finish(group, call)
         if key and key not in self._known:
-            if len(self._known) >= RECENT:
-                del self._known[next(iter(self._known))]
-            self._known[key] = self._prepare(call, (*args, *kwargs.values()))
+            prepared = self._prepare(call, (*args, *kwargs.values()))
+            with self._lock:
+                if len(self._known) >= RECENT:
+                    del self._known[next(iter(self._known))]
+                self._known[key] = prepared
         return result
 
     def _prepare(self, call: Call | Deferred, values: tuple) -> Prepared | None:
         """The call, if it is one work request on memory that the arguments name, with nothing to do on the host."""
-        if isinstance(call, Deferred) or call.conclude is not None:
+        if isinstance(call, Deferred) or call.on_host:
             return None
         if call.source is not None and _place(call.source, values) is None:
             return None

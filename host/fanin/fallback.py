@@ -50,7 +50,7 @@ def on_host(call: Call, source: np.ndarray, size: int, rank: int, op: OpName, ch
     """
     fold = _fold(op, choice, source.dtype)
     row = collective(GATHERED_BY[call.row.name])
-    gathered = Call(call.name, row, (source.nbytes,) * size, source, result=call.result, root=call.root)
+    gathered = Call(call.name, row, (source.nbytes,) * size, source, result=call.result, root=call.root, on_host=True)
     gathered.timeout, gathered.fence = call.timeout, call.fence
     if call.destination is not None:
         contributions = np.empty((size, source.size), source.dtype)

@@ -70,6 +70,7 @@ class Member:
         except BaseException:
             attachment.release()
             raise
+        consequence.take_back()
         self.stream = Stream(self._qp, self._cq, rank, self._failure, self._missing)
         self._ended = False
 
@@ -123,7 +124,7 @@ class Member:
         error = FaninError.of(completion.status, detail, remedy)
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         if completion.status == Status["PEER_LOST"]:
-            self.lost = ranks
+            self.lost = tuple(sorted({*self.lost, *ranks}))
         if set(ranks) != {self.rank}:
             consequence.note(error.status)
         return error

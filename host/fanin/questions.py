@@ -29,6 +29,11 @@ class Posting(NamedTuple):
     last: bool  # of the request
     call: Call | None  # keeps its memory alive, also when the request has failed before all was posted
 
+    @property
+    def finishes_on_host(self) -> bool:
+        """Whether its result is where it belongs only when the host has done its part."""
+        return self.call is not None and (self.call.staged is not None or self.call.conclude is not None)
+
 
 class Questions:
     """Asks about requests of `stream`, which puts the answers into `answers`. `missing`: ranks that an answer names."""

@@ -8,6 +8,7 @@ Only the rank knows: to the devices, and to the other ranks, all requests look a
 from __future__ import annotations
 
 import os
+import weakref
 from collections import defaultdict
 
 import numpy as np
@@ -51,7 +52,7 @@ class Staging:
         self._pd, self._regions = pd, regions
         self._largest = longest_staged()
         self._free: defaultdict[int, list[Area]] = defaultdict(list)
-        self._registered = 0  # bytes
+        self._registered = [0]  # bytes; less when a region goes, as those of failed requests do
 
     def area_for(self, memory: np.ndarray | None) -> Area | None:
         """Room for the bytes of an array; None where it is registered itself, has none, or has too many."""
@@ -74,13 +75,14 @@ class Staging:
     def _register(self, size: int) -> None:
         """More areas of a size, unless that is too much, for us or for the device."""
         length = max(size, REGION)
-        if self._registered + length > MOST:
+        if self._registered[0] + length > MOST:
             return
         try:
             region = MR(self._pd, length, listed=False)
         except FaninError:
             return
-        self._registered += length
+        self._registered[0] += length
+        weakref.finalize(region, _subtract, self._registered, length)
         self._free[size] += [Area(region, offset, size) for offset in range(0, length, size)]
 
     def take_back(self, area: Area) -> None:
@@ -109,6 +111,10 @@ class Staged:
         for area in (self.source, self.destination):
             if area is not None and not self.spoiled:
                 self._staging.take_back(area)
+
+
+def _subtract(count: list[int], number: int) -> None:
+    count[0] -= number
 
 
 def _bytes(memory: np.ndarray) -> np.ndarray:

@@ -28,12 +28,11 @@ CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is c
 PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
 BATCH = 64
 QUERY = int(WqeOpcode["QUERY"])
-PROGRESS = ffi.typeof("enum fanin_progress").relements
-PREPARED, COMPLETE = PROGRESS["FANIN_PREPARED"], PROGRESS["FANIN_COMPLETE"]
 
 # Streams with requests under way: kept alive, since the device may still write into their arrays.
 _busy: set[Stream] = set()
 os.register_at_fork(after_in_child=_busy.clear)  # they are the parent's
+_written_late: list[object] = []  # memory that a device which stands still has been told to write to
 
 
 def advance_all() -> None:
@@ -94,12 +93,12 @@ class Stream:
             if _busy or self._direct or self.stopped:
                 return False
             prepared = attempt.prepared
-            prepared.c.progress = PREPARED
+            prepared.aim(attempt)
             prepared.c.wqe.wr_id = self._next_id
             self._next_id += 1
             self._direct = attempt
             self._qp.call(prepared.c, PATIENCE_MS, self._cqe)
-            if prepared.c.progress == COMPLETE and not self._cqe.status:
+            if attempt.is_complete and not self._cqe.status:
                 self._direct = None
                 self._posted += 1
                 return True
@@ -110,15 +109,16 @@ class Stream:
         assert self._direct
         attempt, self._direct = self._direct, None
         prepared = attempt.prepared
-        if prepared.c.progress == PREPARED:
+        if not attempt.is_posted:
             return None
         request, wqe = prepared.request(self, attempt), prepared.c.wqe
         request.started, request.first_id = 1, wqe.wr_id
         self._posted += 1
         self.outstanding[wqe.wr_id] = Posting(request, wqe.mid, wqe.segments, True, request.call)
-        _busy.add(self)
-        if prepared.c.progress == COMPLETE:
+        if attempt.is_complete:
             self._complete(WC.of(self._cqe))
+        else:
+            _busy.add(self)
         return request
 
     def advance(self) -> None:
@@ -166,9 +166,7 @@ class Stream:
     def _post_backlog(self) -> None:
         while self._backlog and not self.stopped and len(self.outstanding) < SQ_DEPTH - QUESTIONS:
             request = self._backlog[0]
-            if request.must_follow and any(
-                posting.call and posting.call.staged for posting in self.outstanding.values()
-            ):
+            if request.must_follow and any(posting.finishes_on_host for posting in self.outstanding.values()):
                 return
             try:
                 if not request.prepare():
@@ -263,6 +261,8 @@ class Stream:
     def fail_all(self, error: FaninError) -> None:
         """End everything that is under way or waits, with an exception of the kind of `error`."""
         with self.lock:
+            if self._qp.context.device_stands_still:  # one day it may go on, and write
+                _written_late.extend(self.memory_under_way())
             for request in self._unfinished():
                 request.finish(FaninError.of(error.status, f"{request}: {error.detail}"))
             self.outstanding.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -237,3 +238,24 @@ class TestKey:
 
     def test_names_count(self):
         assert key_of(allreduce, (), {"root": 1}) != key_of(allreduce, (), {"op": 1})
+
+
+def test_threads_that_call_with_the_same_memory(device, make_job):
+    """Each gets a result of its own, although both do the same prepared call."""
+    with Communicator(make_job(1), 0, device.socket) as communicator:
+        array = np.arange(3000.0)
+
+        def call(_: int) -> bool:
+            return all(np.array_equal(communicator.allreduce(array), array) for _ in range(200))
+
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(call, range(4)))
+
+
+def test_what_the_host_computes_is_counted_each_time(run_ranks, device):
+    def program(communicator):
+        for _ in range(3):
+            communicator.reduce(np.ones(3, "c8"), op="prod", root=0)
+        return communicator.not_offloaded
+
+    assert [sum(counts.values()) for counts in run_ranks(device, 2, program, fallback=True)] == [3, 3]

@@ -82,6 +82,18 @@ def test_a_fence_waits_for_the_copy(alone):
         requests[0].wait(BOUND_S)
 
 
+@pytest.mark.parametrize("count", [2, 5000], ids=["inline", "long"])
+@pytest.mark.parametrize("registered", [False, True], ids=["ordinary", "registered"])
+def test_behind_a_fence_few_bytes_are_read_late_too(alone, count, registered):
+    make = alone.alloc if registered else np.zeros
+    first, second = make(count, "i4"), make(count, "i4")
+    for number in range(1, 20):
+        first[:], second[:] = number, 0
+        requests = [alone.iallreduce(first, out=second), alone.iallreduce(second, fence=True)]
+        assert np.all(requests[1].wait(BOUND_S) == number)
+        requests[0].wait(BOUND_S)
+
+
 def test_persistent_copies_each_time(alone):
     array, out = np.zeros(2000), np.zeros(2000)
     with alone.allreduce_init(array, out=out, ordered=True) as request:

@@ -54,7 +54,7 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
         context->beat_changed_ms = context->device_woken_ms = now;
         return 0;
     }
-    if (now - context->beat_changed_ms > bound)
+    if ((int64_t)(now - context->beat_changed_ms) > (int64_t)bound)
         return 1;
     if (now - context->device_woken_ms >= bound / WAKE_INTERVALS)
         wake_device(context, now);
