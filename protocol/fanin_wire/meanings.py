@@ -124,7 +124,7 @@ OPCODE_MEANINGS: dict[Opcode, tuple[str, str, str]] = {
     Opcode.QUERY: ("up", "what is the state of this job? (optional)", "STATUS, if implemented"),
     Opcode.STATUS: ("down", "the state of the job", "nothing"),
     Opcode.ABORT: ("any", "the job is dead", "stop; complete everything with this status"),
-    Opcode.NAK: ("down", "the job is not known here", "stop; complete everything with this status"),
+    Opcode.NAK: ("any", "the job is not known here", "stop; complete everything with this status"),
     Opcode.KEEPALIVE: ("any", "the sender lives", "nothing"),
 }
 

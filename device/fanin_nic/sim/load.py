@@ -6,7 +6,6 @@ import numpy as np
 from numba import uint32, uint64
 
 from fanin_nic.engine import events
-from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Limits
 from fanin_nic.engine.state import U64, action_at, engine_at, header_at
 from fanin_nic.native.codec import encode_header
@@ -30,7 +29,6 @@ NO_ICRC, ICRC_IN_ONE_OUT, ICRC_IN_AND_OUT = 0, 1, 2
 PACKET = np.dtype([("address", "u8"), ("length", "u4"), ("source", "u4")], align=True)
 PACKET_SIZE = PACKET.itemsize
 packet_at = record_at(PACKET)
-action_record = record_at(ACTION)
 
 
 @compiled

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.control.quota import jobs_allowed, payloads_allowed
+from fanin_nic.engine.control.quota import is_hearsay, jobs_allowed, payloads_allowed
 from fanin_nic.engine.segment import slots
-from fanin_nic.engine.state import U64, ZERO, job_at, queue_at
+from fanin_nic.engine.state import U64, job_at, queue_at
 from fanin_nic.engine.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
@@ -31,12 +31,6 @@ def find_job(e, jid):
 
 
 @internal
-def is_hearsay(job):
-    """Whether a record only remembers that somebody has said that the job has failed, and nobody has come."""
-    return job.state == ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
-
-
-@internal
 def free_record(e):
     """A job record to be filled; -1 if there is none. Where the table is full, hearsay gives way."""
     for index in range(e.jobs):
@@ -52,8 +46,10 @@ def free_record(e):
 @internal
 def new_job(e, jid, key, owner):
     """1 + index of a fresh job record; 0 if the table is full, or its owner has his share of it."""
+    if jobs_allowed(e, owner) == 0:
+        return 0
     index = free_record(e)
-    if index < 0 or jobs_allowed(e, owner) == 0:
+    if index < 0:
         return 0
     job = job_at(e, index)
     fill_zero(address_of(job), JOB_SIZE)

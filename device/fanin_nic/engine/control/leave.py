@@ -187,6 +187,7 @@ def on_leave(e, job, header, source):
     if header.status:
         kind = kind_from_others(job, header)
         named = U64(header.node_bitmap)
+        job.offered_slots = 0  # what would fit elsewhere is not known
         abort(e, job, header.status, kind, bit_of(header.source) if named == ZERO else named)
     abort_waiting(e, job)
     progress_leave(e, job)

@@ -155,11 +155,11 @@ def on_config(e, found, header, body, length, source):
     job = job_at(e, found - 1)
     if job.key != header.key:
         refuse(e, header, source, JID_IN_USE, 0)
-    elif job.state == ABORTED:
-        send_abort(e, job, source, header.source)
     elif is_stranger(e, job, header.source, source):
         count(e, DROP_SENDER)  # he must not learn that his key is right
         refuse(e, header, source, JID_IN_USE, 0)
+    elif job.state == ABORTED:
+        send_abort(e, job, source, header.source)
     elif packet_form.agrees(job, body):
         seat_child(e, job, body, source)
     else:

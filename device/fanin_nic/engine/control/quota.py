@@ -10,11 +10,11 @@ A job is its owner's who began it, until somebody else has joined it: then it is
 
 from __future__ import annotations
 
-from fanin_nic.engine.state import job_at
+from fanin_nic.engine.state import ZERO, job_at
 from fanin_nic.engine.tables import JobState
 from fanin_nic.native.compiled import internal
 
-FREE = int(JobState.FREE)
+FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
 GENEROSITY = 3
 SHARED = 0  # owner of a job that several have joined
 
@@ -28,12 +28,18 @@ share_of = internal(share)
 
 
 @internal
+def is_hearsay(job):
+    """Whether a record only remembers that somebody has said that the job has failed, and nobody has come."""
+    return job.state == ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
+
+
+@internal
 def jobs_allowed(e, owner):
     """How many more jobs an owner may begin here."""
     held, free = 0, 0
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.state == FREE:
+        if job.state == FREE or is_hearsay(job):  # which gives way
             free += 1
         elif job.owner == owner:
             held += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.control import leave, membership, version
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_below, kind_from_above, kind_from_others, kind_parent
-from fanin_nic.engine.control.ending import next_node, send_abort
+from fanin_nic.engine.control.ending import abort_above, next_node, send_abort
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.encapsulate import packet
@@ -130,7 +130,10 @@ def to_tombstone(e, job, header, source):
     elif header.opcode == LEAVE_ACK and source in (job.parent_address, job.next_address):
         leave.on_leave_ack(e, job, source)
     elif answers_nak(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
-        send_abort(e, job, source, header.source)
+        if job.has_parent and source == job.parent_address:
+            abort_above(e, job)
+        else:
+            send_abort(e, job, source, header.source)
     else:
         count(e, DROP_ENDED)
 
@@ -198,7 +201,7 @@ def from_the_parent(e, job, header, payload):
     elif header.opcode == LEAVE_ACK:
         leave.on_leave_ack(e, job, job.parent_address)
     elif header.opcode == ABORT:
-        ended(e, job, header, kind_from_above(job, header))
+        abort_elsewhere(e, job, header, kind_from_above(job, header))
     elif header.opcode == NAK:
         restarted(e, job, kind_parent(job), U64(job.parent_mask))
     elif may_take(e, job, header):
@@ -227,7 +230,7 @@ def from_the_next(e, job, header, payload):
     elif header.opcode == LEAVE_ACK:
         leave.on_leave_ack(e, job, job.next_address)
     elif header.opcode == ABORT:
-        ended(e, job, header, kind_from_others(job, header))
+        abort_elsewhere(e, job, header, kind_from_others(job, header))
     elif header.opcode == NAK:
         restarted(e, job, kind_below(job), next_node(job))
     elif may_take(e, job, header):
@@ -236,15 +239,9 @@ def from_the_next(e, job, header, payload):
 
 
 @internal
-def ended(e, job, header, kind):
-    """The job has ended elsewhere."""
-    job.offered_slots = 0  # what would fit elsewhere is not known
-    abort_elsewhere(e, job, header, kind)
-
-
-@internal
 def abort_elsewhere(e, job, header, kind):
     """End the job as another device has, which can name whom it blames less exactly than this one may."""
+    job.offered_slots = 0  # what would fit elsewhere is not known
     kind, missing = named_nearer(e, job, header.status, kind, U64(header.node_bitmap))
     abort(e, job, header.status, kind, missing)
 

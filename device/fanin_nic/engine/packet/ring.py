@@ -179,6 +179,8 @@ def on_ack(e, job, header):
             if slot.sent_at >= newest:
                 newest, last = U64(slot.sent_at), U64(slot.position)
             slot.unacked &= ~acknowledged
+            if slot.unanswered and slot.overtaken and not header.token:  # it was only late
+                job.reorder = min(e.reorder, job.reorder * U64(2))
             slot.retries = 0
             slot.unanswered = 0
             settle(e, job, slot)

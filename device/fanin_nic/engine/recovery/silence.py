@@ -13,17 +13,18 @@ from fanin_nic.engine.control.ending import next_node
 from fanin_nic.engine.control.leave import progress_leave
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, job_at
-from fanin_nic.engine.tables import JobState, Leave
+from fanin_nic.engine.tables import MAX_CHILDREN, JobState, Leave
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import Opcode
 
-FREE, ACTIVE, LEAVING = int(JobState.FREE), int(JobState.ACTIVE), int(JobState.LEAVING)
+FREE = int(JobState.FREE)
 RING = int(Route.RING)
 KEEPALIVE = int(Opcode.KEEPALIVE)
 PEER_LOST = int(Status.PEER_LOST)
 NOT_YET = int(Leave.NOT_YET)
+MOST_NEIGHBOURS = MAX_CHILDREN + 2
 
 
 @internal
@@ -45,12 +46,22 @@ def is_due(e, said):
 @internal
 def keep_alive(e, job):
     """A quiet job says that it lives: to all neighbours that it has not left, or that have not left it."""
+    if e.action_count and e.action_count + MOST_NEIGHBOURS > e.actions:
+        expect(e, e.now)  # when there is room again
+        return
     if job.has_parent and job.parent_leave == NOT_YET and is_due(e, job.said_above):
         header_at(e, packet(e, job, KEEPALIVE, job.parent_address)).source = job.parent_bit
     if job.route == RING:
         keep_alive_beside(e, job)
     elif present_below(job) and is_due(e, job.said_below):
         keep_alive_below(e, job)
+
+
+@internal
+def keep_alive_forming(e, job):
+    """A node whose answer comes last through a large ring: the previous node runs already, and listens."""
+    if job.route == RING and is_due(e, job.said_previous):
+        header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal

@@ -8,7 +8,14 @@ from fanin_nic.engine.control.leave import progress_leave
 from fanin_nic.engine.control.upward import is_leaving, passes_on, send_config, send_leaves
 from fanin_nic.engine.packet.ring import ACK_POSITIONS, probe_next
 from fanin_nic.engine.packet.tree import probe_above
-from fanin_nic.engine.recovery.silence import expect, keep_alive, lose_above, miss_below, miss_neighbours
+from fanin_nic.engine.recovery.silence import (
+    expect,
+    keep_alive,
+    keep_alive_forming,
+    lose_above,
+    miss_below,
+    miss_neighbours,
+)
 from fanin_nic.engine.recovery.suspects import blamed
 from fanin_nic.engine.recovery.timers import back_off, due_time, is_suspect, is_unanswered
 from fanin_nic.engine.state import (
@@ -60,6 +67,8 @@ def tick_job(e, job):
         tick_active(e, job)
     if job.state == ACTIVE or job.state == LEAVING:
         keep_alive(e, job)
+    elif job.state == CONFIGURING:
+        keep_alive_forming(e, job)
     if job.state == ACTIVE:
         miss_neighbours(e, job)
     elif e.is_switch and (job.state == JOINING or job.state == CONFIGURING):

@@ -74,10 +74,26 @@ def wait_no_longer(e, job):
 
 
 @internal
+def is_suspect(slot):
+    """Whether there is more against a position than silence."""
+    return slot.overtaken != 0 or slot.retries != 0
+
+
+@internal
+def due_time(job, slot):
+    """When a position is asked for, if it is suspect or the lowest."""
+    if not is_suspect(slot):
+        return max(slot.deadline, job.answered_at + job.rto)
+    if slot.unanswered == 0 and job.answered_at > slot.sent_at:  # the stream goes on since it was told to wait
+        return min(slot.deadline, job.answered_at + job.rto)
+    return U64(slot.deadline)
+
+
+@internal
 def shorten(e, job, slot):
     """Something sent later was answered first: expect an answer within the reorder time."""
+    slot.deadline = max(e.now, min(due_time(job, slot), e.now + job.reorder))
     slot.overtaken = 1
-    slot.deadline = min(slot.deadline, e.now + job.reorder)
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
@@ -111,18 +127,6 @@ def answered(e, job, slot, echoed):
 def is_unanswered(slot):
     """Whether a slot has sent something and waits for an answer."""
     return slot.unacked != 0 or (slot.upward == SENT and (slot.state == LOCAL or slot.state == OPEN))
-
-
-@internal
-def is_suspect(slot):
-    """Whether there is more against a position than silence."""
-    return slot.overtaken != 0 or slot.retries != 0
-
-
-@internal
-def due_time(job, slot):
-    """When a position is asked for, if it is suspect or the lowest."""
-    return slot.deadline if is_suspect(slot) else max(slot.deadline, job.answered_at + job.rto)
 
 
 @internal

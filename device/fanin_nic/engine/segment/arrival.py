@@ -20,7 +20,7 @@ from fanin_wire.abi import Route, Status
 
 RING = int(Route.RING)
 NOTHING = int(Upward.NOTHING)
-OP_MISMATCH, STATUS_ABORTED = int(Status.OP_MISMATCH), int(Status.ABORTED)
+OP_MISMATCH = int(Status.OP_MISMATCH)
 
 
 @internal
