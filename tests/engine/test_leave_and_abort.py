@@ -161,6 +161,17 @@ def test_tombstone_answers_with_the_reason(opcode: Opcode) -> None:
     assert (answer.opcode, answer.ceth["status"], answer.ceth["node_bitmap"]) == (Opcode.ABORT, Status.PEER_LOST, 0b10)
 
 
+@pytest.mark.parametrize("opcode", [Opcode.RESULT, Opcode.KEEPALIVE])
+def test_tombstone_of_a_nic_names_itself_to_the_device_above(opcode: Opcode) -> None:
+    """Its ranks mean nothing there: their bits would be taken for those of other nodes."""
+    rig = NicRig(ranks=2)
+    rig.engine.lose(1, rig.now)
+    rig.settle()
+    (answer,) = rig.receive(opcode, PARENT, **place(0), source=0)
+    assert (answer.opcode, answer.destination) == (Opcode.ABORT, PARENT)
+    assert (answer.ceth["seg"], answer.ceth["node_bitmap"], answer.ceth["source"]) == (0, 0b1, 0)
+
+
 def test_tombstone_answers_config_and_goes_when_all_have_left() -> None:
     rig = SwitchRig()
     leave(rig, 1, status=Status.PEER_LOST)

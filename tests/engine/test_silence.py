@@ -9,7 +9,7 @@ from fanin_nic.engine import events
 from fanin_nic.engine.engine import Timing
 from fanin_nic.engine.tables import JobState
 from fanin_wire.abi import Route, Status
-from fanin_wire.fields import Opcode
+from fanin_wire.fields import WAIT_BODY, Opcode
 from tests.engine.rig import (
     MILLISECOND,
     NEXT,
@@ -22,6 +22,7 @@ from tests.engine.rig import (
     SwitchRig,
     child_address,
     f32,
+    pack,
     place,
 )
 
@@ -224,3 +225,24 @@ def test_keepalives_follow_the_detection_time(seconds: float) -> None:
     assert timing.keepalive * 10 == timing.detection < timing.ageing
     rig.tick(timing.detection)
     assert rig.job["state"] == JobState.ABORTED
+
+
+def test_node_of_a_ring_that_is_still_forming_says_that_it_lives() -> None:
+    """In a large ring the answer comes back to the first nodes last; the others run already, and listen."""
+    rig = NicRig(Route.RING, join=False)
+    rig.join(0)
+    for _ in range(3):
+        assert addressed(rig.tick(INTERVAL)) == {PREVIOUS}
+
+
+def test_a_late_rank_is_not_taken_for_a_device_that_stood_still() -> None:
+    """Nothing is overdue when the stream goes on: a dead neighbour of another job would be forgiven its silence."""
+    rig = NicRig()
+    rig.post(np.arange(64, dtype="f4"))  # four segments
+    for _ in range(20):
+        rig.tick(INTERVAL)
+        rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), token=1)
+    rig.now += INTERVAL // 2
+    sent = rig.from_parent(Opcode.RESULT, 3, bytes(64), dtype=1)  # overtakes what was never asked for
+    assert rig.engine.header["next_deadline"] >= rig.now
+    assert [packet for packet in (*sent, *rig.tick(0)) if packet.opcode == Opcode.PROBE] == []

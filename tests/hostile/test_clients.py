@@ -234,6 +234,7 @@ def test_device_without_descriptors_turns_clients_away_and_sleeps(running: Runni
     pid = pid_of(nic)
     with client(nic) as early:
         early.behave()
+        assert status_of(early.ask(message("STATUS").tobytes())) == Status["SUCCESS"]
         kept = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors_of(pid), kept[1]))
         try:
