@@ -243,8 +243,10 @@ def _(nic: Path) -> Status:
         "try: fanin.device_status(sys.argv[1])\n"
         "except fanin.FaninError as error: print(error.status)\n"
     )
-    found = subprocess.run([sys.executable, "-c", code, str(nic)], capture_output=True, text=True, check=True)
-    os.chmod(nic, 0o600)
+    try:
+        found = subprocess.run([sys.executable, "-c", code, str(nic)], capture_output=True, text=True, check=True)
+    finally:
+        os.chmod(nic, 0o600)
     return Status(int(found.stdout))
 
 

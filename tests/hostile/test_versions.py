@@ -164,7 +164,7 @@ def header(opcode: Opcode, length: int = 0, **ceth: int) -> bytes:
 
 @pytest.mark.parametrize("version", OTHER_WIRES)
 def test_real_switch_refuses_a_nic_of_another_version(running: Running, version: int) -> None:
-    device, own = running.fabric.switches[0].address, "127.68.0.1"
+    device, own = running.fabric.switches[0].address, f"127.68.{1 + os.getpid() % 200}.1"
     body = config(0, 2, device=int(ipaddress.IPv4Address(device)))
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,

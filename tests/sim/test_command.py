@@ -9,6 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from fanin_nic.sim.scenario import Scenario, ScenarioInvalid
 from fanin_nic.sim.storm import Failure, Tally
 from fanin_tools.cli import app
 from fanin_tools.commands.sim import parse_fanout, parse_rate
@@ -46,7 +47,6 @@ def test_json() -> None:
         (["--route", "mesh"], "route 'mesh'; use one of tree, ring"),
         (["--fanout", "direct"], "route tree needs switches; give a fan-out"),
         (["--nodes", "7"], "; choose a fan-out and a number of nodes that fit"),
-        (["--slots", "2"], "2 slots; use 4 or more"),
         (["--chunk", "1000"], "chunk 1000 is no power of two; use for example"),
         (["--bytes", "3"], "a message of 3 bytes; use at least 4 bytes, an element of f32"),
         (
@@ -64,6 +64,11 @@ def test_wrong_options_are_refused_by_name(options: list[str], text: str) -> Non
     assert done.exit_code == 2
     assert "INVALID_REQUEST" in done.stderr
     assert text in done.stderr
+
+
+def test_least_slots_are_those_that_a_device_leases() -> None:
+    with pytest.raises(ScenarioInvalid, match="2 slots"):
+        Scenario((2,), 2, slots=2).check()
 
 
 def test_wrong_options_are_refused_before_the_engine_is_loaded() -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.sim.mutation.build import MutantInvalid, build, mutated
+from tests.sim.mutation.build import MutantInvalid, build, mutated, publish
 from tests.sim.mutation.catalogue import MUTANTS
 from tests.sim.mutation.mutant import Check, Mutant, explorer
 
@@ -90,6 +90,15 @@ def test_list_contains_what_it_must() -> None:
     assert len(set(NAMES)) == len(NAMES)
     for words in DEMANDED:
         assert any(words in name for name in NAMES), words
+
+
+def test_of_two_runs_at_once_the_faster_one_makes_the_package(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name / "fanin_nic").mkdir(parents=True)
+        publish(tmp_path / name, tmp_path / "made")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    with pytest.raises(FileNotFoundError):
+        publish(tmp_path / "nothing", tmp_path / "other")
 
 
 def test_mutants_that_can_not_be_made() -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import fanin_tools
 from fanin import job_rules
 from fanin_nic.engine.control import join
-from fanin_tools import quantities
+from fanin_tools import options, quantities
 from fanin_tools.cli import app
 from fanin_tools.errors import UsageError
 from fanin_tools.job import job_file
@@ -60,6 +60,7 @@ def test_help_needs_neither_engine_nor_library() -> None:
         (["fabric", "up", "--fanout", "2x2", "--nodes", "5"], "BAD_DESCRIPTION", 2),
         (["demo", "--slots", "3"], "INVALID_REQUEST", 2),
         (["demo", "--slots", "2"], "INVALID_REQUEST", 2),
+        (["sim", "--slots", "2"], "INVALID_REQUEST", 2),
         (["run", "--slots", "5", "true"], "INVALID_REQUEST", 2),
         (["demo", "--reproducible", "often"], "INVALID_REQUEST", 2),
         (["demo", "--route", "mesh"], "INVALID_REQUEST", 2),
@@ -114,8 +115,8 @@ def test_version_names_what_must_fit_together() -> None:
 
 
 def test_smallest_lease_is_that_of_the_devices() -> None:
-    """Three times the same number, in parts that do not import each other."""
-    assert job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.FEWEST_SLOTS
+    """The same number in parts that do not import each other."""
+    assert options.SMALLEST_SLOTS == job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.FEWEST_SLOTS
 
 
 def test_without_a_command_the_help_is_shown() -> None:

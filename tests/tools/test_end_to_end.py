@@ -216,6 +216,27 @@ except fanin.FaninError as error:
     assert json.loads(shown)["error"]["name"] == "PROGRAM_FAILED"
 
 
+def test_those_that_keep_going_rebuild_their_job(running: Running) -> None:
+    """Without the option they would be ended at once: here the others get no time at all."""
+    program = """
+import fanin, numpy, os, time
+communicator = fanin.Communicator()
+if communicator.rank == 3:
+    os._exit(9)
+try:
+    communicator.allreduce(numpy.ones(10))
+except fanin.errors.PeerLost:
+    communicator = communicator.shrink()
+time.sleep(1)
+print(communicator.allreduce(numpy.ones(1)).item())
+"""
+    hasty = "from fanin_tools.job import launcher; launcher.launch.__kwdefaults__['grace'] = 0; "
+    command = [sys.executable, "-c", hasty + FANIN[2], "run", "--name", NAME, "-n", str(RANKS)]
+    for option, lines in (("--keep-going", ["3.0"] * (RANKS - 1)), ("--prefix", [])):
+        result = subprocess.run([*command, option, "--", sys.executable, "-c", program], capture_output=True, text=True)
+        assert (result.returncode, result.stdout.splitlines()) == (9, lines), result.stderr
+
+
 def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None:
     command = [*FANIN, "run", "--name", "borrowed", "-n", "2", "--prefix", "--", sys.executable, "-c"]
     program = "import fanin, numpy; print(fanin.Communicator().allreduce(numpy.ones(1))[0])"

@@ -13,7 +13,7 @@ import pytest
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.launcher import End, launch
+from fanin_tools.job.launcher import End, launch, read_consequences
 from fanin_tools.job.placement import place
 from tests.fabric.fixtures import Up
 
@@ -58,6 +58,13 @@ def test_others_may_end_by_themselves_after_a_failure(running: Running, tmp_path
     assert len(list(tmp_path.iterdir())) == RANKS - 1
 
 
+def test_others_that_shall_go_on_do_so_until_they_end_by_themselves(running: Running, tmp_path: Path) -> None:
+    """The exit code is still that of the rank that failed."""
+    code = "sys.exit(7) if rank == 2 else (time.sleep(0.3), open(sys.argv[1] + str(rank), 'w').close())"
+    assert python(running, code, f"{tmp_path}/", grace=0, keep_going=True) == 7
+    assert len(list(tmp_path.iterdir())) == RANKS - 1
+
+
 def test_rank_that_ignores_the_request_to_end_is_killed(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +99,24 @@ def test_ranks_that_all_follow_somebody_say_why(running: Running) -> None:
     end = ended(running, f"if rank == 1: sys.exit(0)\n{NOTE}; sys.exit(1)")
     assert (end.exit_code, end.because) == (1, "PEER_LOST")
     assert str(end).endswith("ended with exit code 1 after others had ended its job (PEER_LOST)")
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("1 PEER_LOST\n1 TIMEOUT\n", {1: "TIMEOUT"}),
+        ("1 PEER_LOST\n0 ABORTED\n1 -\n", {0: "ABORTED"}),
+        ("1 -\n1 PEER_LOST\n", {1: "PEER_LOST"}),
+        ("\n1\n1 \nx PEER_LOST\n-1 PEER_LOST\n\xff\xff\n2 TIMEOUT", {2: "TIMEOUT"}),
+        (None, {}),
+    ],
+)
+def test_notes_are_read_with_tolerance(text: str | None, noted: dict[int, str], tmp_path: Path) -> None:
+    """Any program may write into the file, or remove it."""
+    path = tmp_path / "consequences"
+    if text is not None:
+        path.write_bytes(text.encode("latin-1"))
+    assert read_consequences(path) == noted
 
 
 def test_what_ranks_have_noted_is_removed(running: Running) -> None:

@@ -18,8 +18,9 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.faults import possessions, rounds
 from fanin_tools.faults.kinds import KINDS, is_of_rank
 from fanin_tools.faults.tally import Tally as FaultTally
+from fanin_tools.hostile.tally import Tally as HostileTally
 from fanin_tools.soak import report, run
-from fanin_tools.soak.rounds import Strikes
+from fanin_tools.soak.rounds import Strikes, fuzz
 from fanin_tools.soak.tally import Finding, Tally
 
 ZEROS = ("wrong_results", "hangs", "other_violations", "leaked_slots", "leaked_files", "leaked_memory")
@@ -61,6 +62,8 @@ class PlayedRounds:
         self.tally.error("PeerLost", is_due=True)
         self.tally.error("PeerLost", is_due=False)
         self.tally.hang([2, 3])
+        self.tally.crash("nic0")
+        self.tally.failure(ValueError("what now?"))
         self.tally.leak("slots", {"nic0": 1})
         self.tally.packets_lost += 5
 
@@ -72,10 +75,21 @@ def test_findings_of_real_faults_are_added_once_with_the_seed_of_their_round() -
     strike(0, 50, tally)
     assert played.seeds == [40, 50]
     assert (tally.rounds, tally.wrong_results, tally.hangs, tally.leaked_slots) == (2, 2, 4, 2)
-    assert (tally.messages, tally.packets_lost, tally.other_violations) == (4, 10, 2)
+    assert (tally.messages, tally.packets_lost, tally.other_violations) == (2, 10, 6)
     assert played.tally.errors == {"PeerLost": 2}
     replays = [finding.replay for finding in tally.findings]
-    assert replays == ["fanin soak --replay 40"] * 4 + ["fanin soak --replay 50"] * 4
+    assert replays == ["fanin soak --replay 40"] * 6 + ["fanin soak --replay 50"] * 6
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.2, 1), (12.0, 12), (12.4, 13)])
+def test_hostile_input_is_replayed_for_no_less_than_it_took(
+    seconds: float, told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = HostileTally(9, findings=["a device has ended"])
+    monkeypatch.setattr("fanin_tools.hostile.run.run", lambda seconds, seed: found)
+    tally = Tally(1)
+    fuzz(seconds, 9, tally)
+    assert [each.replay for each in tally.findings] == [f"python -m fanin_tools.hostile --seconds {told} --seed 9"]
 
 
 def test_kinds_take_turns_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,10 @@ Detection = Annotated[
     float, typer.Option(metavar="SECONDS", help="Silence after which a device takes its neighbour for lost.")
 ]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
-Slots = Annotated[int, typer.Option(min=2, help="Segment buffers that each job asks of each device: a power of two.")]
+SMALLEST_SLOTS = 4
+Slots = Annotated[
+    int, typer.Option(min=SMALLEST_SLOTS, help="Segment buffers that each job asks of each device: a power of two.")
+]
 DEFAULT_SLOTS = 256
 Reproducible = Annotated[
     str, typer.Option(help="Same bits in every run: none; run, for one route; shape, for tree and ring together.")

@@ -1,7 +1,7 @@
 """One package that holds every mutant, so that all of them are compiled at once.
 
 The copy lies beside the machine code of the sound engine, and its own machine code beside it: only the first run after
-a change of the engine or of the list compiles.
+a change of the engine, of the simulator or of the list compiles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fanin_nic
-from fanin_nic.native.compiled import CACHE_FOLDER
+from fanin_nic.native.compiled import CACHE_FOLDER, source_digest
 from tests.sim.mutation.mutant import ON, Mutant
 
 PACKAGE = Path(fanin_nic.__file__).parent
@@ -38,18 +38,32 @@ class Edit(NamedTuple):
 
 def build(mutants: Sequence[Mutant]) -> Path:
     """The folder with the package, in which mutant number k is `mutants[k - 1]`; made if it is not there."""
-    digest = hashlib.sha256(SWITCH.read_bytes() + repr(mutants).encode()).hexdigest()[:12]
-    folder = CACHE_FOLDER / f"mutants-{digest}"
+    folder = CACHE_FOLDER / f"mutants-{digest_of(mutants)}"
     if not folder.exists():
         making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        shutil.copytree(PACKAGE, making / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__", "sim"))
-        (making / PACKAGE.name / "sim").symlink_to(PACKAGE / "sim")
+        shutil.copytree(PACKAGE, making / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(SWITCH, making / PACKAGE.name / "native" / "mutant.py")
         for file in sorted({mutant.file for mutant in mutants}):
             path = making / PACKAGE.name / file
             path.write_text(mutated(file, path.read_text(), mutants))
-        making.rename(folder)
+        publish(making, folder)
     return folder
+
+
+def digest_of(mutants: Sequence[Mutant]) -> str:
+    """Of all that the cache's own name leaves out: the simulator, the list, and what switches its entries on."""
+    simulator = source_digest(sorted((PACKAGE / "sim").rglob("*.py")))
+    return hashlib.sha256(SWITCH.read_bytes() + (simulator + repr(mutants)).encode()).hexdigest()[:12]
+
+
+def publish(making: Path, folder: Path) -> None:
+    """Rename what is complete; another run may have been faster, with the same content."""
+    try:
+        making.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(making)
 
 
 def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:

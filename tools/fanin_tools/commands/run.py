@@ -26,6 +26,7 @@ def run(
     detection: options.Detection = options.DEFAULT_DETECTION,
     slots: options.Slots = options.DEFAULT_SLOTS,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not end the others once a rank fails.")] = False,
     json_output: options.Json = False,
 ) -> None:
     """Run PROGRAM once per rank on the local fabric; brings one up for the run if none is up."""
@@ -39,7 +40,7 @@ def run(
     terms.check()
     with borrowed(_fabric(name, ranks, route, detection), say) as running:
         placement = place(running.fabric, ranks, route)
-        end = launcher.launch(running, placement, command, terms, prefix=prefix)
+        end = launcher.launch(running, placement, command, terms, prefix=prefix, keep_going=keep_going)
     shown: dict[str, Any] = {"exit_code": end.exit_code, "failed_rank": end.failed_rank}
     if end.failed_rank is not None:
         failure = ToolError("PROGRAM_FAILED", str(end), "its error output above says why, if it said anything")

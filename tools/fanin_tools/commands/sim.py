@@ -44,7 +44,9 @@ def sim(
         bool, typer.Option("--plain-leaves", help="The lowest switches do not offload: rings below them.")
     ] = False,
     chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
-    slots: Annotated[int, typer.Option(min=2, help="Seg buffers that each job leases, a power of two.")] = 64,
+    slots: Annotated[
+        int, typer.Option(min=options.SMALLEST_SLOTS, help="Seg buffers that each job leases, a power of two.")
+    ] = 64,
     storm: Annotated[
         bool,
         typer.Option("--storm", help="Instead: many short schedules with faults, from --seed on."),

@@ -17,12 +17,13 @@ DETECTION_SECONDS = 1.0
 BRIEF = DETECTION_SECONDS / 5
 LOSSES = (10, 50, 200)  # per mille
 
-Inflict = Callable[[Running, random.Random], contextlib.AbstractContextManager[None]]
+Inflict = Callable[[Running, random.Random], contextlib.AbstractContextManager[str | None]]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A fault. inflict: for the time of a block; None: to a rank, which is killed or else stopped for a while.
+    """A fault. inflict_on: for the time of a block, which gives the name of the device that it kills; None: to a rank,
+    which is killed or else stopped for a while.
 
     kills: it ends a process; is_fatal: ranks may be told that a member is lost; else all must have right results
     """
@@ -39,8 +40,8 @@ class Kind:
         """Whether a member is lost by it."""
         return self.kills or self.is_long
 
-    def inflict(self, running: Running, chance: random.Random) -> contextlib.AbstractContextManager[None]:
-        """Let it happen to a device or a link for the time of the block."""
+    def inflict(self, running: Running, chance: random.Random) -> contextlib.AbstractContextManager[str | None]:
+        """Let it happen to a device or a link for the time of the block; gives the name of the device that it kills."""
         assert self.inflict_on is not None
         return self.inflict_on(running, chance)
 
@@ -51,9 +52,9 @@ def is_of_rank(kind: Kind) -> bool:
 
 
 @contextlib.contextmanager
-def _killed(running: Running, device: str) -> Iterator[None]:
+def _killed(running: Running, device: str) -> Iterator[str]:
     kill_device(running, device)
-    yield
+    yield device
 
 
 @contextlib.contextmanager

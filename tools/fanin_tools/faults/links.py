@@ -59,13 +59,11 @@ def loss(
     """
     require_loss(fabric)
     places = list(hosts) if hosts is not None else [device.host for device in fabric.daemons]
-    try:
+    with contextlib.ExitStack() as undo:  # all of it, also where a part fails
         for host in places:
+            undo.callback(inside, fabric, host, "nft", "-f", "-", text=f"table ip {TABLE}\ndelete table ip {TABLE}\n")
             inside(fabric, host, "nft", "-f", "-", text=_ruleset(per_mille, HOOKS[direction]))
         yield
-    finally:
-        for host in places:
-            inside(fabric, host, "nft", "-f", "-", text=f"table ip {TABLE}\ndelete table ip {TABLE}\n")
 
 
 def _ruleset(per_mille: int, hook: str) -> str:
@@ -90,14 +88,9 @@ def link_down(fabric: Fabric, device: str) -> Iterator[None]:
     if not fabric.netns or not fabric.switches:
         cause = f"fabric {fabric.name} has no links to a switch"
         raise ToolError("NOT_SUPPORTED", cause, "bring it up with --netns, and without --direct")
-    try:
-        _set_links(fabric, device, "down")
-        yield
-    finally:
-        _set_links(fabric, device, "up")
-
-
-def _set_links(fabric: Fabric, device: str, state: str) -> None:
     host = fabric.device(device).host
-    for name in interfaces(fabric, device):
-        inside(fabric, host, "ip", "link", "set", "dev", name, state)
+    with contextlib.ExitStack() as undo:
+        for name in interfaces(fabric, device):
+            undo.callback(inside, fabric, host, "ip", "link", "set", "dev", name, "up")
+            inside(fabric, host, "ip", "link", "set", "dev", name, "down")
+        yield

@@ -1,14 +1,13 @@
 """Rounds of real faults on a fabric of its own: a job reduces, something happens to it, and everybody gets an answer.
 
 What a round demands of every rank is a right result or, where a member was lost, a named error; afterwards of all
-devices that they hold nothing. A device that was killed is restarted, so that the next round has a whole fabric. Each
-round has a seed of its own.
+devices that they hold nothing. A device that was killed is restarted, so that the next round has a whole fabric; one
+that has ended by itself is a finding, and so is whatever else ends a part of a round. Each round has a seed of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import random
 import shutil
@@ -17,8 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
 
 from fanin import Communicator, FaninError
 from fanin_tools.fabric import lifecycle
@@ -32,14 +29,19 @@ from fanin_tools.faults.possessions import Growth, holding
 from fanin_tools.faults.ranks import Hanging, describe, job, socket_of, together
 from fanin_tools.faults.tally import Tally
 from fanin_tools.faults.victims import frozen, kill
+from fanin_tools.faults.work import Work, reduce
 from fanin_tools.job import job_file
 
 RANKS = 6
 MEBIBYTES = (16, 16, 16, 32, 64)  # of a message: most are short, so that there are many rounds
-REPEAT = 2
 ROUND_SECONDS = 60.0
-LONGEST_DELAY = 0.3  # s until the fault: anywhere in the first messages
-PERIOD = 4093  # of the data, a prime: no segment is like another
+LONGEST_DELAY = 0.3  # s from the first request until the fault
+DUE = {"PeerLost", "DeviceLost"}  # errors, where a member is lost
+# What faults of links need beside programs, and how it is tried
+RIGHTS = {
+    "the right to make network namespaces": ("unshare", "--net", "true"),
+    "nftables in the kernel": ("unshare", "--net", "nft", "list", "ruleset"),
+}
 
 
 class Rounds:
@@ -48,6 +50,7 @@ class Rounds:
     def __init__(self, running: Running) -> None:
         self.running, self.tally = running, Tally()
         self._growth = Growth()
+        self._killed: str | None = None  # device, by the fault of this round
 
     def play(self, seed: int) -> None:
         """One round: fault, route, length and the moment of the fault by chance."""
@@ -56,22 +59,40 @@ class Rounds:
         route, elements = chance.choice(("tree", "ring")), chance.choice(MEBIBYTES) << 18
         delay = chance.random() * LONGEST_DELAY
         self.tally.begin(seed, f"{kind.name}, {route}, {elements >> 18} MiB", kind.name)
+        self._killed = None
         play = self._with_victim if is_of_rank(kind) else self._with_device
+        self._attempt(lambda: play(kind, route, elements, delay, chance))
+        self._attempt(self._mend)
+        self._attempt(self._look_after)
+
+    def _attempt(self, part: Callable[[], None]) -> None:
+        """A part of the round: what ends it is a finding, and the series goes on."""
         try:
-            play(kind, route, elements, delay, chance)
+            part()
         except Hanging as error:
             self.tally.hang(error.ranks)
-        self._mend()
-        self._look_after()
+        except Exception as error:
+            self.tally.failure(error)
 
     def _with_device(self, kind: Kind, route: str, elements: int, delay: float, chance: random.Random) -> None:
+        work = Work()
         with job(self.running, RANKS, route) as members:
-            harm = functools.partial(self._harm, kind, delay, chance)
-            self._count(kind, lambda rank: _reduce(members[rank], elements), range(RANKS), harm)
+            strike = self._striking(work, delay, lambda: self._harm(kind, chance))
+            self._count(kind, lambda rank: work.do(lambda: reduce(members[rank], elements, work)), range(RANKS), strike)
 
-    def _harm(self, kind: Kind, delay: float, chance: random.Random) -> None:
-        time.sleep(delay)
-        with kind.inflict(self.running, chance):
+    def _striking(self, work: Work, delay: float, harm: Callable[[], None]) -> Callable[[], None]:
+        """`harm`, a moment after the ranks have begun."""
+
+        def strike() -> None:
+            work.wait_until_begun()
+            time.sleep(delay)
+            self.tally.met += work.is_under_way
+            harm()
+
+        return strike
+
+    def _harm(self, kind: Kind, chance: random.Random) -> None:
+        with kind.inflict(self.running, chance) as self._killed:
             time.sleep(BRIEF)
             if kind.loses:
                 time.sleep(BRIEF)
@@ -84,22 +105,25 @@ class Rounds:
         path = job_file.write(self.running, description.to_dict())
         sockets = [socket_of(self.running, placement, rank) for rank in range(RANKS)]
 
+        work = Work()
+
         def act(rank: int) -> int:
             with contextlib.closing(Communicator(description, rank, sockets[rank])) as member:
-                return _reduce(member, elements, zeros=victim)
+                return reduce(member, elements, work, zeros=victim)
 
         others = [rank for rank in range(RANKS) if rank != victim]
         command = [sys.executable, "-m", looping_rank.__name__, str(path), str(victim), sockets[victim], str(elements)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             try:
-                self._count(kind, act, others, lambda: _harm_process(kind, process, delay))
+                strike = self._striking(work, delay, lambda: _harm_process(kind, process))
+                self._count(kind, lambda rank: work.do(lambda: act(rank)), others, strike)
             finally:
                 process.kill()
                 path.unlink(missing_ok=True)
 
-    def _count(self, kind: Kind, act: Callable[[int], int], ranks: Sequence[int], harm: Callable[[], None]) -> None:
+    def _count(self, kind: Kind, act: Callable[[int], int], ranks: Sequence[int], strike: Callable[[], None]) -> None:
         """All ranks act; meanwhile there is a fault. act: gives the number of wrong results."""
-        thread = threading.Thread(target=harm)
+        thread = threading.Thread(target=self._attempt, args=(strike,))
         thread.start()
         try:
             outcomes = together(len(ranks), lambda index: act(ranks[index]), ROUND_SECONDS)
@@ -107,15 +131,18 @@ class Rounds:
             thread.join()
         for outcome in outcomes:
             if isinstance(outcome, FaninError):
-                self.tally.error(type(outcome).__name__, kind.is_fatal)
+                name = type(outcome).__name__
+                self.tally.error(name, kind.is_fatal and name in DUE)
             else:
                 self.tally.result(outcome)
 
     def _mend(self) -> None:
-        """Restart what has died."""
-        for name, process in self.running.state.processes().items():
-            if not process.alive:
-                lifecycle.restart(self.running.fabric.name, name, _silent)
+        """Restart what has died; only the device that the fault has killed may have."""
+        dead = [name for name, process in self.running.state.processes().items() if not process.alive]
+        for name in dead:
+            if name != self._killed:
+                self.tally.crash(name)
+            lifecycle.restart(self.running.fabric.name, name, _silent)
 
     def _look_after(self) -> None:
         """What is left of the round in the devices."""
@@ -125,21 +152,10 @@ class Rounds:
         self.tally.leak("memory", memory)
 
 
-def _reduce(member: Communicator, elements: int, zeros: int | None = None) -> int:
-    """Some allreduces; how many of them were wrong. zeros: a rank that brings other data, ones."""
-    data = np.arange(elements, dtype="i4") % PERIOD
-    shares = [rank + 1 for rank in range(member.size) if rank != zeros]
-    expected = (data * sum(shares) + (zeros is not None)).astype("f4")
-    array = (data * (member.rank + 1)).astype("f4")
-    result = np.empty_like(array)
-    return sum(int(not np.array_equal(member.allreduce(array, out=result), expected)) for _ in range(REPEAT))
-
-
-def _harm_process(kind: Kind, process: subprocess.Popen[bytes], delay: float) -> None:
-    """When the rank has joined, and said so, and a moment has passed."""
+def _harm_process(kind: Kind, process: subprocess.Popen[bytes]) -> None:
+    """When the rank has joined, and said so."""
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(delay)
     identity = ProcessIdentity.of(process.pid)
     if kind.kills:
         kill(identity)
@@ -154,9 +170,13 @@ def _silent(text: str) -> None:
 
 def lacking() -> str:
     """What this machine lacks for faults of links; "" if nothing."""
-    tools = [tool for tool in ("ip", "tc", "nft") if shutil.which(tool) is None]
+    tools = [tool for tool in ("ip", "tc", "nft", "unshare") if shutil.which(tool) is None]
     needs = (["root"] if os.geteuid() else []) + tools
-    return ", ".join(needs)
+    return ", ".join(needs) or next((right for right, trial in RIGHTS.items() if not _works(trial)), "")
+
+
+def _works(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 @contextlib.contextmanager

@@ -10,15 +10,22 @@ from typing import Any
 
 @dataclass
 class Tally:
-    """What has happened. errors: of ranks, by name, where a member was lost. wrong, hangs, undue (errors where nobody
-    was lost) and leaks must be 0; `findings` says of each, with the seed of its round, what it was."""
+    """What has happened.
+
+    met: faults that came while ranks were reducing; results: right ones; errors: of ranks, by name, where they are due
+    wrong, hangs, undue (errors that are not due), crashes (devices that ended by themselves), failures (exceptions that
+    have ended a part of a round) and leaks must be 0; `findings` says of each, with the seed of its round, what it was
+    """
 
     rounds: int = 0
+    met: int = 0
     results: int = 0
     packets_lost: int = 0
     wrong: int = 0
     hangs: int = 0
     undue: int = 0
+    crashes: int = 0
+    failures: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     leaks: Counter[str] = field(default_factory=Counter)
@@ -33,7 +40,7 @@ class Tally:
 
     def result(self, wrong: int) -> None:
         """A rank has its results, so many of them wrong."""
-        self.results += 1
+        self.results += not wrong
         if wrong:
             self.wrong += wrong
             self._find(f"{wrong} wrong results of a rank")
@@ -43,12 +50,22 @@ class Tally:
         self.errors[name] += is_due
         if not is_due:
             self.undue += 1
-            self._find(f"{name} though nobody was lost")
+            self._find(f"{name}, which this fault does not cause")
 
     def hang(self, ranks: Sequence[int]) -> None:
         """Ranks that have got no answer."""
         self.hangs += len(ranks)
         self._find(f"ranks {', '.join(map(str, ranks))} hang")
+
+    def crash(self, device: str) -> None:
+        """A device has ended, and not by a fault."""
+        self.crashes += 1
+        self._find(f"{device} has ended by itself")
+
+    def failure(self, error: Exception) -> None:
+        """A part of the round could not be done to its end."""
+        self.failures += 1
+        self._find(f"{type(error).__name__}: {error}")
 
     def leak(self, what: str, devices: Mapping[str, int]) -> None:
         """Devices that hold something they should not."""

@@ -2,6 +2,7 @@
 
 A rank that fails leaves the others time to report it in their own words (the devices tell them that a peer is lost);
 then they are told to end, then made to. Such others may end first, but have noted that it was not their fault.
+Without such a limit (`keep_going`) they go on until they end by themselves: as programs do that rebuild their job.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +30,7 @@ from fanin_tools.job.placement import Placement
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
+TAKEN_BACK = "-"  # in the file of consequences: the rank goes on in a job formed anew
 
 
 @dataclass(frozen=True)
@@ -176,15 +178,17 @@ def launch(
     *,
     prefix: bool = False,
     grace: float = GRACE_SECONDS,
+    keep_going: bool = False,
 ) -> End:
-    """Run `command` once per rank; how it ended. grace: seconds for the others when one has failed."""
+    """Run `command` once per rank; how it ended. grace: seconds for the others when one has failed; keep_going: they
+    have as long as they want."""
     job = job_file.write(running, job_file.describe(running, placement, terms))
     consequences = job_file.consequences(job)
     consequences.touch(mode=0o600)
     ranks = Ranks()
     try:
         ranks.start(running, placement, job, command, prefix)
-        ranks.wait(grace)
+        ranks.wait(math.inf if keep_going else grace)
         return ranks.end(read_consequences(consequences))
     finally:
         ranks.stop()
@@ -193,9 +197,14 @@ def launch(
 
 
 def read_consequences(path: Path) -> dict[int, str]:
-    """What ranks have noted (`fanin.consequence`): the first status of each."""
+    """What ranks have noted (`fanin.consequence`): the last line of each counts, "RANK -" takes back what it has noted.
+
+    A program can write into the file, or remove it: what is no such line is not one.
+    """
     noted: dict[int, str] = {}
-    for line in path.read_text().splitlines():
-        rank, status = line.split()
-        noted.setdefault(int(rank), status)
-    return noted
+    with suppress(OSError):
+        for line in path.read_text(errors="replace").splitlines():
+            rank, _, status = line.partition(" ")
+            if rank.isdecimal() and status:
+                noted[int(rank)] = status
+    return {rank: status for rank, status in noted.items() if status != TAKEN_BACK}

@@ -18,6 +18,7 @@ def rows(tally: Tally) -> list[tuple[str, str]]:
         ("hostile inputs", f"{tally.inputs:,}"),
         ("rounds of real faults", f"{tally.rounds:,}"),
         ("real faults", _by_kind(tally.faults)),
+        ("those that met requests under way", f"{tally.met:,}"),
         ("right results amid them", f"{tally.messages:,}"),
         ("packets lost, real and simulated", f"{tally.packets_lost:,}"),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ def fuzz(seconds: float, seed: int, tally: Tally) -> None:
     found = run(seconds, seed)
     tally.inputs += found.packets + found.datagrams + found.messages + found.work_requests + found.scribbles
     tally.other_violations += len(found.findings)
-    replay = f"python -m fanin_tools.hostile --seconds {seconds:.0f} --seed {seed}"
+    replay = f"python -m fanin_tools.hostile --seconds {max(1, math.ceil(seconds))} --seed {seed}"
     tally.findings += [Finding(what, replay) for what in found.findings]
 
 
@@ -64,13 +65,13 @@ class Strikes:
     def _add_to(self, tally: Tally) -> None:
         """The rounds' own tally is of all rounds since the fabric is up."""
         found = self._rounds.tally
-        tally.rounds, tally.messages = found.rounds, found.results
+        tally.rounds, tally.met, tally.messages = found.rounds, found.met, found.results
         tally.faults = found.faults
         tally.wrong_results += found.wrong
         tally.hangs += found.hangs
         tally.packets_lost += found.packets_lost
-        tally.other_violations += found.undue
-        found.wrong = found.hangs = found.undue = found.packets_lost = 0
+        tally.other_violations += found.undue + found.crashes + found.failures
+        found.wrong = found.hangs = found.undue = found.crashes = found.failures = found.packets_lost = 0
         tally.leaked_slots, tally.leaked_files = found.leaks["slots"], found.leaks["files"]
         tally.leaked_memory = found.leaks["memory"]
         for seed, what in found.findings[self._told :]:

@@ -19,7 +19,8 @@ class Finding:
 class Tally:
     """Counts over all rounds.
 
-    schedules, deliveries: of the simulator; inputs: hostile ones; messages: right results of ranks amid real faults
+    schedules, deliveries: of the simulator; inputs: hostile ones; met: real faults that came while ranks were reducing
+    messages: right results of ranks amid real faults
     faults: real and simulated, by kind; not_done: what this machine can not do, and what it lacks for it
     """
 
@@ -29,6 +30,7 @@ class Tally:
     deliveries: int = 0
     inputs: int = 0
     rounds: int = 0
+    met: int = 0
     messages: int = 0
     packets_lost: int = 0
     faults: Counter[str] = field(default_factory=Counter)
