@@ -72,6 +72,7 @@ class DeviceStatus:
     def __init__(self, name: str, cores: list[LaneCore], threads: LaneThreads, splitter: Splitter | None) -> None:
         self.name, self._cores, self._threads, self._splitter = name, cores, threads, splitter
         self._started = time.monotonic()
+        self._version = version()  # now: it opens files, for which there may be no descriptors later
 
     def __call__(self) -> dict[str, Any]:
         """The status, as it goes out as JSON."""
@@ -85,7 +86,7 @@ class DeviceStatus:
             "kind": "switch" if self._cores[0].engine.header["is_switch"] else "nic",
             "address": port.address,
             "pid": os.getpid(),
-            "version": version(),
+            "version": self._version,
             "uptime_s": round(time.monotonic() - self._started, 3),
             "mtu": port.mtu,
             "lanes": len(self._cores),

@@ -107,8 +107,8 @@ FAULTS = (
     Mutant(
         "a tombstone is silent",
         PARSE,
-        "        send_abort(e, job, source, header.source)\n",
-        "        if not MUTANT:\n            send_abort(e, job, source, header.source)\n",
+        "            send_abort(e, job, source, header.source)\n",
+        "            if not MUTANT:\n                send_abort(e, job, source, header.source)\n",
         test("engine/test_leave_and_abort.py::test_tombstone_answers_with_the_reason"),
     ),
     Mutant(
