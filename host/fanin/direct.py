@@ -44,8 +44,8 @@ class Prepared:
 
     def __init__(self, call: Call, values: tuple, work: CollectiveWR, wqe: Any) -> None:
         self.c = ffi.new("struct fanin_prepared *", {"wqe": wqe[0]})
-        self.source, self.destination = _place(call.source, values), _place(call.destination, values)
-        self.result = _place(call.result, values)
+        self.source, self.destination = _argument(call.source, values), _argument(call.destination, values)
+        self.result = _argument(call.result, values)
         self.fresh: tuple[tuple[int, ...], np.dtype] | None = None
         if call.destination is not None and self.destination is None:
             self.fresh = call.destination.shape, call.destination.dtype
@@ -132,7 +132,7 @@ class Attempt:
         return self.new if place is None else self.values[place]
 
 
-class Group(Protocol):
+class Starter(Protocol):
     """What calls need of a communicator."""
 
     def start(self, call: Call | Deferred) -> Request:
@@ -161,7 +161,7 @@ class DirectCalls:
         self._version = regions.version
         self._lock = threading.Lock()
 
-    def run(self, group: Group, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    def run(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """The result of the collective that `arguments` describes."""
         if self._version != self._regions.version:  # keys of memory have changed
             with self._lock:
@@ -179,7 +179,7 @@ class DirectCalls:
         return attempt.result if outcome is True else outcome.wait(_limit(prepared.call_of(attempt)))
 
     def _run_first(
-        self, group: Group, key: Key | None, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]
+        self, group: Starter, key: Key | None, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]
     ) -> Any:
         call = arguments(group, *args, **kwargs)
         result = _finish(group, call)
@@ -192,13 +192,19 @@ class DirectCalls:
         return result
 
     def _prepare(self, call: Call | Deferred, values: tuple) -> Prepared | None:
-        """The call, if it is one work request on memory that the arguments name, with nothing to do on the host."""
+        """The call, if it is one work request on memory that the arguments name, with nothing to do on the host.
+
+        An array that is none of that memory was read to make the call (counts, say), and may hold other numbers soon.
+        """
         if isinstance(call, Deferred) or call.on_host:
             return None
-        if call.source is not None and _place(call.source, values) is None:
+        used = (call.source, call.destination, call.result)
+        if any(type(value) is np.ndarray and not any(value is memory for memory in used) for value in values):
+            return None
+        if call.source is not None and _argument(call.source, values) is None:
             return None
         is_new = call.destination is call.result
-        if call.destination is not None and _place(call.destination, values) is None and not is_new:
+        if call.destination is not None and _argument(call.destination, values) is None and not is_new:
             return None
         works = self._member.compose(call)
         if len(works) != 1:
@@ -223,13 +229,14 @@ def key_of(arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Key 
     return tuple(key)
 
 
-def _place(memory: Any, values: Iterable[Any]) -> int | None:
+def _argument(memory: Any, values: Iterable[Any]) -> int | None:
+    """Number of the argument that some memory is; None if it is none of them."""
     if memory is None:
         return None
     return next((place for place, value in enumerate(values) if value is memory), None)
 
 
-def _finish(group: Group, call: Call | Deferred) -> Any:
+def _finish(group: Starter, call: Call | Deferred) -> Any:
     return group.start(call).wait(_limit(call))
 
 

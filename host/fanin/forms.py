@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol
 
-from fanin import movements, reductions, uneven
+from fanin import direct, movements, reductions, uneven
 from fanin.buffers import require_lasting
 from fanin.call import Call, Deferred
 from fanin.direct import DirectCalls
@@ -19,13 +19,10 @@ P = ParamSpec("P")
 Arguments = Callable[Concatenate[Any, P], Call | Deferred]  # the first is the group: the communicator
 
 
-class Starter(Protocol):
+class Starter(direct.Starter, Protocol):
     """What the forms need of a communicator."""
 
     direct: DirectCalls
-
-    def start(self, call: Call | Deferred) -> Request:
-        """Start it on the communicator's stream."""
 
     def prepare(self, call: Call | Deferred, ordered: bool) -> Persistent:
         """Make it persistent."""

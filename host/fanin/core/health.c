@@ -26,12 +26,11 @@ static int socket_hung_up(const struct fanin_context *context)
     return poll(&descriptor, 1, 0) > 0 && descriptor.revents;
 }
 
-/* A full eventfd means that the device has a wake-up waiting already. */
-static void wake_device(struct fanin_context *context, uint64_t now)
+void fanin_wake_device(const struct fanin_context *context)
 {
     uint64_t one = 1;
 
-    context->device_woken_ms = now;
+    /* A full eventfd means that the device has a wake-up waiting already. */
     if (write(context->doorbell_fd, &one, sizeof one) < 0)
         return;
 }
@@ -56,8 +55,10 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
     }
     if ((int64_t)(now - context->beat_changed_ms) > (int64_t)bound)
         return 1;
-    if (now - context->device_woken_ms >= bound / WAKE_INTERVALS)
-        wake_device(context, now);
+    if (now - context->device_woken_ms >= bound / WAKE_INTERVALS) {
+        context->device_woken_ms = now;
+        fanin_wake_device(context);
+    }
     return 0;
 }
 

@@ -32,14 +32,10 @@ static struct fanin_ring *completion_ring(const struct fanin_context *context, u
 static void ring_doorbell(const struct fanin_context *context)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;
-    uint64_t one = 1;
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&doorbell->device_sleeping, __ATOMIC_RELAXED))
-        return;
-    /* A full eventfd means that the device has a wake-up waiting already. */
-    if (write(context->doorbell_fd, &one, sizeof one) < 0)
-        return;
+    if (__atomic_load_n(&doorbell->device_sleeping, __ATOMIC_RELAXED))
+        fanin_wake_device(context);
 }
 
 enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)
