@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.errors import UsageError
+from fanin_tools.fabric.description import DEFAULT_DETECTION
 
 if TYPE_CHECKING:
     from fanin_tools.fabric.generate import Shape
@@ -42,7 +43,6 @@ Reproducible = Annotated[
 ]
 Wide = Annotated[bool, typer.Option("--wide", help="Partial results of f16 and bf16 travel as f32, rounded once.")]
 DEFAULT_NODES = 4
-DEFAULT_DETECTION = 5.0
 
 
 def shape(

@@ -6,13 +6,13 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
+from fanin_nic.daemon.main import LONGEST_DETECTION, SHORTEST_DETECTION
 from fanin_tools.fabric import tree
 from fanin_tools.fabric.description import KINDS, DescriptionError, Device, Fabric, Link
 
 MAX_DEVICES = 4096
 MAX_RING_NODES = 64  # bits of a node bitmap
 MAX_LANES = 16  # of a device
-DETECTION_SECONDS = (0.2, 3600.0)  # that a device takes
 MAX_RANKS_PER_NODE = 64  # bits of a rank bitmap
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
 RATE_PATTERN = re.compile(r"\d+(\.\d+)?[kmg]?bit")
@@ -25,7 +25,7 @@ def check(fabric: Fabric, source: str) -> Fabric:
     _check_range(fabric.mtu, 1280, 65535, f"{source}: mtu")
     _check_range(fabric.lanes, 1, MAX_LANES, f"{source}: lanes")
     _check_power_of_two(fabric.lanes, 2, f"{source}: lanes")
-    _check_range(fabric.detection, *DETECTION_SECONDS, f"{source}: detection")
+    _check_range(fabric.detection, SHORTEST_DETECTION, LONGEST_DETECTION, f"{source}: detection")
     for index, device in enumerate(fabric.devices):
         _check_device(device, f"{source}: device[{index}]")
     for key in ("name", "address", "host"):

@@ -12,6 +12,7 @@ from fanin_tools.errors import UsageError
 from fanin_tools.quantities import counted
 
 KINDS = ("nic", "switch")
+DEFAULT_DETECTION = 5.0  # seconds
 
 
 class DescriptionError(UsageError):
@@ -68,7 +69,7 @@ class Fabric:
     mtu: int = 9000
     netns: bool = False
     lanes: int = 1
-    detection: float = 5.0
+    detection: float = DEFAULT_DETECTION
 
     @property
     def nics(self) -> tuple[Device, ...]:

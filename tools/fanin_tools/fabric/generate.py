@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fanin_tools.fabric.checks import MAX_DEVICES, check
-from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
+from fanin_tools.fabric.description import DEFAULT_DETECTION, DescriptionError, Device, Fabric, Link
 
 NETNS_PREFIX = "10.77.0"  # namespaces are islands: no other host sees these addresses
 PREVIEW_PREFIX = "127.77.0"
@@ -36,7 +36,7 @@ class Shape:
     lanes: int = 1
     fanout: tuple[int, ...] = ()
     plain_leaves: bool = False
-    detection: float = 5.0
+    detection: float = DEFAULT_DETECTION
 
     @property
     def levels(self) -> tuple[int, ...]:
