@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +23,31 @@ def query(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
 
     Raises ToolError NO_DEVICE if nobody answers there, VERSION_MISMATCH or the device's own status if it refuses.
     """
-    try:
-        reply = _exchange(path, timeout_seconds)
-    except OSError as error:
-        cause = f"{path}: {error.strerror or error}"
-        raise ToolError("NO_DEVICE", cause, "see fanin fabric status, start devices with fanin fabric up") from error
-    return _decode(path, reply)
+    with asked(path, timeout_seconds) as status:
+        return status
 
 
-def _exchange(path: Path, timeout_seconds: float) -> bytes:
+@contextmanager
+def asked(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
+    """As `query`, with the connection kept while the caller looks at the device: by then the device has seen the end
+    of every connection that was closed before, since it serves them in order."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(timeout_seconds)
+        yield _decode(path, _exchange(connection, path))
+
+
+def _exchange(connection: socket.socket, path: Path) -> bytes:
     request = np.zeros(1, abi.MESSAGE)
     request["version"] = abi.ABI_VERSION
     request["type"] = abi.MessageType.STATUS
     request["tag"] = STATUS_TAG
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(timeout_seconds)
+    try:
         connection.connect(str(path))
         connection.send(request.tobytes())
         return connection.recv(REPLY_LIMIT)
+    except OSError as error:
+        cause = f"{path}: {error.strerror or error}"
+        raise ToolError("NO_DEVICE", cause, "see fanin fabric status, start devices with fanin fabric up") from error
 
 
 def _decode(path: Path, reply: bytes) -> dict[str, Any]:

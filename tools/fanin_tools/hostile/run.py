@@ -68,11 +68,11 @@ def attack_running(running: Running, bystander: Bystander, seconds: float, seed:
 
 
 def open_descriptors(running: Running) -> dict[str, int]:
-    """How many descriptors each device has open, but for that of the question."""
+    """How many descriptors each device has open, always with the one of this question."""
     found = {}
     for device in running.fabric.devices:
-        pid = control.query(running.state.socket(device.name))["pid"]
-        found[device.name] = len(os.listdir(f"/proc/{pid}/fd"))
+        with control.asked(running.state.socket(device.name)) as status:
+            found[device.name] = len(os.listdir(f"/proc/{status['pid']}/fd"))
     return found
 
 
