@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_nic.engine.tables import SlotState
-from fanin_wire.abi import Route
+from fanin_nic.engine.engine import Timing
+from fanin_nic.engine.tables import Overtaken, SlotState
+from fanin_wire.abi import LKEY_PROCESS, ContributorClass, Route
 from fanin_wire.fields import WAIT_BODY, Opcode
 from tests.engine.rig import MILLISECOND, PARENT, NicRig, pack, place
 from tests.engine.test_recovery import RTO, acknowledge, opcodes
@@ -17,10 +18,10 @@ WINDOW = 4
 SEGMENT = 16  # elements of f32
 
 
-def posted(positions: int = WINDOW) -> NicRig:
+def posted(positions: int = WINDOW, **changes) -> NicRig:
     """A NIC that has sent so many positions at once."""
     rig = NicRig()
-    rig.post(np.zeros(positions * SEGMENT, "<f4"))
+    rig.post(np.zeros(positions * SEGMENT, "<f4"), **changes)
     return rig
 
 
@@ -58,7 +59,7 @@ def test_every_proof_of_a_loss_makes_the_next_one_be_asked_for_soon(answer: Opco
     rig = posted()
     overtaken_and_lost(rig, answer)
     assert rig.job["reorder"] <= 2 * ROUND_TRIP + 4000
-    assert rig.job["is_lossy"]
+    assert rig.job["lost_at"] == rig.now
 
 
 @pytest.mark.parametrize("answer", [Opcode.NEED, Opcode.RESULT, Opcode.WAIT])
@@ -83,7 +84,7 @@ def test_wait_for_somebody_who_has_not_posted_proves_no_loss() -> None:
     rig = posted()
     token = probe_of(rig, RTO)
     rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), token=token, node_bitmap=0b10)
-    assert (rig.job["reorder"], rig.job["is_lossy"]) == (REORDER, 0)
+    assert (rig.job["reorder"], rig.job["lost_at"]) == (REORDER, 0)
 
 
 def test_lowest_silent_position_is_asked_for_alone() -> None:
@@ -111,10 +112,30 @@ def test_answers_put_off_the_time_out_of_those_that_wait() -> None:
     assert asked(rig, 1) == [3]
 
 
-def test_time_outs_that_were_guessed_end_with_the_first_round_trip() -> None:
-    rig = posted(3)
-    overtaken_and_lost(rig, Opcode.RESULT)
-    assert asked(rig, int(rig.job["rto"])) == [2]
+def test_wait_for_what_one_rank_has_overtaken_proves_no_loss() -> None:
+    """Others bring their headers of a ONE position when they come to it; its data may be here before."""
+    rig = posted(contributors=ContributorClass.ONE)
+    overtaken_and_lost(rig, Opcode.WAIT)
+    assert rig.job["lost_at"] == 0
+
+
+def test_silence_is_taken_for_lateness_until_a_loss_is_proved_and_long_afterwards() -> None:
+    rig = posted()
+    token = probe_of(rig, RTO)
+    rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), token=token, node_bitmap=0b10)
+    for position in range(3):
+        result(rig, position)
+    measured = int(rig.job["rto"])
+    assert measured < RTO
+    assert asked(rig, measured) == []
+    rig.job["lost_at"] = rig.now
+    assert asked(rig, 0) == [3]
+    rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(3), node_bitmap=0b10)
+    rig.now += Timing().detection
+    result(rig, 3)
+    rig.post(np.zeros(SEGMENT, "<f4"))
+    assert asked(rig, measured) == []
+    assert asked(rig, RTO - measured) == [4]
 
 
 def test_position_that_waits_is_not_overtaken_by_what_was_sent_before_the_answer() -> None:
@@ -133,6 +154,16 @@ def test_part_of_the_window_of_a_lossy_tree_is_kept_free() -> None:
     result(rig, 2)
     assert rig.slot(5)["position"] == 5
     assert rig.slot(5)["state"] != SlotState.DONE
+
+
+@pytest.mark.parametrize(("lost", "length"), [(False, WINDOW), (True, WINDOW * 3 // 4)])
+def test_reading_of_process_memory_keeps_that_part_free_too(lost: bool, length: int) -> None:
+    rig, source = NicRig(), np.zeros(3 * WINDOW * SEGMENT, "<f4")
+    rig.device.register_process(0)
+    rig.device.allow(source)
+    rig.job["lost_at"] = rig.now if lost else 0
+    rig.post(source, source_lkey=LKEY_PROCESS)
+    assert [read.action["count"] for read in rig.device.reads] == [length]
 
 
 # Ring: this is node 0 of 3; segments 2 and 5 of a message start here
@@ -169,4 +200,4 @@ def test_ring_sends_nothing_again_that_was_not_asked_for() -> None:
 def test_ring_misses_what_lies_before_the_map_of_an_acknowledgement() -> None:
     rig, _ = starting()
     acknowledge(rig, 1, 1, 0)
-    assert rig.slot(0)["overtaken"] == 1
+    assert rig.slot(0)["overtaken"] == Overtaken.BY_ALL

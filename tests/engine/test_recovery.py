@@ -25,7 +25,7 @@ from tests.engine.rig import (
     unpack,
 )
 
-RTO, KEEPALIVE = 200 * MILLISECOND, 500 * MILLISECOND
+RTO, KEEPALIVE = 20 * MILLISECOND, 500 * MILLISECOND
 
 
 def opcodes(sent: list) -> list[Opcode]:
@@ -115,7 +115,8 @@ def test_wait_stretches_the_next_probe() -> None:
     rig = NicRig()
     rig.post(f32(1))
     rig.tick(RTO)
-    for interval in (2 * RTO, KEEPALIVE, KEEPALIVE):  # doubles up to the keep-alive interval
+    doubled = [2**times * RTO for times in range(1, 5)]
+    for interval in (*doubled, KEEPALIVE, KEEPALIVE):  # it goes no further than the keep-alive interval
         rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), node_bitmap=0b10)
         assert Opcode.PROBE not in opcodes(rig.tick(interval - 1))
         assert Opcode.PROBE in opcodes(rig.tick(1))

@@ -139,6 +139,6 @@ def test_lost_packets_teach_how_long_to_wait(name: str, percent: int) -> None:
 
 @pytest.mark.parametrize("name", ["tree", "two levels", "ring of 4"])
 def test_last_packet_of_all_is_asked_for_after_a_time_out(name: str) -> None:
-    """Nothing overtakes it: at first that is all one has, later it is what was measured."""
+    """Nothing overtakes it: at first there is a guess, later what was measured."""
     assert delay(name, 99, 0) <= Timing().rto + 6 * ROUND_TRIP
     assert delay(name, 99, 3) <= MILLISECOND + 6 * ROUND_TRIP

@@ -56,7 +56,7 @@ class Limits(NamedTuple):
 class Timing(NamedTuple):
     """Intervals in nanoseconds."""
 
-    rto: int = 200_000_000
+    rto: int = 20_000_000
     reorder: int = 20_000_000
     keepalive: int = 500_000_000
     detection: int = 5_000_000_000

@@ -63,6 +63,13 @@ class Sent(enum.IntFlag):
     RESULT = 2
 
 
+class Overtaken(enum.IntEnum):
+    """What was answered before something that was sent earlier; 0: nothing."""
+
+    BY_ONE = 1  # a ONE position: not all that have sent it need have sent what is before it
+    BY_ALL = 2
+
+
 ENGINE = np.dtype(
     [
         ("address", "u4"),  # IPv4 of the device, host order
@@ -149,7 +156,7 @@ JOB = np.dtype(
         ("ack_high", "u4"),
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
-        ("is_lossy", "u1"),  # something was lost: a part of the window is kept free
+        ("peer_version", "u1"),  # of the protocol, that the device which has refused this one speaks
         ("reserved", "u1", (1,)),
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
@@ -167,6 +174,7 @@ JOB = np.dtype(
         ("reorder", "u8"),  # ns: as ENGINE.reorder, learnt for this job
         ("srtt", "u8"),
         ("rttvar", "u8"),
+        ("lost_at", "u8"),  # ns: when a loss was last proved; 0: never
         ("answered_at", "u8"),  # ns: last result, or acknowledgement, of any position
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
         ("leaving_since", "u8"),  # ns: when LEAVE was first sent
@@ -201,7 +209,7 @@ SLOT = np.dtype(
         ("unacked", "u1"),  # ring: Sent
         ("upward", "u1"),  # Upward: how far it has come at the device above
         ("retries", "u1"),  # PROBEs since it was sent
-        ("overtaken", "u1"),  # something sent later was answered first: ask soon
+        ("overtaken", "u1"),  # Overtaken: something sent later was answered first, so ask soon
         ("unanswered", "u1"),  # PROBEs since the last answer
         ("reserved", "u1", (2,)),
         ("folded", "u4"),  # reproducible: children that are in the sum, in order

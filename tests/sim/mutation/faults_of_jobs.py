@@ -17,7 +17,7 @@ FAULTS = (
     ),
     Mutant(
         "the sender's address is not compared",
-        PARSE,
+        "engine/packet/sender.py",
         "    if child.address != source:\n",
         "    if child.address != source and not MUTANT:\n",
         test("engine/test_checks.py::test_contribution[drop_sender-1-ceth3]"),

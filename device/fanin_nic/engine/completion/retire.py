@@ -7,12 +7,24 @@ from numba import int64, uint64
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.segment.geometry import bytes_of
-from fanin_nic.engine.state import REQUEST_SCALARS, U64, action_at, count, job_at, queue_at, request_at, request_index
+from fanin_nic.engine.state import (
+    REQUEST_SCALARS,
+    U32,
+    U64,
+    action_at,
+    count,
+    job_at,
+    queue_at,
+    request_at,
+    request_index,
+)
 from fanin_nic.engine.tables import ENGINE, Counter
 from fanin_nic.native.compiled import internal, internal_for
+from fanin_wire.abi import Status
 
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 COMPLETIONS = int(Counter.COMPLETIONS)
+VERSION_MISMATCH = int(Status.VERSION_MISMATCH)
 AT_ONCE = 16
 
 
@@ -73,6 +85,14 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
     return False
 
 
+@internal
+def answered_number(job, status):
+    """What the answer says in its field for slots: those leased, those that would fit, or a version."""
+    if status == 0:
+        return job.slots
+    return U32(job.peer_version) if status == VERSION_MISMATCH else job.offered_slots
+
+
 @internal_for(ENGINE, int64, int64, int64, int64, uint64)
 def notice(e, queue_index, message_type, status, missing_kind, missing):
     """Answer the control request (JOIN, LEAVE) that a queue waits for."""
@@ -87,6 +107,6 @@ def notice(e, queue_index, message_type, status, missing_kind, missing):
     if queue.job:
         job = job_at(e, queue.job - 1)
         action.jid = job.jid
-        action.byte_length = job.slots if status == 0 else job.offered_slots
+        action.byte_length = answered_number(job, status)
         action.window = job.window
         action.length = job.chunk

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.engine.control.quota import is_hearsay, jobs_allowed, payloads_allowed
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.state import U64, job_at, queue_at
@@ -67,12 +69,12 @@ def new_job(e, jid, key, owner):
 def grant(e, job, offered):
     """Slots that a job can lease now: the largest power of two that is free and that its owner may have, at most what
     is offered; 0 if none."""
-    most = min(int(e.max_lease), payloads_allowed(e, job.owner)) // int(job.buffers)
-    size = int(e.min_lease)
+    most = min(int64(e.max_lease), payloads_allowed(e, job.owner)) // int64(job.buffers)
+    size = int64(e.min_lease)
     while size * 2 <= offered and size * 2 <= most:
         size *= 2
     while e.min_lease <= size <= offered and size <= most:
-        if first_run(e, size * int(job.buffers)) >= 0:
+        if first_run(e, size * int64(job.buffers)) >= 0:
             return size
         size //= 2
     return 0
@@ -81,8 +83,8 @@ def grant(e, job, offered):
 @internal
 def first_run(e, size):
     """First slot of a free run of `size` slots; -1 if there is none."""
-    first, step = 0, int(e.min_lease)
-    while first + size <= int(e.slots):
+    first, step = int64(0), int64(e.min_lease)
+    while first + size <= int64(e.slots):
         end = end_of_lease_in(e, first, size)
         if end == 0:
             return first
@@ -95,7 +97,8 @@ def end_of_lease_in(e, first, count):
     """Where a lease ends that has a slot of a run; 0 if none has."""
     for index in range(e.jobs):
         job = job_at(e, index)
-        start, end = int(job.slot_base), int(job.slot_base) + int(job.slots) * int(job.buffers)
+        start = int64(job.slot_base)
+        end = start + int64(job.slots) * int64(job.buffers)
         if job.state != FREE and start < end and first < end and start < first + count:
             return end
     return 0
@@ -114,7 +117,7 @@ def lease(e, job, offered):
     size = grant(e, job, offered)
     if size == 0:
         return False
-    job.slot_base = first_run(e, size * int(job.buffers))
+    job.slot_base = first_run(e, size * int64(job.buffers))
     job.slots = size
     job.offered_slots = size
     return True

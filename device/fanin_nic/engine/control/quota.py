@@ -10,6 +10,8 @@ A job is its owner's who began it, until somebody else has joined it: then it is
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.engine.state import ZERO, job_at
 from fanin_nic.engine.tables import JobState
 from fanin_nic.native.compiled import internal
@@ -49,13 +51,13 @@ def jobs_allowed(e, owner):
 @internal
 def payloads_allowed(e, owner):
     """How many more payloads (slots, in a reproducible job times its children) an owner may lease here."""
-    held, free = 0, int(e.slots)
+    held, free = int64(0), int64(e.slots)
     for index in range(e.jobs):
         job = job_at(e, index)
         if job.state != FREE:
-            size = int(job.slots) * int(job.buffers)
+            size = int64(job.slots) * int64(job.buffers)
             free -= size
             held += size if job.owner == owner else 0
     if not e.shared:
         return free
-    return max(min(free, int(e.min_lease)) if held == 0 else 0, share_of(held, free))
+    return max(min(free, int64(e.min_lease)) if held == 0 else 0, share_of(held, free))

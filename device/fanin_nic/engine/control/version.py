@@ -28,7 +28,7 @@ def on_other_version(e, header, source):
     if header.opcode == CONFIG_ACK and header.status == VERSION_MISMATCH and is_asked(e, header, source):
         count(e, RX_FIRST + (header.opcode & 15))
         job = job_at(e, find_job(e, header.jid) - 1)
-        job.offered_slots = header.ceth_version  # told to the ranks in place of slots
+        job.peer_version = header.ceth_version
         abort(e, job, VERSION_MISMATCH, 0, ZERO)
         return
     count(e, DROP_VERSION)

@@ -20,7 +20,7 @@ from fanin_nic.engine.segment.contribute import HAS_DATA, describe
 from fanin_nic.engine.segment.proceed import proceed
 from fanin_nic.engine.segment.rank import claim_for_node
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, count, distance, header_at, payload_of, slot_at, slot_index
-from fanin_nic.engine.tables import Counter
+from fanin_nic.engine.tables import Counter, Overtaken
 from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits
@@ -31,6 +31,7 @@ DROP_SLOT, DROP_DUPLICATE = int(Counter.DROP_SLOT), int(Counter.DROP_DUPLICATE)
 DROP_UNEXPECTED, DROP_STALE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE)
 DROP_LENGTH, RESENT = int(Counter.DROP_LENGTH), int(Counter.RESENT)
 LOCAL, FINAL, DONE = slots.LOCAL, slots.FINAL, slots.DONE
+BY_ALL = int(Overtaken.BY_ALL)
 ACK_POSITIONS = 64
 
 
@@ -219,7 +220,7 @@ def expect_earlier(e, job, newest, last):
         if not slot.unacked or slot.overtaken:
             continue
         if slot.sent_at < newest or (slot.sent_at == newest and distance(slot.position, last) < 0):
-            shorten(e, job, slot)
+            shorten(e, job, slot, BY_ALL)
 
 
 @internal

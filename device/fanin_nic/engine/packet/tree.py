@@ -24,7 +24,7 @@ from fanin_nic.engine.state import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.tables import Counter
+from fanin_nic.engine.tables import Counter, Overtaken
 from fanin_nic.engine.transfer.write import deliver
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
@@ -40,6 +40,7 @@ OPEN, LOCAL, FINAL, DONE = slots.OPEN, slots.LOCAL, slots.FINAL, slots.DONE
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
 WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
 WAIT_SIZE = WAIT_BODY.size
+BY_ALL = int(Overtaken.BY_ALL)
 
 
 @internal
@@ -204,6 +205,6 @@ def on_wait(e, job, header, body):
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
         abort(e, job, PEER_LOST, kind_parent(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
         return
-    if slot.overtaken and header.node_bitmap != ZERO:  # what others sent before something that has come is not there
-        learn_loss(job)
+    if slot.overtaken == BY_ALL and header.node_bitmap != ZERO:  # others sent it before something that has come
+        learn_loss(e, job)
     waited(e, job, slot)

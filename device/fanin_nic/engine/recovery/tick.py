@@ -122,8 +122,8 @@ def probe_due(e, job):
         waits_beside |= slot.unacked != 0
         if not is_lowest and not is_suspect(slot):
             continue
-        if due_time(job, slot) > e.now:
-            expect(e, due_time(job, slot))
+        if due_time(e, job, slot) > e.now:
+            expect(e, due_time(e, job, slot))
         elif e.action_count >= e.actions // 2:  # the rest when these are sent
             expect(e, e.now)
             return

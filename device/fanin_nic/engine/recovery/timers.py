@@ -2,29 +2,35 @@
 
 | position | asked for |
 | --- | --- |
-| merely silent | if it is the lowest, a time-out (`rto`) after it was sent and after the last answer to any |
+| merely silent | if it is the lowest, a time-out (`patience`) after it was sent and after the last answer to any |
 | overtaken: something sent later was answered first | after the reorder time |
 | asked for, no answer | after the time-out, doubled with each PROBE, up to the keep-alive interval |
-| asked for, answer WAIT | the same, until anything else is answered: then it is as if it were sent now |
+| asked for, answer WAIT | after `patience`, doubled likewise; as if it were sent now when anything else is answered |
 
 Of positions that are merely silent only the lowest is asked for: a rank that is late is late for all. When it proves
 lost, what had been silent as long is asked for at once.
 
+Silence tells of late ranks first. So while no loss has been proved for the detection time, `patience` is not less than
+the first RTO, however short the round trip: who asks sooner gets many results twice. Afterwards it is the RTO.
+
 The reorder time is learnt. At first it is long, because kernels reorder when a thread changes its core, and without
 loss nobody shall ask. A proven loss halves it, or more, to two round trips; it doubles when what was asked for was only
-late. A WAIT for something overtaken is such a proof: somebody else's share was lost. Round trips are measured on probe
-and answer only: a PROBE carries the time in microseconds as its token, its answer returns it.
+late. A WAIT for something overtaken is such a proof, since what overtook it was sent by all: somebody else's share was
+lost. (In a ONE position one may bring the data before the others have sent what comes before.) Round trips are
+measured on probe and answer only: a PROBE carries the time in microseconds as its token, its answer returns it.
 """
 
 from __future__ import annotations
 
 from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.contribute import CLASS_ONE, contributor_class
 from fanin_nic.engine.state import U64, ZERO, distance, slot_at, slot_index
-from fanin_nic.engine.tables import Upward
+from fanin_nic.engine.tables import Overtaken, Upward
 from fanin_nic.native.compiled import internal
 
 LOCAL, OPEN = slots.LOCAL, slots.OPEN
 SENT = int(Upward.SENT)
+BY_ONE, BY_ALL = int(Overtaken.BY_ONE), int(Overtaken.BY_ALL)
 MICROSECOND = U64(1000)
 SHORTEST_REORDER = U64(200_000)
 SHORTEST_RTO = U64(1_000_000)
@@ -51,8 +57,7 @@ def measure(e, job, echoed):
     elapsed = age(e, echoed)
     if elapsed > LONGEST_RTO:
         return
-    first = job.srtt == ZERO
-    if first:
+    if job.srtt == ZERO:
         job.srtt = elapsed
         job.rttvar = elapsed // U64(2)
     else:
@@ -60,17 +65,18 @@ def measure(e, job, echoed):
         job.rttvar += (error >> U64(2)) - (job.rttvar >> U64(2))
         job.srtt += (elapsed >> U64(3)) - (job.srtt >> U64(3))
     job.rto = min(LONGEST_RTO, max(SHORTEST_RTO, job.srtt + U64(4) * job.rttvar))
-    if first:
-        wait_no_longer(e, job)
 
 
 @internal
-def wait_no_longer(e, job):
-    """The round trip is known for the first time: no position waits for the time-out that was a guess."""
-    for offset in range(job.slots):
-        slot = slot_at(e, slot_index(job, job.base + offset))
-        slot.deadline = min(slot.deadline, e.now + job.rto)
-    e.next_deadline = min(e.next_deadline, e.now + job.rto)
+def is_lossy(e, job):
+    """Whether a loss has been proved within the detection time."""
+    return job.lost_at != ZERO and e.now - job.lost_at < e.detection
+
+
+@internal
+def patience(e, job):
+    """How long silence is taken for lateness."""
+    return U64(job.rto) if is_lossy(e, job) else max(U64(job.rto), U64(e.rto))
 
 
 @internal
@@ -80,30 +86,31 @@ def is_suspect(slot):
 
 
 @internal
-def due_time(job, slot):
+def due_time(e, job, slot):
     """When a position is asked for, if it is suspect or the lowest."""
     if not is_suspect(slot):
-        return max(slot.deadline, job.answered_at + job.rto)
+        return max(slot.deadline, job.answered_at + patience(e, job))
     if slot.unanswered == 0 and job.answered_at > slot.sent_at:  # the stream goes on since it was told to wait
         return min(slot.deadline, job.answered_at + job.rto)
     return U64(slot.deadline)
 
 
 @internal
-def shorten(e, job, slot):
-    """Something sent later was answered first: expect an answer within the reorder time."""
-    slot.deadline = max(e.now, min(due_time(job, slot), e.now + job.reorder))
-    slot.overtaken = 1
+def shorten(e, job, slot, by):
+    """Something sent later was answered first (`by`: Overtaken): expect an answer within the reorder time."""
+    slot.deadline = max(e.now, min(due_time(e, job, slot), e.now + job.reorder))
+    slot.overtaken = by
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
 @internal
 def overtaken(e, job, slot):
     """A result has come for `slot`: earlier positions that were sent before it are overtaken."""
+    by = BY_ONE if contributor_class(slot.flags) == CLASS_ONE else BY_ALL
     for offset in range(distance(slot.position, job.base)):
         earlier = slot_at(e, slot_index(job, job.base + offset))
-        if is_unanswered(earlier) and earlier.sent_at <= slot.sent_at and not earlier.overtaken:
-            shorten(e, job, earlier)
+        if is_unanswered(earlier) and earlier.sent_at <= slot.sent_at and earlier.overtaken < by:
+            shorten(e, job, earlier, by)
 
 
 @internal
@@ -134,8 +141,7 @@ def back_off(e, job, slot):
     """A probe is out: wait longer for each that stays without answer. What others have been told since begins anew."""
     if slot.unanswered == 0 and job.answered_at > slot.sent_at:
         slot.retries = 0
-    is_unmeasured = slot.overtaken and job.srtt == ZERO  # the other side lives, and answers at once
-    interval = min(e.keepalive, (job.reorder if is_unmeasured else job.rto) << U64(min(slot.retries, 8)))
+    interval = min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
     slot.retries = min(slot.retries + 1, 255)
     slot.unanswered = min(slot.unanswered + 1, 255)
     slot.deadline = e.now + interval
@@ -148,14 +154,14 @@ def waited(e, job, slot):
     slot.overtaken = 0
     slot.unanswered = 0
     slot.sent_at = e.now
-    slot.deadline = e.now + min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
+    slot.deadline = e.now + min(e.keepalive, patience(e, job) << U64(min(slot.retries, 8)))
     e.next_deadline = min(e.next_deadline, slot.deadline)
 
 
 @internal
-def learn_loss(job):
+def learn_loss(e, job):
     """Something was lost: from now on ask soon."""
-    job.is_lossy = 1
+    job.lost_at = e.now
     closer = U64(2) * job.srtt if job.srtt else job.reorder
     job.reorder = max(SHORTEST_REORDER, min(closer, job.reorder // U64(2)))
 
@@ -164,7 +170,7 @@ def learn_loss(job):
 def proved_lost(e, job, slot, echoed):
     """What was asked for was lost. If nothing sent later had told so, others that were silent when the PROBE with the
     token `echoed` left may be lost, too."""
-    learn_loss(job)
+    learn_loss(e, job)
     if not slot.overtaken:
         suspect(e, job, e.now - age(e, echoed))
 
@@ -175,6 +181,6 @@ def suspect(e, job, asked_at):
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if is_unanswered(slot) and not is_suspect(slot) and slot.sent_at + job.reorder <= asked_at:
-            slot.overtaken = 1
+            slot.overtaken = BY_ALL
             slot.deadline = e.now
             e.next_deadline = e.now

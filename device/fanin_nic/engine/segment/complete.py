@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import send_contribution, send_result
+from fanin_nic.engine.recovery.timers import patience
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arithmetic import settle_partial, settle_result
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, contributor_class, has_all_it_needs
@@ -90,9 +91,9 @@ def forward(e, job, slot):
 
 @internal
 def start_timer(e, job, slot):
-    """A slot that has just sent waits one retransmission time-out."""
+    """A slot that has just sent waits for its answer."""
     slot.sent_at = e.now
-    slot.deadline = e.now + job.rto
+    slot.deadline = e.now + patience(e, job)
     slot.overtaken = 0
     slot.retries = 0
     slot.unanswered = 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.completion.retire import retire
 from fanin_nic.engine.packet.encapsulate import append
+from fanin_nic.engine.recovery.timers import is_lossy
 from fanin_nic.engine.segment.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.segment.rank import contribute_rank
 from fanin_nic.engine.state import (
@@ -48,15 +49,16 @@ def has_work(e, queue_index):
     request = request_at(e, request_index(e, queue_index, queue.read))
     if request.fence and not queue.read_segments and job.base != request.first:  # results may not be in memory yet
         return False
-    return request.count == 0 or in_window(e, job, request.first + queue.read_segments)
+    return request.count == 0 or in_window(e, job, request.first + queue.read_segments, 0)
 
 
 @internal
-def in_window(e, job, position):
-    """Whether a position may be started. (In a ring what is in flight may wait for this rank.)"""
+def in_window(e, job, position, begun):
+    """Whether a position may be started, when `begun` others have just been. (In a ring what is in flight may wait for
+    this rank.)"""
     if distance(position, job.base) >= job.window:
         return False
-    if not job.is_lossy or job.route == RING or job.in_flight < max(1, job.window * 3 // 4):
+    if job.route == RING or job.in_flight + begun < max(1, job.window * 3 // 4) or not is_lossy(e, job):
         return True
     slot = slot_at(e, slot_index(job, position))
     return distance(slot.position, position) == 0 and slot.state != DONE  # another rank has started it
@@ -125,15 +127,14 @@ def read_limit(e, job):
 
 
 @internal
-def run_length(job, queue, request, limit):
+def run_length(e, job, queue, request, limit):
     """Segments of the next DMA_READ: as far as the window and `limit` go and every rank brings what it brings now."""
-    first = next_segment(queue, request)
-    most = min(
-        request.count - queue.read_segments, job.window - distance(request.first + queue.read_segments, job.base)
-    )
-    most = min(most, limit)
+    first, position = next_segment(queue, request), request.first + queue.read_segments
+    most = min(request.count - queue.read_segments, limit)
     length = 1
-    while length < most and brings_alike(request, first, first + U64(length)):
+    while length < most and in_window(e, job, position + length, length):
+        if not brings_alike(request, first, first + U64(length)):
+            break
         length += 1
     return length
 
@@ -152,7 +153,7 @@ def start_read(e, queue_index, request):
     """Ask for the next run of segments of each rank of a request in process memory that brings them."""
     queue = queue_at(e, queue_index)
     job = job_at(e, queue.job - 1)
-    segments = run_length(job, queue, request, read_limit(e, job))
+    segments = run_length(e, job, queue, request, read_limit(e, job))
     first = next_segment(queue, request)
     last = first + U64(segments - 1)
     end = place_in_message(request, last) + segment_length(request, last)
