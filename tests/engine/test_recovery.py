@@ -25,6 +25,7 @@ from tests.engine.rig import (
     unpack,
 )
 
+CROSSING = 5 * MILLISECOND  # a PROBE so soon after a result has crossed it, as long as no loss is known
 RTO, KEEPALIVE = 20 * MILLISECOND, 500 * MILLISECOND
 
 
@@ -61,8 +62,24 @@ def test_result_again_to_who_asks() -> None:
     rig = SwitchRig()
     rig.contribute(0, 0, f32(1))
     _, first = rig.contribute(1, 0, f32(2))
+    rig.now += CROSSING
     (again,) = rig.probe(1, 0)
     assert again == first._replace(ceth=first.ceth | {"token": 77})  # so that the child learns the round trip
+
+
+def test_result_that_has_just_left_is_sent_again_only_where_losses_are_known() -> None:
+    rig = SwitchRig()
+    for position in (0, 1):
+        rig.contribute(0, position, f32(1))
+        rig.contribute(1, position, f32(2))
+    rig.now += CROSSING - 1
+    (wait,) = rig.probe(1, 0)
+    assert (wait.opcode, wait.ceth["node_bitmap"]) == (Opcode.WAIT, 0)
+    rig.now += 1
+    assert opcodes(rig.probe(1, 0)) == [Opcode.RESULT]
+    rig.contribute(0, 2, f32(1))
+    rig.contribute(1, 2, f32(2))
+    assert opcodes(rig.probe(1, 2)) == [Opcode.RESULT]
 
 
 def test_middle_device_asks_above_for_its_lowest_child_only() -> None:

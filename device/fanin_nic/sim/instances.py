@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.engine import Limits
+from fanin_nic.engine.engine import Limits, Timing
 from fanin_nic.sim.collectives import ALL, COLLECTIVES
 from fanin_nic.sim.job import Job, Member, members_of
 from fanin_nic.sim.message import Message
@@ -16,6 +16,7 @@ from fanin_wire import abi
 
 CHUNK = 8
 ELEMENTS = CHUNK // 4  # of a segment: i32
+TIMELESS = Timing(reorder=0)  # what has been sent was not sent just now
 SHORT = 1_000  # ns: whoever has not been heard at the one time that there is, is lost
 
 
@@ -137,7 +138,7 @@ class World:
     def __init__(self, instance: Instance) -> None:
         nodes = instance.topology.nodes
         self.instance = instance
-        self.simulation = Simulation(instance.topology, 0, limits=limits(instance))
+        self.simulation = Simulation(instance.topology, 0, limits=limits(instance), timing=TIMELESS)
         for device in self.simulation.vertices:
             device.engine.header["first_position"] = instance.first_position
             if instance.ages:

@@ -121,11 +121,13 @@ class Machine:
 
     def _expire(self, now: int) -> list[Packet]:
         """All timers of the device."""
-        tables = self.device.engine.tables
+        header, tables = self.device.engine.header, self.device.engine.tables
+        first = int(header["rto"])
         tables["jobs"]["deadline"] = 0
-        tables["jobs"]["rto"] = 0  # nothing has been answered for as long
+        header["rto"] = tables["jobs"]["rto"] = 0  # nothing has been answered for as long
         tables["slots"]["deadline"] = 0
         self.device.engine.tick(now)
+        header["rto"] = first
         return self.device.perform()
 
     def _age(self, now: int) -> list[Packet]:

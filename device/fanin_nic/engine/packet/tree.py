@@ -5,7 +5,16 @@ from __future__ import annotations
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
-from fanin_nic.engine.recovery.timers import answered, learn_loss, measure, overtaken, proved_lost, token, waited
+from fanin_nic.engine.recovery.timers import (
+    answered,
+    is_lossy,
+    learn_loss,
+    measure,
+    overtaken,
+    proved_lost,
+    token,
+    waited,
+)
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import ANSWERED, SENT, distribute, start_timer, unicast_result
@@ -41,6 +50,7 @@ OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT
 WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
 WAIT_SIZE = WAIT_BODY.size
 BY_ALL = int(Overtaken.BY_ALL)
+CROSSING = U64(2)  # a quarter of the first reorder time
 
 
 @internal
@@ -102,10 +112,21 @@ def on_probe(e, job, header, source):
         count(e, DROP_SLOT)
     elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
         reply(e, job, header, NEED, source)
+    elif crosses_result(e, job, slot):
+        say_wait(e, job, slot, header, source)
     else:
         repeat(e, job, slot, header, source)
-        if slot.state != FINAL:
+        if slot.state == FINAL:
+            learn_loss(e, job)
+        else:
             say_wait(e, job, slot, header, source)
+
+
+@internal
+def crosses_result(e, job, slot):
+    """Whether what a PROBE asks for has just been sent, in a job that loses nothing: to send it again would be payload
+    on suspicion. If it is lost after all, the next PROBE comes later."""
+    return slot.state == FINAL and e.now - slot.sent_at < e.reorder >> CROSSING and not is_lossy(e, job)
 
 
 @internal
@@ -113,7 +134,7 @@ def say_wait(e, job, slot, header, source):
     """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
     index = reply(e, job, header, WAIT, source)
     kind, missing = 0, U64(slot.node_missing)
-    if missing == ZERO:  # all are here; whom the device above waits for, as last heard
+    if missing == ZERO and slot.state != FINAL:  # all are here; whom the device above waits for, as last heard
         kind, missing = int(job.missing_kind), U64(job.missing)
     header_at(e, index).node_bitmap = missing
     oldest = most_silent(e, job, slot.node_missing)

@@ -131,6 +131,7 @@ def fan_out(e, job, slot):
     """One RESULT to each device below; who does not want the data gets a header as acknowledgement."""
     below = job.node_mask
     job.said_below = e.now
+    slot.sent_at = e.now
     while below:
         bit = lowest_bit(below)
         below &= below - ONE
