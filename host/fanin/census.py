@@ -13,6 +13,7 @@ verdict is the membership of the new job, and part of its key: ranks with differ
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from fanin.subjob import identity
 
 GRACE = 2.0  # seconds for ranks that somebody believes lost: who lives has heard of the failure by then
 MARGIN = 5.0  # seconds that a message between living ranks may take
-PAIRS = 32  # at a time: devices have a limited number of jobs
+PAIRS = 32  # at a time: a device has room for 64 jobs, and grants a client three quarters of them
 PAIR_SLOTS = 8
 UNKNOWN, DEAD = 0, 1  # of a rank, in a report
 
@@ -103,6 +104,7 @@ class Census:
         self._lock = threading.Lock()
         self._reports: dict[int, np.ndarray] = {}
         self._lost: set[int] = set()
+        self._asked: dict[int, float] = {}  # since when the registrar waits for a rank
 
     def take(self, timeout: float) -> Verdict:
         """The verdict, as registrar or from one. Ranks that nobody believes lost have `timeout` seconds to come."""
@@ -154,8 +156,11 @@ class Census:
         return _verdict(row)
 
     def _take_report(self, rank: int, timeout: float) -> None:
+        with self._lock:
+            self._asked[rank] = time.monotonic()
         try:
-            report = self._tell(self._pair("report", self.rank, rank), 1, np.empty(self.job.size + 1, "u1"), timeout, 0)
+            pair, row = self._pair("report", self.rank, rank), np.empty(self.job.size + 1, "u1")
+            report = self._tell(pair, 1, row, timeout, meanwhile=functools.partial(self._stop_waiting, rank))
             with self._lock:
                 self._reports[rank] = report
         except (_Decided, FaninError):
@@ -170,14 +175,15 @@ class Census:
             return
 
     def _wait(self, timeout: float) -> None:
-        """Until all that are expected have come, or `timeout` is over; suspects have GRACE, unless one of their node
-        has come and said who of it is dead."""
+        """Until all that are expected have come, or `timeout` is over; suspects have GRACE from when their turn comes,
+        unless one of their node has come and said who of it is dead."""
         start = time.monotonic()
-        while (elapsed := time.monotonic() - start) < timeout:
+        while (now := time.monotonic()) - start < timeout:
             with self._lock:
                 missing = set(range(self.job.size)) - self._reports.keys() - self._lost - self._dead()
-                expected = missing - self._doubtful()
-            if not expected and (not missing or elapsed > GRACE):
+                doubtful = self._doubtful()
+                patient = any(rank not in doubtful or now - self._asked.get(rank, now) <= GRACE for rank in missing)
+            if not patient:
                 return
             time.sleep(0.01)
 
@@ -201,22 +207,34 @@ class Census:
     def _pair(self, step: str, registrar: int, other: int) -> Job:
         return pair_job(self.job, f"{self._name} {step}", registrar, other)
 
-    def _tell(self, job: Job, place: int, row: np.ndarray, timeout: float, root: int = 0) -> np.ndarray:
+    def _tell(
+        self,
+        job: Job,
+        place: int,
+        row: np.ndarray,
+        timeout: float,
+        root: int = 0,
+        meanwhile: Callable[[], None] = advance_all,
+    ) -> np.ndarray:
         """One row from rank `root` of a pair to the other."""
-        pair = self._join(job, place, timeout, self._stop_if_decided if root == 0 and place == 1 else advance_all)
+        pair = self._join(job, place, timeout, meanwhile)
         try:
             return pair.broadcast(row, root, timeout)
         finally:
             pair.close()
 
-    def _stop_if_decided(self) -> None:
-        if self._decided.is_set():
+    def _stop_waiting(self, rank: int) -> None:
+        """For a report that will not count any more; or that of a suspect, while others wait for their turn."""
+        with self._lock:
+            others_wait = len(self._asked) < self.job.size - 1
+            overdue = rank in self._doubtful() and time.monotonic() - self._asked[rank] > GRACE
+        if self._decided.is_set() or (others_wait and overdue):
             raise _Decided
         advance_all()
 
 
 class _Decided(Exception):
-    """The verdict does not wait for this rank any more."""
+    """The registrar does not wait for this rank any more."""
 
 
 def _verdict(row: np.ndarray) -> Verdict:

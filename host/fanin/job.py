@@ -22,10 +22,8 @@ from fanin.job_rules import (
 )
 from fanin.tree import Tree, lowest_shared
 from fanin.verbs.membership import Hop, Membership
-from fanin.verbs.wc import NODES, RANKS
 from fanin_wire.abi import JobFlag, Route
 
-MAX_NAMED = 8  # ranks of a message for people
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
 START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."
 REPRODUCIBLE = {
@@ -163,27 +161,7 @@ class Job:
         complaint = f"rank {rank} is not one of the {self.size} ranks of job {self.jid}"
         raise InvalidRequest(complaint, remedy=f"Give a number from 0 to {self.size - 1}.")
 
-    def missing_ranks(self, rank: int, members: list[int], kind: int) -> tuple[int, ...]:
-        """Ranks that a completion at `rank` names by bits, whose kind it says: 0 ranks of its own node; k children of
-        the k-th device above its node; in a ring, 1 the nodes of the ring."""
-        index = self.node_of(rank)
-        if kind == RANKS:
-            local = self.nodes[index].ranks
-            return tuple(local[bit] for bit in members if bit < len(local))
-        groups = self._groups(index, kind)
-        nodes = [node for bit in members if bit < len(groups) for node in groups[bit]]
-        return tuple(rank for node in nodes for rank in self.nodes[node].ranks)
-
-    def _groups(self, index: int, kind: int) -> list[list[int]]:
-        """The nodes that each bit of a bitmap of a kind stands for, as seen from node `index`."""
-        ring = self._ring_of(index)
-        if ring and kind == NODES:
-            return [[node] for node in ring]
-        level = kind - (2 if ring else 1)
-        path = self.tree.paths[index] if self.chosen_route == "tree" else ()
-        return [child.nodes for child in self.tree.children(path[level])] if level < len(path) else []
-
-    def _ring_of(self, index: int) -> list[int]:
+    def ring_of(self, index: int) -> list[int]:
         """Nodes of the ring that a node is in; none if it is in none."""
         if self.chosen_route == "ring":
             return list(range(len(self.nodes)))
@@ -191,12 +169,6 @@ class Job:
         if number is None or self.chosen_route != "tree":
             return []
         return [other for other, node in enumerate(self.nodes) if node.ring == number]
-
-    def names(self, ranks: tuple[int, ...]) -> str:
-        """Ranks with their nodes, for people."""
-        named = [f"rank {rank} (node {self.nodes[self.node_of(rank)].address})" for rank in ranks[:MAX_NAMED]]
-        more = [f"{len(ranks) - MAX_NAMED} more"] if len(ranks) > MAX_NAMED else []
-        return ", ".join(named + more)
 
     def digest(self) -> bytes:
         """128 bits of SHA-256 over everything that must be equal on every rank."""
@@ -206,7 +178,7 @@ class Job:
     def membership(self, rank: int) -> Membership:
         """What the queue pair of a rank tells its device."""
         index = self.node_of(rank)
-        node, ring = self.nodes[index], self._ring_of(index)
+        node, ring = self.nodes[index], self.ring_of(index)
         group = ring or range(len(self.nodes))
         place = group.index(index)
         following, previous = (ipv4(self.nodes[group[(place + step) % len(group)]].address) for step in (1, -1))

@@ -11,7 +11,7 @@ from fanin.attachment import Attachment
 from fanin.call import Call, Deferred
 from fanin.errors import DeviceLost, FaninError, Flushed, InvalidRequest
 from fanin.job import Job
-from fanin.naming import named
+from fanin.naming import missing_ranks, named
 from fanin.request import DeferredRequest, Request
 from fanin.seconds import require_seconds
 from fanin.stream import Stream, advance_all
@@ -114,7 +114,7 @@ class Member:
         return sum(map(self._qp.positions_of, self.compose(call)))
 
     def _missing(self, completion: WC) -> tuple[int, ...]:
-        return self.job.missing_ranks(self.rank, completion.missing_members(), completion.missing_kind)
+        return missing_ranks(self.job, self.rank, completion.missing_members(), completion.missing_kind)
 
     def _failure(self, request: Request, completion: WC) -> FaninError:
         """The exception of a failed completion, with the ranks that it names as missing."""

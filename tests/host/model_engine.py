@@ -66,8 +66,10 @@ class ModelEngine:
                 return index
         raise NoResources("queues")
 
-    def destroy_queue(self, queue: int) -> None:
+    def destroy_queue(self, queue: int, flush: bool = False) -> None:
         entry = self.queues.pop(queue)
+        if flush:
+            self._give_back(entry)
         if (job := entry.job) is None:
             return
         if entry.ranks in job.joined and not job.left & entry.ranks:
@@ -99,8 +101,20 @@ class ModelEngine:
         entry = self.queues[queue]
         if entry.job is None:
             raise Refused(Status["NOT_CONFIGURED"])
+        if self._give_back(entry):
+            entry.job.fail(Status["ABORTED"], entry.ranks)
         entry.job.left |= entry.ranks
         self._notice(entry, leave_reply(tag, Status["SUCCESS"]))
+
+    def _give_back(self, entry: Queue) -> bool:
+        """Complete all that a queue has under way, FLUSHED; whether there was any."""
+        while self._fetch(entry):
+            continue
+        found = bool(entry.posted)
+        while entry.posted:
+            self._complete(entry, Status["FLUSHED"])
+        self._flush(entry)
+        return found
 
     def _forget(self, job: Job, entry: Queue) -> None:
         job.joined.pop(entry.ranks, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from fanin import Job, JobNode, errors
-from fanin.census import Census, Known, known_of, order, pair_job
+from fanin.census import GRACE, PAIRS, Census, Known, known_of, order, pair_job
 from fanin.subjob import remaining
 
 RING = Job(7, 11, tuple(JobNode(f"10.0.0.{node + 1}", (2 * node, 2 * node + 1)) for node in range(3)), "ring")
@@ -84,6 +85,7 @@ class Meeting:
             pair = self._pairs.setdefault((job.jid, job.key), {})
             pair[place] = threading.Event()
             self._come.notify_all()
+            meanwhile()  # no join is done at once
             while len(pair) < 2:
                 meanwhile()
                 if not self._come.wait(0.01) and time.monotonic() > end:
@@ -110,11 +112,14 @@ class Pair:
         """Nothing to be given back."""
 
 
-def take(job: Job, known: dict[int, Known], timeout: float = 20.0) -> dict[int, Any]:
-    """What each rank of `known` gets: its verdict or its error."""
+def take(
+    job: Job, known: dict[int, Known], timeout: float = 20.0, late: Callable[[int], float] = lambda rank: 0.0
+) -> dict[int, Any]:
+    """What each rank of `known` gets: its verdict or its error. late: seconds after which a rank calls."""
     meeting = Meeting()
 
     def one(rank: int) -> Any:
+        time.sleep(late(rank))
         try:
             return Census(job, rank, known[rank], 1, meeting.join).take(timeout)
         except errors.FaninError as error:
@@ -143,6 +148,23 @@ def test_lost_switch_is_told_to_those_who_have_not_heard_of_it() -> None:
 def test_who_does_not_come_is_not_of_it() -> None:
     verdicts = take(RING, {rank: Known() for rank in (0, 1, 2, 3)}, timeout=1.0)
     assert {verdict.members for verdict in verdicts.values()} == {(0, 1, 2, 3)}
+
+
+MANY = Job(7, 11, tuple(JobNode(f"10.0.0.{node + 1}", (node,), ("10.0.1.1",)) for node in range(PAIRS + 8)), "tree")
+LAST = MANY.size - 1
+
+
+def test_suspects_have_their_time_from_when_their_turn_comes() -> None:
+    """More ranks than are asked at a time are late, and the suspect, who is asked last, comes after them."""
+    known = {rank: known_of(MANY, rank, (LAST,)) for rank in range(MANY.size)}
+    verdicts = take(MANY, known, late=lambda rank: (GRACE + 0.5 if rank else 0) + (0.5 if rank == LAST else 0))
+    assert {verdict.members for verdict in verdicts.values()} == {tuple(range(MANY.size))}
+
+
+def test_the_lost_do_not_take_the_turn_of_the_living() -> None:
+    """All but rank 0 are suspects, and the only one of them that lives is asked last."""
+    known = {rank: known_of(MANY, rank, tuple(range(1, MANY.size))) for rank in (0, LAST)}
+    assert {verdict.members for verdict in take(MANY, known).values()} == {(0, LAST)}
 
 
 def test_who_is_alone_is_told_so_in_bounded_time() -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from fanin import Job, JobNode, errors
-from fanin.naming import node_names
+from fanin.naming import missing_ranks, node_names, rank_names
 from fanin.verbs.membership import Hop
 from fanin.verbs.wc import NODES
 from fanin_wire.abi import JobFlag, Route
@@ -109,12 +109,12 @@ def test_tree_of_uneven_depth():
 
 
 def test_missing_ranks_of_each_device_of_the_path():
-    assert DEEP.missing_ranks(0, [1], kind=1) == (2,)
-    assert DEEP.missing_ranks(0, [0, 1], kind=2) == (0, 2, 1)
-    assert DEEP.missing_ranks(0, [1, 2], kind=3) == (3, 6, 4)
-    assert DEEP.missing_ranks(5, [0], kind=1) == (0, 1, 2)
-    assert DEEP.missing_ranks(5, [0], kind=2) == ()
-    assert DEEP.missing_ranks(0, [63], kind=1) == ()
+    assert missing_ranks(DEEP, 0, [1], kind=1) == (2,)
+    assert missing_ranks(DEEP, 0, [0, 1], kind=2) == (0, 2, 1)
+    assert missing_ranks(DEEP, 0, [1, 2], kind=3) == (3, 6, 4)
+    assert missing_ranks(DEEP, 5, [0], kind=1) == (0, 1, 2)
+    assert missing_ranks(DEEP, 5, [0], kind=2) == ()
+    assert missing_ranks(DEEP, 0, [63], kind=1) == ()
 
 
 def test_many_nodes_below_few_switches():
@@ -123,7 +123,7 @@ def test_many_nodes_below_few_switches():
     place = job.membership(200)
     assert (place.node_index, place.node_count) == (200, 256)
     assert [(hop.bit, hop.mask) for hop in place.hops] == [(8, (1 << 64) - 1), (3, 0b1111)]
-    assert job.names(tuple(range(20))).endswith("rank 7 (node 10.2.0.7), 12 more")
+    assert rank_names(job, tuple(range(20))).endswith("rank 7 (node 10.2.0.7), 12 more")
 
 
 MIXED = Job(
@@ -148,10 +148,10 @@ def test_rings_below_a_switch():
 
 
 def test_missing_ranks_around_rings():
-    assert MIXED.missing_ranks(4, [0], kind=0) == (4,)
-    assert MIXED.missing_ranks(4, [0, 2], kind=1) == (2, 3, 6, 7)
-    assert MIXED.missing_ranks(4, [0, 3], kind=2) == (0, 1, 10, 11, 12, 13)
-    assert MIXED.missing_ranks(0, [1], kind=1) == (2, 3, 4, 5, 6, 7)
+    assert missing_ranks(MIXED, 4, [0], kind=0) == (4,)
+    assert missing_ranks(MIXED, 4, [0, 2], kind=1) == (2, 3, 6, 7)
+    assert missing_ranks(MIXED, 4, [0, 3], kind=2) == (0, 1, 10, 11, 12, 13)
+    assert missing_ranks(MIXED, 0, [1], kind=1) == (2, 3, 4, 5, 6, 7)
 
 
 def test_digest_covers_everything_that_must_agree():
@@ -171,11 +171,11 @@ def test_digest_covers_everything_that_must_agree():
 
 
 def test_missing_ranks_by_bits():
-    assert SIX.missing_ranks(5, [1], kind=0) == (5,)
-    assert SIX.missing_ranks(5, [0, 2], kind=NODES) == (0, 1, 3, 4)
-    assert dataclasses.replace(SIX, route="ring").missing_ranks(5, [0, 2], kind=NODES) == (0, 1, 3, 4)
-    assert SIX.missing_ranks(5, [7, 63], kind=0) == ()
-    assert SIX.names((5,)) == "rank 5 (node 10.0.0.2)"
+    assert missing_ranks(SIX, 5, [1], kind=0) == (5,)
+    assert missing_ranks(SIX, 5, [0, 2], kind=NODES) == (0, 1, 3, 4)
+    assert missing_ranks(dataclasses.replace(SIX, route="ring"), 5, [0, 2], kind=NODES) == (0, 1, 3, 4)
+    assert missing_ranks(SIX, 5, [7, 63], kind=0) == ()
+    assert rank_names(SIX, (5,)) == "rank 5 (node 10.0.0.2)"
 
 
 def test_rank_that_is_no_member():

@@ -107,6 +107,23 @@ def test_wait_times_out(joined):
     assert joined[1].wait(0.05) is False
 
 
+@pytest.mark.parametrize("end", ["leave", "close"])
+def test_what_is_under_way_is_flushed_at_the_end(pd, make_job, end):
+    """The other rank of the job has joined, and posts nothing."""
+    job, queues = make_job(2), [CQ(pd.context), CQ(pd.context)]
+    first, other = (CollectiveQP(pd, cq) for cq in queues)
+    for rank, qp in enumerate((first, other)):
+        qp.start_join(job.membership(rank))
+    for qp in (first, other):
+        qp.finish_join(10)
+    data = np.ones(8, "f4")
+    for wr_id in range(100):
+        first.post_send(request_over(data.ctypes.data, data.ctypes.data, 32, wr_id=wr_id))
+    getattr(first, end)()
+    completions = [completion for _ in range(3) for completion in queues[0].poll(64)[1]]
+    assert [(each.wr_id, each.status) for each in completions] == [(n, Status["FLUSHED"]) for n in range(100)]
+
+
 def test_post_before_join(pd):
     qp = CollectiveQP(pd, CQ(pd.context))
     with pytest.raises(errors.NotConfigured):

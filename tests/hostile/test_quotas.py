@@ -10,7 +10,11 @@ import pytest
 
 from fanin import errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
+from fanin_nic.daemon.host_port import HostPort
 from fanin_nic.engine.control.quota import GENEROSITY, share
+from fanin_nic.engine.engine import Engine
+from fanin_nic.hostif.engine_port import NoResources
+from fanin_nic.hostif.server import MAX_CLIENTS
 from fanin_tools import control
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
@@ -79,6 +83,19 @@ def test_slots_of_ended_jobs_do_not_stand_in_the_way() -> None:
     assert rig.job["slots"] == 0
     (answer,) = request_of(rig, 9, STRANGER, slots=16)
     assert int.from_bytes(answer.payload[:4]) == 16
+
+
+def test_process_memory_counts_for_nobody() -> None:
+    """Room for it is kept: clients that attach do not take what others may register."""
+    places = 8
+    host = HostPort(Engine("127.0.0.1", limits=LIMITS._replace(regions=MAX_CLIENTS + places, shared=1)))
+    for client in range(20):
+        host.attach(client, memory_fd=0)
+    for number in range(6):
+        host.register(0, number, 0, 1, 1, 4096)
+    with pytest.raises(NoResources, match="2 are left for the others"):
+        host.register(0, 6, 0, 1, 1, 4096)
+    host.register(1, 0, 0, 1, 1, 4096)
 
 
 def test_one_client_leaves_queues_regions_and_slots_of_a_device_to_others(nic: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.errors import UsageError
-from fanin_tools.fabric.description import DEFAULT_DETECTION
+from fanin_wire.detection import DEFAULT_DETECTION
 
 if TYPE_CHECKING:
     from fanin_tools.fabric.generate import Shape

@@ -27,10 +27,10 @@ from fanin_nic.hostif.client import DeviceLimits
 from fanin_nic.hostif.server import ControlServer
 from fanin_nic.port.sockets import PortError, UdpPort, open_ports
 from fanin_wire import abi, fields
+from fanin_wire.detection import DEFAULT_DETECTION
 
 log = logging.getLogger(__name__)
 
-DETECTION_SECONDS = Timing().detection / 1e9
 SMALLEST_CHUNK, LARGEST_CHUNK = 256, 8192
 LANE_COUNTS = tuple(1 << bit for bit in range(MAX_LANES.bit_length()))  # 1, 2, 4, 8, 16
 
@@ -46,7 +46,7 @@ class Settings(NamedTuple):
     slots: int = 4096
     receive_buffer: int | None = None
     lanes: int = 1
-    detection: float = DETECTION_SECONDS  # silence after which a neighbour is lost
+    detection: float = DEFAULT_DETECTION  # silence after which a neighbour is lost
 
 
 def largest_chunk(mtu: int) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fanin_nic.daemon.flushing import flush_queue
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.quota import share
 from fanin_nic.engine.engine import Engine
@@ -77,8 +78,9 @@ class HostPort:
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
         """Memory of a client is mapped at `device_address`. Room for the process memory of all clients is kept free."""
-        owners = self.engine.tables["regions"]["client"]
-        self._check_share("regions", owners[owners != 0] - 1, len(owners) - MAX_CLIENTS, client)
+        regions = self.engine.tables["regions"]
+        registered = regions[(regions["client"] != 0) & (regions["lkey"] != abi.LKEY_PROCESS)]
+        self._check_share("regions", registered["client"] - 1, len(regions) - MAX_CLIENTS, client)
         self._add(client, lkey, start, length, access, device_address)
 
     def _add(self, client: int, lkey: int, *bounds: int) -> None:
@@ -129,8 +131,10 @@ class HostPort:
         self.completion_rings[queue] = cq_address
         return queue
 
-    def destroy_queue(self, queue: int) -> None:
-        """Forget a queue; a job that it is still in ends."""
+    def destroy_queue(self, queue: int, flush: bool = False) -> None:
+        """Forget a queue; a job that it is still in ends. flush: what it has under way completes as flushed."""
+        if flush:
+            self._flush(queue)
         self.engine.lose(queue, time.monotonic_ns())
         self.send_rings[queue] = 0
         self.completion_rings[queue] = 0
@@ -140,8 +144,14 @@ class HostPort:
         self.engine.join(queue, request, time.monotonic_ns())
 
     def leave(self, queue: int, tag: int) -> None:
-        """A queue pair leaves its job."""
+        """A queue pair leaves its job; what it has under way completes as flushed."""
+        self._flush(queue)
         self.engine.leave(queue, tag, time.monotonic_ns())
+
+    def _flush(self, queue: int) -> None:
+        rings = self.send_rings[queue], self.completion_rings[queue]
+        if all(rings):
+            flush_queue(self.engine.base, queue, *map(int, rings))
 
     def end_of_job(self, queue: int) -> End | None:
         """Why the job of a queue has ended; None if it has not, or there is none."""

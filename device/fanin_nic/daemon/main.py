@@ -7,9 +7,10 @@ import logging
 import signal
 import sys
 
+from fanin_wire.detection import DEFAULT_DETECTION, LONGEST_DETECTION, SHORTEST_DETECTION
+
 PORT_HELP = "IPv4 address of the device; it receives on UDP port 4791"
-DETECTION_HELP = "silence after which a neighbour is lost (default 5); alike on all devices"
-SHORTEST_DETECTION, LONGEST_DETECTION = 0.2, 3600.0  # a round trip that is measured first may take 200 ms
+DETECTION_HELP = f"silence after which a neighbour is lost (default {DEFAULT_DETECTION:g}); alike on all devices"
 
 
 def _arguments(kind: str) -> argparse.Namespace:
@@ -23,7 +24,9 @@ def _arguments(kind: str) -> argparse.Namespace:
     parser.add_argument("--slots", type=int, default=4096, help="seg buffers of each lane (default 4096)")
     parser.add_argument("--receive-buffer", type=int, help="bytes of the socket's receive buffer")
     parser.add_argument("--lanes", type=int, default=1, help="cores to use: a power of two up to 16 (default 1)")
-    parser.add_argument("--detection", type=_detection, default=5.0, metavar="SECONDS", help=DETECTION_HELP)
+    parser.add_argument(
+        "--detection", type=_detection, default=DEFAULT_DETECTION, metavar="SECONDS", help=DETECTION_HELP
+    )
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     return parser.parse_args()
 

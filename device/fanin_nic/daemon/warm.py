@@ -10,7 +10,8 @@ import time
 import numpy as np
 from numba import types
 
-from fanin_nic.daemon import host_port, lane
+from fanin_nic.daemon import flushing, host_port, lane
+from fanin_nic.daemon.lanes.flushing import flush_queue
 from fanin_nic.daemon.lanes.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
@@ -33,7 +34,9 @@ def warm() -> None:
     engine.fail(0, abi.Status["ABORTED"], 0)
     nothing = np.zeros(1, np.uint64)
     rings.set_sleeping(nothing.ctypes.data, 0, 0)
+    flushing.flush_queue.compile((types.int64,) * 4)
     merge_now.compile((types.int64,))
+    flush_queue.compile((types.int64,) * 2)
     lane.prepare()
     if not COMPLETE.exists():
         COMPLETE.touch()

@@ -31,6 +31,7 @@ from fanin_nic.engine.tables import (
     TABLES,
 )
 from fanin_wire import abi, fields
+from fanin_wire.detection import DEFAULT_DETECTION
 
 ALIGNMENT = 64
 KEEPALIVES = 10  # in a detection time; at a loss of 20 % that many are lost in a row once in 10^7 times
@@ -59,7 +60,7 @@ class Timing(NamedTuple):
     rto: int = 20_000_000
     reorder: int = 20_000_000
     keepalive: int = 500_000_000
-    detection: int = 5_000_000_000
+    detection: int = round(DEFAULT_DETECTION * 1e9)
     ageing: int = 60_000_000_000
 
     @classmethod

@@ -136,7 +136,7 @@ class Client:
         return record.tobytes()
 
     def _destroy_qp(self, record: np.void, _descriptors: list[int]) -> bytes:
-        self._engine.destroy_queue(self._queue_of(record))
+        self._engine.destroy_queue(self._queue_of(record), flush=True)
         del self._queues[int(record["qp"])]
         return record.tobytes()
 

@@ -46,11 +46,12 @@ class EnginePort(Protocol):
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
         """Serve the send ring at `sq_address`, with completions to the ring at `cq_address`; the queue's index."""
 
-    def destroy_queue(self, queue: int) -> None:
-        """Forget a queue, also while it joins, leaves or works; when this returns nothing is done for it any more."""
+    def destroy_queue(self, queue: int, flush: bool = False) -> None:
+        """Forget a queue, also while it joins, leaves or works; when this returns nothing is done for it any more.
+        flush: what it has under way completes as FLUSHED; not where the client has gone, or is about to be told so."""
 
     def join(self, queue: int, request: np.void) -> None:
         """Start to join (a record of abi.JOIN, checked). Answered by ControlServer.notice(client, join_reply(...))."""
 
     def leave(self, queue: int, tag: int) -> None:
-        """Start to leave. Answered by ControlServer.notice(client, leave_reply(...))."""
+        """Start to leave; what is under way completes: FLUSHED. Answered by notice(client, leave_reply(...))."""

@@ -102,7 +102,11 @@ class CollectiveQP(Resource):
             self._await(ffi.new("struct fanin_join_reply *"), GIVE_UP_SECONDS)
 
     def leave(self, timeout: float = 10.0) -> None:
-        """Leave the job; the devices free what they hold for it when all members have left."""
+        """Leave the job; the devices free what they hold for it when all members have left.
+
+        What is under way ends the job for the others (ABORTED), and has its completion here, FLUSHED, in the completion
+        queue when this returns. So has what is under way when a queue pair is closed.
+        """
         self._require_joined()
         started = ffi.new("struct fanin_request **")
         check(library().fanin_leave(self.context.handle, self.qp_num, started), "can not leave the job")

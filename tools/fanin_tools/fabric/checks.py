@@ -6,9 +6,9 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
-from fanin_nic.daemon.main import LONGEST_DETECTION, SHORTEST_DETECTION
 from fanin_tools.fabric import tree
 from fanin_tools.fabric.description import KINDS, DescriptionError, Device, Fabric, Link
+from fanin_wire.detection import LONGEST_DETECTION, SHORTEST_DETECTION
 
 MAX_DEVICES = 4096
 MAX_RING_NODES = 64  # bits of a node bitmap

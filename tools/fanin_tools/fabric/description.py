@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import counted
+from fanin_wire.detection import DEFAULT_DETECTION
 
 KINDS = ("nic", "switch")
-DEFAULT_DETECTION = 5.0  # seconds
 
 
 class DescriptionError(UsageError):

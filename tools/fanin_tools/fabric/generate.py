@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fanin_tools.fabric.checks import MAX_DEVICES, check
-from fanin_tools.fabric.description import DEFAULT_DETECTION, DescriptionError, Device, Fabric, Link
+from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
+from fanin_wire.detection import DEFAULT_DETECTION
 
 NETNS_PREFIX = "10.77.0"  # namespaces are islands: no other host sees these addresses
 PREVIEW_PREFIX = "127.77.0"

@@ -20,7 +20,7 @@ UNEVEN = ("reduce_scatter uneven", "allgatherv", "gatherv", "scatterv")
 UNDIVIDED = ("allreduce", "reduce", "broadcast")
 FROM_ROOT = ("broadcast", "scatter", "scatterv")
 TO_ROOT = ("reduce", "gather", "gatherv")
-FORMS = ("blocking", "nonblocking", "persistent")
+FORMS = ("blocking", "again", "nonblocking", "persistent")  # again: blocking, and tried the second time
 REDUCED = -1  # in the place of a rank: the data of all, combined
 
 

@@ -27,15 +27,21 @@ class Trial:
     def __init__(self, member: fanin.Communicator, case: Case) -> None:
         self.member, self.case = member, case
         self._message = Message(case, member.size)
-        brings, self._gets = self._message.brings(member.rank), self._message.gets(member.rank)
-        self.source, self.result = self._arrays(brings.elements if brings else None, _total(self._gets))
-        if self.result is not None:
-            self.result.view(np.uint8)[:] = UNTOUCHED
-        if brings is not None and self.source is not None:
-            patterns.fill(self.source, self._period(brings), brings.start + case.shift)
+        self._brings, self._gets = self._message.brings(member.rank), self._message.gets(member.rank)
+        brought = self._brings.elements if self._brings else None
+        self.source, self.result = self._arrays(brought, _total(self._gets))
+        self._fill()
+        self._wrong_first = 0  # of two calls
         name, arguments = case.collective.split()[0], self._arguments()
         self.start: Callable[[], fanin.Request] = functools.partial(getattr(member, f"i{name}"), **arguments)
         self.act: Callable[[], Any] = self._form(name, arguments)
+
+    def _fill(self) -> None:
+        """The memory as it is to be before the call."""
+        if self.result is not None:
+            self.result.view(np.uint8)[:] = UNTOUCHED
+        if self._brings is not None and self.source is not None:
+            patterns.fill(self.source, self._period(self._brings), self._brings.start + self.case.shift)
 
     def _arrays(self, brought: int | None, gotten: int | None) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Memory of what the rank brings and of what it gets; None where there is none. Broadcasts share it always."""
@@ -84,7 +90,15 @@ class Trial:
             return lambda: self.start().wait(SECONDS)
         if self.case.form == "persistent":
             return lambda: self._prepared(name, arguments)
-        return functools.partial(getattr(self.member, name), **arguments, timeout=SECONDS)
+        call = functools.partial(getattr(self.member, name), **arguments, timeout=SECONDS)
+        return call if self.case.form == "blocking" else lambda: self._twice(call)
+
+    def _twice(self, call: Callable[[], Any]) -> None:
+        """The library remembers a blocking call that it has done, and does it another way the second time."""
+        call()
+        self._wrong_first = self.wrong()
+        self._fill()
+        call()
 
     def _prepared(self, name: str, arguments: dict[str, Any]) -> None:
         with getattr(self.member, f"{name}_init")(**arguments, ordered=True) as request:
@@ -94,7 +108,7 @@ class Trial:
         """Elements of the result that have a wrong bit."""
         if self._gets is None or self.result is None:
             return 0
-        wrong, place = 0, 0
+        wrong, place = self._wrong_first, 0
         for run in self._gets:
             piece = self.result[place : place + run.elements]
             wrong += patterns.wrong_elements(piece, self._period(run), run.start + self.case.shift)

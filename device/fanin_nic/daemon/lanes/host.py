@@ -67,12 +67,15 @@ class LanesHost:
                 host.send_rings[queue], host.completion_rings[queue] = rings
         return queue
 
-    def destroy_queue(self, queue: int) -> None:
-        """Forget a queue; a job that it is still in ends."""
+    def destroy_queue(self, queue: int, flush: bool = False) -> None:
+        """Forget a queue; a job that it is still in ends. flush: what it has under way completes as flushed."""
         self._answers.forget(queue)
         with self._changed_queues():
+            self._splitter.merge()
             for host in self._hosts:
-                host.destroy_queue(queue)
+                host.destroy_queue(queue, flush)
+            if flush:
+                self._splitter.flush(queue)
             self._splitter.close(queue)
 
     @contextmanager
@@ -103,6 +106,7 @@ class LanesHost:
         self._splitter.merge()
         for host in self._hosts:
             host.leave(queue, number)
+        self._splitter.flush(queue)
         self._splitter.leave(queue)
 
     def answer(self, lane: int, notice: np.void) -> np.void | None:

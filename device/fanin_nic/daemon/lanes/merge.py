@@ -35,12 +35,18 @@ def merge(address):
     for index in range(splitter.queues):
         place = queue_address(splitter, index)
         if split_queue_at(place).send_ring:
-            parts = collect(splitter, place, scratch)
-            if parts:
-                retire(splitter, place, scratch)
-                answer(splitter, place, scratch)
-            taken += parts
+            taken += merge_queue(splitter, place, scratch)
     return taken
+
+
+@compiled
+def merge_queue(splitter, place, scratch):
+    """The same for the queue at `place`. `scratch`: room for a CQE."""
+    parts = collect(splitter, place, scratch)
+    if parts:
+        retire(splitter, place, scratch)
+        answer(splitter, place, scratch)
+    return parts
 
 
 @compiled

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fanin_nic.daemon.lanes.flushing import flush_queue
 from fanin_nic.daemon.lanes.merge import merge
 from fanin_nic.daemon.lanes.tables import REQUEST, SPLIT_QUEUE, SPLITTER
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES, record_view
@@ -80,6 +81,10 @@ class Splitter:
     def merge(self) -> None:
         """Complete what the lanes have completed."""
         merge_now(self.state)
+
+    def flush(self, queue: int) -> None:
+        """Complete, FLUSHED, what a queue has under way: its lanes have given back their parts, or will not."""
+        flush_queue(self.state, queue)
 
     def leave(self, queue: int) -> None:
         """A queue is in no job any more; what is under way is dropped."""

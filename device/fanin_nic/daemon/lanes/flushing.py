@@ -1,0 +1,59 @@
+"""Flushing, before several lanes: what the splitter has not got back of a queue that leaves its job or is destroyed.
+
+The lanes have flushed their parts like devices of one lane. So what is left is what a fence has held, a query that was
+asked, and what still lies in the client's send ring.
+"""
+
+from __future__ import annotations
+
+from numba import uint64
+
+from fanin_nic.daemon.lanes.merge import merge_queue, report, retire
+from fanin_nic.daemon.lanes.query import is_asked
+from fanin_nic.daemon.lanes.tables import (
+    CQE_SCRATCH,
+    enter,
+    query_address,
+    queue_address,
+    request_address,
+    request_at,
+    split_queue_at,
+    splitter_at,
+    wqe_address,
+    wqe_at,
+)
+from fanin_nic.hostif.rings import SQ_DEPTH, fetch
+from fanin_nic.native.compiled import compiled
+from fanin_wire.abi import Status
+
+FLUSHED = int(Status.FLUSHED)
+
+
+@compiled
+def flush_queue(address, index):
+    """Complete, FLUSHED, all that queue `index` has under way, in order. `address`: SPLITTER."""
+    splitter, scratch = splitter_at(uint64(address)), uint64(address) + CQE_SCRATCH
+    place = queue_address(splitter, index)
+    queue = split_queue_at(place)
+    merge_queue(splitter, place, scratch)
+    while queue.given != queue.tail:
+        give_back(queue, place)
+    for _ in range(SQ_DEPTH):  # a client that goes on posting keeps nobody waiting
+        if not fetch(queue.send_ring, wqe_address(place, queue.tail)):
+            break
+        enter(request_address(place, queue.tail), wqe_at(wqe_address(place, queue.tail)))
+        queue.tail += 1
+        give_back(queue, place)
+        retire(splitter, place, scratch)
+    retire(splitter, place, scratch)
+    if is_asked(place):
+        request_at(query_address(place)).status = FLUSHED
+        report(splitter, queue, request_at(query_address(place)), scratch)
+        request_at(query_address(place)).opcode = 0
+
+
+@compiled
+def give_back(queue, place):
+    """The oldest request that the lanes have not got ends without them."""
+    request_at(request_address(place, queue.given)).status = FLUSHED
+    queue.given += 1
