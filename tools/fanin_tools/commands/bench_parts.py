@@ -1,0 +1,103 @@
+"""Subcommands of `fanin bench`: parts of the data path alone, and what loss costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fanin_tools import options
+from fanin_tools.output import print_json, reporting, say
+from fanin_tools.quantities import parse_size, render_size, render_time
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make them subcommands of `app`."""
+    for command in (loss, engine, memory):
+        app.command(command.__name__)(command)
+
+
+@reporting
+def loss(
+    size: Annotated[str, typer.Option("--bytes", help="Length of the message.")] = "16M",
+    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured, in turns.")] = 3,
+    plot: Annotated[Path | None, typer.Option(help="Draw it as this picture, with the table beside it.")] = None,
+    name: options.Name = "loss",
+    json_output: options.Json = False,
+) -> None:
+    """Goodput of allreduce over tree and ring while packets are lost. Needs root and nftables."""
+    from fanin_tools.bench import loss_report
+    from fanin_tools.bench.loss import NODES, measure
+    from fanin_tools.bench.plot import require_plot
+    from fanin_tools.fabric.borrow import borrowed
+    from fanin_tools.fabric.generate import Plan
+
+    length, shape = parse_size(size), options.shape(NODES, 1, netns=True)
+    if plot is not None:
+        require_plot()
+    with borrowed(Plan(name, shape), say) as running:
+        rows = measure(running, length, rounds, say)
+    if plot is not None:
+        loss_report.save(rows, length, plot)
+    if json_output:
+        print_json({"bytes": length, "rows": [row.as_dict() for row in rows]})
+    else:
+        from rich.console import Console
+
+        Console().print(loss_report.table(rows, length))
+
+
+@reporting
+def engine(json_output: options.Json = False) -> None:
+    """Segments per second that one core takes through the engine of a switch with four children."""
+    from fanin_tools.bench import engine
+
+    rows = engine.measure(say)
+    if json_output:
+        print_json({"rows": [row.as_dict() for row in rows]})
+        return
+    _show(
+        "million segments per second and core",
+        ("payload", "working set", "checked", "median", "best"),
+        [(*_sizes(row), row.check, f"{row.segments_per_us:.1f}", f"{row.best_per_us:.1f}") for row in rows],
+    )
+
+
+@reporting
+def memory(json_output: options.Json = False) -> None:
+    """Speed at which memory is read and written, and what that means for allreduce on one node."""
+    from fanin_tools.bench import memory
+
+    speeds = memory.sweep(say)
+    if json_output:
+        print_json({"rows": [speed.as_dict() for speed in speeds]})
+        return
+    _show(
+        "memory, all cores together",
+        ("cores", "bytes read, and written", "read", "written", "both"),
+        [
+            (str(speed.cores), render_size(speed.volume), *_speeds(speed), render_time(speed.read_and_write_us * 1e-6))
+            for speed in speeds
+        ],
+    )
+
+
+def _speeds(speed: Any) -> tuple[str, str]:
+    return f"{speed.read / 1e9:.1f} GB/s", f"{speed.write / 1e9:.1f} GB/s"
+
+
+def _sizes(row: Any) -> tuple[str, str]:
+    return render_size(row.payload), render_size(row.working_set)
+
+
+def _show(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
