@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from fanin_tools.bench.kernels import read_words
+from fanin_tools.bench.memory_kernels import read_words
 from fanin_tools.fabric.devices import Say
 from fanin_tools.quantities import render_size
 

@@ -14,7 +14,7 @@ from fanin_tools.quantities import parse_size, render_size, render_time
 
 def add_to(app: typer.Typer) -> None:
     """Make them subcommands of `app`."""
-    for command in (loss, engine, memory):
+    for command in (loss, engine, memory, port, floor, start):
         app.command(command.__name__)(command)
 
 
@@ -81,6 +81,69 @@ def memory(json_output: options.Json = False) -> None:
             for speed in speeds
         ],
     )
+
+
+@reporting
+def port(netns: options.Netns = False, name: options.Name = "port", json_output: options.Json = False) -> None:
+    """Packets and bytes per second through the UDP port alone, from one process to another."""
+    from fanin_tools.bench import port
+
+    rows = port.measure(netns, name, say)
+    if json_output:
+        print_json({"rows": [row.as_dict() for row in rows]})
+        return
+    _show(
+        "one port to another, ICRC made and checked",
+        ("payload", "packets", "payload a second"),
+        [
+            (render_size(row.payload), f"{row.packets_per_second / 1e6:.2f} M/s", f"{row.bandwidth / 1e9:.2f} GB/s")
+            for row in rows
+        ],
+    )
+
+
+@reporting
+def floor(
+    nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each.")] = 4,
+    netns: options.Netns = False,
+    name: options.Name = "floor",
+    json_output: options.Json = False,
+) -> None:
+    """What waking the processes of an allreduce costs by itself: the same hops, no engine."""
+    from fanin_tools.bench import floor
+
+    rows = floor.measure(nodes, netns, name, say)
+    if json_output:
+        print_json({"rows": [row.as_dict() for row in rows]})
+        return
+    _show(
+        "rank, NIC, switch, NIC, rank",
+        ("yields of ranks", "yields of devices", *TIMES),
+        [(str(row.rank_yields), str(row.device_yields), *_times(row.microseconds)) for row in rows],
+    )
+
+
+@reporting
+def start(name: options.Name = "start", json_output: options.Json = False) -> None:
+    """What a program pays before its first collective: import, attach, join."""
+    from fanin_tools.bench import start
+    from fanin_tools.fabric.borrow import borrowed
+    from fanin_tools.fabric.generate import Plan
+
+    with borrowed(Plan(name, options.shape(1, 1)), say) as running:
+        rows = start.measure(running, say)
+    if json_output:
+        print_json({"rows": [row.as_dict() for row in rows]})
+        return
+    _show("before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows])
+
+
+TIMES = ("median", "spread", "least")
+
+
+def _times(found: Any) -> tuple[str, str, str]:
+    median, least = (render_time(time * 1e-6) for time in (found.median, found.least))
+    return median, f"±{found.spread / 2:.0%}", least
 
 
 def _speeds(speed: Any) -> tuple[str, str]:
