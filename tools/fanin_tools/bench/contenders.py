@@ -32,11 +32,12 @@ class Contender:
 
 def contenders(running: Running, setup: Setup, folder: Path) -> list[Contender]:
     """Ours first. folder: of the peers' environments."""
-    own = [_ours(running, setup, way) for way in setup.ways]
+    own = [ours(running, setup, way) for way in setup.ways]
     return own + [_other(running, setup, peer, binaries) for peer, binaries in peers.installed(folder)]
 
 
-def _ours(running: Running, setup: Setup, way: Way) -> Contender:
+def ours(running: Running, setup: Setup, way: Way) -> Contender:
+    """Our ranks, over a way."""
     return Contender(way.title, True, lambda: _our_session(running, setup, way))
 
 

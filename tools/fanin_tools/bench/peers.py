@@ -64,6 +64,15 @@ def installed(folder: Path) -> list[tuple[Peer, Path]]:
     return [(peer, binaries) for peer, binaries in found if all((binaries / name).exists() for name in NEEDED)]
 
 
+def versions(folder: Path) -> dict[str, str]:
+    """Of the peers that are installed, as their packages say."""
+    found = {}
+    for peer, binaries in installed(folder):
+        packages = sorted(binaries.parent.glob(f"lib/python*/site-packages/{peer.folder}-*.dist-info"))
+        found[peer.title] = packages[0].name.split("-")[1].removesuffix(".dist") if packages else "unknown"
+    return found
+
+
 def _environment(binaries: Path) -> dict[str, str]:
     # Open MPI refuses to run as root without these two; in a container there is often nobody else.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}

@@ -84,13 +84,20 @@ def show(found: Sequence[Comparison]) -> None:
         console.print(table(comparison))
 
 
-def as_dict(found: Sequence[Comparison]) -> dict[str, object]:
-    """For `--json`."""
-    return {"machine": machine.describe(), "comparisons": [comparison.as_dict() for comparison in found]}
+def as_dict(found: Sequence[Comparison], peers: dict[str, str]) -> dict[str, object]:
+    """For `--json`. peers: their versions."""
+    return {
+        "machine": machine.describe(),
+        "peers": peers,
+        "comparisons": [comparison.as_dict() for comparison in found],
+    }
 
 
-def save(found: Sequence[Comparison], folder: Path) -> None:
+def save(found: Sequence[Comparison], peers: dict[str, str], folder: Path) -> None:
     """Tables and JSON, for the documentation and for whoever compares."""
-    text = "\n".join(markdown(comparison) for comparison in found)
-    (folder / "results.md").write_text(f"# Allreduce f32 SUM\n\n{EXPLANATION}\n\n{text}")
-    (folder / "results.json").write_text(json.dumps(as_dict(found), indent=1) + "\n")
+    described = machine.describe()
+    where = f"{described['cores']} cores of {described['cpu']}, Linux {described['kernel']}"
+    others = "; ".join(f"{name} {version}" for name, version in peers.items()) or "no peers"
+    text = "\n".join(f"{markdown(each)}\n![{each.setup.title}]({each.setup.name}.png)\n" for each in found)
+    (folder / "results.md").write_text(f"# Allreduce f32 SUM\n\n{EXPLANATION}\n\n{where}; {others}.\n\n{text}")
+    (folder / "results.json").write_text(json.dumps(as_dict(found, peers), indent=1) + "\n")

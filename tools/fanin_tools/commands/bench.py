@@ -102,11 +102,13 @@ def every(
 ) -> None:
     """Every set-up of the documentation. Takes most of an hour; needs root."""
     from fanin_tools.bench import report
+    from fanin_tools.bench.peers import versions
     from fanin_tools.bench.setups import EVERY_SETUP
 
     into.mkdir(parents=True, exist_ok=True)
     plots = {setup: into / f"{setup.name}.png" for setup in EVERY_SETUP}
-    report.save(_measure(EVERY_SETUP, _sizes("", largest), rounds, peers, name, json_output, plots), into)
+    found = _measure(EVERY_SETUP, _sizes("", largest), rounds, peers, name, json_output, plots)
+    report.save(found, versions(peers), into)
 
 
 def _sizes(sizes: str, largest: str) -> tuple[int, ...]:
@@ -128,7 +130,7 @@ def _measure(
 ) -> list[Comparison]:
     """Measure, show, and draw."""
     from fanin_tools.bench import compare, plot, report
-    from fanin_tools.bench.peers import installed
+    from fanin_tools.bench.peers import installed, versions
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.borrow import borrowed
     from fanin_tools.fabric.generate import Plan
@@ -147,7 +149,7 @@ def _measure(
             if plots and setup in plots:
                 plot.save(found[-1], plots[setup])
     if as_json:
-        print_json(report.as_dict(found))
+        print_json(report.as_dict(found, versions(peers)))
     else:
         report.show(found)
     return found

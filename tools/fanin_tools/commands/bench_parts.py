@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fanin_tools import options
-from fanin_tools.output import print_json, reporting, say
+from fanin_tools.output import print_json, print_table, reporting, say
 from fanin_tools.quantities import parse_size, render_size, render_time
 
 
@@ -57,7 +57,7 @@ def engine(json_output: options.Json = False) -> None:
     if json_output:
         print_json({"rows": [row.as_dict() for row in rows]})
         return
-    _show(
+    print_table(
         "million segments per second and core",
         ("payload", "working set", "checked", "median", "best"),
         [(*_sizes(row), row.check, f"{row.segments_per_us:.1f}", f"{row.best_per_us:.1f}") for row in rows],
@@ -73,7 +73,7 @@ def memory(json_output: options.Json = False) -> None:
     if json_output:
         print_json({"rows": [speed.as_dict() for speed in speeds]})
         return
-    _show(
+    print_table(
         "memory, all cores together",
         ("cores", "bytes read, and written", "read", "written", "both"),
         [
@@ -92,7 +92,7 @@ def port(netns: options.Netns = False, name: options.Name = "port", json_output:
     if json_output:
         print_json({"rows": [row.as_dict() for row in rows]})
         return
-    _show(
+    print_table(
         "one port to another, ICRC made and checked",
         ("payload", "packets", "payload a second"),
         [
@@ -116,7 +116,7 @@ def floor(
     if json_output:
         print_json({"rows": [row.as_dict() for row in rows]})
         return
-    _show(
+    print_table(
         "rank, NIC, switch, NIC, rank",
         ("yields of ranks", "yields of devices", *TIMES),
         [(str(row.rank_yields), str(row.device_yields), *_times(row.microseconds)) for row in rows],
@@ -135,7 +135,9 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
     if json_output:
         print_json({"rows": [row.as_dict() for row in rows]})
         return
-    _show("before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows])
+    print_table(
+        "before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows]
+    )
 
 
 TIMES = ("median", "spread", "least")
@@ -152,15 +154,3 @@ def _speeds(speed: Any) -> tuple[str, str]:
 
 def _sizes(row: Any) -> tuple[str, str]:
     return render_size(row.payload), render_size(row.working_set)
-
-
-def _show(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
