@@ -9,7 +9,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench import floor, memory, port, start
+from fanin_tools.bench import engine, floor, memory, port, start
 from fanin_tools.bench.network import SharedWords, network, run_together
 from fanin_tools.cli import app
 from fanin_tools.errors import ToolError
@@ -23,6 +23,16 @@ def test_memory_is_read_and_written() -> None:
     speed = memory.measure(1 << 20, 2)
     assert speed.volume == 1 << 20
     assert speed.read_and_write_us == pytest.approx((1 << 20) * 1e6 * (1 / speed.read + 1 / speed.write))
+
+
+def test_engines_at_once_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SECONDS", 0.01)
+    monkeypatch.setattr(engine, "PAYLOADS", (1024,))
+    monkeypatch.setattr(engine, "LARGE", engine.SMALL)
+    alone, together = engine.measure(1, ignore), engine.measure(2, ignore)
+    assert [row.check for row in alone] == [row.check for row in together] == 2 * list(engine.CHECKS.values())
+    assert [row.working_set for row in together] == [2 * row.working_set for row in alone]
+    assert all(row.best_per_us >= row.segments_per_us > 0 for row in together)
 
 
 def test_every_packet_goes_through_the_port(monkeypatch: pytest.MonkeyPatch) -> None:

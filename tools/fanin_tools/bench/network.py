@@ -56,6 +56,7 @@ class SharedWords:
     LINE = 64
 
     def __init__(self, count: int) -> None:
+        self.count = count
         self._memory = mmap.mmap(-1, count * self.LINE)
         self._words = np.frombuffer(self._memory, np.uint32)
 

@@ -9,7 +9,7 @@ import typer
 
 from fanin_tools import options
 from fanin_tools.output import print_json, print_table, reporting, say
-from fanin_tools.quantities import parse_size, render_size, render_time
+from fanin_tools.quantities import counted, parse_size, render_size, render_time
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,16 +49,19 @@ def loss(
 
 
 @reporting
-def engine(json_output: options.Json = False) -> None:
-    """Segments per second that one core takes through the engine of a switch with four children."""
+def engine(
+    cores: Annotated[int, typer.Option(min=1, help="Engines at once, as many as lanes of a device.")] = 1,
+    json_output: options.Json = False,
+) -> None:
+    """Segments per second through the engine of a switch with four children."""
     from fanin_tools.bench import engine
 
-    rows = engine.measure(say)
+    rows = engine.measure(cores, say)
     if json_output:
         print_json({"rows": [row.as_dict() for row in rows]})
         return
     print_table(
-        "million segments per second and core",
+        f"million segments per second, {counted(cores, 'core')}",
         ("payload", "working set", "checked", "median", "best"),
         [(*_sizes(row), row.check, f"{row.segments_per_us:.1f}", f"{row.best_per_us:.1f}") for row in rows],
     )
