@@ -104,6 +104,13 @@ def test_setups_differ_in_title_and_name() -> None:
     assert len({setup.title for setup in EVERY_SETUP}) == len({setup.name for setup in EVERY_SETUP}) == len(EVERY_SETUP)
 
 
+def test_setups_are_chosen_by_name() -> None:
+    assert setups.chosen("") == list(EVERY_SETUP)
+    assert [setup.ranks for setup in setups.chosen("netns-8,local-2")] == [8, 2]
+    with pytest.raises(UsageError, match=r"there is no set-up local-3; use some of local-2, local-4"):
+        setups.chosen("local-2,local-3")
+
+
 def test_sizes_are_read_and_checked() -> None:
     assert setups.parse_sizes("8,4K,1M") == (8, 4096, 1 << 20)
     with pytest.raises(UsageError, match="multiples of 4"):

@@ -89,6 +89,15 @@ def short() -> list[Setup]:
     return [Setup(4), *([Setup(4, netns=True, ways=OVER_NETWORK)] if namespaces.possible() else [])]
 
 
+def chosen(names: str) -> list[Setup]:
+    """Those of the documentation that are named, as in "local-4,netns-4"; all if none is."""
+    known = {setup.name: setup for setup in EVERY_SETUP}
+    words = names.split(",") if names else list(known)
+    if unknown := [word for word in words if word not in known]:
+        raise UsageError(f"there is no set-up {', '.join(unknown)}", f"use some of {', '.join(known)}")
+    return [known[word] for word in words]
+
+
 def repetitions(size: int) -> int:
     """How often a message of `size` bytes is reduced in one turn."""
     least, most = REPETITIONS

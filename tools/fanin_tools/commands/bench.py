@@ -95,20 +95,23 @@ def netns(
 @reporting
 def every(
     into: Annotated[Path, typer.Option(help="Folder for results.md, results.json and a picture of each set-up.")],
+    only: Annotated[str, typer.Option(help="Some of the set-ups, by the names of their pictures.")] = "",
+    sizes: Sizes = "",
     largest: Largest = "256M",
     rounds: Rounds = 5,
     peers: Peers = PEERS,
     name: options.Name = "bench",
     json_output: options.Json = False,
 ) -> None:
-    """Every set-up of the documentation. Takes most of an hour; needs root."""
+    """Every set-up of the documentation. Takes half an hour; needs root."""
     from fanin_tools.bench import report
     from fanin_tools.bench.peers import versions
-    from fanin_tools.bench.setups import EVERY_SETUP
+    from fanin_tools.bench.setups import chosen
 
+    setups = chosen(only)
     into.mkdir(parents=True, exist_ok=True)
-    plots = {setup: into / f"{setup.name}.png" for setup in EVERY_SETUP}
-    found = _measure(EVERY_SETUP, _sizes("", largest), rounds, peers, name, json_output, plots)
+    plots = {setup: into / f"{setup.name}.png" for setup in setups}
+    found = _measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots)
     report.save(found, versions(peers), into)
 
 
