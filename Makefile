@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
-# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS and SOAK_FLAGS are passed on.
+# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, BENCH_FLAGS and SOAK_FLAGS are passed on.
 
 PYTHON ?= python3
 PYTEST_FLAGS ?=
@@ -11,7 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := setup.py $(wildcard host/fanin/core/*.[ch]) protocol/fanin_wire/abi.h
-PEER := .bench/openmpi
+PEERS := openmpi mpich
+BENCH_FLAGS ?=
 
 .PHONY: help install demo test lint matrix models bench soak clean
 .DEFAULT_GOAL := help
@@ -22,7 +23,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
-	@echo "make bench   allreduce beside Open MPI (installed into .bench)"
+	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
 	@echo "make install only the environment, in $(VENV)"
 	@echo "make clean   remove what was made here"
@@ -65,15 +66,16 @@ lint: $(VENV)/.tested
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-$(PEER)/.installed: $(VENV)/.made
-	@echo "== installing Open MPI and mpi4py into $(PEER)"
-	@$(PYTHON) -m venv $(PEER)
-	@$(PEER)/bin/python -m pip --disable-pip-version-check --quiet install 'openmpi>=5,<6' 'mpi4py>=4,<5' 'numpy>=2,<3'
+.bench/%/.installed: $(VENV)/.made
+	@echo "== installing $* and mpi4py into .bench/$*"
+	@$(PYTHON) -m venv .bench/$*
+	@.bench/$*/bin/python -m pip --disable-pip-version-check --quiet install '$*>=5,<6' 'mpi4py>=4,<5' 'numpy>=2,<3'
 	@touch $@
 
 bench: $(VENV)/.installed
-	@$(MAKE) --no-print-directory $(PEER)/.installed || echo "Open MPI can not be installed here: measuring without it"
-	@$(BIN)/fanin bench
+	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \
+	  || echo "$$peer can not be installed here: measuring without it"; done
+	@$(BIN)/fanin bench $(BENCH_FLAGS)
 
 soak: $(VENV)/.installed
 	@$(BIN)/fanin soak --minutes $(MINUTES) $(SOAK_FLAGS)

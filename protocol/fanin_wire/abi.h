@@ -199,7 +199,8 @@ enum fanin_message_type {
     FANIN_MSG_LEAVE = 7,
     FANIN_MSG_STATUS = 8,     /* reply: this head, then UTF-8 JSON */
     FANIN_MSG_DESTROY_QP = 9,
-    FANIN_MSG_DESTROY_CQ = 10
+    FANIN_MSG_DESTROY_CQ = 10,
+    FANIN_MSG_PROFILE = 11    /* as STATUS; until the connection ends, the device counts where its time goes */
 };
 
 struct fanin_message {

@@ -68,7 +68,7 @@ def test_a_status_needs_no_attachment(stream):
 
 def test_all_else_needs_attachment(stream):
     for kind, dtype in REQUESTS.items():
-        if kind not in (MessageType["STATUS"], MessageType["ATTACH"]):
+        if kind not in (MessageType["STATUS"], MessageType["PROFILE"], MessageType["ATTACH"]):
             assert ask(stream, message(kind, dtype))["status"] == Status["INVALID_REQUEST"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,10 @@ from fanin_nic.engine.tables import Counter
 from fanin_nic.port.descriptors import Drop
 from fanin_nic.sim.run import Run
 from fanin_tools import cli, output
-from fanin_tools.bench import measure, peer
-from fanin_tools.bench.settings import SETTINGS
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.faults import links
-from fanin_tools.job.crew import Crew
 from fanin_wire.status import STATUSES
 from fanin_wire.tables import with_tables
 
@@ -112,25 +108,3 @@ def test_simulation_that_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) ->
     found = CliRunner().invoke(cli.app, ["sim", "--fanout", "2", "--bytes", "8K"])
     assert found.exit_code == 1
     assert "SIMULATION_FAILED: a slot serves two positions" in found.stderr
-
-
-def test_other_implementation_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = subprocess.CompletedProcess([], 1, "", "no such option")
-    monkeypatch.setattr("fanin_tools.bench.peer.subprocess.run", lambda *_, **__: failed)
-    with pytest.raises(ToolError, match=r"PEER_FAILED: .*no such option"):
-        peer.measure(Path("/nowhere"), "tcp", [64])
-
-
-class WrongCrew(Crew):
-    """Ranks of which one has found wrong bits."""
-
-    def __init__(self) -> None:
-        pass
-
-    def ask(self, *_: object, **__: object) -> list[dict[str, int]]:
-        return [{"wrong": 2}, {"wrong": 0}]
-
-
-def test_wrong_bit_in_a_measurement() -> None:
-    with pytest.raises(ToolError, match=r"WRONG_RESULT: .*: 2 elements have a wrong bit"):
-        measure._refuse_wrong(WrongCrew(), SETTINGS[0], 64)

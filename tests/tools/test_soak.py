@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from fanin_tools.bench import loss_report
 from fanin_tools.bench.loss import Row
+from fanin_tools.bench.plot import require_plot
 from fanin_tools.cli import app
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.faults import possessions, rounds
@@ -187,10 +188,10 @@ def test_plot_and_table_lie_beside_each_other(tmp_path: Path) -> None:
 def test_plot_without_the_library_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ToolError) as raised:
-        loss_report.require_plot()
+        require_plot()
     assert raised.value.name == "NOT_SUPPORTED"
 
 
 def test_bench_refuses_options_before_its_subcommand() -> None:
-    result = CliRunner().invoke(app, ["bench", "--largest", "4K", "loss"])
+    result = CliRunner().invoke(app, ["bench", "--peers", "elsewhere", "loss"])
     assert result.exit_code == UsageError.EXIT_CODE

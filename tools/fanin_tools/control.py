@@ -28,6 +28,15 @@ def query(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
 
 
 @contextmanager
+def profiled(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
+    """For the time of the block the device counts where its time goes: `query` has "profile". Raises as `query`."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(timeout_seconds)
+        _decode(path, _exchange(connection, path, abi.MessageType.PROFILE))
+        yield
+
+
+@contextmanager
 def asked(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
     """As `query`, with the connection kept while the caller looks at the device: by then the device has seen the end
     of every connection that was closed before, since it serves them in order."""
@@ -36,10 +45,10 @@ def asked(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
         yield _decode(path, _exchange(connection, path))
 
 
-def _exchange(connection: socket.socket, path: Path) -> bytes:
+def _exchange(connection: socket.socket, path: Path, kind: int = abi.MessageType.STATUS) -> bytes:
     request = np.zeros(1, abi.MESSAGE)
     request["version"] = abi.ABI_VERSION
-    request["type"] = abi.MessageType.STATUS
+    request["type"] = kind
     request["tag"] = STATUS_TAG
     try:
         connection.connect(str(path))
@@ -60,5 +69,7 @@ def _decode(path: Path, reply: bytes) -> dict[str, Any]:
         raise ToolError("VERSION_MISMATCH", cause, "restart the fabric with this installation")
     if head["status"] != abi.Status.SUCCESS:
         name = abi.Status(head["status"]).name
-        raise ToolError(name, f"{path} refused a STATUS request", "see the log of the device")
+        raise ToolError(
+            name, f"{path} refused a {abi.MessageType(head['type']).name} request", "see the log of the device"
+        )
     return json.loads(reply[size:])

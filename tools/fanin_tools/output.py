@@ -31,6 +31,19 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
 
 
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A result for people: numbers with their units, aligned to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
 def reporting(command: Callable[P, R]) -> Callable[P, R]:
     """Decorator of every subcommand: errors become one line (with --json: an object) and an exit code."""
 

@@ -1,4 +1,4 @@
-"""Numbers with their units: how sizes are read, and how sizes, durations and counts are written for people."""
+"""Numbers with their units: how sizes and rates are read; how sizes, durations and counts are written for people."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from fanin_tools.errors import UsageError
 
 SIZE_PATTERN = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)(?:bit)?", re.IGNORECASE)
+RATE_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def parse_size(text: str) -> int:
@@ -16,6 +18,14 @@ def parse_size(text: str) -> int:
     if match is None:
         raise UsageError(f"{text!r} is not a size", "write bytes, as in 4097, 64K or 16M")
     return int(match[1]) * FACTORS[match[2].upper()]
+
+
+def parse_rate(text: str) -> int:
+    """Bits per second of "100gbit", "2.5g", "800000000"."""
+    match = RATE_PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a rate", "write bits per second, as in 100gbit, 400mbit or 0")
+    return int(float(match[1]) * RATE_FACTORS[match[2].lower()])
 
 
 def render_size(count: float) -> str:

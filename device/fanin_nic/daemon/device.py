@@ -96,11 +96,11 @@ class Device:
     def _open_server(self, settings: Settings) -> ControlServer:
         status = DeviceStatus(settings.name, self._cores, self._threads, self._splitter)
         if settings.is_switch:
-            return ControlServer(settings.socket, status)
+            return ControlServer(settings.socket, status, profile=status.profile)
         address = int(ipaddress.IPv4Address(settings.address))
         bound = round(settings.detection * 1000)
         offer = DeviceLimits(largest_chunk(settings.mtu), settings.slots, address, detection_ms=bound)
-        return ControlServer(settings.socket, status, self.host, offer)
+        return ControlServer(settings.socket, status, self.host, offer, profile=status.profile)
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:
         """What another lane than 0 has to say, from its thread."""

@@ -25,6 +25,7 @@ from fanin_nic.hostif.rings import beat, fetch
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import monotonic_ns, sched_yield
 from fanin_nic.native.memory import address_of, load_u64, record_at
+from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import PORT, RECEIVED
 from fanin_nic.port.receive import receive
 
@@ -51,6 +52,9 @@ class Reason(enum.IntEnum):
 
 
 CONTROL, NOTICES, TIME, ATTENTION, ENDED = (int(reason) for reason in Reason)
+POST, READ_AND_REDUCE, REDUCE = int(Stage.POST), int(Stage.READ_AND_REDUCE), int(Stage.REDUCE)
+TIMERS, LOOK, YIELD, SLEEP = int(Stage.TIMERS), int(Stage.LOOK), int(Stage.YIELD), int(Stage.SLEEP)
+PYTHON = int(Stage.CONTROL)
 
 
 @compiled
@@ -58,6 +62,7 @@ def run(lane_address):
     """Work until there is nothing to do, or something for Python."""
     lane = lane_at(U64(lane_address))
     idle = 0
+    lap(lane.profile, PYTHON)
     end = U64(monotonic_ns()) + U64(LONGEST_RUN)
     while True:
         now = U64(monotonic_ns())
@@ -65,6 +70,7 @@ def run(lane_address):
             idle = 0
         else:
             idle += 1
+            lap(lane.profile, LOOK)
         if lane.notice_count:
             return NOTICES
         if lane.host_bell and has_ended_job(lane):
@@ -79,11 +85,14 @@ def run(lane_address):
         if now >= end:
             return TIME
         if idle > YIELDS:
-            if not sleep(lane, now):
+            woken = sleep(lane, now)
+            lap(lane.profile, SLEEP)
+            if not woken:
                 return CONTROL
             idle = 0
         elif idle:
             sched_yield()
+            lap(lane.profile, YIELD)
 
 
 @compiled
@@ -104,17 +113,26 @@ def turn(lane, now):
     work = take_packets(lane, e, now)
     if lane.splitter:
         work += split(lane.splitter)
-    work += take_requests(lane, e, now)
-    work += events.serve(lane.engine, SEGMENTS_PER_TURN, now)
+    work += count_stage(lane, take_requests(lane, e, now), POST)
+    work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
     work += flush(lane, e, now)
     if now >= e.next_deadline:
         if now - e.next_deadline > e.keepalive:  # stopped, or short of CPU: what it did not hear was not silence
             events.forgive(lane.engine, now - e.next_deadline, now)
         events.tick(lane.engine, now)
+        lap(lane.profile, TIMERS)
         work += 1 + flush(lane, e, now)
     if lane.splitter:
         work += merge(lane.splitter)
     return work != 0
+
+
+@compiled
+def count_stage(lane, work, stage):
+    """`work`; the time of it is that of `stage`, if there was any."""
+    if work:
+        lap(lane.profile, stage)
+    return work
 
 
 @compiled
@@ -124,11 +142,13 @@ def take_packets(lane, e, now):
     table = port_at(lane.port).received_table
     for index in range(packets):
         if e.action_count > e.actions // 2:
+            lap(lane.profile, REDUCE)
             flush(lane, e, now)
         entry = received_at(table + U64(index) * RECEIVED_SIZE)
         events.packet(lane.engine, entry.address, entry.length, entry.source, now)
     if packets:
         events.batch_end(lane.engine, now)
+        lap(lane.profile, REDUCE)
         flush(lane, e, now)
     return int(packets)
 

@@ -12,10 +12,13 @@ from fanin_nic.engine.transfer.write import fail_write
 from fanin_nic.hostif.rings import complete
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, load_u8, load_u64, record_at, store_u8
+from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
 
 MAX_NEWS = MAX_NOTICES // 2  # notices that are PENDING: answers always find room
+STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
+STAGE_READ, STAGE_REDUCE = int(Stage.DMA_READ), int(Stage.REDUCE)
 DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 PENDING, CQ_OVERRUN = int(abi.Status["PENDING"]), int(abi.Status["CQ_OVERRUN"])
@@ -56,12 +59,23 @@ def perform_all(lane, e):
     """Empty the table of actions."""
     count = U64(e.action_count)
     transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count)
-    index = U64(0)
+    index, stage = U64(0), -1
     while index < U64(e.action_count):  # a write that fails may add a completion
+        stage = begin_stage(lane.profile, stage, action_at(e, index).kind)
         perform(lane, e, index, count)
         index += U64(1)
+    begin_stage(lane.profile, stage, -1)
     e.action_count = 0
     return int(count)
+
+
+@compiled
+def begin_stage(profile, stage, kind):
+    """The stage of an action; where that is another than the one before, the one before is over."""
+    following = STAGE_WRITE if kind == DMA_WRITE else STAGE_COMPLETE if kind == COMPLETE else -1
+    if stage >= 0 and following != stage:
+        lap(profile, stage)
+    return following
 
 
 @compiled
@@ -90,6 +104,7 @@ def finish_read(lane, number, now):
     member, not of memory that can not be read."""
     action = read_at(lane.reads + U64(number) * ACTION_SIZE)
     status = read_process(lane.memory_fds, action, lane.staging)
+    lap(lane.profile, STAGE_READ)
     if status == PEER_LOST:
         events.fail(lane.engine, action.queue, PEER_LOST, now)
         return
@@ -103,6 +118,7 @@ def finish_read(lane, number, now):
         status,
         now,
     )
+    lap(lane.profile, STAGE_REDUCE)
 
 
 @compiled

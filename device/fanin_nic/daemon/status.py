@@ -71,6 +71,7 @@ class DeviceStatus:
 
     def __init__(self, name: str, cores: list[LaneCore], threads: LaneThreads, splitter: Splitter | None) -> None:
         self.name, self._cores, self._threads, self._splitter = name, cores, threads, splitter
+        self._profiled = False
         self._started = time.monotonic()
         self._version = version()  # now: it opens files, for which there may be no descriptors later
 
@@ -95,6 +96,27 @@ class DeviceStatus:
             "jobs": [job_status(parts) for parts in self._jobs().values()],
             "links": self._links(),
             "counters": self.counters(),
+            "profile": self._stages(),
+        }
+
+    def profile(self, begin: bool) -> None:
+        """Begin to count where the time of the lanes goes, or end it."""
+        self._profiled = begin
+        with self._threads.held():
+            for core in self._cores:
+                if begin:
+                    core.begin_profile()
+                else:
+                    core.end_profile()
+
+    def _stages(self) -> dict[str, tuple[int, int]] | None:
+        """Nanoseconds and laps of each stage over all lanes; None if nobody profiles."""
+        if not self._profiled:
+            return None
+        tables = [core.profile() for core in self._cores]
+        return {
+            stage: (sum(table[stage][0] for table in tables), sum(table[stage][1] for table in tables))
+            for stage in tables[0]
         }
 
     def _jobs(self) -> dict[int, list[np.void]]:

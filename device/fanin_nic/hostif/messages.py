@@ -18,6 +18,7 @@ MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffe
 REQUESTS = {
     int(MessageType["ATTACH"]): abi.MESSAGE,
     int(MessageType["STATUS"]): abi.MESSAGE,
+    int(MessageType["PROFILE"]): abi.MESSAGE,
     int(MessageType["REGISTER"]): abi.REGISTER,
     int(MessageType["DEREGISTER"]): abi.REGISTER,
     int(MessageType["CREATE_CQ"]): abi.QUEUE,

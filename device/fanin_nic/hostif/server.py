@@ -41,6 +41,7 @@ class Connection:
         self.socket = stream
         self.trusted = peer_is_trusted(stream)
         self.client: Client | None = None
+        self.profiles = False
 
     def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
         """Send, or hang up on a peer that does not read: its end then comes as an event."""
@@ -59,7 +60,8 @@ class Connection:
 class ControlServer:
     """Serves the control socket at `path`.
 
-    status: called for STATUS. engine: takes the requests of clients; None (a switch): only STATUS is served.
+    status: called for STATUS. profile: called when the first connection asks for PROFILE, and with False when the last
+    of them has ended. engine: takes the requests of clients; None (a switch): only STATUS is served.
     Raises SocketInUse.
     """
 
@@ -69,8 +71,10 @@ class ControlServer:
         status: Callable[[], dict[str, Any]],
         engine: EnginePort | None = None,
         limits: DeviceLimits | None = None,
+        profile: Callable[[bool], None] = lambda _begin: None,
     ) -> None:
         self._status, self._engine, self._limits = status, engine, limits
+        self._profile = profile
         self._listener = Listener(path)
         self._epoll = select.epoll()
         self._epoll.register(self._listener.socket, select.EPOLLIN)
@@ -159,6 +163,9 @@ class ControlServer:
         head = messages.head_of(record)
         if head["type"] == MessageType["STATUS"]:
             connection.send(messages.status_reply(head, self._status()))
+        elif head["type"] == MessageType["PROFILE"]:
+            self._begin_profile(connection)
+            connection.send(messages.status_reply(head, self._status()))
         elif head["type"] == MessageType["ATTACH"] and connection.client is None:
             self._attach(connection, head, descriptors)
         elif connection.client is None:
@@ -169,6 +176,15 @@ class ControlServer:
             self._refresh_tables()
             if reply is not None:
                 connection.send(reply)
+
+    def _begin_profile(self, connection: Connection) -> None:
+        """For as long as the connection lasts: who dies leaves no profiling behind."""
+        if not self._is_profiled():
+            self._profile(True)
+        connection.profiles = True
+
+    def _is_profiled(self) -> bool:
+        return any(connection.profiles for connection in self._connections.values())
 
     def _attach(self, connection: Connection, head: np.void, descriptors: list[int]) -> None:
         if self._engine is None or self._limits is None:
@@ -190,6 +206,8 @@ class ControlServer:
     def _drop(self, connection: Connection) -> None:
         self._epoll.unregister(connection.socket)
         del self._connections[connection.socket.fileno()]
+        if connection.profiles and not self._is_profiled():
+            self._profile(False)
         if client := connection.client:
             self._epoll.unregister(client.eventfd)
             del self._attached[client.index]

@@ -105,6 +105,7 @@ PORT = np.dtype(
         ("send_filled", "u4"),  # send messages of the present batch
         ("last_error", "u4"),  # errno behind the last SEND_ERROR or failed recvmmsg
         ("receive_errors", "u4"),  # recvmmsg calls that failed
+        ("profile", "u8"),  # address of a PROFILE while somebody profiles the device; else 0
         ("received_table", "u8"),  # RECEIVED [RECEIVED_CAPACITY]
         ("receive_message_table", "u8"),  # MMSGHDR [RECEIVE_MESSAGES]
         ("send_message_table", "u8"),  # SEND_MESSAGE [SEND_MESSAGES]

@@ -13,6 +13,7 @@ from numba import int64, uint32, uint64
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, errno, recvmmsg
 from fanin_nic.native.memory import load_be16, load_be32, load_u8, load_u32, load_u64, record_at
+from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import (
     CONTROL,
     PORT,
@@ -53,6 +54,7 @@ LANE = BTH_SIZE + fields.CETH.byte_offset("lane")
 SEGMENT_INDEX = BTH_SIZE + fields.CETH.byte_offset("segment_index")
 
 ACCEPTED = -1
+KERNEL, CHECK, LOOK = int(Stage.RECEIVE), int(Stage.CHECK), int(Stage.LOOK)
 RUNT, VERSION, ICRC = int(Drop.RUNT), int(Drop.VERSION), int(Drop.ICRC)
 WRONG_LENGTH, WRONG_QUEUE_PAIR, TABLE_FULL = int(Drop.LENGTH), int(Drop.QUEUE_PAIR), int(Drop.TABLE_FULL)
 WRONG_LANE = int(Drop.LANE)
@@ -187,12 +189,15 @@ def receive(port_address):
     messages = recvmmsg(port.receive_fd, port.receive_message_table, RECEIVE_MESSAGES, MSG_DONTWAIT, 0)
     if messages < 0:
         reason = errno()
+        lap(port.profile, LOOK)
         if reason not in (EAGAIN, EINTR):
             port.receive_errors += 1
             port.last_error = reason
         return uint32(0)
+    lap(port.profile, KERNEL)
     port.receive_used = messages
     found = int64(0)
     for i in range(messages):
         found = _split(port, message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE)), found)
+    lap(port.profile, CHECK)
     return uint32(found)

@@ -142,6 +142,10 @@ class UdpPort:
         """The RECEIVED table; `receive` says how many entries are valid."""
         return self._tables.received
 
+    def set_profile(self, address: int) -> None:
+        """Count the time of `receive` and `transmit` in the PROFILE at `address`; 0: do not."""
+        self._tables.port["profile"] = address
+
     def peers(self) -> dict[str, dict[str, int]]:
         """Counters of each other device by IPv4 address (PEER_COUNTERS); "other" where the table is full."""
         peers = self._tables.peers

@@ -15,6 +15,7 @@ from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EAGAIN, EINTR, POLLFD, POLLOUT, errno, poll, sendmmsg, stack_bytes
 from fanin_nic.native.memory import record_at
+from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import PORT, SEND_MESSAGES, Drop
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.super_packet import (
@@ -37,6 +38,7 @@ pollfd_at = record_at(POLLFD)
 ACTION_SIZE = ACTION.itemsize
 HEADER_SIZE = HEADER.itemsize
 SEND = int(ActionKind.SEND)
+ENCAPSULATE, KERNEL = int(Stage.ENCAPSULATE), int(Stage.SEND)
 MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
 
 FULL_SOCKET_WAITS = 10  # in one batch, each
@@ -101,6 +103,8 @@ def _flush(port):
     for i in range(filled):
         finish(port, i)
         peer_at(message_at(message_address(port, i)).peer).open_message = 0
+    if filled:
+        lap(port.profile, ENCAPSULATE)
     sent, done, waits = int64(0), uint64(0), 0
     while done < filled:
         messages = sendmmsg(port.send_fd, mmsghdr_address(port, done), uint32(filled - done), MSG_DONTWAIT)
@@ -116,6 +120,8 @@ def _flush(port):
         else:
             _count_dropped(port, message_at(message_address(port, done)), reason)
             done += uint64(1)
+    if filled:
+        lap(port.profile, KERNEL)
     port.send_filled = 0
     return sent
 

@@ -1,1 +1,12 @@
-"""`fanin bench`: allreduce beside an MPI library, interleaved in the same run."""
+"""Measurements: allreduce beside its peers, and each part of the data path alone.
+
+| module | role |
+| --- | --- |
+| setups | what is compared: set-ups, sizes, how often |
+| contenders, peers, launch_agent | who is compared, and how the processes of each are started |
+| rank_program, session | the program that every rank of every contender runs, and who tells it what to do |
+| compare, samples, bounds | turn by turn; medians, quartiles and ratios; what no implementation can beat |
+| report, plot | tables, JSON, pictures |
+| memory, port, floor, start, engine | parts of the path alone |
+| loss, loss_report | goodput while packets are lost |
+"""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from dataclasses import asdict, dataclass
 
 from fanin_nic.sim.load import ICRC_IN_AND_OUT, ICRC_IN_ONE_OUT, NO_ICRC, Load
+from fanin_tools.bench.network import SharedWords, Task, run_together
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.devices import Say
 from fanin_tools.quantities import render_size
@@ -32,22 +34,48 @@ class Row:
     segments_per_us: float
     best_per_us: float
 
+    def beside(self, other: Row) -> Row:
+        """This engine and another one that runs at the same time."""
+        rates = self.segments_per_us + other.segments_per_us, self.best_per_us + other.best_per_us
+        return Row(self.payload, self.working_set + other.working_set, self.check, *rates)
+
     def as_dict(self) -> dict[str, object]:
         """The same for `--json`."""
         return asdict(self)
 
 
-def measure(say: Say) -> list[Row]:
-    """Every payload size, from the cache and from memory, with and without ICRC."""
+def measure(cores: int, say: Say) -> list[Row]:
+    """Every payload size, from the cache and from memory, with and without ICRC; by an engine on each of `cores`."""
     rows = []
     for payload in PAYLOADS:
         for volume in (SMALL, LARGE):
             segments = volume // (4 * payload)
             slots = min(2048, 1 << segments.bit_length() - 1)
-            load = Load(payload, segments, slots)
-            say(f"payload {render_size(payload)}, working set {render_size(load.working_set)} ...")
-            rows += [_measure(load, payload, icrc) for icrc in CHECKS]
+            say(f"payload {render_size(payload)}, {render_size(volume)} of packets for each core ...")
+            rows += _at_once(cores, payload, segments, slots)
     return rows
+
+
+def _at_once(cores: int, payload: int, segments: int, slots: int) -> list[Row]:
+    """What engines that run at the same time do together."""
+    if cores == 1:
+        return _every_check(payload, segments, slots)
+    words = SharedWords(cores)
+    tasks: list[Task] = [
+        ("", lambda number=number: [row.as_dict() for row in _every_check(payload, segments, slots, words, number)])  # type: ignore[misc]
+        for number in range(cores)
+    ]
+    each = [[Row(**row) for row in rows] for rows in run_together(tasks)]
+    return [functools.reduce(Row.beside, rows) for rows in zip(*each, strict=True)]
+
+
+def _every_check(
+    payload: int, segments: int, slots: int, words: SharedWords | None = None, number: int = 0
+) -> list[Row]:
+    load = Load(payload, segments, slots)
+    if words is not None:
+        words.meet(number, words.count)
+    return [_measure(load, payload, icrc) for icrc in CHECKS]
 
 
 def _measure(load: Load, payload: int, icrc: int) -> Row:

@@ -11,7 +11,7 @@ import statistics
 from dataclasses import asdict, dataclass, field
 
 from fanin_tools import control
-from fanin_tools.bench.settings import slowest_rank
+from fanin_tools.bench.samples import slowest_rank
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.lifecycle import Running

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from fanin_tools.bench.loss import PER_MILLE, ROUTES, Row
-from fanin_tools.errors import ToolError
 from fanin_tools.quantities import render_size, render_time
 
 COLUMNS = ("route", "loss", "median", "slowest", "goodput", "of lossless", "lost", "PROBEs", "sent again")
@@ -52,16 +51,6 @@ def save(rows: list[Row], size: int, picture: Path) -> None:
     """The plot, and beside it the table with the same name and the ending `.md`."""
     plot(rows, size, picture)
     picture.with_suffix(".md").write_text(markdown(rows, size))
-
-
-def require_plot() -> None:
-    """ToolError NOT_SUPPORTED unless there is a library that draws."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ToolError(
-            "NOT_SUPPORTED", "plots need matplotlib", "pip install 'fanin[plot]', or leave out --plot"
-        ) from error
 
 
 def plot(rows: list[Row], size: int, path: Path) -> None:

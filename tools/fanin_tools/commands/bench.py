@@ -1,54 +1,47 @@
-"""`fanin bench`, `fanin bench engine` and `fanin bench loss`."""
+"""`fanin bench`: allreduce beside its peers; its subcommands measure more, or parts alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fanin_tools import options
+from fanin_tools.commands import bench_parts, bench_profile
 from fanin_tools.errors import UsageError
 from fanin_tools.output import print_json, reporting, say
-from fanin_tools.quantities import parse_size, render_size, render_time
 
 if TYPE_CHECKING:
-    from fanin_tools.bench.measure import Row
+    from fanin_tools.bench.compare import Comparison
+    from fanin_tools.bench.setups import Setup
 
 app = typer.Typer(invoke_without_command=True)
+bench_parts.add_to(app)
+app.command("profile")(bench_profile.profile)
+
+Peers = Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")]
+Sizes = Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M; else 8 B to --largest.")]
+Largest = Annotated[str, typer.Option(help="Largest message.")]
+Rounds = Annotated[int, typer.Option(min=1, help="How often each contender has its turn at each size.")]
+PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw it as this picture.")]
+Ranks = Annotated[int, typer.Option(min=2, help="Ranks on the node.")]
+PEERS = Path(".bench")
 
 
 @app.callback()
 @reporting
 def bench(
-    context: typer.Context,
-    largest: Annotated[str, typer.Option(help="Largest message.")] = "64M",
-    peers: Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")] = Path(
-        ".bench"
-    ),
-    lanes: options.Lanes = 1,
-    name: options.Name = "bench",
-    json_output: options.Json = False,
+    context: typer.Context, peers: Peers = PEERS, name: options.Name = "bench", json_output: options.Json = False
 ) -> None:
-    """Median times of allreduce f32 over each route, beside Open MPI in the same run."""
+    """Allreduce f32 beside its peers, in turns: a short form, on one node and, with root, over namespaces."""
     if context.invoked_subcommand is not None:
         _refuse_before_subcommand(options.given(context), context.invoked_subcommand)
         return
-    from fanin_tools.bench import measure, peer, settings
-    from fanin_tools.fabric.borrow import borrowed
-    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.bench import setups
 
-    limit = parse_size(largest)
-    binaries = peer.locate(peers)
-    if binaries is None:
-        say(f"no {peer.NAME} in {peers}: measuring ours alone (make bench installs it)")
-    plan = Plan(name, options.shape(settings.RANKS, settings.RANKS, lanes=lanes))
-    with borrowed(plan, say) as running:
-        rows = measure.compare(running, [size for size in settings.SIZES if size <= limit], binaries, say)
-    if json_output:
-        print_json({"peer": peer.NAME if binaries else None, "rows": [row.as_dict() for row in rows]})
-    else:
-        _print_table(rows, peer.NAME)
+    _measure(setups.short(), setups.SHORT_SIZES, setups.SHORT_ROUNDS, peers, name, json_output)
 
 
 def _refuse_before_subcommand(given: list[str], subcommand: str) -> None:
@@ -57,68 +50,110 @@ def _refuse_before_subcommand(given: list[str], subcommand: str) -> None:
         raise UsageError(cause, f"write options behind {subcommand}")
 
 
-def _print_table(rows: list[Row], peer_name: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
+@app.command()
+@reporting
+def local(
+    ranks: Ranks = 4,
+    sizes: Sizes = "",
+    largest: Largest = "256M",
+    rounds: Rounds = 5,
+    lanes: options.Lanes = 1,
+    plot: PlotFile = None,
+    peers: Peers = PEERS,
+    name: options.Name = "bench",
+    json_output: options.Json = False,
+) -> None:
+    """Ranks on one node: registered and ordinary memory, beside the peers' shared memory."""
+    from fanin_tools.bench.setups import Setup
 
-    table = Table(title="allreduce f32, median of the slowest rank", title_justify="left")
-    for column in ("setting", "bytes", "fanin", peer_name, "ratio"):
-        table.add_column(column, justify="left" if column == "setting" else "right")
-    for row in rows:
-        theirs = render_time(row.peer_us * 1e-6) if row.peer_us else "not measured"
-        ratio = f"{row.peer_us / row.ours_us:.2f}" if row.peer_us else "-"
-        ours = render_time(row.ours_us * 1e-6)
-        table.add_row(row.setting, render_size(row.bytes), ours, theirs, ratio)
-    Console().print(table)
+    setup = Setup(ranks, lanes=lanes)
+    _measure([setup], _sizes(sizes, largest), rounds, peers, name, json_output, {setup: plot} if plot else {})
 
 
 @app.command()
 @reporting
-def loss(
-    size: Annotated[str, typer.Option("--bytes", help="Length of the message.")] = "16M",
-    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured, in turns.")] = 3,
-    plot: Annotated[Path | None, typer.Option(help="Draw it as this picture, with the table beside it.")] = None,
-    name: options.Name = "loss",
+def netns(
+    nodes: Annotated[int, typer.Option(min=2, help="Hosts, a namespace and a rank each.")] = 4,
+    rate: Annotated[str, typer.Option(help="Shape every link, for example 1gbit.")] = "",
+    sizes: Sizes = "",
+    largest: Largest = "256M",
+    rounds: Rounds = 5,
+    lanes: options.Lanes = 1,
+    plot: PlotFile = None,
+    peers: Peers = PEERS,
+    name: options.Name = "bench",
     json_output: options.Json = False,
 ) -> None:
-    """Goodput of allreduce over tree and ring while packets are lost. Needs root and nftables."""
-    from fanin_tools.bench import loss_report
-    from fanin_tools.bench.loss import NODES, measure
+    """Hosts in namespaces, over tree and ring, beside the peers' TCP on the same links. Needs root."""
+    from fanin_tools.bench.setups import OVER_NETWORK, Setup
+
+    setup = Setup(nodes, netns=True, rate=rate, lanes=lanes, ways=OVER_NETWORK)
+    _measure([setup], _sizes(sizes, largest), rounds, peers, name, json_output, {setup: plot} if plot else {})
+
+
+@app.command("all")
+@reporting
+def every(
+    into: Annotated[Path, typer.Option(help="Folder for results.md, results.json and a picture of each set-up.")],
+    only: Annotated[str, typer.Option(help="Some of the set-ups, by the names of their pictures.")] = "",
+    sizes: Sizes = "",
+    largest: Largest = "256M",
+    rounds: Rounds = 5,
+    peers: Peers = PEERS,
+    name: options.Name = "bench",
+    json_output: options.Json = False,
+) -> None:
+    """Every set-up of the documentation. Takes half an hour; needs root."""
+    from fanin_tools.bench import report
+    from fanin_tools.bench.peers import versions
+    from fanin_tools.bench.setups import chosen
+
+    setups = chosen(only)
+    into.mkdir(parents=True, exist_ok=True)
+    plots = {setup: into / f"{setup.name}.png" for setup in setups}
+    found = _measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots)
+    report.save(found, versions(peers), into)
+
+
+def _sizes(sizes: str, largest: str) -> tuple[int, ...]:
+    from fanin_tools.bench import setups
+    from fanin_tools.quantities import parse_size
+
+    limit = parse_size(largest)
+    return setups.parse_sizes(sizes) if sizes else tuple(size for size in setups.SIZES if size <= limit)
+
+
+def _measure(
+    chosen: Sequence[Setup],
+    sizes: Sequence[int],
+    rounds: int,
+    peers: Path,
+    name: str,
+    as_json: bool,
+    plots: dict[Setup, Path] | None = None,
+) -> list[Comparison]:
+    """Measure, show, and draw."""
+    from fanin_tools.bench import compare, plot, report
+    from fanin_tools.bench.peers import installed, versions
+    from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.borrow import borrowed
     from fanin_tools.fabric.generate import Plan
 
-    length, shape = parse_size(size), options.shape(NODES, 1, netns=True)
-    if plot is not None:
-        loss_report.require_plot()
-    with borrowed(Plan(name, shape), say) as running:
-        rows = measure(running, length, rounds, say)
-    if plot is not None:
-        loss_report.save(rows, length, plot)
-    if json_output:
-        print_json({"bytes": length, "rows": [row.as_dict() for row in rows]})
+    if plots:
+        plot.require_plot()
+    found = []
+    others = installed(peers)
+    if not others:
+        say(f"no peer in {peers}: measuring ours alone (make bench installs them)")
+    turns = sum((len(setup.ways) + len(others)) * len(sizes) * rounds for setup in chosen)
+    with steps_of(turns) as steps:
+        for setup in chosen:
+            with borrowed(Plan(name, setup.shape), say) as running:
+                found.append(compare.compare(running, setup, sizes, rounds, peers, steps))
+            if plots and setup in plots:
+                plot.save(found[-1], plots[setup])
+    if as_json:
+        print_json(report.as_dict(found, versions(peers)))
     else:
-        from rich.console import Console
-
-        Console().print(loss_report.table(rows, length))
-
-
-@app.command("engine")
-@reporting
-def engine_rates(json_output: options.Json = False) -> None:
-    """Segments per second that one core takes through the engine of a switch with four children."""
-    from fanin_tools.bench import engine
-
-    rows = engine.measure(say)
-    if json_output:
-        print_json({"rows": [row.as_dict() for row in rows]})
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="million segments per second and core", title_justify="left")
-    for column in ("payload", "working set", "checked", "median", "best"):
-        table.add_column(column, justify="left" if column == "checked" else "right")
-    for row in rows:
-        sizes = render_size(row.payload), render_size(row.working_set)
-        table.add_row(*sizes, row.check, f"{row.segments_per_us:.1f}", f"{row.best_per_us:.1f}")
-    Console().print(table)
+        report.show(found)
+    return found

@@ -11,14 +11,11 @@ import typer
 from fanin_tools import options
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.output import print_json, reporting, say
-from fanin_tools.quantities import parse_size
+from fanin_tools.quantities import parse_rate, parse_size
 
 if TYPE_CHECKING:
     from fanin_nic.sim.report import Report
     from fanin_nic.sim.scenario import Scenario
-
-RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)(?:bit)?", re.IGNORECASE)
-RATE_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 @reporting
@@ -113,14 +110,6 @@ def parse_fanout(text: str) -> tuple[int, ...]:
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
         raise UsageError(f"{text!r} is not a fan-out", "write numbers, from the top down, as in 4x8x8, or 'direct'")
     return tuple(map(int, text.split("x")))
-
-
-def parse_rate(text: str) -> int:
-    """Bits per second of "100gbit", "2.5g", "800000000"."""
-    match = RATE_PATTERN.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{text!r} is not a rate", "write bits per second, as in 100gbit, 400mbit or 0")
-    return int(float(match[1]) * RATE_FACTORS[match[2].lower()])
 
 
 def _simulate(scenario: Scenario) -> Report:

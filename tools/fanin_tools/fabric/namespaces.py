@@ -48,6 +48,11 @@ def enter(name: str) -> None:
             raise OSError(number, os.strerror(number), name)
 
 
+def possible() -> bool:
+    """Whether this user may make namespaces."""
+    return os.geteuid() == 0 and all(map(shutil.which, ("ip", "tc")))
+
+
 def require() -> None:
     """Raise ToolError unless this user may make namespaces."""
     if shutil.which("ip") is None or shutil.which("tc") is None:

@@ -15,6 +15,7 @@ from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.tables import Counter
 from fanin_nic.engine.transfer.read import READ_BYTES
+from fanin_nic.native.profile import Profile
 from fanin_nic.port.sockets import UdpPort
 from fanin_wire import abi
 
@@ -38,6 +39,7 @@ class LaneCore:
         self._reads = np.zeros(engine.limits.queues * abi.MAX_ADDRESSES, ACTION)
         self._doorbell = np.zeros(1, abi.DOORBELL)
         self._doorbells = np.zeros(0, "u8")
+        self._profile = Profile()
         self._eventfd = NO_FD
         self._fill_record()
 
@@ -102,6 +104,22 @@ class LaneCore:
     def jobs_aborted(self) -> int:
         """Jobs that have ended before their time in this lane; may be asked while it runs."""
         return int(self.engine.tables["counters"][Counter.JOBS_ABORTED])
+
+    def begin_profile(self) -> None:
+        """Count from now on where the time goes. As `end_profile`, only while it is not running."""
+        self._set_profile(self._profile.begin())
+
+    def end_profile(self) -> None:
+        """Look at the clock no more."""
+        self._set_profile(0)
+
+    def _set_profile(self, address: int) -> None:
+        self._record["profile"] = address
+        self.port.set_profile(address)
+
+    def profile(self) -> dict[str, tuple[int, int]]:
+        """Nanoseconds and laps by stage since `begin_profile`."""
+        return self._profile.stages()
 
     def counters(self) -> dict[str, int]:
         """Counters of engine, port and loop; reasons that several have are added up."""

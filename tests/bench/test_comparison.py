@@ -1,0 +1,122 @@
+"""What times come to: medians, quartiles, ratios, bounds; tables and pictures of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.bench import bounds, plot, report, setups
+from fanin_tools.bench.compare import Comparison, Row, fitting
+from fanin_tools.bench.progress import Steps
+from fanin_tools.bench.samples import Summary, slowest_rank
+from fanin_tools.bench.setups import EVERY_SETUP, OVER_NETWORK, Setup
+from fanin_tools.errors import UsageError
+
+SHAPED = Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK)
+
+
+def summary(microseconds: float) -> Summary:
+    return Summary(microseconds, microseconds * 0.9, microseconds * 1.1, microseconds / 2, 10)
+
+
+def comparison(peers: bool = True, setup: Setup = SHAPED) -> Comparison:
+    """Times in microseconds that are easily compared."""
+    times = {("fanin tree", True): 200, ("fanin ring", True): 400}
+    if peers:
+        times |= {("Open MPI", False): 300, ("MPICH", False): 500}
+    rows = [
+        Row(name, ours, size, summary(time * size), None if setup.rate == "" else 100 * size)
+        for size in (8, 4096)
+        for (name, ours), time in times.items()
+    ]
+    return Comparison(setup, tuple(rows))
+
+
+def test_the_slowest_rank_of_each_repetition_counts() -> None:
+    assert slowest_rank([[1, 5, 3], [2, 4, 3]]) == [2, 5, 3]
+
+
+def test_median_and_quartiles() -> None:
+    found = Summary.of([5000, 1000, 4000, 2000, 3000])
+    assert found == Summary(3.0, 2.0, 4.0, 1.0, 5)
+    assert found.spread == pytest.approx(2 / 3)
+    assert Summary.of([7000]) == Summary(7.0, 7.0, 7.0, 7.0, 1)
+
+
+def test_ratio_is_that_to_the_best_peer() -> None:
+    found = comparison()
+    assert found.ratio("fanin tree", 8) == 1.5
+    assert found.ratio("fanin ring", 4096) == 0.75
+    assert comparison(peers=False).ratio("fanin tree", 8) is None
+
+
+def test_bandwidth_is_of_the_message() -> None:
+    assert comparison().row("fanin tree", 4096).bandwidth == pytest.approx(4096 / (200e-6 * 4096))
+
+
+def test_table_for_the_documentation() -> None:
+    lines = report.markdown(comparison()).splitlines()
+    assert lines[0] == "### 4 namespaces, 1gbit"
+    assert lines[2] == "| bytes | fanin tree | fanin ring | Open MPI | MPICH | bandwidth | ratio | of bound |"
+    assert lines[4] == (
+        "| 8 B | 1.6 ms ±10% | 3.2 ms ±10% | 2.4 ms ±10% | 4 ms ±10% | 4.883 KiB/s | 1.50 / 0.75 | 50.0% |"
+    )
+
+
+def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
+    lines = report.markdown(comparison(peers=False, setup=Setup(4, netns=True, ways=OVER_NETWORK))).splitlines()
+    assert lines[2] == "| bytes | fanin tree | fanin ring | bandwidth |"
+
+
+def test_everything_is_saved(tmp_path: Path) -> None:
+    found = comparison()
+    report.save([found], {"MPICH": "5.0"}, tmp_path)
+    plot.save(found, tmp_path / "p.png")
+    saved = json.loads((tmp_path / "results.json").read_text())
+    assert [row["ratio"] for row in saved["comparisons"][0]["rows"][:2]] == [1.5, 0.75]
+    assert saved["machine"]["cores"] >= 1
+    text = (tmp_path / "results.md").read_text()
+    assert report.markdown(found) in text
+    assert "MPICH 5.0" in text
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_bound_of_shaped_links_is_the_message_over_the_rate() -> None:
+    assert bounds.bound_us(SHAPED, 125_000_000) == pytest.approx(1e6)
+    assert bounds.bound_us(Setup(4, netns=True, ways=OVER_NETWORK), 8) is None
+
+
+def test_bound_of_one_node_is_that_of_its_memory() -> None:
+    small, large = (bounds.bound_us(Setup(2), size) for size in (1 << 16, 1 << 22))
+    assert small is not None
+    assert large is not None
+    assert 0 < small < large
+
+
+def test_messages_for_which_there_is_no_memory_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fitting([8, 1 << 50], 16, Steps(1)) == [8]
+    assert "left out for want of memory: 1.049e+06 GiB" in capsys.readouterr().err
+
+
+def test_setups_differ_in_title_and_name() -> None:
+    assert len({setup.title for setup in EVERY_SETUP}) == len({setup.name for setup in EVERY_SETUP}) == len(EVERY_SETUP)
+
+
+def test_setups_are_chosen_by_name() -> None:
+    assert setups.chosen("") == list(EVERY_SETUP)
+    assert [setup.ranks for setup in setups.chosen("netns-8,local-2")] == [8, 2]
+    with pytest.raises(UsageError, match=r"there is no set-up local-3; use some of local-2, local-4"):
+        setups.chosen("local-2,local-3")
+
+
+def test_sizes_are_read_and_checked() -> None:
+    assert setups.parse_sizes("8,4K,1M") == (8, 4096, 1 << 20)
+    with pytest.raises(UsageError, match="multiples of 4"):
+        setups.parse_sizes("8,6")
+
+
+@pytest.mark.parametrize(("size", "times"), [(8, 200), (1 << 20, 64), (1 << 28, 2)])
+def test_large_messages_are_repeated_less_often(size: int, times: int) -> None:
+    assert setups.repetitions(size) == times

@@ -1,0 +1,106 @@
+"""Parts of the data path measured alone: tiny real runs, and what happens where one fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin_tools.bench import engine, floor, memory, port, start
+from fanin_tools.bench.network import SharedWords, network, run_together
+from fanin_tools.cli import app
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import lifecycle, namespaces
+from fanin_tools.fabric.generate import Shape
+from tests.fabric.fixtures import ignore
+from tests.fabric.test_namespaces import needs_namespaces
+
+
+def test_memory_is_read_and_written() -> None:
+    speed = memory.measure(1 << 20, 2)
+    assert speed.volume == 1 << 20
+    assert speed.read_and_write_us == pytest.approx((1 << 20) * 1e6 * (1 / speed.read + 1 / speed.write))
+
+
+def test_engines_at_once_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SECONDS", 0.01)
+    monkeypatch.setattr(engine, "PAYLOADS", (1024,))
+    monkeypatch.setattr(engine, "LARGE", engine.SMALL)
+    alone, together = engine.measure(1, ignore), engine.measure(2, ignore)
+    assert [row.check for row in alone] == [row.check for row in together] == 2 * list(engine.CHECKS.values())
+    assert [row.working_set for row in together] == [2 * row.working_set for row in alone]
+    assert all(row.best_per_us >= row.segments_per_us > 0 for row in together)
+
+
+def test_every_packet_goes_through_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port, "VOLUME", 4 << 20)
+    monkeypatch.setattr(port, "ROUNDS", 1)
+    rows = port.measure(netns=False, name="port", say=ignore)
+    assert [row.payload for row in rows] == [256, 1024, 4096]
+    assert all(row.bandwidth == row.packets_per_second * row.payload > 0 for row in rows)
+
+
+def test_packets_that_nobody_takes_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port, "_receive", lambda _fabric, _batches, words: words.meet(port.RECEIVER, 2))
+    monkeypatch.setattr(port, "PAYLOADS", (256,))
+    with pytest.raises(ToolError, match="TIMEOUT: packets were lost"):
+        port.measure(netns=False, name="port", say=ignore)
+
+
+@pytest.mark.parametrize("yields", [(0, 0), (50, 50)])
+def test_everybody_is_woken_in_every_round(monkeypatch: pytest.MonkeyPatch, yields: tuple[int, int]) -> None:
+    monkeypatch.setattr(floor, "YIELDS", (yields,))
+    monkeypatch.setattr(floor, "ROUNDS", 20)
+    (row,) = floor.measure(nodes=2, netns=False, name="floor", say=ignore)
+    assert row.microseconds.samples == 20
+    assert 0 < row.microseconds.least <= row.microseconds.median
+
+
+@needs_namespaces
+def test_floor_over_namespaces_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floor, "YIELDS", ((3, 3),))
+    monkeypatch.setattr(floor, "ROUNDS", 20)
+    (row,) = floor.measure(nodes=2, netns=True, name="bfloor", say=ignore)
+    assert row.microseconds.samples == 20
+    assert not {name for name in namespaces.existing() if name.startswith("fanin-bfloor-")}
+
+
+def test_import_does_not_bring_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert start._import() > 0
+    monkeypatch.setattr(start, "PROGRAM", "import numba\n" + start.PROGRAM)
+    with pytest.raises(ToolError, match="WRONG_RESULT: import fanin has loaded numba"):
+        start._import()
+
+
+def test_start_is_measured(state_root: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start, "IMPORTS", 1)
+    monkeypatch.setattr(start, "ATTACHES", 3)
+    result = CliRunner().invoke(app, ["bench", "start", "--json"])
+    assert result.exit_code == 0, result.stderr
+    assert [row["microseconds"]["samples"] for row in json.loads(result.stdout)["rows"]] == [1, 3, 3]
+    assert lifecycle.find("start") is None
+
+
+def test_processes_run_at_once_and_each_in_its_own() -> None:
+    words = SharedWords(2)
+    tasks = [("", lambda number=number: words.meet(number, 2)) for number in range(2)]
+    assert run_together(tasks) == [None, None]  # neither would have got beyond the meeting alone
+
+
+def test_process_that_fails() -> None:
+    with pytest.raises(ToolError, match="PROGRAM_FAILED: a process of the measurement"):
+        run_together([("", lambda: sys.exit("on purpose"))])
+
+
+def test_processes_that_do_not_answer_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fanin_tools.bench.network.SECONDS", 0.2)
+    with pytest.raises(ToolError, match="TIMEOUT: no result"):
+        run_together([("", lambda: time.sleep(60))])
+
+
+def test_a_network_is_there_for_the_time_of_the_block() -> None:
+    with network("n", Shape(2, 1)) as fabric:
+        assert [nic.address.rpartition(".")[2] for nic in fabric.nics] == ["1", "2"]

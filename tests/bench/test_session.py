@@ -1,0 +1,100 @@
+"""Ranks that are told what to measure; what they answer, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.bench import rank_program
+from fanin_tools.bench.session import Command, Session
+from fanin_tools.bench.setups import repetitions
+from fanin_tools.errors import ToolError
+from tests.bench.fake_rank import FakeLibrary
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path: pytest's own are too long for UNIX sockets."""
+    with tempfile.TemporaryDirectory(prefix="fanin-test-", dir="/tmp") as name:
+        yield Path(name)
+
+
+def session(folder: Path, *conducts: str, blame: str = "PEER_FAILED") -> Session:
+    """Ranks of a made-up library, one for each conduct."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in (str(ROOT), *sys.path) if path)}
+    program = [sys.executable, "-m", "tests.bench.fake_rank", str(folder / "ranks")]
+    commands = [
+        Command([*program, str(rank), str(len(conducts)), conduct], environment)
+        for rank, conduct in enumerate(conducts)
+    ]
+    return Session("Other", blame == "PROGRAM_FAILED", len(conducts), folder, commands)
+
+
+@pytest.mark.parametrize("size", [8, 1004, 4096])
+def test_a_turn_has_a_time_of_every_repetition(folder: Path, size: int) -> None:
+    ranks = session(folder, "good", "good")
+    ranks.prepare(size)
+    times = ranks.turn(size)
+    ranks.release()
+    ranks.close()
+    assert len(times) == repetitions(size)
+    assert all(time > 0 for time in times)
+
+
+def test_wrong_bit_in_a_measurement(folder: Path) -> None:
+    ranks = session(folder, "good", "wrong")
+    ranks.prepare(2000)
+    with pytest.raises(ToolError, match=r"WRONG_RESULT: Other, 1.953 KiB: 1 elements have a wrong bit"):
+        ranks.turn(2000)
+    ranks.close()
+
+
+@pytest.mark.parametrize("blame", ["PEER_FAILED", "PROGRAM_FAILED"])
+def test_rank_that_fails_is_quoted(folder: Path, blame: str) -> None:
+    ranks = session(folder, "good", "dies", blame=blame)
+    with pytest.raises(ToolError, match=rf"{blame}: Other: .*no more of this"):
+        ranks.prepare(64)
+    ranks.close()
+
+
+def test_ranks_that_do_not_start(folder: Path) -> None:
+    with pytest.raises(ToolError, match=r"PEER_FAILED: Other: its ranks did not start: no such option"):
+        Session("Other", False, 1, folder, [Command(["sh", "-c", "echo no such option; exit 3"], {})])
+
+
+def test_a_rank_obeys_until_there_is_nothing_more() -> None:
+    ours, theirs = socket.socketpair()
+    rank = threading.Thread(target=rank_program.serve, args=(FakeLibrary(1, 3), theirs))
+    rank.start()
+    commands = [
+        {"do": "prepare", "count": 300, "warm": 1},
+        {"do": "time", "warm": 1, "repeat": 4},
+        {"do": "release"},
+    ]
+    with ours, ours.makefile("r") as answers:
+        ours.sendall("".join(json.dumps(command) + "\n" for command in commands).encode())
+        ours.shutdown(socket.SHUT_WR)
+        hello, prepared, timed, released = map(json.loads, answers)
+    rank.join()
+    assert (hello, prepared, released) == ({"rank": 1, "size": 3}, {}, {})
+    assert (len(timed["ns"]), timed["wrong"]) == (4, 0)
+
+
+@pytest.mark.parametrize("count", [1, rank_program.PERIOD, 1000])
+def test_every_wrong_element_is_counted(count: int) -> None:
+    measured = rank_program.Measured(FakeLibrary(2, 4), count)
+    measured.time(1, 0)
+    assert measured.wrong() == 0
+    measured.result[-1] += 1
+    measured.result[0] += 1
+    assert measured.wrong() == min(count, 2)

@@ -1,0 +1,115 @@
+"""Every contender in turns, size after size: whatever else the machine does meets all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fanin_tools.bench.bounds import bound_us
+from fanin_tools.bench.contenders import Contender, contenders
+from fanin_tools.bench.progress import Steps
+from fanin_tools.bench.samples import Summary
+from fanin_tools.bench.session import Session
+from fanin_tools.bench.setups import Setup
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.quantities import render_size
+
+SHARE_OF_MEMORY = 0.6  # of what is free, for the arrays of all contenders
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender at one size. bandwidth: bytes of the message per second of the median."""
+
+    contender: str
+    ours: bool
+    bytes: int
+    microseconds: Summary
+    bound_us: float | None
+
+    @property
+    def bandwidth(self) -> float:
+        """Algorithm bandwidth, in bytes per second."""
+        return self.bytes / self.microseconds.median * 1e6
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for `--json`."""
+        return asdict(self) | {"bandwidth": self.bandwidth}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows of a set-up."""
+
+    setup: Setup
+    rows: tuple[Row, ...]
+
+    @property
+    def contenders(self) -> list[tuple[str, bool]]:
+        """Titles, and whether it is ours; in the order of the turns."""
+        return list(dict.fromkeys((row.contender, row.ours) for row in self.rows))
+
+    @property
+    def sizes(self) -> list[int]:
+        """In ascending order."""
+        return sorted({row.bytes for row in self.rows})
+
+    def row(self, contender: str, size: int) -> Row:
+        """That of a contender at a size."""
+        return next(row for row in self.rows if (row.contender, row.bytes) == (contender, size))
+
+    def ratio(self, contender: str, size: int) -> float | None:
+        """Time of the best peer in the time of a contender; None without peers."""
+        peers = [row.microseconds.median for row in self.rows if row.bytes == size and not row.ours]
+        return min(peers) / self.row(contender, size).microseconds.median if peers else None
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for `--json`."""
+        rows = [row.as_dict() | {"ratio": self.ratio(row.contender, row.bytes)} for row in self.rows]
+        return {"setup": asdict(self.setup), "title": self.setup.title, "rows": rows}
+
+
+def compare(running: Running, setup: Setup, sizes: Sequence[int], rounds: int, peers: Path, steps: Steps) -> Comparison:
+    """Measure every contender at every size, `rounds` times in turns."""
+    rows: list[Row] = []
+    with contextlib.ExitStack() as stack:
+        present = []
+        for contender in contenders(running, setup, peers):
+            steps.say(f"{setup.title}: starting {contender.title}")
+            present.append((contender, stack.enter_context(contender.start())))
+        for size in fitting(sizes, setup.ranks * len(present), steps):
+            rows += _rows(setup, size, _in_turns(present, size, rounds, f"{setup.title}, {render_size(size)}", steps))
+    return Comparison(setup, tuple(rows))
+
+
+def _in_turns(
+    present: list[tuple[Contender, Session]], size: int, rounds: int, title: str, steps: Steps
+) -> Iterator[tuple[Contender, list[int]]]:
+    """Each contender with its times over all rounds."""
+    times: list[list[int]] = [[] for _ in present]
+    for _, session in present:
+        session.prepare(size)
+    for _ in range(rounds):
+        for number, (contender, session) in enumerate(present):
+            steps.next(f"{title}: {contender.title}")
+            times[number] += session.turn(size)
+    for _, session in present:
+        session.release()
+    return zip((contender for contender, _ in present), times, strict=True)
+
+
+def _rows(setup: Setup, size: int, times: Iterator[tuple[Contender, list[int]]]) -> list[Row]:
+    bound = bound_us(setup, size)
+    return [Row(contender.title, contender.ours, size, Summary.of(each), bound) for contender, each in times]
+
+
+def fitting(sizes: Sequence[int], arrays: int, steps: Steps) -> list[int]:
+    """The sizes of which `arrays` pairs of arrays fit into memory; the others are named."""
+    room = SHARE_OF_MEMORY * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    left_out = [size for size in sizes if 2 * size * arrays > room]
+    if left_out:
+        steps.say(f"left out for want of memory: {', '.join(map(render_size, left_out))}")
+    return [size for size in sizes if size not in left_out]

@@ -1,0 +1,18 @@
+"""What the figures were taken on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+
+def describe() -> dict[str, object]:
+    """Processor, cores that this process may use, kernel."""
+    return {"cpu": _processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()}
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()

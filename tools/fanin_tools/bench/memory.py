@@ -1,0 +1,90 @@
+"""How fast the memory of this machine is read and written, with one core and with several."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from fanin_tools.bench.memory_kernels import read_words
+from fanin_tools.fabric.devices import Say
+from fanin_tools.quantities import render_size
+
+ROUNDS = 7
+VOLUMES = tuple(1 << power for power in (18, 20, 22, 24, 26, 28))  # bytes
+LEAST_SECONDS = 0.002  # of a round: shorter ones are repeated
+
+Act = Callable[[np.ndarray, int], object]  # on an array, so many times
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Bytes per second over all `cores`, through `volume` bytes that are read and as many others that are written."""
+
+    volume: int
+    cores: int
+    read: float
+    write: float
+
+    @property
+    def read_and_write_us(self) -> float:
+        """Microseconds to read `volume` bytes and write as many."""
+        return (self.volume / self.read + self.volume / self.write) * 1e6
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for `--json`."""
+        return asdict(self)
+
+
+@functools.cache
+def measure(volume: int, cores: int) -> Speed:
+    """Read `volume` bytes and write as many others."""
+    words = max(volume // 8 // cores, 1)
+    sources = [np.ones(words, np.uint64) for _ in range(cores)]
+    results = [np.ones(words, np.uint64) for _ in range(cores)]
+    with ThreadPoolExecutor(cores) as threads:
+        read, write = (_speeds(threads, act, places) for act, places in ((_read, sources), (_write, results)))
+    return Speed(volume, cores, statistics.median(read), statistics.median(write))
+
+
+def _speeds(threads: ThreadPoolExecutor, act: Act, places: list[np.ndarray]) -> list[float]:
+    """Bytes per second of each round, in which every thread goes through its part."""
+    volume = sum(place.nbytes for place in places)
+    _seconds(threads, act, places, 1)  # compiles, and brings the pages
+    repeat = 1
+    while _seconds(threads, act, places, repeat) < LEAST_SECONDS:
+        repeat *= 2
+    return [volume * repeat / _seconds(threads, act, places, repeat) for _ in range(ROUNDS)]
+
+
+def _seconds(threads: ThreadPoolExecutor, act: Act, places: list[np.ndarray], repeat: int) -> float:
+    start = time.perf_counter()
+    list(threads.map(act, places, [repeat] * len(places)))
+    return time.perf_counter() - start
+
+
+def _read(words: np.ndarray, repeat: int) -> None:
+    read_words(words, repeat)
+
+
+def _write(words: np.ndarray, repeat: int) -> None:
+    """As the C library does it best: past the caches where there is more than they hold."""
+    for _ in range(repeat):
+        ctypes.memset(words.ctypes.data, 1, words.nbytes)
+
+
+def sweep(say: Say) -> list[Speed]:
+    """With one core and with all, through volumes of a cache's size and of many caches'."""
+    speeds = []
+    for cores in sorted({1, len(os.sched_getaffinity(0))}):
+        for volume in VOLUMES:
+            say(f"{cores} of the cores, {render_size(volume)} ...")
+            speeds.append(measure(volume, cores))
+    return speeds

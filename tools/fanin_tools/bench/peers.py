@@ -1,0 +1,80 @@
+"""Other implementations, each in an environment of its own with mpi4py, and the options with which each is fastest.
+
+On one node both use shared memory. Over namespaces both use TCP; nothing of a host's memory is shared there. More
+processes than cores wait by yielding: MPICH does so where MPI_THREAD_MULTIPLE is asked for, as mpi4py does, and spins
+for milliseconds a call elsewhere; Open MPI must be told if it can not see it by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanin_tools.bench import launch_agent
+from fanin_tools.bench.session import Command
+from fanin_tools.fabric.description import Fabric
+
+NEEDED = ("mpiexec", "python")
+PROGRAM = Path(__file__).with_name("rank_program.py")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An MPI. folder: of its environment; local: options on one node; network: a function of the hosts' addresses and
+    the launch agent to options over namespaces."""
+
+    title: str
+    folder: str
+    local: tuple[str, ...]
+    network: Callable[[Sequence[str], Path], list[str]]
+
+    def command(self, binaries: Path, ranks: int, fabric: Fabric, folder: Path) -> Command:
+        """mpiexec with all ranks; folder: for the sockets of the ranks and the launch agent."""
+        line = [str(binaries / "mpiexec"), "-n", str(ranks), *self.local]
+        if fabric.netns:
+            agent = launch_agent.write(fabric, folder / "agent")
+            hosts = [nic.address for nic in fabric.nics]
+            options = self.network(hosts, agent)
+            line = [*launch_agent.inside_first(fabric), str(binaries / "mpiexec"), "-n", str(ranks), *options]
+        program = [str(binaries / "python"), str(PROGRAM), "mpi", str(folder / "ranks")]
+        return Command([*line, *program], _environment(binaries))
+
+
+def _open_mpi(hosts: Sequence[str], agent: Path) -> list[str]:
+    places = ",".join(f"{host}:1" for host in hosts)
+    transport = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "mpi_yield_when_idle", "1"]
+    return ["--host", places, "--prtemca", "plm_ssh_agent", str(agent), *transport]
+
+
+def _mpich(hosts: Sequence[str], agent: Path) -> list[str]:
+    transport = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "MPIR_CVAR_NOLOCAL": "1"}
+    settings = [word for name, value in transport.items() for word in ("-env", name, value)]
+    return ["-hosts", ",".join(hosts), "-ppn", "1", "-launcher", "ssh", "-launcher-exec", str(agent), *settings]
+
+
+SHARED_MEMORY = ("--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "sm,self")
+PEERS = (Peer("Open MPI", "openmpi", SHARED_MEMORY, _open_mpi), Peer("MPICH", "mpich", (), _mpich))
+
+
+def installed(folder: Path) -> list[tuple[Peer, Path]]:
+    """The peers that have an environment under `folder`, each with the `bin` of it."""
+    found = [(peer, folder.absolute() / peer.folder / "bin") for peer in PEERS]
+    return [(peer, binaries) for peer, binaries in found if all((binaries / name).exists() for name in NEEDED)]
+
+
+def versions(folder: Path) -> dict[str, str]:
+    """Of the peers that are installed, as their packages say."""
+    found = {}
+    for peer, binaries in installed(folder):
+        packages = sorted(binaries.parent.glob(f"lib/python*/site-packages/{peer.folder}-*.dist-info"))
+        found[peer.title] = packages[0].name.split("-")[1].removesuffix(".dist") if packages else "unknown"
+    return found
+
+
+def _environment(binaries: Path) -> dict[str, str]:
+    # Open MPI refuses to run as root without these two; in a container there is often nobody else.
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return ours | root | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}

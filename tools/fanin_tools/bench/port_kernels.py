@@ -1,0 +1,53 @@
+"""Compiled ends of a stream of packets through two ports. The receiver counts in shared memory what has come: so many
+are under way at most, and none is lost for want of room."""
+
+from __future__ import annotations
+
+from numba import int64, uint32, uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import monotonic_ns, sched_yield
+from fanin_nic.native.memory import load_acquire, store_release
+from fanin_nic.port.receive import receive
+from fanin_nic.port.transmit import transmit
+
+PATIENCE = 2_000_000_000  # ns without any packet
+
+
+@compiled
+def send_stream(port, actions, headers, batch, batches, window, received):
+    """Nanoseconds from the first packet sent to the last one received; -1 if packets do not arrive any more."""
+    start = monotonic_ns()
+    for number in range(1, batches + 1):
+        if not _await_received(received, int64(number * batch - window)):
+            return int64(-1)
+        transmit(port, actions, headers, uint32(batch))
+    if not _await_received(received, int64(batch * batches)):
+        return int64(-1)
+    return int64(monotonic_ns() - start)
+
+
+@compiled
+def _await_received(received, count):
+    """Wait until `count` packets have been received."""
+    patience = monotonic_ns() + PATIENCE
+    while int64(load_acquire(received)) < count:
+        if monotonic_ns() > patience:
+            return False
+        sched_yield()
+    return True
+
+
+@compiled
+def receive_stream(port, total, received):
+    """Take `total` packets; how many have come when none comes any more."""
+    found, patience = int64(0), monotonic_ns() + PATIENCE
+    while found < total and monotonic_ns() < patience:
+        packets = receive(port)
+        if packets:
+            found += int64(packets)
+            store_release(uint64(received), uint32(found))
+            patience = monotonic_ns() + PATIENCE
+        else:
+            sched_yield()
+    return found

@@ -1,0 +1,98 @@
+"""Where the devices' time goes in an allreduce: by stage, from counters that they switch on for as long as we ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+
+from fanin_tools import control
+from fanin_tools.bench.contenders import ours
+from fanin_tools.bench.session import Session
+from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, VOLUME, Setup, Way
+from fanin_tools.fabric.description import Device
+from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.quantities import render_size
+
+MOST, LEAST = 5000, 10  # operations that are profiled
+WAITING = ("look", "yield", "sleep")  # stages in which a device has nothing to do
+TITLES = {
+    "post": "doorbells, work requests taken",
+    "read_and_reduce": "registered memory read and reduced",
+    "dma_read": "ordinary memory read",
+    "reduce": "packets taken in and reduced",
+    "encapsulate": "headers and ICRC of packets out",
+    "send": "kernel, sending",
+    "receive": "kernel, receiving",
+    "check": "headers and ICRC of packets in",
+    "dma_write": "results written to ranks",
+    "complete": "completions, ranks woken",
+    "timers": "timers",
+    "look": "looks that found nothing",
+    "yield": "yields",
+    "sleep": "sleep (laps: wake-ups)",
+    "control": "control socket",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stage of the devices of one kind at one size: microseconds and laps of one device, for one operation."""
+
+    bytes: int
+    kind: str
+    stage: str
+    microseconds: float
+    laps: float
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for `--json`."""
+        return asdict(self)
+
+
+def measure(running: Running, setup: Setup, way: Way, sizes: Sequence[int], say: Say) -> list[Row]:
+    """Every size, over one way of ours."""
+    rows = []
+    devices = running.fabric.daemons if way.route == "tree" else running.fabric.nics
+    with ours(running, setup, way).start() as session:
+        for size in sizes:
+            say(f"{render_size(size)} ...")
+            rows += _profile(running, session, size, devices)
+    return rows
+
+
+def operations(size: int) -> int:
+    """How many are profiled: short ones often, since the beginning and the end of a profile are in it, too."""
+    return max(LEAST, min(MOST, 4 * VOLUME // size))
+
+
+def _profile(running: Running, session: Session, size: int, devices: Sequence[Device]) -> list[Row]:
+    session.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
+    with ExitStack() as stack:
+        for device in devices:
+            stack.enter_context(control.profiled(running.state.socket(device.name)))
+        session.ask(do="time", warm=0, repeat=operations(size))
+        found = {device: control.query(running.state.socket(device.name))["profile"] for device in devices}
+    session.release()
+    rows = []
+    for kind in dict.fromkeys(device.kind for device in devices):
+        profiles = [profile for device, profile in found.items() if device.kind == kind]
+        rows += _rows(size, kind, profiles)
+    return rows
+
+
+def _rows(size: int, kind: str, profiles: list[dict[str, tuple[int, int]]]) -> list[Row]:
+    """What the devices of a kind did, on average."""
+    share = len(profiles) * operations(size)
+    rows = []
+    for stage in TITLES:
+        nanoseconds, laps = (sum(profile[stage][part] for profile in profiles) for part in (0, 1))
+        rows.append(Row(size, kind, stage, nanoseconds / share / 1000, laps / share))
+    return rows
+
+
+def busy(rows: Sequence[Row], size: int, kind: str) -> float:
+    """Microseconds of an operation in which a device of the kind has something to do."""
+    found = [row for row in rows if (row.bytes, row.kind) == (size, kind) and row.stage not in WAITING]
+    return sum(row.microseconds for row in found)

@@ -1,0 +1,68 @@
+"""How far a measurement is: a bar on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from fanin_tools.output import say
+
+
+class Steps:
+    """Steps of known number. The bar is drawn only between steps, never while something is measured."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._done = count, 0
+        self._shown = ""
+
+    def say(self, text: str) -> None:
+        """Something beside the steps."""
+        say(text)
+
+    def next(self, text: str) -> None:
+        """The next step begins."""
+        self._done += 1
+        subject = text.partition(":")[0]
+        if subject != self._shown:  # no terminal: a line for each size, not for each turn
+            self._shown = subject
+            say(f"[{self._done:4} of {self._count}] {subject}")
+
+
+class Bar(Steps):
+    """The same on a terminal."""
+
+    def __init__(self, count: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        super().__init__(count)
+        texts = TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn(), TextColumn("{task.description}")
+        self._bar = Progress(BarColumn(), *texts, console=Console(stderr=True), auto_refresh=False, transient=True)
+        self._task = self._bar.add_task("", total=count)
+
+    def say(self, text: str) -> None:
+        """Something beside the steps."""
+        self._bar.console.print(text)
+
+    def next(self, text: str) -> None:
+        """The next step begins."""
+        self._bar.update(self._task, completed=self._done, description=text, refresh=True)
+        self._done += 1
+
+    def __enter__(self) -> Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+@contextlib.contextmanager
+def steps_of(count: int) -> Iterator[Steps]:
+    """Steps as this error output can show them."""
+    if sys.stderr.isatty():
+        with Bar(count) as bar:
+            yield bar
+    else:
+        yield Steps(count)

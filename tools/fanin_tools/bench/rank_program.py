@@ -1,0 +1,150 @@
+"""One rank of a contender: run by the Python of whoever is measured, with nothing but numpy and his library.
+
+Arguments: KIND SOCKET. KIND is "registered" or "ordinary" (memory, with fanin), or "mpi" (with mpi4py). The rank
+connects to the UNIX socket, says {"rank", "size"}, and obeys lines of JSON until there are no more;
+each is answered with one line:
+
+| do | keys | answer |
+| --- | --- | --- |
+| prepare | count (elements), warm (calls) | |
+| time | warm, repeat | ns: time of each call; wrong: elements of the last result with a wrong bit |
+| release | | |
+
+Between commands it sleeps in a read: contenders that wait for their turn take no time from the one whose turn it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import socket
+import sys
+import time
+from typing import Any, Protocol
+
+import numpy as np
+
+PERIOD = 251  # of the data: whole numbers, whose sums are exact in every order
+
+
+class Library(Protocol):
+    """What is measured: its ranks, its memory, its allreduce of f32 with SUM as a call without arguments."""
+
+    rank: int
+    size: int
+
+    def array(self, count: int) -> np.ndarray:
+        """Memory for `count` elements."""
+
+    def allreduce(self, source: np.ndarray, result: np.ndarray) -> functools.partial[Any]:
+        """The blocking call."""
+
+
+class Fanin:
+    """Ours, as a program uses it."""
+
+    def __init__(self, registered: bool) -> None:
+        import fanin
+
+        self._communicator = fanin.Communicator()
+        self._registered = registered
+        self.rank, self.size = self._communicator.rank, self._communicator.size
+
+    def array(self, count: int) -> np.ndarray:
+        """Registered or ordinary memory."""
+        return self._communicator.alloc(count, np.float32) if self._registered else np.empty(count, np.float32)
+
+    def allreduce(self, source: np.ndarray, result: np.ndarray) -> functools.partial[Any]:
+        """Communicator.allreduce."""
+        return functools.partial(self._communicator.allreduce, source, out=result)
+
+
+class Mpi:
+    """Any MPI; mpi4py initialises it with MPI_THREAD_MULTIPLE."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self._world = MPI.COMM_WORLD
+        self.rank, self.size = self._world.rank, self._world.size
+
+    def array(self, count: int) -> np.ndarray:
+        """Ordinary memory."""
+        return np.empty(count, np.float32)
+
+    def allreduce(self, source: np.ndarray, result: np.ndarray) -> functools.partial[Any]:
+        """MPI_Allreduce."""
+        return functools.partial(self._world.Allreduce, source, result)
+
+
+class Measured:
+    """The arrays of one size, and the call on them."""
+
+    def __init__(self, library: Library, count: int) -> None:
+        self.source, self.result = library.array(count), library.array(count)
+        pattern = np.arange(PERIOD, dtype=np.float32)
+        for piece, own in pieces(self.source, pattern + library.rank):
+            piece[:] = own
+        self.expected = pattern * library.size + sum(range(library.size))
+        self.call = library.allreduce(self.source, self.result)
+
+    def time(self, warm: int, repeat: int) -> list[int]:
+        """Nanoseconds of each of `repeat` calls, after `warm` that do not count."""
+        call, clock = self.call, time.perf_counter_ns
+        self.result[:] = -1
+        for _ in range(warm):
+            call()
+        times = []
+        for _ in range(repeat):
+            start = clock()
+            call()
+            times.append(clock() - start)
+        return times
+
+    def wrong(self) -> int:
+        """Elements that are not the sum."""
+        return sum(int(np.count_nonzero(piece != sums)) for piece, sums in pieces(self.result, self.expected))
+
+
+def pieces(array: np.ndarray, period: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Parts of an array, each with what is repeated in it: whole periods, and the rest."""
+    whole = len(array) // PERIOD * PERIOD
+    return [(array[:whole].reshape(-1, PERIOD), period), (array[whole:], period[: len(array) - whole])]
+
+
+def serve(library: Library, connection: socket.socket) -> None:
+    """Obey until there are no more commands."""
+    measured: Measured | None = None
+    with connection, connection.makefile("r") as commands:
+        _answer(connection, {"rank": library.rank, "size": library.size})
+        for line in commands:
+            command = json.loads(line)
+            answer: dict[str, Any] = {}
+            if command["do"] == "prepare":
+                measured = Measured(library, command["count"])
+                measured.time(command["warm"], 0)
+            elif command["do"] == "release":
+                measured = None
+            elif measured is not None:
+                times = measured.time(command["warm"], command["repeat"])
+                answer = {"ns": times, "wrong": measured.wrong()}
+            _answer(connection, answer)
+
+
+def _answer(connection: socket.socket, answer: dict[str, Any]) -> None:
+    connection.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def main() -> None:
+    """Be a rank."""
+    kind, path = sys.argv[1:]
+    library: Library = Mpi() if kind == "mpi" else Fanin(registered=kind == "registered")
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    gc.disable()  # no pause of the interpreter in a call, of whomever
+    serve(library, connection)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""A comparison as a table: for a terminal and for the documentation."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fanin_tools.bench import machine
+from fanin_tools.bench.compare import Comparison, Row
+from fanin_tools.quantities import render_size, render_time
+
+WIDTH = 120  # of what is no terminal
+EXPLANATION = (
+    "Median time of the slowest rank, and half the distance of the quartiles; algorithm bandwidth of the best "
+    "of ours; ratio: time of the best peer in that of ours, in the order of the columns; of bound: least time in ours."
+)
+
+
+def columns(found: Comparison) -> list[str]:
+    """Headings."""
+    names = [name for name, _ in found.contenders]
+    ratio = ["ratio"] if _has_peers(found) else []
+    return ["bytes", *names, "bandwidth", *ratio, *(["of bound"] if _has_bound(found) else [])]
+
+
+def lines(found: Comparison) -> list[list[str]]:
+    """A line for each size."""
+    return [_line(found, size) for size in found.sizes]
+
+
+def _line(found: Comparison, size: int) -> list[str]:
+    rows = [found.row(name, size) for name, _ in found.contenders]
+    ours = [row for row in rows if row.ours]
+    best = min(ours, key=lambda row: row.microseconds.median)
+    cells = [render_size(size), *map(_time, rows), f"{render_size(best.bandwidth)}/s"]
+    ratios = [found.ratio(row.contender, size) for row in ours]
+    if _has_peers(found):
+        cells.append(" / ".join(f"{ratio:.2f}" for ratio in ratios if ratio is not None))
+    if best.bound_us is not None:
+        cells.append(f"{best.bound_us / best.microseconds.median:.1%}")
+    return cells
+
+
+def _time(row: Row) -> str:
+    return f"{render_time(row.microseconds.median * 1e-6)} ±{row.microseconds.spread / 2:.0%}"
+
+
+def _has_peers(found: Comparison) -> bool:
+    return not all(ours for _, ours in found.contenders)
+
+
+def _has_bound(found: Comparison) -> bool:
+    return found.rows[0].bound_us is not None
+
+
+def table(found: Comparison) -> Any:
+    """For a terminal."""
+    from rich.table import Table
+
+    shown = Table(title=f"allreduce f32 SUM, {found.setup.title}", title_justify="left", caption=EXPLANATION)
+    for column in columns(found):
+        shown.add_column(column, justify="right")
+    for line in lines(found):
+        shown.add_row(*line)
+    return shown
+
+
+def markdown(found: Comparison) -> str:
+    """For the documentation."""
+    heading = columns(found)
+    rows = [heading, ["---"] * len(heading), *lines(found)]
+    return f"### {found.setup.title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def show(found: Sequence[Comparison]) -> None:
+    """On the terminal."""
+    from rich.console import Console
+
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    for comparison in found:
+        console.print(table(comparison))
+
+
+def as_dict(found: Sequence[Comparison], peers: dict[str, str]) -> dict[str, object]:
+    """For `--json`. peers: their versions."""
+    return {
+        "machine": machine.describe(),
+        "peers": peers,
+        "comparisons": [comparison.as_dict() for comparison in found],
+    }
+
+
+def save(found: Sequence[Comparison], peers: dict[str, str], folder: Path) -> None:
+    """Tables and JSON, for the documentation and for whoever compares."""
+    described = machine.describe()
+    where = f"{described['cores']} cores of {described['cpu']}, Linux {described['kernel']}"
+    others = "; ".join(f"{name} {version}" for name, version in peers.items()) or "no peers"
+    text = "\n".join(f"{markdown(each)}\n![{each.setup.title}]({each.setup.name}.png)\n" for each in found)
+    (folder / "results.md").write_text(f"# Allreduce f32 SUM\n\n{EXPLANATION}\n\n{where}; {others}.\n\n{text}")
+    (folder / "results.json").write_text(json.dumps(as_dict(found, peers), indent=1) + "\n")

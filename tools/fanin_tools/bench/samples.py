@@ -1,0 +1,36 @@
+"""Times of repetitions, and what they come to."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+
+def slowest_rank(times: list[list[int]]) -> list[int]:
+    """From times[rank][repetition] the time of the slowest rank in each repetition."""
+    return [max(column) for column in zip(*times, strict=True)]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Microseconds: the median, the quartiles below and above it, and the least; and how many samples they are of."""
+
+    median: float
+    lower: float
+    upper: float
+    least: float
+    samples: int
+
+    @classmethod
+    def of(cls, nanoseconds: list[int]) -> Summary:
+        """Of one sample or more."""
+        if len(nanoseconds) > 1:
+            lower, median, upper = statistics.quantiles(nanoseconds, n=4, method="inclusive")
+        else:
+            lower = median = upper = nanoseconds[0]
+        return cls(median / 1000, lower / 1000, upper / 1000, min(nanoseconds) / 1000, len(nanoseconds))
+
+    @property
+    def spread(self) -> float:
+        """Distance of the quartiles, as a share of the median."""
+        return (self.upper - self.lower) / self.median

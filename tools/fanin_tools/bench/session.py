@@ -1,0 +1,151 @@
+"""The ranks of one contender: started once, told what to measure whenever it is their turn, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fanin_tools.bench.samples import slowest_rank
+from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, WARM, repetitions
+from fanin_tools.errors import ToolError
+from fanin_tools.job.launcher import wait_for_any
+from fanin_tools.quantities import render_size
+
+START_SECONDS = 120.0  # compiling, or finding the other hosts
+ANSWER_SECONDS = 300.0
+END_SECONDS = 10.0
+LAST_WORDS_SECONDS = 2.0  # a rank that ends is seen to before it has said why
+SHOWN = 600  # characters of what a process that failed has said
+
+
+class Command:
+    """A process of a contender: a command line and its environment. Of ours one for each rank; an MPI has mpiexec."""
+
+    def __init__(self, line: Sequence[str], environment: dict[str, str]) -> None:
+        self.line, self.environment = list(line), environment
+
+
+class Session:
+    """Ranks that listen. name: of the contender; ours: whose fault it is if one fails."""
+
+    def __init__(self, name: str, ours: bool, ranks: int, folder: Path, commands: Sequence[Command]) -> None:
+        self.name, self._ours, self._size = name, ours, ranks
+        self._connections: dict[int, socket.socket] = {}
+        self._streams: dict[int, Any] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / "ranks"))
+            listener.listen(ranks)
+            try:
+                for command in commands:
+                    self._processes.append(self._start(command))
+                self._accept(listener)
+            except BaseException:
+                self.close()
+                raise
+
+    def _start(self, command: Command) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command.line,
+            env=command.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            process_group=0,
+        )
+
+    def _accept(self, listener: socket.socket) -> None:
+        listener.settimeout(0.2)
+        end = time.monotonic() + START_SECONDS
+        while len(self._connections) < self._size:
+            if time.monotonic() > end or any(process.poll() for process in self._processes):
+                raise self._failure("its ranks did not start")
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            connection.settimeout(ANSWER_SECONDS)
+            stream = connection.makefile("r")
+            rank = self._read(stream)["rank"]
+            self._connections[rank], self._streams[rank] = connection, stream
+
+    def ask(self, **command: Any) -> list[dict[str, Any]]:
+        """Give all ranks a command; their answers, by rank. Asleep until they come."""
+        line = json.dumps(command).encode() + b"\n"
+        try:
+            for rank in range(self._size):
+                self._connections[rank].sendall(line)
+            return self._collect()
+        except OSError as error:
+            raise self._failure(str(error)) from error
+
+    def _collect(self) -> list[dict[str, Any]]:
+        answers = {}
+        with selectors.DefaultSelector() as selector:
+            for rank, connection in self._connections.items():
+                selector.register(connection, selectors.EVENT_READ, rank)
+            while selector.get_map():
+                ready = selector.select(ANSWER_SECONDS)
+                if not ready:
+                    raise self._failure(f"no answer within {ANSWER_SECONDS:.0f} s")
+                for key, _ in ready:
+                    answers[key.data] = self._read(self._streams[key.data])
+                    selector.unregister(key.fileobj)
+        return [answers[rank] for rank in range(self._size)]
+
+    def _read(self, stream: Any) -> dict[str, Any]:
+        line = stream.readline()
+        if not line:
+            raise self._failure("a rank has ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def prepare(self, size: int) -> None:
+        """Make and warm the arrays of a message of `size` bytes."""
+        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
+
+    def turn(self, size: int) -> list[int]:
+        """Nanoseconds of each repetition, of its slowest rank. ToolError WRONG_RESULT: a fast wrong result is none."""
+        answers = self.ask(do="time", warm=WARM, repeat=repetitions(size))
+        if wrong := sum(answer["wrong"] for answer in answers):
+            cause = f"{self.name}, {render_size(size)}: {wrong} elements have a wrong bit"
+            raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
+        return slowest_rank([answer["ns"] for answer in answers])
+
+    def release(self) -> None:
+        """Free the arrays."""
+        self.ask(do="release")
+
+    def close(self) -> None:
+        """End the ranks: they see the end of their commands."""
+        for rank, connection in self._connections.items():
+            self._streams[rank].close()
+            connection.close()
+        end = time.monotonic() + (END_SECONDS if len(self._connections) == self._size else 0)
+        for process in self._processes:
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # mpiexec's ranks, too: they are of its group
+                process.wait()
+        self._errors.close()
+
+    def _failure(self, what: str) -> ToolError:
+        if all(process.poll() is None for process in self._processes):
+            wait_for_any(self._processes, LAST_WORDS_SECONDS)
+        self._errors.seek(0)
+        said = " ".join(self._errors.read().decode(errors="replace").split())[-SHOWN:]
+        cause = f"{self.name}: {what}{': ' if said else ''}{said}"
+        if self._ours:
+            return ToolError("PROGRAM_FAILED", cause, "look at fanin doctor, and at the logs of the devices")
+        return ToolError("PEER_FAILED", cause, "remove .bench and run make bench again")

@@ -1,0 +1,113 @@
+"""What is compared: the set-ups, the sizes, and how often each is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fanin_tools.errors import UsageError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.quantities import parse_rate, parse_size, render_size
+
+ELEMENT = 4  # bytes of f32
+SIZES = tuple(1 << power for power in (3, 6, 9, 12, 14, 16, 18, 20, 22, 24, 26, 28))
+SHORT_SIZES = (8, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
+ROUNDS = 5
+SHORT_ROUNDS = 3
+VOLUME = 64 << 20  # bytes that one turn of a contender moves, between the least and the most repetitions
+REPETITIONS = (2, 200)
+FIRST_WARM, WARM = 5, 2  # calls that do not count: when the memory is new, and at the beginning of each turn
+
+
+@dataclass(frozen=True)
+class Way:
+    """How ours takes part: over a route, with data in registered or ordinary memory."""
+
+    route: str
+    registered: bool = True
+
+    @property
+    def title(self) -> str:
+        """For tables."""
+        words = ["fanin", *([] if self.route == "local" else [self.route]), *([] if self.registered else ["ordinary"])]
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where `ranks` ranks run: one node, or a node for each (`netns`: a namespace each) with links of `rate`.
+
+    lanes: of our devices; ways: ours, each a contender of its own.
+    """
+
+    ranks: int = 4
+    netns: bool = False
+    rate: str = ""
+    lanes: int = 1
+    ways: tuple[Way, ...] = (Way("local"), Way("local", registered=False))
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        lanes = f", {self.lanes} lanes" if self.lanes > 1 else ""
+        if not self.netns:
+            return f"1 node, {self.ranks} ranks{lanes}"
+        return f"{self.ranks} namespaces, {self.rate or 'unshaped'}{lanes}"
+
+    @property
+    def name(self) -> str:
+        """For files."""
+        words = [f"netns-{self.ranks}", self.rate] if self.netns else [f"local-{self.ranks}"]
+        return "-".join([word for word in words if word] + ([f"{self.lanes}lanes"] if self.lanes > 1 else []))
+
+    @property
+    def shape(self) -> Shape:
+        """The fabric."""
+        nodes, ranks = (self.ranks, 1) if self.netns else (1, self.ranks)
+        return Shape(nodes, ranks, netns=self.netns, rate=self.rate, lanes=self.lanes)
+
+    @property
+    def link_speed(self) -> float | None:
+        """Bytes per second of each link; None where links are not shaped."""
+        return parse_rate(self.rate) / 8 if self.rate else None
+
+
+OVER_NETWORK = (Way("tree"), Way("ring"))
+EVERY_SETUP = (
+    Setup(2),
+    Setup(4),
+    Setup(4, lanes=2),
+    Setup(4, netns=True, ways=OVER_NETWORK),
+    Setup(8, netns=True, ways=OVER_NETWORK),
+    Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK),
+    Setup(8, netns=True, rate="1gbit", ways=OVER_NETWORK),
+)
+
+
+def short() -> list[Setup]:
+    """What `make bench` measures: one node, and namespaces where this user may make them."""
+    return [Setup(4), *([Setup(4, netns=True, ways=OVER_NETWORK)] if namespaces.possible() else [])]
+
+
+def chosen(names: str) -> list[Setup]:
+    """Those of the documentation that are named, as in "local-4,netns-4"; all if none is."""
+    known = {setup.name: setup for setup in EVERY_SETUP}
+    words = names.split(",") if names else list(known)
+    if unknown := [word for word in words if word not in known]:
+        raise UsageError(f"there is no set-up {', '.join(unknown)}", f"use some of {', '.join(known)}")
+    return [known[word] for word in words]
+
+
+def repetitions(size: int) -> int:
+    """How often a message of `size` bytes is reduced in one turn."""
+    least, most = REPETITIONS
+    return max(least, min(most, VOLUME // size))
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Sizes in bytes of "8,4K,1M"; whole elements."""
+    sizes = tuple(parse_size(word) for word in text.split(","))
+    for size in sizes:
+        if size < ELEMENT or size % ELEMENT:
+            raise UsageError(f"{render_size(size)} is no number of f32", f"use multiples of {ELEMENT} bytes")
+    return sizes
