@@ -11,6 +11,7 @@ from fanin_nic.engine.state import U64, action_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, pread, pwritev, stack_bytes
 from fanin_nic.native.memory import copy, load_i32, record_at
+from fanin_nic.native.streaming import stream
 from fanin_wire.abi import Status
 
 SUCCESS, LOCAL_PROTECTION_ERROR = int(Status.SUCCESS), int(Status.LOCAL_PROTECTION_ERROR)
@@ -33,7 +34,10 @@ def descriptor(memory_fds, action):
 @compiled
 def write_mapped(action):
     """A result into registered memory."""
-    copy(action.remote, action.payload, U64(action.length))
+    if action.is_long:
+        stream(action.remote, action.payload, U64(action.length))
+    else:
+        copy(action.remote, action.payload, U64(action.length))
 
 
 @compiled

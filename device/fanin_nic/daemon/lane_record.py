@@ -38,7 +38,7 @@ LANE = np.dtype(
         ("doorbell_count", "u4"),
         ("read_count", "u4"),
         ("overruns", "u4"),  # 1: some byte of `overrun` is set
-        ("reserved", "u4"),
+        ("streamed", "u4"),  # 1: results have gone past the caches since the last fence
         ("doorbells", "u8"),  # addresses of the clients' doorbell pages
         ("next_control", "u8"),  # ns
         ("cq_overflows", "u8"),

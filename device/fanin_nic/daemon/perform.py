@@ -11,7 +11,7 @@ from fanin_nic.engine.state import U64, action_at, header_at
 from fanin_nic.engine.transfer.write import fail_write
 from fanin_nic.hostif.rings import complete
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, copy, fill_zero, load_u8, load_u64, record_at, store_u8
+from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u8, load_u64, record_at, store_u8
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
@@ -85,6 +85,7 @@ def perform(lane, e, index, end):
     if action.kind == DMA_WRITE:
         if not action.process:
             write_mapped(action)
+            lane.streamed |= action.is_long
         elif not write_process(lane.memory_fds, e, index, end):
             lane.dma_errors += U64(1)
             fail_write(e, index, end)
@@ -124,6 +125,9 @@ def finish_read(lane, number, now):
 @compiled
 def report(lane, action):
     """A completion queue entry for the host (step S6)."""
+    if lane.streamed:
+        full_fence()
+        lane.streamed = 0
     ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
     address = address_of(lane) + CQE_SCRATCH
     fill_zero(address, CQE_SIZE)

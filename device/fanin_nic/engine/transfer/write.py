@@ -8,14 +8,16 @@ from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.segment.contribute import HAS_DATA
 from fanin_nic.engine.segment.geometry import destination_of, segment_at, segment_length, wants
-from fanin_nic.engine.state import U64, action_at, distance, job_at, queue_at, request_at, request_index
-from fanin_nic.engine.tables import MAX_CHILDREN
+from fanin_nic.engine.state import ONE, U64, action_at, distance, job_at, queue_at, request_at, request_index
 from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Status, WqeOpcode
 
 DMA_WRITE, COMPLETE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE)
 COLLECTIVE = int(WqeOpcode.COLLECTIVE)
 OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_PROTECTION_ERROR)
+
+LONG = U64(4 << 20)  # bytes
 
 
 @internal
@@ -49,6 +51,7 @@ def write_result(e, queue_index, request, slot, payload):
         action.position = slot.position
         action.mid = request.mid
         action.wr_id = request.wr_id
+        action.is_long = U64(request.length) >= LONG
     return True
 
 
@@ -95,7 +98,10 @@ def complete_silent(e, write):
 @internal
 def deliver(e, job, slot, payload, flags):
     """Write the result of a slot to every local rank that wants it, and complete the requests that it finishes."""
-    for rank in range(MAX_CHILDREN):
+    ranks = U64(job.rank_mask)
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
         if not job.queue[rank]:
             continue
         queue_index = job.queue[rank] - 1
