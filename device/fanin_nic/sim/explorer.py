@@ -6,7 +6,8 @@ and devices crash and come back.
 Searches the named instances (see `instances`; without a name all but the deep ones) and prints how many states there
 were. If something can happen that must not, it prints the shortest way to it and exits with 1.
 
-Safety is checked at every transition of a device (`machine`). Liveness: from every state that can be reached, a
+Safety is checked at every transition of a device (`machine`); where devices crash, also that nobody else is named as
+lost. Liveness: from every state that can be reached, a
 continuation without further faults, in which timers expire when nothing else happens, must end with all requests
 complete, all ranks gone and all devices empty.
 """
@@ -19,27 +20,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fanin_nic.engine.tables import JobState
 from fanin_nic.sim.instances import DEEP_INSTANCES, INSTANCES, Instance, World
-from fanin_nic.sim.kinship import neighbours
-from fanin_nic.sim.machine import (
-    AGEING,
-    CRASH,
-    DEATH,
-    RANK,
-    RETURN,
-    SILENCE,
-    TIMER,
-    UNANSWERED,
-    Machine,
-    Packets,
-    Situation,
-)
+from fanin_nic.sim.machine import CRASH, DEATH, RANK, RETURN, TIMER, Machine, Packets, Situation
+from fanin_nic.sim.patience import Patience, name_of
 from fanin_nic.sim.rank_programs import Violation
 
 LONGEST_CONTINUATION = 400  # rounds
-FREE, JOINING, CONFIGURING = JobState.FREE, JobState.JOINING, JobState.CONFIGURING
-ACTIVE, LEAVING, ABORTED = JobState.ACTIVE, JobState.LEAVING, JobState.ABORTED
 
 
 class State(NamedTuple):
@@ -82,8 +68,7 @@ class Explorer:
         self.world = World(instance)
         simulated = self.world.simulation
         self.machines = [Machine(self.world, device, self.packets) for device in simulated.devices.values()]
-        found = neighbours(self.world.job.placement)
-        self._neighbours = [found.get(number, {}) for number in range(len(self.machines))]
+        self._patience = Patience(instance, self.machines, self.world.job.placement)
         self._index = {machine.device.address: n for n, machine in enumerate(self.machines)}
         self._good: set[tuple] = set()
         self.transitions = 0
@@ -160,7 +145,7 @@ class Explorer:
             followed = self._after(state, number, RETURN)
             yield f"device {number} comes back", followed._replace(returns=state.returns - 1)
         for number, event in self._lasting(state.devices, state.packets):
-            yield f"{self._name_of(event)} at device {number}", self._after(state, number, event)
+            yield f"{name_of(event)} at device {number}", self._after(state, number, event)
 
     def _may_crash(self, seen: list[Situation]) -> list[int]:
         """Devices whose crash would matter: NICs, or else switches."""
@@ -168,59 +153,7 @@ class Explorer:
         return [n for n, (m, one) in enumerate(now) if m.is_nic != self.instance.switches_crash and not one.is_done]
 
     def _lasting(self, devices: tuple[int, ...], packets: tuple[int, ...]) -> list[tuple[int, int]]:
-        """(device, event) of what comes with time where nothing else can happen any more."""
-        seen = self._situations(devices)
-        quiet = [] if packets else [*self._aged(seen), *self._silent(seen), *self._unanswered(seen)]
-        return [*quiet, *self._impatient(seen)]
-
-    def _aged(self, seen: list[Situation]) -> list[tuple[int, int]]:
-        """Jobs may age where nobody speaks for their incarnation any more: on switches, on NICs that wait for others to
-        leave, and as tombstones that have nothing more to say. Where requests must end with PEER_LOST, no rank is so
-        slow that the tombstone has aged before it looks."""
-        if not self.instance.ages:
-            return []
-        speakers = [n for n, machine in enumerate(self.machines) if machine.is_nic and seen[n].job[0] != FREE]
-        aged = []
-        for number, (machine, one) in enumerate(zip(self.machines, seen, strict=True)):
-            state, key = one.job
-            spoken = any(seen[n].job[1] == key for n in speakers if n != number)
-            waits = state == LEAVING if machine.is_nic else state not in (FREE, ABORTED)
-            is_looking = bool(self.instance.crashes and one.ready)
-            if (state == ABORTED or (waits and not spoken)) and not one.leaving and not is_looking:
-                aged.append((number, AGEING))
-        return aged
-
-    def _silent(self, seen: list[Situation]) -> list[tuple[int, int]]:
-        """Neighbours that are gone are silent; and those that have gone on to another incarnation, or were restarted,
-        have nothing to say to a device where the job runs: a late CONFIG can form one. The packets of those that live
-        are not timed here, so they are never silent."""
-        if not self.instance.may_fall_silent:
-            return []
-        silent = []
-        for number, one in enumerate(seen):
-            gone = 0
-            for bit, other in self._neighbours[number].items():
-                forgot = one.job[0] == ACTIVE and has_forgotten(seen[other], one.job[1])
-                gone |= (seen[other].is_gone or forgot) << bit
-            if gone & one.listens:
-                silent.append((number, SILENCE - (gone & one.listens)))
-        return silent
-
-    def _unanswered(self, seen: list[Situation]) -> list[tuple[int, int]]:
-        """Devices whose LEAVE reaches nobody: those that should answer are gone."""
-        given_up = []
-        for number, one in enumerate(seen):
-            gone = (bit for bit, other in self._neighbours[number].items() if seen[other].is_gone)
-            if one.leaving and not one.leaving & ~sum(1 << bit for bit in gone):
-                given_up.append((number, UNANSWERED))
-        return given_up
-
-    def _impatient(self, seen: list[Situation]) -> list[tuple[int, int]]:
-        """Ranks may give up waiting to join: others are dead or further. Ranks agree on incarnations among themselves,
-        and their host does not wait for ever."""
-        furthest = max(one.furthest for one in seen)
-        waiting = [(number, *rank) for number, one in enumerate(seen) for rank in one.waiting]
-        return [(number, event) for number, event, incarnation in waiting if incarnation < furthest]
+        return self._patience.events(self._situations(devices), quiet=not packets)
 
     def _packet_steps(self, state: State) -> Iterator[tuple[str, State]]:
         for place, packet in enumerate(state.packets):
@@ -311,12 +244,6 @@ class Explorer:
         seen = self._situations(devices)
         return "unfinished devices: " + ", ".join(str(n) for n, one in enumerate(seen) if not one.is_done)
 
-    @staticmethod
-    def _name_of(event: int) -> str:
-        if event in (AGEING, UNANSWERED):
-            return "the job ages" if event == AGEING else "LEAVE is given up"
-        return f"neighbours {SILENCE - event:#b} have been silent" if event <= SILENCE else "a rank gives up joining"
-
     def _way(self, origins: dict, state: State) -> str:
         labels: list[str] = []
         while origins[state] is not None:
@@ -324,12 +251,6 @@ class Explorer:
             labels.append(label)
         steps = [f"  {label}" for label in reversed(labels)]
         return "\n".join([*steps, "  then, at the latest in what follows without further faults"])
-
-
-def has_forgotten(device: Situation, key: int) -> bool:
-    """Whether a device does not know a running job; one that came back may wait for its members to join."""
-    state, known = device.job
-    return state == FREE or known != key or (device.crashes > 0 and state in (JOINING, CONFIGURING))
 
 
 def _with(packets: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
