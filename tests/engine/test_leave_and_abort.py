@@ -172,6 +172,33 @@ def test_tombstone_of_a_nic_names_itself_to_the_device_above(opcode: Opcode) -> 
     assert (answer.ceth["seg"], answer.ceth["node_bitmap"], answer.ceth["source"]) == (0, 0b1, 0)
 
 
+def test_ended_ring_tells_the_previous_node_why_until_that_has_left() -> None:
+    """Its ABORT may be lost, and an empty device would be taken for one that was restarted."""
+    rig = NicRig(route=Route.RING, ranks=1)
+    rig.receive(Opcode.ABORT, NEXT, status=Status.PEER_LOST, source=1, seg=1, node_bitmap=0b10)
+    rig.engine.leave(0, 9, rig.now)
+    rig.receive(Opcode.LEAVE_ACK, NEXT, source=0)
+    assert rig.engine.header["slots_used"] == 0
+    previous = int(rig.job["node_mask"]).bit_length() - 1
+    (answer,) = rig.receive(Opcode.KEEPALIVE, PREVIOUS, source=previous)
+    assert (answer.opcode, answer.destination, answer.ceth["node_bitmap"]) == (Opcode.ABORT, PREVIOUS, 0b10)
+    rig.receive(Opcode.LEAVE, PREVIOUS, source=previous, status=Status.PEER_LOST, node_bitmap=0b10)
+    assert is_empty(rig)
+
+
+@pytest.mark.parametrize("opcode", ANY_UPWARD)
+def test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_of(opcode: Opcode) -> None:
+    """A NIC leaves it after the restart and says why. Whoever comes next may as well be the device above, to which the
+    bits of that NIC mean others: it gets what an empty device answers."""
+    rig = SwitchRig(join=False)
+    leave(rig, 0, status=Status.PEER_LOST, node_bitmap=0b11)
+    answers = rig.receive(opcode, PARENT, **place(0), source=1)
+    asks = opcode not in (Opcode.RESULT, Opcode.ACK)
+    assert [(packet.opcode, packet.destination, packet.ceth["source"]) for packet in answers] == (
+        [(Opcode.NAK, PARENT, 1)] if asks else []
+    )
+
+
 def test_tombstone_answers_config_and_goes_when_all_have_left() -> None:
     rig = SwitchRig()
     leave(rig, 1, status=Status.PEER_LOST)

@@ -6,7 +6,7 @@ import pytest
 
 from fanin_nic.sim.explorer import Explorer
 from fanin_nic.sim.instances import INSTANCES
-from fanin_nic.sim.machine import Violation
+from fanin_nic.sim.rank_programs import Violation
 
 
 @pytest.mark.parametrize("name", INSTANCES)
@@ -33,6 +33,18 @@ def test_deaths_are_explored_and_told() -> None:
     deaf.world.instance = instance._replace(deaths=0)  # so no failure may be told
     with pytest.raises(Violation, match="PEER_LOST"):
         deaf.run()
+
+
+@pytest.mark.parametrize("name", ["a NIC restarts", "a NIC of a ring restarts", "the switch restarts"])
+def test_crashes_and_restarts_are_explored_and_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each adds states, and who survives is told PEER_LOST, which names the device that has crashed."""
+    instance = INSTANCES[name]
+    faults = ((0, 0), (1, 0), (1, 1))
+    sizes = [Explorer(instance._replace(crashes=crashes, returns=returns)).run().states for crashes, returns in faults]
+    assert sizes[0] * 2 < sizes[1] < sizes[2]
+    monkeypatch.setattr(Explorer, "crashed", staticmethod(lambda _seen: 0))  # so nobody may be named
+    with pytest.raises(Violation, match="is told that others are lost"):
+        Explorer(instance).run()
 
 
 def test_reports_the_way_to_a_violation() -> None:

@@ -44,7 +44,8 @@ def test_every_kind_of_fault_happens_in_every_scene_and_mood(tally: Tally) -> No
     assert set(tally.scenes) == {scene.name for scene in SCENES}
     assert set(tally.moods) == {mood.value for mood in Mood}
     assert tally.faults["LOSS"] < tally.packets_lost < tally.faults["LOSS"] + tally.faults["CORRUPTION"]
-    assert 0 < tally.failed_requests < tally.requests
+    assert 0 < tally.accusations < tally.failed_requests < tally.requests
+    assert 0 < tally.shortages < tally.scenes["a switch, two jobs and few slots"]
 
 
 def test_most_schedules_are_full(tally: Tally) -> None:

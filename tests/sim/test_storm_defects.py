@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+
+import numpy as np
 import pytest
 
 from fanin_nic.engine.state import NEVER, U64, engine_at
@@ -13,9 +16,11 @@ from fanin_nic.sim.storm.plan import EVERYBODY, Fault, Mood
 from fanin_nic.sim.storm.scenes import SCENES
 from fanin_nic.sim.storm.schedule import Outcome, Theatre
 from fanin_nic.sim.storm.shrink import shrink
+from fanin_nic.sim.storm.tables import LEVEL
 from fanin_wire.abi import DType, Op
 
 WITHIN = 200  # seeds
+ALL_ACTIONS = 255  # of the event at which a device crashes, are performed
 
 
 @compiled
@@ -63,6 +68,26 @@ def test_wrong_arithmetic_needs_no_fault_and_one_message(theatre: Theatre) -> No
     short = shrink(theatre, broken)
     assert short.faults == ()
     assert short.plan.messages <= len(SCENES[broken.plan.scene].postings)
+
+
+def test_names_of_those_who_are_well_are_found(theatre: Theatre) -> None:
+    """The table of whom bits mean is turned round, so that what the engine says is about others."""
+    plan = next(plan for plan in map(theatre.plan, range(1000)) if plan.mood == Mood.DISASTER)
+    plan = plan._replace(scene=0, lives=1, rates={}, deadline_ms=0)
+    crash = Fault(FaultKind.NIC_CRASH, 2, 2, 0, theatre.casts[0].events[2] // 2, ALL_ACTIONS)
+    sound = theatre.play(plan, (crash,))
+    assert not sound.violation
+    assert sound.accusations > 0
+    stage = theatre.stage(0)
+    for node in range(3):
+        table = (ctypes.c_uint8 * LEVEL.itemsize).from_address(int(stage.vertices[node]["levels"]))
+        bits = np.frombuffer(table, LEVEL)[0]["child"][:3]
+        bits[:] = np.roll(bits, 1)
+    broken = theatre.play(plan, (crash,))
+    assert broken.violation == Violation.WRONG_BLAME
+    short = shrink(theatre, broken)
+    assert short.faults == (crash,)
+    assert any("PEER_LOST, naming 0b100 of kind 1" in line for line in explain(theatre, broken).tail)
 
 
 def test_of_many_faults_the_one_that_breaks_a_promise_is_left(theatre: Theatre) -> None:

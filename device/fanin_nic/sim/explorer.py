@@ -1,11 +1,13 @@
-"""Exhaustive search: every order in which packets arrive, are lost or are duplicated, timers expire, ranks act and die.
+"""Exhaustive search: every order in which packets arrive, are lost or are duplicated, timers expire, ranks act and die,
+and devices crash and come back.
 
     python -m fanin_nic.sim.explorer [INSTANCE ...]
 
 Searches the named instances (see `instances`; without a name all but the deep ones) and prints how many states there
 were. If something can happen that must not, it prints the shortest way to it and exits with 1.
 
-Safety is checked at every transition of a device (`machine`). Liveness: from every state that can be reached, a
+Safety is checked at every transition of a device (`machine`); where devices crash, also that nobody else is named as
+lost. Liveness: from every state that can be reached, a
 continuation without further faults, in which timers expire when nothing else happens, must end with all requests
 complete, all ranks gone and all devices empty.
 """
@@ -18,12 +20,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fanin_nic.engine.tables import JobState
 from fanin_nic.sim.instances import DEEP_INSTANCES, INSTANCES, Instance, World
-from fanin_nic.sim.machine import AGEING, DEATH, RANK, SILENCE, TIMER, Machine, Packets, Violation
+from fanin_nic.sim.machine import CRASH, DEATH, RANK, RETURN, TIMER, Machine, Packets, Situation
+from fanin_nic.sim.patience import Patience, name_of
+from fanin_nic.sim.rank_programs import Violation
 
 LONGEST_CONTINUATION = 400  # rounds
-FREE, ACTIVE, ABORTED = JobState.FREE, JobState.ACTIVE, JobState.ABORTED
 
 
 class State(NamedTuple):
@@ -38,6 +40,8 @@ class State(NamedTuple):
     copies: int
     early_timers: int
     deaths: int
+    crashes: int
+    returns: int
 
 
 class Report(NamedTuple):
@@ -64,6 +68,7 @@ class Explorer:
         self.world = World(instance)
         simulated = self.world.simulation
         self.machines = [Machine(self.world, device, self.packets) for device in simulated.devices.values()]
+        self._patience = Patience(instance, self.machines, self.world.job.placement)
         self._index = {machine.device.address: n for n, machine in enumerate(self.machines)}
         self._good: set[tuple] = set()
         self.transitions = 0
@@ -80,6 +85,7 @@ class Explorer:
                 self.check_ends(state)
                 for label, following in self.successors(state):
                     self.transitions += 1
+                    self.check_blame(following)
                     if following not in origins:
                         origins[following] = state, label
                         waiting.append(following)
@@ -93,21 +99,23 @@ class Explorer:
         devices = tuple(machine.initial for machine in self.machines)
         packets: tuple[int, ...] = ()
         if not self.instance.from_join:
-            first_step = [(n, RANK - r) for n, machine in enumerate(self.machines) for r in range(len(machine.members))]
-            for number, event in first_step:
-                devices, packets = self._event(devices, packets, number, event)
+            ranks = [(n, index) for n, one in enumerate(self.machines) for index in range(len(one.ranks.members))]
+            for number, index in ranks:
+                devices, packets = self._event(devices, packets, number, RANK - index)
             while packets:
                 devices, packets = self._deliver_all(devices, packets)
                 if not packets and not self._all_joined(devices):
                     devices, packets = self._expire_all(devices)
         instance = self.instance
-        return State(devices, packets, instance.losses, instance.copies, instance.early_timers, instance.deaths)
+        faults = instance.losses, instance.copies, instance.early_timers, instance.deaths
+        return State(devices, packets, *faults, instance.crashes, instance.returns)
 
     def _all_joined(self, devices: tuple[int, ...]) -> bool:
-        return all(
-            len(machine.ready[state]) == len(machine.members)
-            for machine, state in zip(self.machines, devices, strict=True)
-        )
+        now = zip(self.machines, self._situations(devices), strict=True)
+        return all(len(seen.ready) == len(machine.ranks.members) for machine, seen in now)
+
+    def _situations(self, devices: tuple[int, ...]) -> list[Situation]:
+        return [machine.situations[state] for machine, state in zip(self.machines, devices, strict=True)]
 
     # One step
 
@@ -115,8 +123,8 @@ class Explorer:
         """Every state that may follow, with what has happened."""
         yield from self._packet_steps(state)
         yield from self._ends(state)
-        for number, machine in enumerate(self.machines):
-            for event in machine.ready[state.devices[number]]:
+        for number, seen in enumerate(self._situations(state.devices)):
+            for event in seen.ready:
                 yield f"rank {RANK - event} of device {number} goes on", self._after(state, number, event)
             if not state.packets:
                 yield f"timers of device {number}", self._after(state, number, TIMER)
@@ -125,49 +133,27 @@ class Explorer:
                 yield f"timers of device {number}, early", followed._replace(early_timers=state.early_timers - 1)
 
     def _ends(self, state: State) -> Iterator[tuple[str, State]]:
-        """Ranks die or give up, jobs age."""
-        for number, machine in enumerate(self.machines if state.deaths else []):
-            for event in machine.mortal[state.devices[number]]:
-                followed = self._after(state, number, event)
-                yield f"rank {DEATH - event} of device {number} dies", followed._replace(deaths=state.deaths - 1)
-        for number in self._aged(state.devices, state.packets):
-            yield f"the job ages at device {number}", self._after(state, number, AGEING)
-        for number, event in self._silent(state.devices, state.packets):
-            yield f"NICs have been silent for device {number}", self._after(state, number, event)
-        for number, event in self._impatient(state.devices):
-            yield f"a rank of device {number} gives up joining", self._after(state, number, event)
+        """Ranks die or give up, devices crash and come back, jobs age."""
+        seen = self._situations(state.devices)
+        for number, event in [(n, event) for n, one in enumerate(seen) for event in one.mortal if state.deaths]:
+            followed = self._after(state, number, event)
+            yield f"rank {DEATH - event} of device {number} dies", followed._replace(deaths=state.deaths - 1)
+        for number in self._may_crash(seen) if state.crashes else []:
+            followed = self._after(state, number, CRASH)
+            yield f"device {number} crashes", followed._replace(crashes=state.crashes - 1)
+        for number in [n for n, one in enumerate(seen) if one.is_gone and state.returns]:
+            followed = self._after(state, number, RETURN)
+            yield f"device {number} comes back", followed._replace(returns=state.returns - 1)
+        for number, event in self._lasting(state.devices, state.packets):
+            yield f"{name_of(event)} at device {number}", self._after(state, number, event)
 
-    def _aged(self, devices: tuple[int, ...], packets: tuple[int, ...]) -> list[int]:
-        """Devices on which a job may age when no packet is on its way: on switches those for whose incarnation no NIC
-        speaks, and tombstones that have nothing more to say."""
-        if packets or not self.instance.ages:
-            return []
-        now = zip(self.machines, devices, strict=True)
-        jobs = [(bool(machine.members), *machine.jobs[state]) for machine, state in now]
-        spoken = {key for is_nic, state, key, _ in jobs if is_nic and state != FREE}
-        return [
-            number
-            for number, (is_nic, state, key, leaves) in enumerate(jobs)
-            if (state == ABORTED and not leaves) or (state not in (FREE, ABORTED) and not is_nic and key not in spoken)
-        ]
+    def _may_crash(self, seen: list[Situation]) -> list[int]:
+        """Devices whose crash would matter: NICs, or else switches."""
+        now = zip(self.machines, seen, strict=True)
+        return [n for n, (m, one) in enumerate(now) if m.is_nic != self.instance.switches_crash and not one.is_done]
 
-    def _silent(self, devices: tuple[int, ...], packets: tuple[int, ...]) -> list[tuple[int, int]]:
-        """(switch, event) where the job runs and NICs that are its children speak for it no more: a late CONFIG of one
-        that has gone on can form a job. Only with one switch, on which the bit of a NIC is its number."""
-        if packets or self.instance.incarnations == 1:
-            return []
-        jobs = [machine.jobs[state] for machine, state in zip(self.machines, devices, strict=True)]
-        *nics, (state, key, _) = jobs
-        gone = sum(1 << bit for bit, (other, its_key, _) in enumerate(nics) if other == FREE or its_key != key)
-        return [(len(nics), SILENCE - gone)] if state == ACTIVE and gone else []
-
-    def _impatient(self, devices: tuple[int, ...]) -> list[tuple[int, int]]:
-        """(device, event) of ranks that may give up waiting to join: others are dead or further. Ranks agree on
-        incarnations among themselves, and their host does not wait for ever."""
-        now = list(zip(self.machines, devices, strict=True))
-        furthest = max(machine.furthest[state] for machine, state in now)
-        waiting = [(n, *rank) for n, (machine, state) in enumerate(now) for rank in machine.waiting[state]]
-        return [(number, event) for number, event, incarnation in waiting if incarnation < furthest]
+    def _lasting(self, devices: tuple[int, ...], packets: tuple[int, ...]) -> list[tuple[int, int]]:
+        return self._patience.events(self._situations(devices), quiet=not packets)
 
     def _packet_steps(self, state: State) -> Iterator[tuple[str, State]]:
         for place, packet in enumerate(state.packets):
@@ -193,7 +179,20 @@ class Explorer:
     def _receiver(self, packet: int) -> int:
         return self._index[self.packets.by_number[packet].destination]
 
-    # Liveness
+    # Safety and liveness of the whole
+
+    def check_blame(self, state: State) -> None:
+        """Violation if a rank was told that a device is lost which has never crashed."""
+        seen = self._situations(state.devices)
+        crashed = self.crashed(seen)
+        for number, one in enumerate(seen):
+            if one.lost & ~crashed and self.instance.crashes:
+                raise Violation(f"a rank of device {number} is told that others are lost: {one.lost & ~crashed:#b}")
+
+    @staticmethod
+    def crashed(seen: list[Situation]) -> int:
+        """Bitmap of devices that have crashed, whether they are back or not."""
+        return sum(1 << number for number, one in enumerate(seen) if one.crashes)
 
     def check_ends(self, state: State) -> None:
         """Violation unless the fair continuation of a state without faults ends as it should."""
@@ -207,18 +206,18 @@ class Explorer:
         self._good.update(way)
 
     def _is_goal(self, devices, packets) -> bool:
-        return not packets and all(m.done[s] for m, s in zip(self.machines, devices, strict=True))
+        return not packets and all(seen.is_done for seen in self._situations(devices))
 
     def _round(self, devices, packets):
         """All packets on their way arrive; all ranks go on; if nothing of this could happen, all timers expire."""
         before = devices, packets
         devices, packets = self._deliver_all(devices, packets)
-        for number in self._aged(devices, packets):
-            devices, packets = self._event(devices, packets, number, AGEING)
-        for number, event in [*self._silent(devices, packets), *self._impatient(devices)]:
+        for number, event in self._lasting(devices, packets):
+            if (number, event) not in self._lasting(devices, packets):  # what came before it has made it impossible
+                continue
             devices, packets = self._event(devices, packets, number, event)
         for number, machine in enumerate(self.machines):
-            for event in machine.ready[devices[number]]:
+            for event in machine.situations[devices[number]].ready:
                 devices, packets = self._event(devices, packets, number, event)
         return (devices, packets) if (devices, packets) != before else self._expire_all(devices)
 
@@ -242,8 +241,8 @@ class Explorer:
         return f"{packet.opcode.name} of position {packet.position}, {link},"
 
     def _describe(self, devices: tuple[int, ...]) -> str:
-        done = [machine.done[state] for machine, state in zip(self.machines, devices, strict=True)]
-        return "unfinished devices: " + ", ".join(str(n) for n, is_done in enumerate(done) if not is_done)
+        seen = self._situations(devices)
+        return "unfinished devices: " + ", ".join(str(n) for n, one in enumerate(seen) if not one.is_done)
 
     def _way(self, origins: dict, state: State) -> str:
         labels: list[str] = []

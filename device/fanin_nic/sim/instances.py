@@ -24,7 +24,9 @@ class Instance(NamedTuple):
     """A world. `messages`: segments of each message, in the order of posting. `losses`, `copies` and `early_timers`:
     how many packets may be lost, how many duplicated, and how often a device's timers may expire while packets are on
     their way (when none is, they may always). `incarnations`: how often the job is formed, each time under the same id
-    and with another key, and does all messages. `deaths`: how many ranks may die."""
+    and with another key, and does all messages. `deaths`: how many ranks may die.
+    `crashes`: how many NICs, with their ranks, or else (`switches_crash`) switches; `returns`: how many of them may
+    come back, knowing nothing. rejoins: the ranks of a NIC that is back begin anew, under the same key."""
 
     route: abi.Route
     topology: Topology
@@ -40,11 +42,20 @@ class Instance(NamedTuple):
     from_join: bool = False  # also explore how the job is formed
     incarnations: int = 1
     deaths: int = 0
+    crashes: int = 0
+    returns: int = 0
+    rejoins: bool = False
+    switches_crash: bool = False
 
     @property
     def ages(self) -> bool:
         """Whether it is also explored that jobs which nobody speaks for are freed."""
-        return self.incarnations > 1 or self.deaths > 0
+        return self.incarnations > 1 or self.deaths > 0 or self.crashes > 0
+
+    @property
+    def may_fall_silent(self) -> bool:
+        """Whether devices may be silent for others where the job still runs."""
+        return self.incarnations > 1 or self.crashes > 0
 
     @property
     def failures(self) -> frozenset[int]:
@@ -53,6 +64,12 @@ class Instance(NamedTuple):
         if self.ages:  # a rank that gives up waiting, one whose peers are gone, one whose job has aged before it looked
             failures |= {abi.Status.TIMEOUT, abi.Status.PEER_LOST, abi.Status.NOT_CONFIGURED}
         return frozenset(failures)
+
+    @property
+    def failures_of_requests(self) -> frozenset[int]:
+        """How requests may end, besides SUCCESS. Where only devices fail, survivors are told that, and nothing else."""
+        only_crashes = self.crashes and self.incarnations == 1 and not self.deaths
+        return frozenset({abi.Status.PEER_LOST}) if only_crashes else self.failures
 
 
 TREE, RING, LOCAL = abi.Route.TREE, abi.Route.RING, abi.Route.LOCAL
@@ -96,6 +113,18 @@ INSTANCES = {
     "formed again": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, incarnations=2),
     # A rank dies at any moment.
     "a death in a tree": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, deaths=1),
+    # A NIC with its rank, or the switch, is gone; it comes back under another boot id and knows nothing.
+    "a NIC dies": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1),
+    "a NIC restarts": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, returns=1),
+    "a NIC of a ring dies": Instance(RING, RING_OF_2, messages=(1,), from_join=True, crashes=1),
+    "a NIC of a ring restarts": Instance(RING, RING_OF_2, messages=(1,), from_join=True, crashes=1, returns=1),
+    "a NIC of a ring restarts, joins again": Instance(
+        RING, RING_OF_2, messages=(1,), crashes=1, returns=1, rejoins=True
+    ),
+    "the switch dies": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, switches_crash=True),
+    "the switch restarts": Instance(
+        TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, returns=1, switches_crash=True
+    ),
     "a death on a node": Instance(LOCAL, Topology.direct(1), ranks_per_node=3, from_join=True, deaths=1),
 }
 # Minutes and gigabytes: to be run by hand, after a change of a rule.
@@ -107,6 +136,7 @@ DEEP_INSTANCES = {
     "mixed tree, slots used again": Instance(TREE, MIXED, losses=1),
     "tree, everything": Instance(TREE, SWITCH_OF_2, losses=1, copies=1, early_timers=1),
     "a death in a chain": Instance(TREE, CHAIN, messages=(1,), deaths=1),
+    "a NIC restarts, joins again": Instance(TREE, SWITCH_OF_2, messages=(1,), crashes=1, returns=1, rejoins=True),
     "formed again, copies": Instance(TREE, SWITCH_OF_2, messages=(1,), copies=1, from_join=True, incarnations=2),
     "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
 }

@@ -38,7 +38,16 @@ class Placement:
 
     def __init__(self, topology: Topology, nodes: list[int], route: Route, top: int | None = None) -> None:
         self.topology, self.nodes, self.route = topology, nodes, route
+        self.children: dict[int, list[Below]] = {}  # of each switch, by their bits
         self.places = self._tree(top) if route == Route.TREE else self._flat()
+
+    def vertex(self, switch: int) -> int:
+        """Number of a switch among all devices: the NICs come first."""
+        return self.topology.nodes + switch
+
+    def ring_of(self, home: int) -> tuple[int, ...]:
+        """Nodes of the job that hang on a switch, in order."""
+        return tuple(node for node in self.nodes if self.topology.homes[node] == home)
 
     def path(self, ranks: dict[int, list[int]], *, rotates: bool) -> Path:
         """The order of folding. ranks: of each node, numbered through the job. rotates: a ring of the whole job."""
@@ -56,11 +65,10 @@ class Placement:
     def _tree(self, top: int | None) -> dict[int, Place]:
         ways = {node: self.topology.offloading(node) for node in self.nodes}
         self._top = self._lowest_common(ways) if top is None else top
-        self._children: dict[int, list[Below]] = {}
         for node, way in ways.items():
             del way[way.index(self._top) + 1 :]
             for below, switch in zip([self._unit(node), *(("switch", s) for s in way)], way, strict=False):
-                children = self._children.setdefault(switch, [])
+                children = self.children.setdefault(switch, [])
                 if below not in children:
                     children.append(below)
         self._refuse_what_is_too_large(ways)
@@ -76,7 +84,7 @@ class Placement:
     def _refuse_what_is_too_large(self, ways: dict[int, list[int]]) -> None:
         if max(map(len, ways.values())) > MAX_HOPS:
             raise ValueError(f"more than {MAX_HOPS} switches above a node: make the tree flatter")
-        widest = max(map(len, [*self._children.values(), *map(self._members, self.nodes)]))
+        widest = max(map(len, [*self.children.values(), *map(self._members, self.nodes)]))
         if widest > MAX_CHILDREN:
             raise ValueError(f"{widest} children of one device; {MAX_CHILDREN} are possible: add a level of switches")
 
@@ -87,13 +95,13 @@ class Placement:
 
     def _members(self, node: int) -> tuple[int, ...]:
         """Nodes of the job that hang on the same switch."""
-        return tuple(n for n in self.nodes if self.topology.homes[n] == self.topology.homes[node])
+        return self.ring_of(self.topology.homes[node])
 
     def _place(self, node: int, way: list[int]) -> Place:
         unit = self._unit(node)
         hops = []
         for below, switch in zip([unit, *(("switch", s) for s in way)], way, strict=False):
-            children = self._children[switch]
+            children = self.children[switch]
             hops.append(Hop(switch, children.index(below), (1 << len(children)) - 1))
         in_ring = unit[0] == "ring"
         return Place(
@@ -106,7 +114,7 @@ class Placement:
     def _below(self, child: Below, nics: dict[int, Device]) -> Path:
         kind, number = child
         if kind == "switch":
-            return Device(tuple(self._below(below, nics) for below in self._children[number]))
+            return Device(tuple(self._below(below, nics) for below in self.children[number]))
         if kind == "ring":
-            return Ring(tuple(nics[n] for n in self.nodes if self.topology.homes[n] == number), rotates=False)
+            return Ring(tuple(nics[n] for n in self.ring_of(number)), rotates=False)
         return nics[number]

@@ -112,6 +112,24 @@ FAULTS = (
         test("engine/test_leave_and_abort.py::test_tombstone_answers_with_the_reason"),
     ),
     Mutant(
+        "what was only heard of is answered as if it had been joined",
+        PARSE,
+        "    elif is_hearsay(job):",
+        "    elif is_hearsay(job) and not MUTANT:",
+        test(
+            "engine/test_leave_and_abort.py::"
+            "test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_of"
+        ),
+    ),
+    Mutant(
+        "the silence of one device is blamed on all",
+        "engine/recovery/silence.py",
+        "            silent |= bit_of(bit)\n",
+        "            silent |= U64(job.node_mask) if MUTANT else bit_of(bit)\n",
+        explorer("a NIC dies"),
+        "is told that others are lost",
+    ),
+    Mutant(
         "a region's end is not compared",
         "engine/transfer/regions.py",
         "            inside = inside and address - region.start <= region.length - U64(length)\n",

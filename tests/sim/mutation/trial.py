@@ -27,7 +27,7 @@ from fanin_nic.native.mutant import choose
 
 from fanin_nic.sim.explorer import Explorer
 from fanin_nic.sim.instances import INSTANCES
-from fanin_nic.sim.machine import Violation
+from fanin_nic.sim.rank_programs import Violation
 from tests.sim.mutation.catalogue import MUTANTS
 from tests.sim.mutation.mutant import Check
 

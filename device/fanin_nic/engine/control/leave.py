@@ -130,9 +130,11 @@ def is_here(job):
 
 @internal
 def is_awaited(job):
-    """Whether members of a job that was never formed are still to come: they must learn why, until the record ages."""
+    """Whether members of an ended job must still learn why, until the record ages: those of one that was never formed
+    that are to come, and in a ring the previous node, to which nothing is repeated. Unless that is the one lost."""
     if job.window:
-        return False
+        previous_named = job.missing_kind == kind_below(job) and U64(job.missing) & job.node_mask != ZERO
+        return job.route == RING and job.node_mask & ~job.node_left != ZERO and not previous_named
     unheard = job.rank_mask == ZERO and job.config_mask == ZERO
     return unheard or job.rank_mask & ~job.rank_left != ZERO or job.config_mask & ~job.node_left != ZERO
 

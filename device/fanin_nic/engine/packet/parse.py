@@ -5,6 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.control import leave, membership, version
 from fanin_nic.engine.control.ending import abort_above, send_abort
 from fanin_nic.engine.control.lease import find_job
+from fanin_nic.engine.control.quota import is_hearsay
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.packet.from_above import from_the_next, from_the_parent
 from fanin_nic.engine.packet.from_below import up
@@ -97,12 +98,18 @@ def without_job(e, found, header, source):
     elif found:
         count(e, DROP_KEY)
     else:
-        count(e, DROP_UNKNOWN_JOB)
-        if answers_nak(header.opcode) and e.now >= e.next_nak:
-            e.next_nak = e.now + NAK_INTERVAL
-            answer = header_at(e, packet(e, spare, NAK, source))
-            answer.status = NOT_CONFIGURED
-            answer.source = header.source
+        deny(e, spare, header, source)
+
+
+@internal
+def deny(e, job, header, source):
+    """This device does not take part in a job of which another one speaks."""
+    count(e, DROP_UNKNOWN_JOB)
+    if answers_nak(header.opcode) and e.now >= e.next_nak:
+        e.next_nak = e.now + NAK_INTERVAL
+        answer = header_at(e, packet(e, job, NAK, source))
+        answer.status = NOT_CONFIGURED
+        answer.source = header.source
 
 
 @internal
@@ -118,6 +125,8 @@ def to_tombstone(e, job, header, source):
         leave.on_leave(e, job, header, source)
     elif header.opcode == LEAVE_ACK and source in (job.parent_address, job.next_address):
         leave.on_leave_ack(e, job, source)
+    elif is_hearsay(job):  # the sender's job runs, and this device does not know where in it the sender stands
+        deny(e, job, header, source)
     elif answers_nak(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
         if job.has_parent and source == job.parent_address:
             abort_above(e, job)

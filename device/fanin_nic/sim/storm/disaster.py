@@ -9,6 +9,7 @@ from fanin_nic.engine.state import engine_at, queue_at
 from fanin_nic.native.memory import copy, fill_zero
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue
+from fanin_nic.sim.storm.accusation import fail_rank, strike_vertex, suspend, suspend_links
 from fanin_nic.sim.storm.calls import call_event
 from fanin_nic.sim.storm.kinds import FaultKind, Happening, Step
 from fanin_nic.sim.storm.requests import ABANDONED, OPEN
@@ -55,6 +56,7 @@ def bury(w, number):
     rank = rank_row(w.ranks, number)
     if rank.step != GONE and rank.step != DEAD:
         rank.step = DEAD
+        fail_rank(w, number)
         give_up(w, number)
 
 
@@ -71,6 +73,7 @@ def strike_rank(w, vertex, fault):
     elif rank.step == RUNNING:
         rank.step = LEAVING
         rank.turn += 1
+        fail_rank(w, fault.target)
         give_up(w, fault.target)
         call_event(w.on_leave, (int64(vertex.base), rank.queue, LEAVE_TAG, w.now))
 
@@ -83,9 +86,11 @@ def strike_at_once(w, index, fault):
     if fault.kind == PARTITION:
         vertex.cut_until = w.now + fault.value
         vertex.cut_peer = fault.target
+        suspend_links(w, index, fault.target, fault.value)
         write_down(w, PARTITION, index, fault.target, 0, fault.ordinal, fault.value, vertex.cut_until)
     elif fault.kind == FREEZE:
         vertex.frozen_until = w.now + fault.value
+        suspend(w, index, fault.value)
         write_down(w, FREEZE, index, fault.target, 0, fault.ordinal, fault.value, vertex.frozen_until)
     else:
         strike_rank(w, vertex, fault)
@@ -100,6 +105,7 @@ def strike(w, index):
     vertex.doom = 0
     vertex.alive = 0
     vertex.deadline = NEVER
+    strike_vertex(w, index)
     for number in range(w.rank_count):
         if rank_row(w.ranks, number).vertex == index:
             bury(w, number)

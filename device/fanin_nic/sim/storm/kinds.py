@@ -44,6 +44,7 @@ class Violation(enum.IntEnum):
     STRANGER_ADDRESSED = 14  # a packet to an address that no device of the job has
     PACKET_STORM = 15  # so many events that the devices must be answering each other for ever
     CRASH = 16  # the process that ran the engine has died
+    WRONG_BLAME = 17  # a PEER_LOST names somebody whom no fault has struck, or nobody
 
 
 class Happening(enum.IntEnum):

@@ -39,6 +39,8 @@ def prepare(w):
         vertex.boots = 0
         vertex.events = 0
         vertex.cut_until = 0
+        vertex.is_struck = 0
+        vertex.suspended = 0
         restore(w, index)
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
@@ -130,6 +132,7 @@ def live_again(w):
         return False
     w.life += 1
     w.refused = 0
+    w.shortage = 0
     if w.life == MOST_LIVES:
         blame(w, REFUSED, 0, w.formed)
         return False

@@ -9,6 +9,7 @@ from fanin_nic.engine.state import engine_at, job_at, queue_at
 from fanin_nic.engine.tables import JOIN_EVENT
 from fanin_nic.native.memory import record_at, store_u8
 from fanin_nic.sim.machine_code import internal
+from fanin_nic.sim.storm.accusation import fail_rank
 from fanin_nic.sim.storm.calls import call_event
 from fanin_nic.sim.storm.chance import GAP, below
 from fanin_nic.sim.storm.devices import finish
@@ -66,6 +67,8 @@ def leave(w, number):
     """The rank leaves."""
     rank = rank_row(w.ranks, number)
     rank.turn += 1
+    if rank.step == JOINING:  # it gives up
+        fail_rank(w, number)
     note(w, LEAVE, rank.vertex, number, 0, 0, 0, 0, 0)
     call_event(w.on_leave, (int64(vertex_row(w.vertices, rank.vertex).base), rank.queue, 0, w.now))
     finish(w, rank.vertex)
@@ -150,6 +153,7 @@ def begin(w, number, later):
     """A rank before its program, which begins in `later` ns."""
     rank = rank_row(w.ranks, number)
     rank.step = WAITING
+    rank.has_failed = 0
     rank.posted = 0
     rank.ended = 0
     clear_results(w, rank)

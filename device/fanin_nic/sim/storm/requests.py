@@ -7,13 +7,16 @@ from numba import int64, uint64
 from fanin_nic.native.memory import copy, load_u8, store_u8
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue
+from fanin_nic.sim.storm.accusation import check_blame
 from fanin_nic.sim.storm.kinds import Happening, Step, Violation
 from fanin_nic.sim.storm.tables import message_row, rank_row
 from fanin_nic.sim.storm.trace import blame, note
 from fanin_wire.abi import MessageType, Status
 
 SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
-IN_USE = int(Status["JID_IN_USE"])
+IN_USE, NO_RESOURCES = int(Status["JID_IN_USE"]), int(Status["NO_RESOURCES"])
+# What ranks of a job are told that was refused for want of slots: later ones may wait for those that have gone.
+SHORT = sum(1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED"))
 JOIN = int(MessageType["JOIN"])
 RUNNING, LEAVING, GONE, DEAD = int(Step.RUNNING), int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
 RANK, COMPLETION, ANSWER = int(Happening.RANK), int(Happening.COMPLETION), int(Happening.ANSWER)
@@ -44,9 +47,21 @@ def wake(w, number, time):
 
 
 @internal
-def is_tolerated(w, status):
-    """Whether the faults of this schedule explain a status."""
-    return (w.tolerated >> uint64(status)) & uint64(1) != uint64(0)
+def is_tolerated(w, rank, status):
+    """Whether the faults of this schedule, or a want of slots for this job, explain a status."""
+    explained = w.tolerated
+    if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
+        explained |= uint64(SHORT)
+    return (explained >> uint64(status)) & uint64(1) != uint64(0)
+
+
+@internal
+def note_shortage(w, rank):
+    """A device had no slots for a job."""
+    before = w.shortage
+    w.shortage |= uint64(1) << uint64(rank.job)
+    if w.shortage != before:
+        w.shortages += 1
 
 
 @internal
@@ -88,7 +103,7 @@ def end_request(w, number, place, status):
         check_data(w, number, message)
         return
     w.failed += 1
-    if not is_tolerated(w, status):
+    if not is_tolerated(w, rank, status):
         blame(w, WRONG_STATUS, number, status)
 
 
@@ -97,9 +112,13 @@ def complete(w, vertex, action):
     """A COMPLETE: of the oldest request that has not ended, but for silent ones, which have succeeded (I5)."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
-    note(w, COMPLETION, vertex, number, 0, place, 0, int64(action.status), 0)
+    status, kind = int64(action.status), int64(action.missing_kind)
+    note(w, COMPLETION, vertex, number, 0, place, kind, status, int64(action.missing))
+    if number < 0:
+        blame(w, WRONG_COMPLETION, number, place)
+        return
     rank = rank_row(w.ranks, number)
-    if number < 0 or rank.step == DEAD or rank.step == GONE or place < rank.ended or place >= rank.posted:
+    if rank.step == DEAD or rank.step == GONE or place < rank.ended or place >= rank.posted:
         blame(w, WRONG_COMPLETION, number, place)
         return
     for silent in range(rank.ended, place):
@@ -107,7 +126,8 @@ def complete(w, vertex, action):
             blame(w, WRONG_COMPLETION, number, place)
             return
         end_request(w, number, silent, SUCCESS)
-    end_request(w, number, place, int64(action.status))
+    end_request(w, number, place, status)
+    check_blame(w, number, status, kind, uint64(action.missing))
     if rank.step == RUNNING:
         wake(w, number, w.now)
 
@@ -119,6 +139,9 @@ def answer(w, vertex, action):
         return
     number = rank_of(w, vertex, int64(action.queue))
     note(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
+    if number < 0:  # nobody has asked
+        blame(w, WRONG_COMPLETION, number, int64(action.opcode))
+        return
     rank = rank_row(w.ranks, number)
     if rank.step == DEAD:
         return
@@ -130,10 +153,14 @@ def answer(w, vertex, action):
         w.slots_granted = max(w.slots_granted, int64(action.byte_length))
     else:
         rank.step = LEAVING
+        if w.may_lack_slots and action.status == NO_RESOURCES:
+            note_shortage(w, rank)
+            wake(w, number, w.now)
+            return
         # The life before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
         in_use = w.life > 0 and (action.status == IN_USE or w.refused > 0)
         w.refused += 1
-        if not in_use and not is_tolerated(w, int64(action.status)):
+        if not in_use and not is_tolerated(w, rank, int64(action.status)):
             blame(w, JOIN_REFUSED, number, int64(action.status))
     wake(w, number, w.now)
 
@@ -142,9 +169,12 @@ def answer(w, vertex, action):
 def write(w, vertex, action):
     """A DMA_WRITE: only into what a request of the rank has named, and only before it has ended (I6)."""
     number = rank_of(w, vertex, int64(action.queue))
-    rank = rank_row(w.ranks, number)
     place = int64(action.mid)
-    if number < 0 or rank.step == DEAD or place < 0 or place >= rank.posted:
+    if number < 0:
+        blame(w, STRAY_WRITE, number, place)
+        return
+    rank = rank_row(w.ranks, number)
+    if rank.step == DEAD or place < 0 or place >= rank.posted:
         blame(w, STRAY_WRITE, number, place)
         return
     message = message_row(w.messages, rank.first_message + place)

@@ -12,6 +12,9 @@ from fanin_nic.sim.topology import NONE, Topology
 from fanin_wire.abi import Route
 
 CHUNK = 32
+# Slots of each device for two jobs that may have 16 each: with quotas the second always finds some; or not, if the same
+# device begins both.
+ENOUGH_FOR_TWO, TOO_FEW_FOR_TWO = 28, 12
 
 
 class Posting(NamedTuple):
@@ -30,7 +33,9 @@ class Posting(NamedTuple):
 
 class Scene(NamedTuple):
     """`route`, `ranks` of each node, `reproducible`: of every job, of which there are `jobs`. process_memory: devices
-    read and write what ranks post through their driver, which takes time and can fail."""
+    read and write what ranks post through their driver, which takes time and can fail. slots: of each device, which it
+    shares out by its quotas; 0: each job has as many as it can use. may_lack_slots: a job may be refused for want of
+    them, which must not harm the other."""
 
     name: str
     topology: Topology
@@ -39,6 +44,8 @@ class Scene(NamedTuple):
     jobs: int = 1
     reproducible: str = "none"
     process_memory: bool = False
+    slots: int = 0
+    may_lack_slots: bool = False
     postings: tuple[Posting, ...] = ()
 
 
@@ -81,7 +88,16 @@ SCENES = (
     Scene("a switch, two ranks on each node", THREE, Route.TREE, ranks=2, postings=EVERYTHING),
     Scene("a switch, process memory", THREE, Route.TREE, ranks=2, process_memory=True, postings=EVERYTHING),
     Scene("a switch, reproducible", THREE, Route.TREE, ranks=2, reproducible="run", postings=REDUCTIONS),
-    Scene("a switch, two jobs", THREE, Route.TREE, jobs=2, postings=SHORT),
+    Scene("a switch, two jobs", THREE, Route.TREE, jobs=2, slots=ENOUGH_FOR_TWO, postings=SHORT),
+    Scene(
+        "a switch, two jobs and few slots",
+        THREE,
+        Route.TREE,
+        jobs=2,
+        slots=TOO_FEW_FOR_TWO,
+        may_lack_slots=True,
+        postings=LONG,
+    ),
     Scene("two levels", Topology.leaves(4, 2), Route.TREE, postings=EVERYTHING),
     Scene("two levels, reproducible", Topology.leaves(4, 2), Route.TREE, reproducible="shape", postings=SMALL_FLOATS),
     Scene("three levels", UNEVEN, Route.TREE, postings=EVERYTHING),
@@ -90,6 +106,6 @@ SCENES = (
     Scene("a ring of 4, two ranks on each node", Topology.direct(4), Route.RING, ranks=2, postings=EVERYTHING),
     Scene("a ring of 5, reproducible", Topology.direct(5), Route.RING, reproducible="run", postings=REDUCTIONS),
     Scene("a ring of 3, process memory", Topology.direct(3), Route.RING, process_memory=True, postings=EVERYTHING),
-    Scene("a ring of 3, two jobs", Topology.direct(3), Route.RING, jobs=2, postings=SHORT),
+    Scene("a ring of 3, two jobs", Topology.direct(3), Route.RING, jobs=2, slots=TOO_FEW_FOR_TWO, postings=SHORT),
     Scene("rings below a switch", MIXED, Route.TREE, postings=EVERYTHING),
 )

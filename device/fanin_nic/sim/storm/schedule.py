@@ -34,6 +34,8 @@ class Outcome(NamedTuple):
     failed: int
     duration: int
     slowest: int
+    shortages: int
+    accusations: int
 
 
 class Theatre:
@@ -144,4 +146,6 @@ def _outcome(stage: Stage, plan: Plan) -> Outcome:
         int(world["failed"]),
         int(world["now"]) - START,
         int(world["slowest"]),
+        int(world["shortages"]),
+        int(world["accusations"]),
     )

@@ -12,11 +12,24 @@ from fanin_nic.engine.tables import BODY_SIZE
 from fanin_nic.sim.collectives import COLLECTIVES
 from fanin_nic.sim.device import Device
 from fanin_nic.sim.job import Job, members_of
+from fanin_nic.sim.kinship import levels_of, neighbours
 from fanin_nic.sim.message import Message
 from fanin_nic.sim.simulation import Simulation
 from fanin_nic.sim.storm.calls import event_addresses
 from fanin_nic.sim.storm.scenes import CHUNK, Posting, Scene
-from fanin_nic.sim.storm.tables import EVENT, FAULT, MESSAGE, MOST_FAULTS, OPCODES, PACKET, RANK, TRACE, VERTEX, WORLD
+from fanin_nic.sim.storm.tables import (
+    EVENT,
+    FAULT,
+    LEVEL,
+    MESSAGE,
+    MOST_FAULTS,
+    OPCODES,
+    PACKET,
+    RANK,
+    TRACE,
+    VERTEX,
+    WORLD,
+)
 from fanin_nic.sim.values import exact, rough
 from fanin_wire.abi import ContributorClass
 from fanin_wire.datatypes import datatype_by_name
@@ -51,8 +64,10 @@ class Stage:
         self._kept: list[np.ndarray] = []
         self.memory = np.zeros(1, WORLD)
         self.world = self.memory[0]
+        self.world["may_lack_slots"] = scene.may_lack_slots
         self.vertices = self._table("vertices", VERTEX, len(self.simulation.vertices))
         self._fill_vertices()
+        self._fill_kinship()
         self._fill_ranks(posted)
         self._make_room()
         for name, address in event_addresses().items():
@@ -140,6 +155,23 @@ class Stage:
             row["positions"] = watched[device.engine.limits.jobs :].ctypes.data
             row["address"], row["is_switch"] = device.address, device in switches
 
+    def _fill_kinship(self) -> None:
+        """Neighbours of all devices, and whom NICs mean by bits. All jobs have the same members."""
+        placement = self.jobs[0].placement
+        for index, found in neighbours(placement).items():
+            for other in found.values():
+                self.vertices[index]["neighbours"] |= np.uint64(1 << other)
+                self.vertices[other]["neighbours"] |= np.uint64(1 << index)
+        for node in placement.nodes:
+            levels = levels_of(placement, node)
+            table = np.zeros(max(1, len(levels)), LEVEL)
+            self._kept.append(table)
+            for row, level in zip(table, levels, strict=False):
+                row["above"], row["count"] = level.above, len(level.children)
+                for bit, child in enumerate(level.children):
+                    row["child"][bit] = sum(1 << index for index in child)
+            self.vertices[node]["levels"], self.vertices[node]["level_count"] = table.ctypes.data, len(levels)
+
     def take_snapshot(self, row: np.void, device: Device) -> None:
         """Every schedule begins with the device as it is now."""
         snapshot = device.engine.arena.copy()
@@ -160,7 +192,8 @@ class Stage:
                 join = join_event(job.join_request(member))
                 self._kept.append(join)
                 rank["vertex"], rank["queue"] = vertex[job.device(member).address], job.queue(member)
-                rank["key"] = job.key
+                rank["key"], rank["job"] = job.key, self.jobs.index(job)
+                rank["first_of_node"], rank["node_ranks"] = number - member.rank, self.scene.ranks
                 rank["join"], rank["messages"] = join.ctypes.data, per_rank
                 rank["first_message"] = number * per_rank
                 for place, message in enumerate(row):
@@ -200,7 +233,8 @@ def _limits(scene: Scene) -> Limits:
     queues = scene.jobs * scene.ranks
     return Limits(
         jobs=scene.jobs + 1,
-        slots=scene.jobs * lease,
+        slots=scene.slots or scene.jobs * lease,
+        shared=int(scene.slots > 0),
         queues=queues,
         requests=4,
         regions=queues * (2 * len(scene.postings) + 1),

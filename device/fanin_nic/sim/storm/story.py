@@ -89,7 +89,7 @@ class Story:
             Happening.JOIN: "joins",
             Happening.LEAVE: "leaves",
             Happening.POST: f"posts message {position}",
-            Happening.COMPLETION: f"message {position} ends with {_status(value)}",
+            Happening.COMPLETION: f"message {position} ends with {_status(value)}{_named(line)}",
             Happening.READ: f"its memory is read for {value} positions from {position}",
             Happening.READ_DONE: f"the read from position {position} ends with {_status(value)}",
         }
@@ -107,6 +107,12 @@ class Story:
         if fate != Fate.ARRIVES:
             end = f"{fate.name.replace('_', ' ')} {end}".rstrip()
         return f"{names[0]} -> {names[1]}: {what} (number {int(line['ordinal'])}) {end}"
+
+
+def _named(line: np.void) -> str:
+    """Whom a completion names, if anybody."""
+    named = int(line["ordinal"])
+    return f", naming {named:#b} of kind {int(line['fate'])}" if named else ""
 
 
 def _status(value: int) -> str:

@@ -13,6 +13,7 @@ from numba.extending import intrinsic
 from numba.np import numpy_support
 
 from fanin_nic.sim.storm.kinds import FaultKind
+from fanin_wire.abi import MAX_CHILDREN
 
 OPCODES = 16
 NEVER = 2**62  # ns
@@ -60,6 +61,7 @@ WORLD = np.dtype(
         ("given_count", "i8"),
         ("faults", "u8"),  # that have happened
         ("tolerated", "u8"),  # bitmap of statuses that the faults explain
+        ("may_lack_slots", "i8"),  # devices have too few for all jobs
         ("may_write_wild", "i8"),  # corrupted packets reach the engine: results can not be right
         ("sent", "u8"),  # u4 by link and opcode
         ("row", "u8"),  # u4: packets lost one after the other, by link and opcode
@@ -87,6 +89,9 @@ WORLD = np.dtype(
         ("life", "i8"),  # how often the job has been formed, or tried to
         ("formed", "i8"),  # how often it was formed
         ("refused", "i8"),  # JOINs that were refused in this life
+        ("shortage", "u8"),  # bitmap of jobs that a device had no slots for, in this life
+        ("shortages", "i8"),  # jobs that this has happened to
+        ("accusations", "i8"),  # PEER_LOST that ranks were told, and that were checked
         ("slowest", "i8"),  # ns from the last fault to the last end of a request
         ("positions", "i8"),  # that a rank has posted, at most
         ("slots_granted", "i8"),
@@ -117,13 +122,27 @@ VERTEX = np.dtype(  # a device
         ("frozen_until", "i8"),
         ("cut_until", "i8"),  # all its links are down
         ("cut_peer", "i8"),  # or that to one device; -1: to all
+        ("is_struck", "i8"),  # it has crashed, or a rank on it has
+        ("suspended", "i8"),  # ns that it stood still, or a link of it was down, in all
+        ("neighbours", "u8"),  # bitmap of devices
+        ("levels", "u8"),  # whom it means by bits of the kinds 1, 2, ...
+        ("level_count", "i8"),
     ],
+    align=True,
+)
+
+LEVEL = np.dtype(  # whom a NIC means by bits of a kind, see kinship.Level
+    [("above", "i8"), ("count", "i8"), ("child", "u8", (MAX_CHILDREN,))],  # child: bitmap of devices
     align=True,
 )
 
 RANK = np.dtype(
     [
         ("vertex", "i8"),
+        ("job", "i8"),
+        ("first_of_node", "i8"),  # number of the rank of the same job and node whose bit is 0
+        ("node_ranks", "i8"),  # ranks of that job and node
+        ("has_failed", "i8"),  # it has died, or left before the others
         ("queue", "i8"),
         ("step", "i8"),
         ("turn", "i8"),  # of its program: an event of another turn is out of date
@@ -211,4 +230,4 @@ def row_of(dtype: np.dtype):
 
 world_row, vertex_row, rank_row = row_of(WORLD), row_of(VERTEX), row_of(RANK)
 message_row, event_row, packet_row = row_of(MESSAGE), row_of(EVENT), row_of(PACKET)
-fault_row, trace_row = row_of(FAULT), row_of(TRACE)
+fault_row, trace_row, level_row = row_of(FAULT), row_of(TRACE), row_of(LEVEL)

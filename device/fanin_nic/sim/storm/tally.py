@@ -44,6 +44,8 @@ class Spread:
         return {"least": self.quantile(0), "middle": self.quantile(0.5), "greatest": self.quantile(1)}
 
 
+COUNTS = ("schedules", "full", "events", "deliveries", "packets_lost")  # of a Tally
+COUNTS_OF_RANKS = ("requests", "failed_requests", "accusations", "shortages")
 SPREADS = ("nodes", "positions", "wraps", "deliveries", "faults", "duration_ms", "slowest_ms")
 
 
@@ -63,7 +65,8 @@ class Failure:
 @dataclass
 class Tally:
     """Counts over schedules. full: those with at least 3 nodes, 32 positions, 2 wraps of the slots, 300 deliveries and
-    2 kinds of fault. packets_lost: by chance, or corrupted and found out. `spreads`: distributions, by name."""
+    2 kinds of fault. packets_lost: by chance, or corrupted and found out. accusations: PEER_LOST whose names were
+    checked. shortages: jobs refused for want of slots. `spreads`: distributions, by name."""
 
     schedules: int = 0
     full: int = 0
@@ -72,6 +75,8 @@ class Tally:
     packets_lost: int = 0
     requests: int = 0
     failed_requests: int = 0
+    accusations: int = 0
+    shortages: int = 0
     wall_s: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
     moods: Counter[str] = field(default_factory=Counter)
@@ -109,6 +114,8 @@ class Tally:
         self.packets_lost += kinds[FaultKind.LOSS] + outcome.dropped
         self.requests += outcome.ended
         self.failed_requests += outcome.failed
+        self.accusations += outcome.accusations
+        self.shortages += outcome.shortages
         self.faults.update({kind.name: count for kind, count in kinds.items()})
         self.moods[outcome.plan.mood.value] += 1
         self.scenes[scene.name] += 1
@@ -118,7 +125,7 @@ class Tally:
     def merge(self, others: Iterable[Tally]) -> None:
         """Add what others have counted."""
         for other in others:
-            for name in ("schedules", "full", "events", "deliveries", "packets_lost", "requests", "failed_requests"):
+            for name in COUNTS + COUNTS_OF_RANKS:
                 setattr(self, name, getattr(self, name) + getattr(other, name))
             for name in ("faults", "moods", "scenes"):
                 getattr(self, name).update(getattr(other, name))
