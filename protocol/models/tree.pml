@@ -89,7 +89,8 @@ typedef Slot {
     byte state;
     byte missing; /* children */
     byte origin;  /* the position whose data are in the sum */
-    byte sum
+    byte sum;
+    bit put_off   /* a PROBE for the result was answered with WAIT */
 };
 Slot slot[DEVICES * N];
 #define S slot[me * N + (p) % N]
@@ -109,6 +110,7 @@ Slot slot[DEVICES * N];
 /* 7.2: one RESULT to each child; the result stays in the slot. */
 inline distribute() {
     S.state = FINAL;
+    S.put_off = 0;
     x = 1;
     do
     :: x < PEERS ->
@@ -189,7 +191,15 @@ inline probe() {
     if
     :: STALE -> skip
     :: REPLACE || (CURRENT && (S.missing & BIT(link))) -> send(NEED, link, p, 0, 0, 0)
+#ifdef CROSSING /* the result has left just now: once that may be the answer, and is no more when time has passed */
+    :: CURRENT && S.state == FINAL && !S.put_off -> S.put_off = 1; send(WAIT, link, p, 0, 0, 0)
+#endif
+#ifdef NEVER_AGAIN /* broken: a lost result stays lost */
+    :: CURRENT && S.state == FINAL -> send(WAIT, link, p, 0, 0, 0)
+    :: CURRENT && S.state != FINAL && !(S.missing & BIT(link)) ->
+#else
     :: CURRENT && !(S.missing & BIT(link)) ->
+#endif
         repeat();
         if
         :: S.state != FINAL -> send(WAIT, link, p, 0, 0, 0)
