@@ -153,16 +153,22 @@ def answer(w, vertex, action):
         w.slots_granted = max(w.slots_granted, int64(action.byte_length))
     else:
         rank.step = LEAVING
-        if w.may_lack_slots and action.status == NO_RESOURCES:
-            note_shortage(w, rank)
-            wake(w, number, w.now)
-            return
-        # The life before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
-        in_use = w.life > 0 and (action.status == IN_USE or w.refused > 0)
-        w.refused += 1
-        if not in_use and not is_tolerated(w, rank, int64(action.status)):
-            blame(w, JOIN_REFUSED, number, int64(action.status))
+        take_refusal(w, number, int64(action.status))
     wake(w, number, w.now)
+
+
+@internal
+def take_refusal(w, number, status):
+    """The JOIN of a rank is refused."""
+    rank = rank_row(w.ranks, number)
+    if w.may_lack_slots and status == NO_RESOURCES:
+        note_shortage(w, rank)
+        return
+    # The life before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
+    in_use = w.life > 0 and (status == IN_USE or w.refused > 0)
+    w.refused += 1
+    if not in_use and not is_tolerated(w, rank, status):
+        blame(w, JOIN_REFUSED, number, status)
 
 
 @internal
