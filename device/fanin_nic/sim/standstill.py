@@ -90,4 +90,6 @@ def set_back(device: Device) -> None:
         job[name] = value
     for name, value in SLOT_CONSTANTS.items():
         slots[name] = value
+    if engine.header["is_switch"]:  # here these two only say whether a result has left just now: none has
+        job["lost_at"], slots["sent_at"] = 0, 0
     np.minimum(slots["unanswered"], 1, out=slots["unanswered"])  # PROBEs: how many matters to the times only
