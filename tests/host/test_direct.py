@@ -12,24 +12,24 @@ import pytest
 
 from fanin import Communicator, errors
 from fanin.direct import key_of
+from fanin.fastpath import FastPath
 from fanin.reductions import allreduce
-from fanin.stream import Stream
 
 BOUND_S = 20
 
 
 @pytest.fixture
 def outcomes(monkeypatch):
-    """What try_call has answered, in order: True, done; "under way", where the machine was slow; False, not begun."""
+    """What the fast path has answered, in order: True, done; "under way", on a slow machine; False, not begun."""
     seen: list[bool | str] = []
-    try_call = Stream.try_call
+    call = FastPath.call
 
     def watched(*arguments):
-        outcome = try_call(*arguments)
+        outcome = call(*arguments)
         seen.append(outcome if isinstance(outcome, bool) else "under way")
         return outcome
 
-    monkeypatch.setattr(Stream, "try_call", watched)
+    monkeypatch.setattr(FastPath, "call", watched)
     return seen
 
 
