@@ -1,4 +1,4 @@
-"""Direct: a blocking collective that was done before is done again by one call of the driver core.
+"""Direct: a collective that was called before is posted as it was; a blocking one is one call of the driver core.
 
 Most of what a short collective costs on the host is the making of its request: checks of the arguments, plan, work
 request, bookkeeping. So what came of them is kept, to be found by the arguments: an array counts as the same if it is
@@ -17,7 +17,7 @@ import numpy as np
 from fanin.attachment import Attachment
 from fanin.call import Call, Deferred
 from fanin.driver import ffi
-from fanin.prepared import Remembered, argument
+from fanin.prepared import Attempt, Remembered, argument
 from fanin.request import Request
 from fanin.verbs import CollectiveWR
 from fanin.verbs.regions import RegionTable
@@ -47,13 +47,12 @@ class Rank(Protocol):
     stream: Any
     attachment: Attachment
 
-    def compose(self, call: Call) -> list[CollectiveWR]:
-        """The work requests of a call."""
+    def require_open(self) -> None:
+        """InvalidRequest if the job has been left."""
 
 
 class DirectCalls:
-    """The blocking collectives of one rank, and those of them that can be done again at once: the RECENT ones used
-    last."""
+    """The collectives of one rank, and those of them that can be done again at once: the RECENT ones used last."""
 
     def __init__(self, member: Rank, regions: RegionTable) -> None:
         self._member, self._regions = member, regions
@@ -63,23 +62,39 @@ class DirectCalls:
 
     def run(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """The result of the collective that `arguments` describes."""
+        key = self._key(arguments, args, kwargs)
+        attempt = self._recall(key, args, kwargs)
+        if attempt is None:
+            call, request = self._start(group, key, arguments, args, kwargs)
+            return request.wait(_limit(call))
+        stream = self._member.stream
+        with stream.lock:
+            outcome = stream.fast.call(attempt)
+        if outcome is True:
+            return attempt.result
+        request = outcome or self._submit(attempt)
+        return request.wait(_limit(attempt.remembered.call_of(attempt)))
+
+    def start(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Request:
+        """Start it, and return at once."""
+        key = self._key(arguments, args, kwargs)
+        attempt = self._recall(key, args, kwargs)
+        return self._submit(attempt) if attempt else self._start(group, key, arguments, args, kwargs)[1]
+
+    def _key(self, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Key | None:
         if self._version != self._regions.version:  # keys of memory have changed
-            self._forget()
-        key = key_of(arguments, args, kwargs)
+            with self._lock:
+                self._known.clear()
+                self._version = self._regions.version
+        return key_of(arguments, args, kwargs)
+
+    def _recall(self, key: Key | None, args: tuple, kwargs: Mapping[str, Any]) -> Attempt | None:
+        """A call with this key, to be done once more; None if there is none."""
         remembered = self._known.get(key) if key else None
         if remembered is None:
-            return self._run_first(group, key, arguments, args, kwargs)
+            return None
         self._touch(key)
-        stream = self._member.stream
-        attempt = remembered.begin((*args, *kwargs.values()), self._member.attachment.staging)
-        if attempt is not None:
-            with stream.lock:
-                outcome = stream.fast.call(attempt)
-            if outcome is True:
-                return attempt.result
-            if outcome is not False:
-                return outcome.wait(_limit(remembered.call_of(attempt)))
-        return _finish(group, arguments(group, *args, **kwargs))
+        return remembered.begin((*args, *kwargs.values()), self._member.attachment.staging)
 
     def _touch(self, key: Key | None) -> None:
         try:
@@ -87,30 +102,34 @@ class DirectCalls:
         except KeyError:  # another thread has put others in its place
             return
 
-    def _forget(self) -> None:
-        with self._lock:
-            self._known.clear()
-            self._version = self._regions.version
+    def _submit(self, attempt: Attempt) -> Request:
+        """Once more, the usual way but for what is known of it."""
+        self._member.require_open()
+        request = attempt.request(self._member.stream)
+        request.prepared = attempt
+        self._member.stream.submit(request)
+        return request
 
-    def _run_first(
+    def _start(
         self, group: Starter, key: Key | None, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]
-    ) -> Any:
+    ) -> tuple[Call | Deferred, Request]:
+        """For the first time."""
         call = arguments(group, *args, **kwargs)
-        result = _finish(group, call)
+        request = group.start(call)
         if key and key not in self._known:
-            remembered = self._remember(call, (*args, *kwargs.values()))
+            remembered = self._remember(call, request.works, (*args, *kwargs.values()))
             with self._lock:
                 if len(self._known) >= RECENT:
                     self._known.popitem(last=False)
                 self._known[_lasting(key)] = remembered
-        return result
+        return call, request
 
-    def _remember(self, call: Call | Deferred, values: tuple) -> Remembered | None:
+    def _remember(self, call: Call | Deferred, works: list[CollectiveWR], values: tuple) -> Remembered | None:
         """The call, if it is one work request on memory that the arguments name, with nothing to do on the host.
 
         An array that is none of that memory was read to make the call (counts, say), and may hold other numbers soon.
         """
-        if isinstance(call, Deferred) or call.on_host:
+        if isinstance(call, Deferred) or call.on_host or len(works) != 1:
             return None
         used = (call.source, call.destination, call.result)
         if any(type(value) is np.ndarray and not any(value is memory for memory in used) for value in values):
@@ -119,9 +138,6 @@ class DirectCalls:
             return None
         is_new = call.destination is call.result
         if call.destination is not None and argument(call.destination, values) is None and not is_new:
-            return None
-        works = self._member.compose(call)
-        if len(works) != 1:
             return None
         return Remembered(call, values, works[0], self._member.stream.wqe_of(works[0]))
 
@@ -149,10 +165,6 @@ def key_of(arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Key 
 def _lasting(key: Key) -> Key:
     """An equal key that keeps no array alive."""
     return tuple(cast(POINTER, part) if isinstance(part, CData) else part for part in key)
-
-
-def _finish(group: Starter, call: Call | Deferred) -> Any:
-    return group.start(call).wait(_limit(call))
 
 
 def _limit(call: Call | Deferred) -> float | None:

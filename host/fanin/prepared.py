@@ -63,7 +63,7 @@ class Remembered:
         self.work = work
         # What is staged is so each time, in areas of the same size.
         self._staged_source, self._staged_destination = bool(self.c.staged_source), bool(self.c.staged_destination)
-        self._call = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
+        self._like = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
 
     def begin(self, values: tuple, staging: Staging) -> Attempt | None:
         """What this time takes; None if the device grants no more memory."""
@@ -79,13 +79,11 @@ class Remembered:
     def call_of(self, attempt: Attempt) -> Call:
         """The whole call, with its memory."""
         values = attempt.values
-        return dataclasses.replace(
-            self._call,
-            source=None if self.source is None else values[self.source],
-            destination=attempt.new if self.destination is None else values[self.destination],
-            result=attempt.result,
-            staged=attempt.staged,
-        )
+        source = None if self.source is None else values[self.source]
+        destination = attempt.new if self.destination is None else values[self.destination]
+        like = self._like
+        what, how = (like.name, like.row, like.sizes), (like.root, like.op, like.dtype)  # twice as fast as `replace`
+        return Call(*what, source, destination, attempt.result, *how, like.timeout, like.fence, attempt.staged)
 
 
 class Attempt:

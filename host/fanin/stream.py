@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fanin.busy import busy, stalled
+from fanin.driver import check
 from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
 from fanin.fastpath import FastPath
 from fanin.progress import Progress
@@ -158,17 +159,28 @@ class Stream:
             self._qp.skip_message()
             request.finish()
             return
-        work = request.works[request.started]
-        work.wr_id = self.take_id()
-        position = self._qp.position
-        mid = self._qp.post_send(work)
+        wr_id = self.take_id()
+        mid, positions = self._post(request, wr_id)
         if request.started == 0:
-            request.first_id = work.wr_id
+            request.first_id = wr_id
             self.posted += 1
         request.started += 1
         last = request.started == len(request.works)
-        positions = (self._qp.position - position) % MODULUS
-        self.outstanding[work.wr_id] = Posting(request, mid, positions, last, request.call)
+        self.outstanding[wr_id] = Posting(request, mid, positions, last, request.call)
+
+    def _post(self, request: Request, wr_id: int) -> tuple[int, int]:
+        """Post the next work of a request; its message number, and how many positions of the job's stream it takes."""
+        if request.prepared is not None:
+            request.prepared.aim()
+            wqe = request.prepared.c.wqe
+            wqe.wr_id = wr_id
+            if status := self._qp.begin(request.prepared.c):
+                check(status, f"can not post {request}")
+            return wqe.mid, wqe.segments
+        work = request.works[request.started]
+        work.wr_id, position = wr_id, self._qp.position
+        mid = self._qp.post_send(work)
+        return mid, (self._qp.position - position) % MODULUS
 
     def wait_for(self, request: Request, timeout: float | None) -> None:
         """Wait until `request` has ended; Timeout after `timeout` seconds, and the request goes on."""
