@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fanin.busy import advance_all
 from fanin.errors import FaninError, PeerLost, Timeout
 from fanin.job import Job, JobNode
-from fanin.stream import advance_all
 from fanin.subjob import identity
 
 GRACE = 2.0  # seconds for ranks that somebody believes lost: who lives has heard of the failure by then

@@ -16,6 +16,7 @@ import numpy as np
 
 from fanin.attachment import Attachment
 from fanin.buffers import dtype_of, shape_of
+from fanin.busy import advance_all
 from fanin.call import Call, Deferred
 from fanin.capabilities import Capabilities, capabilities_of
 from fanin.census import Census, known_of
@@ -29,7 +30,6 @@ from fanin.persistent import Persistent
 from fanin.progress import Progress
 from fanin.request import Request
 from fanin.seconds import require_seconds
-from fanin.stream import advance_all
 from fanin.subjob import derived, remaining, slots_for, split_members, split_row
 from fanin.verbs import MR
 

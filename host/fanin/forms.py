@@ -41,7 +41,7 @@ def starting(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Request]:
     """Start, and return at once."""
 
     def form(self: Starter, *args: P.args, **kwargs: P.kwargs) -> Request:
-        return self.start(arguments(self, *args, **kwargs))
+        return self.direct.start(self, arguments, args, kwargs)
 
     text = f"Start {arguments.__name__} and return at once, with a Request. The arguments are the same."
     return _described(form, arguments, f"i{arguments.__name__}", text)

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from fanin import consequence
 from fanin.attachment import Attachment
+from fanin.busy import advance_all
 from fanin.call import Call, Deferred
 from fanin.errors import DeviceLost, FaninError, Flushed, InvalidRequest
 from fanin.job import Job
 from fanin.naming import missing_ranks, named
 from fanin.request import DeferredRequest, Request
 from fanin.seconds import require_seconds
-from fanin.stream import Stream, advance_all
+from fanin.stream import Stream
 from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR, Lease, Membership
 from fanin.verbs.collective_qp import MESSAGES
 from fanin_wire.abi import Status

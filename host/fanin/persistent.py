@@ -8,8 +8,10 @@ from typing import Any, Self
 from fanin.call import Call
 from fanin.errors import InvalidRequest
 from fanin.member import Member
+from fanin.prepared import Repeated
 from fanin.progress import Progress
 from fanin.request import Request
+from fanin.seconds import require_seconds
 
 
 class Persistent:
@@ -23,44 +25,78 @@ class Persistent:
     def __init__(self, member: Member, call: Call, own: bool) -> None:
         self._member, self._call, self.own = member, call, own
         self._works = member.compose(call)
-        self._request: Request | None = None
+        self._repeated: Repeated | None = None
+        if len(self._works) == 1 and not call.on_host and call.conclude is None:
+            self._repeated = Repeated(call, self._works[0], member.stream.wqe_of(self._works[0]))
+        self._request: Request | None = None  # of the last start, unless that went the fast path
+        self._is_begun = False  # the last start goes the fast path, and is not known to have ended
+        self._is_started = False
         self.closed = False
 
     def start(self) -> Self:
         """Start it, with what the arrays hold now. InvalidRequest while the last start is still under way."""
-        self._require_ended()
-        if self.closed:
-            raise InvalidRequest(f"{self} is closed", remedy="Make a new one.")
-        self._member.require_open()
-        self._request = Request(self._member.stream, self._call, self._works)
-        self._member.stream.submit(self._request)
+        stream = self._member.stream
+        with stream.lock:
+            self._require_ended()
+            if self.closed:
+                raise InvalidRequest(f"{self} is closed", remedy="Make a new one.")
+            self._member.require_open()
+            self._request, self._is_started = None, True
+            self._is_begun = self._repeated is not None and stream.fast.begin(self._repeated)
+            if not self._is_begun:
+                self._request = Request(stream, self._call, self._works)
+                stream.submit(self._request)
         return self
 
     def wait(self, timeout: float | None = None) -> Any:
         """The result of the last start, as of Request.wait."""
-        return self._started().wait(timeout)
+        if self._is_begun and self._repeated is not None:
+            require_seconds(timeout)
+            with self._member.stream.lock:
+                if self._member.stream.fast.finish(self._repeated) is True:
+                    self._is_begun = False
+                self._look()
+        request = self._last()
+        return self._call.result if request is None else request.wait(timeout)
 
     def test(self) -> bool:
         """Whether the last start has ended, as of Request.test."""
-        return self._started().test()
+        request = self._last(enter=True)
+        return request is None or request.test()
 
     def progress(self) -> Progress:
         """How far the last start is, as of Request.progress."""
-        return self._started().progress()
+        request = self._last(enter=True)
+        if request is None:
+            request = Request(self._member.stream, self._call, self._works)
+            request.segments_done = self._member.positions_of(self._call)
+        return request.progress()
 
     @property
     def under_way(self) -> bool:
         """Whether it was started and has not been seen to end."""
-        return self._request is not None and not self._request.done
+        return self._is_begun or (self._request is not None and not self._request.done)
+
+    def _look(self) -> None:
+        """See whether the last start has left the fast path for the usual way."""
+        if self._is_begun and self._repeated is not None and self._repeated.entered is not None:
+            self._request, self._is_begun = self._repeated.entered, False
 
     def _require_ended(self) -> None:
-        self._member.stream.advance()
+        if self._is_begun or self._request is not None:
+            self._member.stream.advance()
+            self._look()
         if self.under_way:  # how it ended does not matter: its exception was for whoever waited for it
             raise InvalidRequest(f"{self._request} is still under way", remedy="Wait for it before you start it again.")
 
-    def _started(self) -> Request:
-        if self._request is None:
+    def _last(self, enter: bool = False) -> Request | None:
+        """The request of the last start; None if it has ended well on the fast path. enter: not to go on there."""
+        if not self._is_started:
             raise InvalidRequest(f"{self._call} has not been started", remedy="Call start() first.")
+        with self._member.stream.lock:
+            if enter and self._is_begun:
+                self._member.stream.advance()
+            self._look()
         return self._request
 
     def close(self) -> None:

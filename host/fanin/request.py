@@ -11,6 +11,7 @@ from fanin.seconds import require_seconds
 from fanin.verbs import CollectiveWR
 
 if TYPE_CHECKING:
+    from fanin.fastpath import Prepared
     from fanin.progress import Progress
     from fanin.stream import Stream
 
@@ -26,6 +27,7 @@ class Request:
         self.first_id = 0  # wr_id of the first; the others follow it
         self.segments_done = 0  # of works that are known to be complete
         self.call: Call | None = call  # keeps its memory alive until the device is done with it
+        self.prepared: Prepared | None = None  # its only work, ready to be posted, with its data
         self.internal = False  # the exchange before another request, which stands for both
         self._stream = stream
         self.name = call.name
@@ -48,7 +50,7 @@ class Request:
 
     def prepare(self) -> bool:
         """Whether its works are there and may be posted. Called by the stream, as are current, note and finish."""
-        if self.started == 0 and self.call is not None:
+        if self.started == 0 and self.call is not None and self.prepared is None:
             self.call.bring()
         return True
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fanin.driver import ffi
+from fanin.busy import busy, stalled
+from fanin.driver import check
 from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
+from fanin.fastpath import FastPath
 from fanin.progress import Progress
 from fanin.questions import QUESTIONS, Posting, Questions
 from fanin.request import Request
@@ -20,26 +21,12 @@ from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR
 from fanin.verbs.collective_qp import MODULUS
 from fanin_wire.abi import SQ_DEPTH, WqeOpcode
 
-if TYPE_CHECKING:
-    from fanin.direct import Attempt
-
 BACKLOG_SLICE = 0.002  # seconds between looks at other streams that could not post all yet
 CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is closed
-PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
 BATCH = 64
 QUERY = int(WqeOpcode["QUERY"])
 
-# Streams with requests under way: kept alive, since the device may still write into their arrays.
-_busy: set[Stream] = set()
-os.register_at_fork(after_in_child=_busy.clear)  # they are the parent's
 _written_late: list[object] = []  # memory that a device which stands still has been told to write to
-
-
-def advance_all() -> None:
-    """Post what has waited for room, in every stream: another rank may wait for it before it does its part of what this
-    thread waits for."""
-    for stream in list(_busy):
-        stream.advance()
 
 
 class Stream:
@@ -47,7 +34,7 @@ class Stream:
 
     submit() never blocks. Never more is under way than the send queue holds, so that no queue can overflow.
     `failure` gives the exception of a completion, `missing` the ranks that it names. All methods may be called by any
-    thread; `lock`, `outstanding` and `stopped` are for its Questions.
+    thread; `lock`, `outstanding`, `stopped` and `posted` are for its Questions and its FastPath.
     """
 
     def __init__(
@@ -69,9 +56,8 @@ class Stream:
         self._backlog: deque[Request] = deque()
         self._questions = Questions(self, qp, missing)
         self._next_id = 0
-        self._posted = 0
-        self._cqe = ffi.new("struct fanin_cqe *")  # of try_call
-        self._direct: Attempt | None = None  # in try_call, or left there by an exception
+        self.posted = 0  # requests, ever
+        self.fast = FastPath(self, qp)
 
     def submit(self, *requests: Request) -> None:
         """Take requests, one after the other; they are posted now or when there is room."""
@@ -79,62 +65,50 @@ class Stream:
             if self.stopped:
                 raise InvalidRequest("the communicator is closed", remedy="Make a new one.")
             self._backlog.extend(requests)
-            _busy.add(self)
+            busy.add(self)
             self.advance()
 
     def wqe_of(self, work: CollectiveWR) -> Any:
         """A work request of this stream as a struct fanin_wqe."""
         return self._qp.wqe_of(work)
 
-    def try_call(self, attempt: Attempt) -> Request | bool:
-        """Do a prepared call now and wait a little. True: it is done. False: other things are under way, so it was not
-        begun. Else it has failed or takes longer: the request that stands for it."""
-        with self.lock:
-            if _busy or self._direct or self.stopped:
-                return False
-            prepared = attempt.prepared
-            prepared.aim(attempt)
-            prepared.c.wqe.wr_id = self._next_id
-            self._next_id += 1
-            self._direct = attempt
-            self._qp.call(prepared.c, PATIENCE_MS, self._cqe)
-            if attempt.is_complete and not self._cqe.status:
-                self._direct = None
-                self._posted += 1
-                return True
-            return self._adopt() or False
+    @property
+    def has_backlog(self) -> bool:
+        """Whether something has not been posted yet."""
+        return bool(self._backlog)
 
-    def _adopt(self) -> Request | None:
-        """Make a usual request of what try_call has posted; None if it has not."""
-        assert self._direct
-        attempt, self._direct = self._direct, None
-        prepared = attempt.prepared
-        if not attempt.is_posted:
-            return None
-        request, wqe = prepared.request(self, attempt), prepared.c.wqe
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way, and something may be posted."""
+        return not (self.outstanding or self._backlog or self._taken or self.stopped)
+
+    def take_id(self) -> int:
+        """The wr_id of the next work request."""
+        self._next_id += 1
+        return self._next_id
+
+    def enter(self, request: Request, wqe: Any, completion: WC | None) -> None:
+        """Enter what the fast path has posted, and perhaps has the completion of."""
         request.started, request.first_id = 1, wqe.wr_id
-        self._posted += 1
+        self.posted += 1
         self.outstanding[wqe.wr_id] = Posting(request, wqe.mid, wqe.segments, True, request.call)
-        if attempt.is_complete:
-            self._complete(WC.of(self._cqe))
-        else:
-            _busy.add(self)
-        return request
+        busy.add(self)
+        if completion is not None:
+            self._complete(completion)
 
     def advance(self) -> None:
         """Take completions and post what has waited for room, without blocking."""
         with self.lock:
             if self._closed:
                 return
-            if self._direct:
-                self._adopt()
+            self.fast.settle()
             try:
                 self._take_completions()
                 self._post_backlog()
             except (DeviceLost, CqOverrun) as error:
                 self.fail_all(error)
             if not self.outstanding and not self._backlog:
-                _busy.discard(self)
+                busy.discard(self)
 
     def _take_completions(self) -> None:
         count = BATCH
@@ -185,18 +159,28 @@ class Stream:
             self._qp.skip_message()
             request.finish()
             return
-        work = request.works[request.started]
-        work.wr_id = self._next_id
-        position = self._qp.position
-        mid = self._qp.post_send(work)
+        wr_id = self.take_id()
+        mid, positions = self._post(request, wr_id)
         if request.started == 0:
-            request.first_id = work.wr_id
-            self._posted += 1
+            request.first_id = wr_id
+            self.posted += 1
         request.started += 1
         last = request.started == len(request.works)
-        positions = (self._qp.position - position) % MODULUS
-        self.outstanding[work.wr_id] = Posting(request, mid, positions, last, request.call)
-        self._next_id += 1
+        self.outstanding[wr_id] = Posting(request, mid, positions, last, request.call)
+
+    def _post(self, request: Request, wr_id: int) -> tuple[int, int]:
+        """Post the next work of a request; its message number, and how many positions of the job's stream it takes."""
+        if request.prepared is not None:
+            request.prepared.aim()
+            wqe = request.prepared.c.wqe
+            wqe.wr_id = wr_id
+            if status := self._qp.begin(request.prepared.c):
+                check(status, f"can not post {request}")
+            return wqe.mid, wqe.segments
+        work = request.works[request.started]
+        work.wr_id, position = wr_id, self._qp.position
+        mid = self._qp.post_send(work)
+        return mid, (self._qp.position - position) % MODULUS
 
     def wait_for(self, request: Request, timeout: float | None) -> None:
         """Wait until `request` has ended; Timeout after `timeout` seconds, and the request goes on."""
@@ -223,12 +207,12 @@ class Stream:
 
     def _sleep(self, seen: int, left: float) -> None:
         """Until a completion comes. Streams that ranks use in opposite order must not block each other's posts."""
-        stalled = [other for other in list(_busy) if other is not self and other._backlog]
-        for other in stalled:
+        others = [other for other in stalled() if other is not self]
+        for other in others:
             other.advance()
         # A lost device is reported by the next look at the queue, after what is left in it.
         with contextlib.suppress(DeviceLost, CqOverrun):
-            self._cq.wait(min(left, BACKLOG_SLICE if stalled else CLOSE_SLICE), seen)
+            self._cq.wait(min(left, BACKLOG_SLICE if others else CLOSE_SLICE), seen)
 
     def _wake(self) -> None:
         with self.lock:
@@ -267,7 +251,7 @@ class Stream:
                 request.finish(FaninError.of(error.status, f"{request}: {error.detail}"))
             self.outstanding.clear()
             self._backlog.clear()
-            _busy.discard(self)
+            busy.discard(self)
 
     def _unfinished(self) -> list[Request]:
         posted = [posting.request for posting in self.outstanding.values()]
@@ -282,4 +266,4 @@ class Stream:
         """How many requests were posted, are under way, and wait for room."""
         with self.lock:
             outstanding = {posting.request for posting in self.outstanding.values()}
-            return {"posted": self._posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}
+            return {"posted": self.posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}

@@ -133,6 +133,13 @@ def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
 
 
 @pytest.fixture
+def alone(device: Device, make_job: Callable[..., Job]) -> Iterator[Communicator]:
+    """A communicator of one rank."""
+    with Communicator(make_job(1), 0, device.socket) as communicator:
+        yield communicator
+
+
+@pytest.fixture
 def context(device: Device) -> Iterator[Context]:
     """Attached to the shared device."""
     with Context(device.socket) as opened:

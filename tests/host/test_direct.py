@@ -5,39 +5,33 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from fanin import Communicator, errors
-from fanin.direct import key_of
+from fanin.direct import RECENT, key_of
+from fanin.fastpath import FastPath
 from fanin.reductions import allreduce
-from fanin.stream import Stream
 
 BOUND_S = 20
 
 
 @pytest.fixture
 def outcomes(monkeypatch):
-    """What try_call has answered, in order: True, done; "under way", where the machine was slow; False, not begun."""
+    """What the fast path has answered, in order: True, done; "under way", on a slow machine; False, not begun."""
     seen: list[bool | str] = []
-    try_call = Stream.try_call
+    call = FastPath.call
 
     def watched(*arguments):
-        outcome = try_call(*arguments)
+        outcome = call(*arguments)
         seen.append(outcome if isinstance(outcome, bool) else "under way")
         return outcome
 
-    monkeypatch.setattr(Stream, "try_call", watched)
+    monkeypatch.setattr(FastPath, "call", watched)
     return seen
-
-
-@pytest.fixture
-def alone(device, make_job):
-    """A communicator of one rank."""
-    with Communicator(make_job(1), 0, device.socket) as communicator:
-        yield communicator
 
 
 @pytest.mark.parametrize("count", [2, 5, 5000], ids=["inline", "short", "long"])
@@ -101,6 +95,12 @@ def test_every_collective(run_ranks, device):
 def test_a_late_partner_is_waited_for_in_the_usual_way(device, make_job, outcomes):
     job, late = make_job(2), threading.Event()
 
+    def let_go():
+        deadline = time.monotonic() + BOUND_S
+        while not outcomes and time.monotonic() < deadline:
+            time.sleep(0.001)
+        late.set()
+
     def other():
         with Communicator(job, 1, device.socket) as communicator:
             communicator.allreduce(np.ones(4))
@@ -112,7 +112,7 @@ def test_a_late_partner_is_waited_for_in_the_usual_way(device, make_job, outcome
     with Communicator(job, 0, device.socket) as communicator:
         array = np.ones(4)
         communicator.allreduce(array)
-        threading.Timer(0.1, late.set).start()
+        threading.Thread(target=let_go).start()
         assert np.all(communicator.allreduce(array) == 2)
         assert communicator.status()["posted"] == 2
     thread.join(BOUND_S)
@@ -267,3 +267,14 @@ def test_arrays_that_say_how_are_read_each_time(alone, outcomes):
     for _ in range(3):
         assert np.array_equal(alone.allgatherv(array, counts=counts), array)
     assert outcomes == []
+
+
+def test_the_calls_used_last_are_kept(alone, outcomes):
+    """What is used now and then survives more others than are kept."""
+    often, arrays = np.ones(1), [np.ones(1) for _ in range(RECENT + 20)]
+    for array in arrays:
+        alone.allreduce(array)
+        alone.allreduce(often)
+    assert len(outcomes) == len(arrays) - 1
+    alone.allreduce(arrays[0])
+    assert len(outcomes) == len(arrays) - 1

@@ -1,4 +1,5 @@
-/* A collective in one call: post, wait, take the completion. For programs that wait for each before the next. */
+/* Requests that are posted again and again: begin, finish, or both in one call. For programs that wait for each before
+ * the next. */
 #include "context.h"
 #include <string.h>
 
@@ -42,15 +43,14 @@ static enum fanin_status take(struct fanin_context *context, uint32_t cq, uint64
     return status;
 }
 
-enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
-                             struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe)
+enum fanin_status fanin_begin(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                              struct fanin_prepared *prepared)
 {
-    uint64_t deadline = fanin_now_ms() + timeout_ms;
     enum fanin_status status;
 
+    prepared->progress = FANIN_PREPARED;
     if (prepared->wqe.flags & FANIN_WQE_INLINE && prepared->source_length > FANIN_MAX_INLINE)
         return FANIN_INVALID_REQUEST;
-    prepared->progress = FANIN_PREPARED;
     complete_request(prepared, cursor);
     status = fanin_post(context, qp, &prepared->wqe);
     if (status != FANIN_SUCCESS)
@@ -58,11 +58,26 @@ enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_
     cursor->mid = (cursor->mid + 1) & MID_MASK;
     cursor->position += prepared->wqe.segments;
     prepared->progress = FANIN_POSTED;
-    status = take(context, cq, prepared->wqe.wr_id, deadline, cqe);
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_finish(struct fanin_context *context, uint32_t cq, struct fanin_prepared *prepared,
+                               uint32_t timeout_ms, struct fanin_cqe *cqe)
+{
+    enum fanin_status status = take(context, cq, prepared->wqe.wr_id, fanin_now_ms() + timeout_ms, cqe);
+
     if (status != FANIN_SUCCESS)
         return status;
     if (cqe->status == FANIN_SUCCESS && prepared->destination_length)
         memcpy(at(prepared->destination), at(prepared->staged_destination), prepared->destination_length);
     prepared->progress = FANIN_COMPLETE;
     return status;
+}
+
+enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
+                             struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe)
+{
+    enum fanin_status status = fanin_begin(context, qp, cursor, prepared);
+
+    return status == FANIN_SUCCESS ? fanin_finish(context, cq, prepared, timeout_ms, cqe) : status;
 }

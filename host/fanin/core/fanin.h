@@ -94,9 +94,16 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
  * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
 
-/* Post a prepared request, wait at most `timeout_ms` for its completion and take it: FANIN_SUCCESS, also when the
- * completion tells of a failure. Nothing else may be under way in the two queues. Whether it was posted when another
- * status is returned (FANIN_PENDING: the time is over), `progress` says; then the cursor has moved on. */
+/* Post a prepared request; when it is posted, `progress` says so, and the cursor has moved on. */
+enum fanin_status fanin_begin(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                              struct fanin_prepared *prepared);
+
+/* Wait at most `timeout_ms` for the completion of a request that was begun, and take it: FANIN_SUCCESS, also when the
+ * completion tells of a failure. FANIN_PENDING: the time is over. Nothing else may be under way in the two queues. */
+enum fanin_status fanin_finish(struct fanin_context *context, uint32_t cq, struct fanin_prepared *prepared,
+                               uint32_t timeout_ms, struct fanin_cqe *cqe);
+
+/* Both, one after the other. */
 enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
                              struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe);
 

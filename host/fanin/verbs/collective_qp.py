@@ -8,20 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 from fanin.driver import SLICE_MS, check, ffi, library
-from fanin.errors import FaninError, InvalidRequest, NotConfigured, NotSupported, Timeout
+from fanin.errors import InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
 from fanin.verbs.cq import CQ, FEWER_QUEUES
 from fanin.verbs.membership import Lease, Membership
 from fanin.verbs.pd import PD
+from fanin.verbs.refusal import refusal
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.segments import position_count, segment_length
-from fanin.verbs.wc import kind_of_members
 from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpcode
-from fanin_wire.fields import WIRE_VERSION
 from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
+NOT_CONFIGURED = int(Status["NOT_CONFIGURED"])
+PREPARED = ffi.typeof("enum fanin_progress").relements["FANIN_PREPARED"]
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
 MODULUS = 1 << 32  # of positions
 MESSAGES = 1 << MID_BITS  # of the count in message numbers
@@ -88,7 +89,7 @@ class CollectiveQP(Resource):
         if status == Status["PENDING"]:
             self._give_up()
         if status != Status["SUCCESS"]:
-            raise _refusal(status, self.membership, reply)
+            raise refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
         self._granted = self.lease
         self._cursor[0] = {"slots": reply.slots}
@@ -142,12 +143,24 @@ class CollectiveQP(Resource):
     def call(self, prepared: Any, timeout_ms: int, cqe: Any) -> int:
         """Post a struct fanin_prepared of this job, wait and take its completion: `fanin_call` of the driver core.
 
-        Nothing else may be under way. Returns the status; QUEUE_FULL and NOT_CONFIGURED: it was not posted.
+        Nothing else may be under way. Returns the status; whether it was posted, `progress` of it says.
         """
-        if self.lease is None:
-            return int(Status["NOT_CONFIGURED"])
+        if self.closed or self.lease is None:
+            return _not_posted(prepared)
         handle = self.context.handle
         return int(library().fanin_call(handle, self.qp_num, self.cq.index, self._cursor, prepared, timeout_ms, cqe))
+
+    def begin(self, prepared: Any) -> int:
+        """The first half of `call`: post it."""
+        if self.closed or self.lease is None:
+            return _not_posted(prepared)
+        return int(library().fanin_begin(self.context.handle, self.qp_num, self._cursor, prepared))
+
+    def finish(self, prepared: Any, timeout_ms: int, cqe: Any) -> int:
+        """The second half: wait for its completion, and take it. PENDING: the time is over."""
+        if self.closed or self.cq.closed:
+            return NOT_CONFIGURED
+        return int(library().fanin_finish(self.context.handle, self.cq.index, prepared, timeout_ms, cqe))
 
     def wqe_of(self, wr: CollectiveWR) -> Any:
         """A work request as post_send would post it now, a struct fanin_wqe."""
@@ -218,6 +231,11 @@ class CollectiveQP(Resource):
         return columns(qp=self.qp_num, cq=self.cq.index, jid=job, position=self.position, mid=self.mid)
 
 
+def _not_posted(prepared: Any) -> int:
+    prepared.progress = PREPARED
+    return NOT_CONFIGURED
+
+
 @functools.cache  # of what is supported: a refusal is made anew
 def _require_supported(op: int, dtype: int) -> None:
     if not supports(op, dtype):
@@ -227,29 +245,3 @@ def _require_supported(op: int, dtype: int) -> None:
             f"the devices do not compute operation {operation} of type {kind}",
             remedy="Post an operation and type that capabilities() names.",
         )
-
-
-def _refusal(status: int, membership: Membership, reply: Any) -> FaninError:
-    detail, remedy = f"could not join job {membership.jid}", ""
-    if reply.missing:
-        bits = [bit for bit in range(64) if reply.missing >> bit & 1]
-        detail += f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
-    if status == Status["NO_RESOURCES"]:
-        detail += f"; asked for {membership.slots} slots of {membership.chunk} bytes, {reply.slots} would fit"
-        fewer = f"Ask for at most {reply.slots} slots (fanin run --slots), or close" if reply.slots else "Close"
-        remedy = f"{fewer} communicators and persistent requests that are not needed: each leases slots of the devices."
-    if status == Status["VERSION_MISMATCH"]:
-        detail += f"; {_other_version(reply.slots)} and this node's NIC version {WIRE_VERSION}"
-    if status == Status["INVALID_REQUEST"]:
-        detail += ": the device refuses the description of the job, or that this rank joins it again"
-        remedy = "Join with each rank once; see that the devices can have the job's slots and chunk."
-    if status == Status["PENDING"]:
-        return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
-    return FaninError.of(status, detail, remedy)
-
-
-def _other_version(version: int) -> str:
-    """The device that does not speak ours; it names its version only to the one below it."""
-    if version:
-        return f"the next device on its way speaks version {version} of the wire protocol,"
-    return "a device of its way speaks another version of the wire protocol than the one below it,"

@@ -43,7 +43,8 @@ class CQ(Resource):
         self.require_open()
         wanted = min(num_entries, BATCH)
         status = library().fanin_poll(self.context.handle, self.index, self._entries, wanted, self._count, self._seen)
-        check(status, self._trouble(status))
+        if status:
+            raise FaninError.of(status, self._trouble(status))
         count = int(self._count[0])
         return count, [WC.of(self._entries[i]) for i in range(count)]
 

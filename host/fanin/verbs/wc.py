@@ -29,16 +29,16 @@ class WC(NamedTuple):
     def of(cls, cqe: Any) -> Self:
         """From a struct fanin_cqe."""
         return cls(
-            wr_id=cqe.wr_id,
-            status=cqe.status,
-            opcode=cqe.opcode,
-            byte_len=cqe.byte_length,
-            qp_num=cqe.qp,
-            jid=cqe.jid,
-            mid=cqe.mid,
-            positions=cqe.positions,
-            missing=cqe.missing,
-            missing_kind=cqe.missing_kind,
+            cqe.wr_id,
+            cqe.status,
+            cqe.opcode,
+            cqe.byte_length,
+            cqe.qp,
+            cqe.jid,
+            cqe.mid,
+            cqe.positions,
+            cqe.missing,
+            cqe.missing_kind,
         )
 
     def missing_members(self) -> list[int]:

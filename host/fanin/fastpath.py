@@ -1,0 +1,95 @@
+"""Fast path: one prepared request of a stream at a time, begun and finished by the driver core.
+
+Such a request is not in the books of its stream. Whoever opens them first enters it there (`settle`), and it goes on
+like all others: that is so when something else is called, when it takes long, and when it has failed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fanin.busy import busy, stalled
+from fanin.driver import ffi
+from fanin.request import Request
+from fanin.verbs import WC, CollectiveQP
+
+if TYPE_CHECKING:
+    from fanin.stream import Stream
+
+PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
+PROGRESS = ffi.typeof("enum fanin_progress").relements
+PREPARED, COMPLETE = PROGRESS["FANIN_PREPARED"], PROGRESS["FANIN_COMPLETE"]
+
+
+class Prepared(Protocol):
+    """One time that a prepared request is done. `c`: struct fanin_prepared, which other times may use after it."""
+
+    c: Any
+    entered: Request | None  # the usual request that stands for it since it was entered
+
+    def aim(self) -> None:
+        """Put the memory of this time into the request. Only one thread may be between this and the post."""
+
+    def request(self, stream: Stream) -> Request:
+        """A usual request for it."""
+
+
+class FastPath:
+    """The fast path of one stream; all methods are called with its lock held."""
+
+    def __init__(self, stream: Stream, qp: CollectiveQP) -> None:
+        self._stream, self._qp = stream, qp
+        self._cqe = ffi.new("struct fanin_cqe *")
+        self._current: Prepared | None = None  # begun, or left there by an exception
+
+    def call(self, prepared: Prepared) -> Request | bool:
+        """Do it now and wait a little. True: it is done. False: it was not begun, for other things are under way. Else
+        it takes longer, or has failed: the request that stands for it."""
+        stream = self._stream
+        if self._current is not None or not stream.is_idle or (busy and stalled()):
+            return False
+        self._place(prepared)
+        if self._qp.call(prepared.c, PATIENCE_MS, self._cqe) == 0 and self._cqe.status == 0:
+            self._current = None
+            stream.posted += 1
+            return True
+        return self.settle() or False
+
+    def begin(self, prepared: Prepared) -> bool:
+        """Post it. False: it was not begun."""
+        if self._current is not None or not self._stream.is_idle:
+            return False
+        self._place(prepared)
+        if self._qp.begin(prepared.c):
+            self._current = None
+            return False
+        busy.add(self._stream)
+        return True
+
+    def finish(self, prepared: Prepared) -> Request | bool:
+        """Wait a little for what was begun. As `call`; False: it was not begun, or is done."""
+        stream = self._stream
+        if self._current is not prepared:
+            return prepared.entered or False
+        if stalled() or self._qp.finish(prepared.c, PATIENCE_MS, self._cqe) or self._cqe.status:
+            return self.settle() or False
+        self._current = None
+        busy.discard(stream)
+        stream.posted += 1
+        return True
+
+    def _place(self, prepared: Prepared) -> None:
+        prepared.aim()
+        prepared.c.wqe.wr_id = self._stream.take_id()
+        prepared.entered = None
+        self._current = prepared
+
+    def settle(self) -> Request | None:
+        """Enter what is begun into the books of the stream; None if nothing is."""
+        prepared, self._current = self._current, None
+        if prepared is None or prepared.c.progress == PREPARED:
+            return None
+        request = prepared.entered = prepared.request(self._stream)
+        completion = WC.of(self._cqe) if prepared.c.progress == COMPLETE else None
+        self._stream.enter(request, prepared.c.wqe, completion)
+        return request

@@ -1,0 +1,38 @@
+"""Refusal: why a JOIN has failed, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fanin.errors import FaninError, Timeout
+from fanin.verbs.membership import Membership
+from fanin.verbs.wc import kind_of_members
+from fanin_wire.abi import Status
+from fanin_wire.fields import WIRE_VERSION
+
+
+def refusal(status: int, membership: Membership, reply: Any) -> FaninError:
+    """The exception of a JOIN. `reply`: struct fanin_join_reply, which says who is missing, or what would fit."""
+    detail, remedy = f"could not join job {membership.jid}", ""
+    if reply.missing:
+        bits = [bit for bit in range(64) if reply.missing >> bit & 1]
+        detail += f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
+    if status == Status["NO_RESOURCES"]:
+        detail += f"; asked for {membership.slots} slots of {membership.chunk} bytes, {reply.slots} would fit"
+        fewer = f"Ask for at most {reply.slots} slots (fanin run --slots), or close" if reply.slots else "Close"
+        remedy = f"{fewer} communicators and persistent requests that are not needed: each leases slots of the devices."
+    if status == Status["VERSION_MISMATCH"]:
+        detail += f"; {_other_version(reply.slots)} and this node's NIC version {WIRE_VERSION}"
+    if status == Status["INVALID_REQUEST"]:
+        detail += ": the device refuses the description of the job, or that this rank joins it again"
+        remedy = "Join with each rank once; see that the devices can have the job's slots and chunk."
+    if status == Status["PENDING"]:
+        return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
+    return FaninError.of(status, detail, remedy)
+
+
+def _other_version(version: int) -> str:
+    """The device that does not speak ours; it names its version only to the one below it."""
+    if version:
+        return f"the next device on its way speaks version {version} of the wire protocol,"
+    return "a device of its way speaks another version of the wire protocol than the one below it,"
