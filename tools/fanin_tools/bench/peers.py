@@ -41,7 +41,7 @@ class Peer:
 
 
 # Of Open MPI where links are slow: from 512 KiB on a ring (4), which it would not choose by itself and which takes 0.6
-# of the time there; else what it chooses (0). As coll/tuned reads it: one collective, allreduce (2), for 2 ranks or more.
+# of the time there; else what it chooses (0). As coll/tuned reads it: one collective, allreduce (2), from 2 ranks on.
 SLOW_LINKS = """1
 2
 1
