@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.bench import bounds, plot, report, setups
+from fanin_tools.bench import bounds, machine, plot, report, setups
 from fanin_tools.bench.compare import Comparison, Row, fitting
 from fanin_tools.bench.progress import Steps
 from fanin_tools.bench.samples import Summary, slowest_rank
@@ -72,7 +72,7 @@ def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
 
 def test_everything_is_saved(tmp_path: Path) -> None:
     found = comparison()
-    report.save([found], {"MPICH": "5.0"}, tmp_path)
+    report.save([found], report.Circumstances(machine.describe(), {"MPICH": "5.0"}), tmp_path)
     plot.save(found, tmp_path / "p.png")
     saved = json.loads((tmp_path / "results.json").read_text())
     assert [row["ratio"] for row in saved["comparisons"][0]["rows"][:2]] == [1.5, 0.75]

@@ -54,6 +54,13 @@ def test_over_namespaces_a_peer_is_started_on_every_host(peer: peers.Peer, tmp_p
     assert str(tmp_path / "agent") in line
 
 
+def test_open_mpi_is_told_of_slow_links(tmp_path: Path) -> None:
+    slow = make("f", Shape(2, 1, netns=True, rate="1gbit"))
+    for fabric, told in ((FABRIC, False), (slow, True)):
+        line = peers.PEERS[0].command(tmp_path, 2, fabric, tmp_path).line
+        assert (str(tmp_path / "rules") in line) == told == (tmp_path / "rules").exists()
+
+
 def test_launch_agent_goes_to_the_namespace_of_the_host(tmp_path: Path) -> None:
     fake = tmp_path / "ip"
     fake.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')

@@ -9,8 +9,9 @@ from pathlib import Path
 
 
 def describe() -> dict[str, object]:
-    """Processor, cores that this process may use, kernel."""
-    return {"cpu": _processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()}
+    """Processor, cores that this process may use, kernel; and the load before, for what others do is in the figures."""
+    found = {"cpu": _processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()}
+    return found | {"load": round(os.getloadavg()[0], 1)}
 
 
 def _processor() -> str:

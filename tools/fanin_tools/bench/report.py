@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fanin_tools.bench import machine
 from fanin_tools.bench.compare import Comparison, Row
 from fanin_tools.quantities import render_size, render_time
 
@@ -84,20 +84,26 @@ def show(found: Sequence[Comparison]) -> None:
         console.print(table(comparison))
 
 
-def as_dict(found: Sequence[Comparison], peers: dict[str, str]) -> dict[str, object]:
-    """For `--json`. peers: their versions."""
-    return {
-        "machine": machine.describe(),
-        "peers": peers,
-        "comparisons": [comparison.as_dict() for comparison in found],
-    }
+@dataclass(frozen=True)
+class Circumstances:
+    """machine: machine.describe() before the run; peers: their versions."""
+
+    machine: dict[str, object]
+    peers: dict[str, str]
+
+    def __str__(self) -> str:
+        cores, cpu, kernel, load = (self.machine[key] for key in ("cores", "cpu", "kernel", "load"))
+        peers = "; ".join(f"{name} {version}" for name, version in self.peers.items()) or "no peers"
+        return f"{cores} cores of {cpu}, Linux {kernel}, load {load} before the run; {peers}."
 
 
-def save(found: Sequence[Comparison], peers: dict[str, str], folder: Path) -> None:
+def as_dict(found: Sequence[Comparison], circumstances: Circumstances) -> dict[str, object]:
+    """For `--json`."""
+    return asdict(circumstances) | {"comparisons": [each.as_dict() for each in found]}
+
+
+def save(found: Sequence[Comparison], circumstances: Circumstances, folder: Path) -> None:
     """Tables and JSON, for the documentation and for whoever compares."""
-    described = machine.describe()
-    where = f"{described['cores']} cores of {described['cpu']}, Linux {described['kernel']}"
-    others = "; ".join(f"{name} {version}" for name, version in peers.items()) or "no peers"
     text = "\n".join(f"{markdown(each)}\n![{each.setup.title}]({each.setup.name}.png)\n" for each in found)
-    (folder / "results.md").write_text(f"# Allreduce f32 SUM\n\n{EXPLANATION}\n\n{where}; {others}.\n\n{text}")
-    (folder / "results.json").write_text(json.dumps(as_dict(found, peers), indent=1) + "\n")
+    (folder / "results.md").write_text(f"# Allreduce f32 SUM\n\n{EXPLANATION}\n\n{circumstances}\n\n{text}")
+    (folder / "results.json").write_text(json.dumps(as_dict(found, circumstances), indent=1) + "\n")

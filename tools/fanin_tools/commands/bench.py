@@ -15,6 +15,7 @@ from fanin_tools.output import print_json, reporting, say
 
 if TYPE_CHECKING:
     from fanin_tools.bench.compare import Comparison
+    from fanin_tools.bench.report import Circumstances
     from fanin_tools.bench.setups import Setup
 
 app = typer.Typer(invoke_without_command=True)
@@ -105,14 +106,12 @@ def every(
 ) -> None:
     """Every set-up of the documentation. Takes half an hour; needs root."""
     from fanin_tools.bench import report
-    from fanin_tools.bench.peers import versions
     from fanin_tools.bench.setups import chosen
 
     setups = chosen(only)
     into.mkdir(parents=True, exist_ok=True)
     plots = {setup: into / f"{setup.name}.png" for setup in setups}
-    found = _measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots)
-    report.save(found, versions(peers), into)
+    report.save(*_measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots), into)
 
 
 def _sizes(sizes: str, largest: str) -> tuple[int, ...]:
@@ -131,9 +130,9 @@ def _measure(
     name: str,
     as_json: bool,
     plots: dict[Setup, Path] | None = None,
-) -> list[Comparison]:
+) -> tuple[list[Comparison], Circumstances]:
     """Measure, show, and draw."""
-    from fanin_tools.bench import compare, plot, report
+    from fanin_tools.bench import compare, machine, plot, report
     from fanin_tools.bench.peers import installed, versions
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.borrow import borrowed
@@ -145,6 +144,7 @@ def _measure(
     others = installed(peers)
     if not others:
         say(f"no peer in {peers}: measuring ours alone (make bench installs them)")
+    circumstances = report.Circumstances(machine.describe(), versions(peers))
     turns = sum((len(setup.ways) + len(others)) * len(sizes) * rounds for setup in chosen)
     with steps_of(turns) as steps:
         for setup in chosen:
@@ -153,7 +153,7 @@ def _measure(
             if plots and setup in plots:
                 plot.save(found[-1], plots[setup])
     if as_json:
-        print_json(report.as_dict(found, versions(peers)))
+        print_json(report.as_dict(found, circumstances))
     else:
         report.show(found)
-    return found
+    return found, circumstances
