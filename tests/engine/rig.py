@@ -87,9 +87,10 @@ class Rig:
         self.engine.batch_end(self.now)
         return self._settle(packets)
 
-    def tick(self, elapsed: int) -> list[Sent]:
-        """`elapsed` ns pass."""
+    def tick(self, elapsed: int, late: int = 0) -> list[Sent]:
+        """`elapsed` ns pass; the timers run so late."""
         self.now += elapsed
+        self.engine.header["next_deadline"] = self.now - late
         self.engine.tick(self.now)
         return self._settle([])
 

@@ -87,6 +87,15 @@ def test_wait_for_somebody_who_has_not_posted_proves_no_loss() -> None:
     assert (rig.job["reorder"], rig.job["lost_at"]) == (REORDER, 0)
 
 
+@pytest.mark.parametrize(("late", "times"), [(MILLISECOND, 1.4), (RTO, 9), (50 * RTO, 10)])
+def test_device_that_waits_for_a_core_is_patient(late: int, times: float) -> None:
+    rig = NicRig()
+    rig.tick(late, late)
+    rig.post(np.zeros(SEGMENT, "<f4"))
+    assert asked(rig, int(times * RTO) - 1) == []
+    assert asked(rig, 1) == [0]
+
+
 def test_lowest_silent_position_is_asked_for_alone() -> None:
     rig = posted()
     assert asked(rig, RTO) == [0]

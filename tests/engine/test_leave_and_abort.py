@@ -186,6 +186,18 @@ def test_ended_ring_tells_the_previous_node_why_until_that_has_left() -> None:
     assert is_empty(rig)
 
 
+@pytest.mark.parametrize(("status", "answers"), [(Status.TIMEOUT, True), (Status.PEER_LOST, False)])
+def test_ended_ring_waits_for_a_previous_node_that_is_late_but_not_for_a_lost_one(
+    status: Status, answers: bool
+) -> None:
+    rig = NicRig(route=Route.RING, ranks=1)
+    previous = int(rig.job["node_mask"])
+    rig.receive(Opcode.ABORT, NEXT, status=status, source=1, seg=1, node_bitmap=previous)
+    rig.engine.leave(0, 9, rig.now)
+    rig.receive(Opcode.LEAVE_ACK, NEXT, source=0)
+    assert is_empty(rig) == (not answers)
+
+
 @pytest.mark.parametrize("opcode", ANY_UPWARD)
 def test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_of(opcode: Opcode) -> None:
     """A NIC leaves it after the restart and says why. Whoever comes next may as well be the device above, to which the

@@ -15,7 +15,7 @@ def test_exactly_the_bytes_asked_for_are_copied_wherever_they_lie(length: int) -
     source = np.random.default_rng(1).integers(0, 256, MOST + LINE, "u1")
     for start in range(LINE):
         target = np.zeros(MOST + LINE, "u1")
-        stream(target.ctypes.data + start, source.ctypes.data + 3, length)
+        stream(np.uint64(target.ctypes.data + start), np.uint64(source.ctypes.data + 3), np.uint64(length))
         assert np.array_equal(target[start : start + length], source[3 : 3 + length])
         assert not target[:start].any()
         assert not target[start + length :].any()

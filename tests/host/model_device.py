@@ -32,7 +32,8 @@ def main(path: str, kind: str) -> None:
     server = ControlServer(path, engine.status, *((engine, LIMITS) if kind == "nic" else ()))
     engine.server = server
     poller = select.poll()
-    poller.register(server.fileno(), select.POLLIN)
+    for events in (server, server.doorbell_events):
+        poller.register(events.fileno(), select.POLLIN)
     while running:
         server.service()
         if engine.progress():
@@ -40,6 +41,7 @@ def main(path: str, kind: str) -> None:
         set_sleeping(server.doorbells.ctypes.data, len(server.doorbells), 1)
         if not any(pending(queue.sq) for queue in engine.queues.values()):
             poller.poll(DEADLINE_MS if engine.waits() else IDLE_MS)
+            server.doorbell_events.poll(0)
         set_sleeping(server.doorbells.ctypes.data, len(server.doorbells), 0)
     server.close()
 

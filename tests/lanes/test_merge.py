@@ -103,6 +103,15 @@ def test_a_completion_without_room_is_told_once(make_rig):
     assert rig.splitter.cq_overflows == 3
 
 
+def test_overrun_of_a_job_that_was_left_ends_no_other(make_rig):
+    rig = make_rig(2)
+    fill_completion_ring(rig)
+    rig.post(4)
+    rig.done(0, rig.parts(0)[0])
+    rig.splitter.leave(QUEUE)
+    assert rig.splitter.take_overruns() == []
+
+
 def test_a_new_job_can_overrun_again(make_rig):
     rig = make_rig(2)
     fill_completion_ring(rig)

@@ -76,7 +76,7 @@ class Device:
         if self._splitter is not None:
             self.host = LanesHost(self._cores, self._splitter, self._threads)
         self.server = self._open_server(settings)
-        self._cores[0].watch(self.server.fileno(), self._wake)
+        self._cores[0].watch(self.server.fileno(), self.server.doorbell_events.fileno(), self._wake)
 
     def _open_lanes(self, settings: Settings) -> None:
         """Ports first: they say whether the address can be had."""

@@ -26,15 +26,16 @@ cqe_at = record_at(abi.CQE)
 @compiled
 def flush_queue(base, queue, send_ring, completion_ring):
     """Complete, FLUSHED, all that the queue number `queue` of the engine at `base` has under way, in order: what the
-    engine holds, then what it has not taken out of the send ring. A full completion ring says so itself."""
-    flush_taken(engine_at(U64(base)), U32(queue), U64(completion_ring))
-    flush_ring(engine_at(U64(base)), U32(queue), U64(send_ring), U64(completion_ring))
+    engine holds, then what it has not taken out of the send ring. Returns for how many the completion ring, which says
+    so itself, had no room."""
+    lost = flush_taken(engine_at(U64(base)), U32(queue), U64(completion_ring))
+    return lost + flush_ring(engine_at(U64(base)), U32(queue), U64(send_ring), U64(completion_ring))
 
 
 @compiled
 def flush_taken(e, queue_index, completion_ring):
-    """The requests that the engine holds."""
-    queue = queue_at(e, queue_index)
+    """The requests that the engine holds. Returns for how many there was no room."""
+    queue, lost = queue_at(e, queue_index), 0
     place = stack_bytes(CQE_SIZE)
     for number in range(uint64(U32(queue.tail - queue.head))):
         request = request_at(e, request_index(e, queue_index, U32(queue.head + number)))
@@ -42,20 +43,25 @@ def flush_taken(e, queue_index, completion_ring):
         cqe_at(place).positions = request.done
         if queue.job:
             cqe_at(place).jid = job_at(e, queue.job - 1).jid
-        complete(completion_ring, place)
+        if not complete(completion_ring, place):
+            lost += 1
+    return lost
 
 
 @compiled
 def flush_ring(e, queue_index, send_ring, completion_ring):
-    """The requests in a send ring. As many as it holds: a client that goes on posting keeps nobody waiting."""
-    place, wqe_place = stack_bytes(CQE_SIZE), stack_bytes(WQE_SIZE)
+    """The requests in a send ring. As many as it holds: a client that goes on posting keeps nobody waiting. Returns for
+    how many there was no room."""
+    place, wqe_place, lost = stack_bytes(CQE_SIZE), stack_bytes(WQE_SIZE), 0
     for _ in range(SQ_DEPTH):
         if not fetch(send_ring, wqe_place):
-            return
+            break
         wqe = wqe_at(wqe_place)
         begin(place, queue_at(e, queue_index).qp, wqe)
         cqe_at(place).jid = wqe.jid
-        complete(completion_ring, place)
+        if not complete(completion_ring, place):
+            lost += 1
+    return lost
 
 
 @compiled

@@ -53,7 +53,8 @@ class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
     For the compiled loop: by queue `send_rings`, `completion_rings` (addresses), `overrun` (there was no
-    room for a completion), by client `memory_fds` (descriptors of process memory).
+    room for a completion), by client `memory_fds` (descriptors of process memory). `lost_completions`: of flushed
+    requests, for which there was no room.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -64,6 +65,7 @@ class HostPort:
         self.overrun = np.zeros(queues, np.uint8)
         self.memory_fds = np.full(MAX_CLIENTS, -1, np.int32)
         self._queues = engine.tables["queues"]
+        self.lost_completions = 0
 
     def attach(self, client: int, memory_fd: int) -> None:
         """A client has come, perhaps with its process memory."""
@@ -151,7 +153,7 @@ class HostPort:
     def _flush(self, queue: int) -> None:
         rings = self.send_rings[queue], self.completion_rings[queue]
         if all(rings):
-            flush_queue(self.engine.base, queue, *map(int, rings))
+            self.lost_completions += flush_queue(self.engine.base, queue, *map(int, rings))
 
     def end_of_job(self, queue: int) -> End | None:
         """Why the job of a queue has ended; None if it has not, or there is none."""

@@ -15,7 +15,7 @@ from numba import int64
 from fanin_nic.daemon.lane_record import WQE_SCRATCH, lane_at
 from fanin_nic.daemon.lanes.merge import has_overruns, merge
 from fanin_nic.daemon.lanes.split import split
-from fanin_nic.daemon.perform import flush
+from fanin_nic.daemon.perform import flush, show_results
 from fanin_nic.daemon.sleep import is_called, is_only_port, sleep, wait
 from fanin_nic.engine import events
 from fanin_nic.engine.control.posting import can_post
@@ -61,6 +61,14 @@ PYTHON = int(Stage.CONTROL)
 def run(lane_address):
     """Work until there is nothing to do, or something for Python."""
     lane = lane_at(U64(lane_address))
+    reason = work(lane)
+    show_results(lane)  # an answer to a LEAVE tells of silent requests, too
+    return reason
+
+
+@compiled
+def work(lane):
+    """Turn after turn; why it ends."""
     idle = 0
     lap(lane.profile, PYTHON)
     end = U64(monotonic_ns()) + U64(LONGEST_RUN)

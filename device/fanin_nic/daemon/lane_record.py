@@ -10,7 +10,7 @@ from fanin_nic.native.memory import record_at
 from fanin_wire import abi
 
 MAX_NOTICES = 1024
-DESCRIPTORS = 4  # that a sleeping lane polls
+DESCRIPTORS = 5  # that a sleeping lane polls
 
 LANE = np.dtype(
     [
@@ -35,6 +35,7 @@ LANE = np.dtype(
         ("receive_fd", "i4"),
         ("wake_fd", "i4"),  # a signal has come
         ("bell_fd", "i4"),  # another lane has work for this one
+        ("doorbells_fd", "i4"),  # an epoll: a client has posted while this lane slept
         ("doorbell_count", "u4"),
         ("read_count", "u4"),
         ("overruns", "u4"),  # 1: some byte of `overrun` is set

@@ -123,11 +123,17 @@ def finish_read(lane, number, now):
 
 
 @compiled
-def report(lane, action):
-    """A completion queue entry for the host (step S6)."""
+def show_results(lane):
+    """Results that have gone past the caches are seen by others before what is stored after this."""
     if lane.streamed:
         full_fence()
         lane.streamed = 0
+
+
+@compiled
+def report(lane, action):
+    """A completion queue entry for the host (step S6)."""
+    show_results(lane)
     ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
     address = address_of(lane) + CQE_SCRATCH
     fill_zero(address, CQE_SIZE)

@@ -10,11 +10,12 @@ from fanin_nic.engine.control.posting import can_post
 from fanin_nic.engine.state import U64, engine_at
 from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.libc import POLLFD, POLLIN, ppoll, stack_bytes
+from fanin_nic.native.libc import EPOLL_EVENT_BYTES, POLLFD, POLLIN, epoll_wait, ppoll, stack_bytes
 from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at, store_u64
 
 LONGEST_SLEEP = U64(10_000_000_000)  # ns
 SECOND = U64(1_000_000_000)
+RINGS = 64  # doorbells that are taken at a time
 POLLFD_SIZE = U64(POLLFD.itemsize)
 
 pollfd_at = record_at(POLLFD)
@@ -54,12 +55,13 @@ def requests_wait(lane):
 
 @compiled
 def wait(lane, longest):
-    """Poll the port, the control server, the signals and the bell, up to `longest` ns: what is lost is asked for after
-    less than a millisecond. -1: a signal has come instead."""
+    """Poll the port, the control server, the signals, the bell and the doorbells, up to `longest` ns: what is lost is
+    asked for after less than a millisecond. -1: a signal has come instead."""
     place, timespec = address_of(lane) + POLLFDS, stack_bytes(16)
     store_u64(timespec, U64(longest) // SECOND)
     store_u64(timespec + U64(8), U64(longest) % SECOND)
-    for index, descriptor in enumerate((lane.receive_fd, lane.control_fd, lane.wake_fd, lane.bell_fd)):
+    descriptors = (lane.receive_fd, lane.control_fd, lane.wake_fd, lane.bell_fd, lane.doorbells_fd)
+    for index, descriptor in enumerate(descriptors):
         entry = pollfd_at(place + U64(index) * POLLFD_SIZE)
         entry.fd = descriptor
         entry.events = POLLIN
@@ -67,11 +69,13 @@ def wait(lane, longest):
     ready = ppoll(place, DESCRIPTORS, timespec, U64(0))
     if pollfd_at(place + U64(3) * POLLFD_SIZE).revents:
         silence(lane.bell_fd)
+    if pollfd_at(place + U64(4) * POLLFD_SIZE).revents:
+        epoll_wait(lane.doorbells_fd, stack_bytes(RINGS * EPOLL_EVENT_BYTES), RINGS, 0)
     return ready
 
 
 @compiled
 def is_only_port(lane):
-    """Whether the last `wait` found nothing but packets and rings of the bell."""
+    """Whether the last `wait` found nothing but packets, rings of the bell and doorbells."""
     place = address_of(lane) + POLLFDS
     return not pollfd_at(place + POLLFD_SIZE).revents and not pollfd_at(place + U64(2) * POLLFD_SIZE).revents

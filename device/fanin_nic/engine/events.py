@@ -12,6 +12,7 @@ from fanin_nic.engine.control.join import join as join_job
 from fanin_nic.engine.packet import parse, ring
 from fanin_nic.engine.recovery.silence import forgive as forgive_silence
 from fanin_nic.engine.recovery.tick import tick as pass_time
+from fanin_nic.engine.recovery.timers import note_lateness
 from fanin_nic.engine.segment.slots import advance_base
 from fanin_nic.engine.state import U32, U64, engine_at, job_at, queue_at
 from fanin_nic.engine.tables import Counter, JobState
@@ -105,6 +106,7 @@ def tick(base, now):
     """Time has passed."""
     e = engine_at(U64(base))
     e.now = now
+    note_lateness(e)
     pass_time(e)
 
 

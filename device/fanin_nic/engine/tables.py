@@ -100,6 +100,7 @@ ENGINE = np.dtype(
         ("reserved", "u4"),
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
+        ("lateness", "u8"),  # ns: how late the device's own timers have run of late
         ("keepalive", "u8"),  # ns
         ("detection", "u8"),  # ns: silence after which a peer is lost
         ("ageing", "u8"),  # ns: silence after which a job is freed

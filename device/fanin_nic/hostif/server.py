@@ -1,9 +1,9 @@
 """The control server: connections, their messages, and the wake-ups of the device.
 
 It never blocks, has no thread, and works for a millisecond at a time, so that no flood of messages keeps the device
-from its data. The daemon polls one descriptor (`fileno()`) beside its network sockets, and calls `service()` when it is
-readable. Before it sleeps it sets the sleeping flags of `doorbells` (rings.set_sleeping), looks
-at the send rings once more (rings.pending), and clears the flags when it wakes.
+from its data. The daemon polls two descriptors beside its network sockets: `fileno()`, for which it calls `service()`,
+and that of `doorbell_events`, which only wakes it. Before it sleeps it sets the sleeping flags of `doorbells`
+(rings.set_sleeping), looks at the send rings once more (rings.pending), and clears the flags when it wakes.
 """
 
 from __future__ import annotations
@@ -78,16 +78,17 @@ class ControlServer:
         self._listener = Listener(path)
         self._epoll = select.epoll()
         self._epoll.register(self._listener.socket, select.EPOLLIN)
+        self.doorbell_events = select.epoll()  # whoever polls it takes what it has
         self._connections: dict[int, Connection] = {}
         self._attached: dict[int, Connection] = {}  # by client index
         self._refresh_tables()
 
     def fileno(self) -> int:
-        """Descriptor that is readable when there is something to do, doorbells included."""
+        """Descriptor that is readable when there is something to do."""
         return self._epoll.fileno()
 
     def service(self) -> None:
-        """Do what has come: connections, requests, ends, doorbells. Returns at once when there is nothing.
+        """Do what has come: connections, requests, ends. Returns at once when there is nothing.
 
         One event is taken at a time: the kernel puts what is still ready behind all others, so that all get their turn.
         """
@@ -98,7 +99,7 @@ class ControlServer:
                 return
 
     def _serve(self, descriptor: int) -> None:
-        """One event. A doorbell has done its work by waking us."""
+        """One event."""
         if descriptor == self._listener.socket.fileno():
             self._accept()
         elif descriptor in self._connections:
@@ -114,6 +115,7 @@ class ControlServer:
         for connection in list(self._connections.values()):
             self._drop(connection)
         self._epoll.close()
+        self.doorbell_events.close()
         self._listener.close()
 
     def _accept(self) -> None:
@@ -199,7 +201,7 @@ class ControlServer:
             raise NoResources(str(error)) from None
         connection.client, self._attached[index] = client, connection
         # Edge-triggered and never read: a client can make the read of its eventfd, which it shares, wait for ever.
-        self._epoll.register(client.eventfd, select.EPOLLIN | select.EPOLLET)
+        self.doorbell_events.register(client.eventfd, select.EPOLLIN | select.EPOLLET)
         self._refresh_tables()
         connection.send(client.attach_reply(head), (client.region.descriptor, client.eventfd))
 
@@ -209,7 +211,7 @@ class ControlServer:
         if connection.profiles and not self._is_profiled():
             self._profile(False)
         if client := connection.client:
-            self._epoll.unregister(client.eventfd)
+            self.doorbell_events.unregister(client.eventfd)
             del self._attached[client.index]
             client.close()
             self._refresh_tables()

@@ -29,6 +29,8 @@ recvmmsg = types.ExternalFunction("recvmmsg", types.int32(types.int32, POINTER, 
 ppoll = types.ExternalFunction("ppoll", types.int32(POINTER, types.uint64, POINTER, POINTER))
 # int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 poll = types.ExternalFunction("poll", types.int32(POINTER, types.uint64, types.int32))
+# int epoll_wait(int epoll, struct epoll_event *events, int capacity, int timeout_ms)
+epoll_wait = types.ExternalFunction("epoll_wait", types.int32(types.int32, POINTER, types.int32, types.int32))
 sched_yield = types.ExternalFunction("sched_yield", types.int32())
 
 # ssize_t read(int fd, void *memory, size_t length), at the descriptor's own position.
@@ -65,6 +67,7 @@ MMSGHDR = np.dtype(
     align=True,
 )
 
+EPOLL_EVENT_BYTES = 16  # at most: x86 packs it into 12
 POLLIN = 0x001
 POLLOUT = 0x004
 EAGAIN = errno_names.EAGAIN

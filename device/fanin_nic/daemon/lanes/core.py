@@ -54,12 +54,13 @@ class LaneCore:
         record["overrun"] = self.host.overrun.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["receive_fd"] = self.port.receive_fd
-        for descriptor in ("control_fd", "wake_fd", "bell_fd"):
+        for descriptor in ("control_fd", "wake_fd", "bell_fd", "doorbells_fd"):
             record[descriptor] = NO_FD
 
-    def watch(self, control_fd: int, wake_fd: int) -> None:
-        """`run` returns when one of these is readable."""
+    def watch(self, control_fd: int, doorbells_fd: int, wake_fd: int) -> None:
+        """`run` returns when the first or the last of these is readable; the second wakes it."""
         self._record["control_fd"], self._record["wake_fd"] = control_fd, wake_fd
+        self._record["doorbells_fd"] = doorbells_fd
 
     def make_bell(self) -> tuple[int, int]:
         """A BELL by which other threads wake this lane."""
@@ -128,6 +129,7 @@ class LaneCore:
             total[name] = total.get(name, 0) + value
         for name in ("cq_overflows", "dma_errors"):
             total[name] = int(self._record[0][name])
+        total["cq_overflows"] += self.host.lost_completions
         return total
 
     def close(self) -> None:

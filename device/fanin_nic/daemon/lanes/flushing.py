@@ -1,19 +1,17 @@
 """Flushing, before several lanes: what the splitter has not got back of a queue that leaves its job or is destroyed.
 
-The lanes have flushed their parts like devices of one lane. So what is left is what a fence has held, a query that was
-asked, and what still lies in the client's send ring.
+The lanes have flushed their parts, those of a query too, like devices of one lane. So what is left is what a fence has
+held, and what still lies in the client's send ring.
 """
 
 from __future__ import annotations
 
 from numba import uint64
 
-from fanin_nic.daemon.lanes.merge import merge_queue, report, retire
-from fanin_nic.daemon.lanes.query import is_asked
+from fanin_nic.daemon.lanes.merge import merge_queue, retire
 from fanin_nic.daemon.lanes.tables import (
     CQE_SCRATCH,
     enter,
-    query_address,
     queue_address,
     request_address,
     request_at,
@@ -46,10 +44,6 @@ def flush_queue(address, index):
         give_back(queue, place)
         retire(splitter, place, scratch)
     retire(splitter, place, scratch)
-    if is_asked(place):
-        request_at(query_address(place)).status = FLUSHED
-        report(splitter, queue, request_at(query_address(place)), scratch)
-        request_at(query_address(place)).opcode = 0
 
 
 @compiled

@@ -89,7 +89,7 @@ class Splitter:
     def leave(self, queue: int) -> None:
         """A queue is in no job any more; what is under way is dropped."""
         record = self.queues[queue]
-        record["slots"] = 0
+        record["slots"] = record["overrun"] = 0
         record["head"] = record["given"] = record["tail"]
         record["query"] = np.zeros(1, REQUEST)[0]
         for ring in (*record["lane_send_ring"], *record["lane_completion_ring"]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import int64
 
-from fanin_nic.engine.control.quota import is_hearsay, jobs_allowed, payloads_allowed
+from fanin_nic.engine.control.quota import gives_way, jobs_allowed, payloads_allowed
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.state import U64, job_at, queue_at
 from fanin_nic.engine.tables import JOB, MAX_CHILDREN, JobState
@@ -34,12 +34,12 @@ def find_job(e, jid):
 
 @internal
 def free_record(e):
-    """A job record to be filled; -1 if there is none. Where the table is full, hearsay gives way."""
+    """A job record to be filled; -1 if there is none. Where the table is full, a reminder gives way."""
     for index in range(e.jobs):
         if job_at(e, index).state == FREE:
             return index
     for index in range(e.jobs):
-        if is_hearsay(job_at(e, index)):
+        if gives_way(job_at(e, index)):
             release(e, job_at(e, index))
             return index
     return -1

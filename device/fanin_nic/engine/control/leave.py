@@ -23,6 +23,7 @@ LEAVE = int(MessageType.LEAVE)
 RING = int(Route.RING)
 DROP_UNEXPECTED, DROP_DUPLICATE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_DUPLICATE)
 TIMEOUT, ABORT_STATUS, SUCCESS = int(Status.TIMEOUT), int(Status.ABORTED), int(Status.SUCCESS)
+PEER_LOST = int(Status.PEER_LOST)
 
 
 @internal
@@ -133,15 +134,16 @@ def is_awaited(job):
     """Whether members of an ended job must still learn why, until the record ages: those of one that was never formed
     that are to come, and in a ring the previous node, to which nothing is repeated. Unless that is the one lost."""
     if job.window:
-        previous_named = job.missing_kind == kind_below(job) and U64(job.missing) & job.node_mask != ZERO
-        return job.route == RING and job.node_mask & ~job.node_left != ZERO and not previous_named
+        named = job.missing_kind == kind_below(job) and U64(job.missing) & job.node_mask != ZERO
+        previous_lost = named and job.status == PEER_LOST
+        return job.route == RING and job.node_mask & ~job.node_left != ZERO and not previous_lost
     unheard = job.rank_mask == ZERO and job.config_mask == ZERO
     return unheard or job.rank_mask & ~job.rank_left != ZERO or job.config_mask & ~job.node_left != ZERO
 
 
 @internal
 def is_reminder(job):
-    """Whether a record only tells why a job was never formed; another incarnation may take its place."""
+    """Whether a record only tells why a job has ended, or was never formed; another incarnation may take its place."""
     return job.state == ABORTED and job.slots == 0
 
 

@@ -36,12 +36,21 @@ def is_hearsay(job):
 
 
 @internal
+def gives_way(job):
+    """Whether a record is worth less than a job that needs its place: hearsay, and what is kept of an ended ring whose
+    ranks have left, for a previous node that may not know it."""
+    return is_hearsay(job) or (
+        job.state == ABORTED and job.slots == 0 and job.window != 0 and job.rank_joined & ~job.rank_left == ZERO
+    )
+
+
+@internal
 def jobs_allowed(e, owner):
     """How many more jobs an owner may begin here."""
     held, free = 0, 0
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.state == FREE or is_hearsay(job):  # which gives way
+        if job.state == FREE or gives_way(job):
             free += 1
         elif job.owner == owner:
             held += 1

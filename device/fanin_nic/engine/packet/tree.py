@@ -111,6 +111,7 @@ def on_probe(e, job, header, source):
     elif verdict == slots.VIOLATION:
         count(e, DROP_SLOT)
     elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
+        learn_loss(e, job)
         reply(e, job, header, NEED, source)
     elif crosses_result(e, job, slot):
         say_wait(e, job, slot, header, source)

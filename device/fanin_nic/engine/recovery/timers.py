@@ -11,7 +11,8 @@ Of positions that are merely silent only the lowest is asked for: a rank that is
 lost, what had been silent as long is asked for at once.
 
 Silence tells of late ranks first. So while no loss has been proved for the detection time, `patience` is not less than
-the first RTO, however short the round trip: who asks sooner gets many results twice. Afterwards it is the RTO.
+the first RTO, however short the round trip, and up to ten times as long on a device whose own timers run late: there
+many share a core. Who asked sooner would get results twice that are under way. After a loss it is the RTO.
 
 The reorder time is learnt. At first it is long, because kernels reorder when a thread changes its core, and without
 loss nobody shall ask. A proven loss halves it, or more, to two round trips; it doubles when what was asked for was only
@@ -35,6 +36,7 @@ MICROSECOND = U64(1000)
 SHORTEST_REORDER = U64(200_000)
 SHORTEST_RTO = U64(1_000_000)
 LONGEST_RTO = U64(1_000_000_000)
+MOST_PATIENCE = 10  # times the first RTO
 
 
 @internal
@@ -74,9 +76,18 @@ def is_lossy(e, job):
 
 
 @internal
+def note_lateness(e):
+    """Timers run. Where they run late, this device waits for a core, and its neighbours perhaps, too."""
+    late = e.now - e.next_deadline if e.now > e.next_deadline else ZERO
+    e.lateness = max(late, e.lateness - (e.lateness >> U64(3)))
+
+
+@internal
 def patience(e, job):
     """How long silence is taken for lateness."""
-    return U64(job.rto) if is_lossy(e, job) else max(U64(job.rto), U64(e.rto))
+    if is_lossy(e, job):
+        return U64(job.rto)
+    return max(U64(job.rto), U64(e.rto) + min(e.lateness << U64(3), U64(MOST_PATIENCE - 1) * e.rto))
 
 
 @internal

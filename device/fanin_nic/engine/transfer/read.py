@@ -132,7 +132,7 @@ def run_length(e, job, queue, request, limit):
     first, position = next_segment(queue, request), request.first + queue.read_segments
     most = min(request.count - queue.read_segments, limit)
     length = 1
-    while length < most and in_window(e, job, position + length, length):
+    while length < most and in_window(e, job, U64(position) + U64(length), length):
         if not brings_alike(request, first, first + U64(length)):
             break
         length += 1

@@ -80,7 +80,7 @@ def is_each_rank_gone(w, rank, named):
 @internal
 def is_each_child_excused(w, level, named):
     """Whether it is no wonder of all named children, or of the device above them if it is all of them."""
-    whole = named == (ONE << uint64(level.count)) - ONE
+    whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(level.count))
     if whole and level.above >= 0 and is_excused(w, level.above):
         return True
     for bit in range(MAX_CHILDREN):
