@@ -103,9 +103,10 @@ def test_a_late_partner_is_waited_for_in_the_usual_way(device, make_job, outcome
 
     def other():
         with Communicator(job, 1, device.socket) as communicator:
-            communicator.allreduce(np.ones(4))
+            first, second = np.ones(4), np.ones(4)  # of which neither is known when it is used
+            communicator.allreduce(first)
             late.wait(BOUND_S)
-            communicator.allreduce(np.ones(4))
+            communicator.allreduce(second)
 
     thread = threading.Thread(target=other)
     thread.start()

@@ -23,6 +23,7 @@ struct fanin_context {
     uint64_t beat_changed_ms;
     uint64_t device_woken_ms;
     uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
+    uint32_t sleeps;               /* without any, since that was too few to help */
 
     pthread_mutex_t ring_lock;     /* producers of send rings, consumers of completion rings */
     pthread_mutex_t request_lock;  /* all that follows */

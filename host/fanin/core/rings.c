@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
-#define MIN_SPIN_BUDGET 3  /* ranks behind a network wait longer than any spin is worth */
+#define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
+#define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
 
 static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
 {
@@ -96,20 +97,32 @@ static int has_more(const struct fanin_ring *ring, uint32_t seen)
     return __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) != seen;
 }
 
-/* Yield a few times; the budget shrinks while that does not help, and grows back when it does. */
-static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t seen)
+/* How often to yield this time. */
+static uint32_t take_budget(struct fanin_context *context)
 {
     uint32_t budget = __atomic_load_n(&context->spin_budget, __ATOMIC_RELAXED);
-    uint32_t yields = 0;
-    int found = has_more(ring, seen);
 
-    while (!found && yields < budget) {
+    if (budget >= MIN_SPIN_BUDGET)
+        return budget;
+    return __atomic_add_fetch(&context->sleeps, 1, __ATOMIC_RELAXED) % SPIN_AGAIN ? 0 : MAX_SPIN_BUDGET;
+}
+
+/* Yield a few times; the budget shrinks to nothing while that does not help, and grows back when it does. */
+static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t seen)
+{
+    uint32_t budget;
+    int found = 0;
+
+    if (has_more(ring, seen))
+        return 1;
+    budget = take_budget(context);
+    if (budget == 0)
+        return 0;
+    for (uint32_t yields = 0; !found && yields < budget; yields++) {
         sched_yield();
-        yields++;
         found = has_more(ring, seen);
     }
-    budget = found ? budget * 2 : budget / 2;
-    budget = budget > MAX_SPIN_BUDGET ? MAX_SPIN_BUDGET : budget < MIN_SPIN_BUDGET ? MIN_SPIN_BUDGET : budget;
+    budget = !found ? budget / 2 : budget < MAX_SPIN_BUDGET / 2 ? budget * 2 : MAX_SPIN_BUDGET;
     __atomic_store_n(&context->spin_budget, budget, __ATOMIC_RELAXED);
     return found;
 }
