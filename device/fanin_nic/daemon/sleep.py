@@ -16,6 +16,7 @@ from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_a
 LONGEST_SLEEP = U64(10_000_000_000)  # ns
 SECOND = U64(1_000_000_000)
 RINGS = 64  # doorbells that are taken at a time
+RINGS_SIZE = RINGS * EPOLL_EVENT_BYTES
 POLLFD_SIZE = U64(POLLFD.itemsize)
 
 pollfd_at = record_at(POLLFD)
@@ -70,7 +71,7 @@ def wait(lane, longest):
     if pollfd_at(place + U64(3) * POLLFD_SIZE).revents:
         silence(lane.bell_fd)
     if pollfd_at(place + U64(4) * POLLFD_SIZE).revents:
-        epoll_wait(lane.doorbells_fd, stack_bytes(RINGS * EPOLL_EVENT_BYTES), RINGS, 0)
+        epoll_wait(lane.doorbells_fd, stack_bytes(RINGS_SIZE), RINGS, 0)
     return ready
 
 
