@@ -9,7 +9,7 @@ from fanin_nic.engine import events
 from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.engine.state import U64, action_at, header_at
 from fanin_nic.engine.transfer.write import fail_write
-from fanin_nic.hostif.rings import complete
+from fanin_nic.hostif.rings import store, wake
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u8, load_u64, record_at, store_u8
 from fanin_nic.native.profile import Stage, lap
@@ -64,9 +64,21 @@ def perform_all(lane, e):
         stage = begin_stage(lane.profile, stage, action_at(e, index).kind)
         perform(lane, e, index, count)
         index += U64(1)
+    wake_ranks(lane, e)
     begin_stage(lane.profile, stage, -1)
     e.action_count = 0
     return int(count)
+
+
+@compiled
+def wake_ranks(lane, e):
+    """Wake those whose completions have been stored, when all are: whom a device wakes may take its core from it."""
+    for index in range(e.action_count):
+        action = action_at(e, U64(index))
+        if action.kind == COMPLETE:
+            ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
+            if ring:
+                wake(ring)
 
 
 @compiled
@@ -148,7 +160,7 @@ def report(lane, action):
     cqe.opcode = action.opcode
     cqe.positions = action.position
     cqe.qp = action.count
-    if ring and not complete(ring, address):
+    if ring and not store(ring, address):
         lane.cq_overflows += U64(1)
         lane.overruns = 1
         store_u8(lane.overrun + U64(action.queue), 1)

@@ -135,6 +135,7 @@ class Engine:
             header[name] = value
         header["stride"] = self.limits.max_chunk * WIDENED
         header["last_job"] = 0
+        header["queue_end"] = self.limits.queues
         for name, table in TABLES.items():
             header[table.offset] = offsets[name]
 

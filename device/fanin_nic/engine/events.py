@@ -79,8 +79,8 @@ def serve(base, budget, now):
     while progress and total < budget and e.action_count < e.actions // 2:
         progress = False
         first = e.next_queue
-        for step in range(e.queues):
-            queue = (first + step) % e.queues
+        for step in range(e.queue_end):
+            queue = (first + step) % e.queue_end
             if not queue_at(e, queue).active or not queue_at(e, queue).job:
                 continue
             if e.action_count >= e.actions // 2:

@@ -95,9 +95,9 @@ ENGINE = np.dtype(
         ("slots_high_water", "u4"),
         ("first_position", "u4"),  # of a new job's stream
         ("next_queue", "u4"),  # that is served first
+        ("queue_end", "u4"),  # 1 + highest queue in use, or more
         ("last_lane", "u4"),  # lanes of the device - 1
         ("shared", "u4"),  # 1: jobs and slots are shared out (control/quota)
-        ("reserved", "u4"),
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
         ("lateness", "u8"),  # ns: how late the device's own timers have run of late

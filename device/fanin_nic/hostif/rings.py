@@ -60,18 +60,32 @@ def fetch(ring, wqe):
 
 
 @compiled
-def complete(ring, cqe):
-    """Store the CQE at address `cqe` in the completion ring and wake who sleeps on it. False: the ring is full, and
-    says so from now on: what it holds is no longer all that has happened."""
+def store(ring, cqe):
+    """Store the CQE at address `cqe` in the completion ring; `wake` comes after. False: the ring is full, and says so
+    from now on: what it holds is no longer all that has happened."""
     producer = load_u32(ring + PRODUCER)
     if uint32(producer - load_acquire(ring + CONSUMER)) >= CQ_DEPTH:
         store_release(ring + OVERRUN, uint32(1))
         return False
     copy(ring + ENTRIES + uint64(producer % CQ_DEPTH) * CQE_BYTES, cqe, CQE_BYTES)
     store_release(ring + PRODUCER, uint32(producer + 1))
+    return True
+
+
+@compiled
+def wake(ring):
+    """Wake who sleeps on a completion ring, if somebody does. What has been stored is seen by who does not."""
     full_fence()
     if load_u32(ring + WAITING) != 0:
         futex_wake(ring + PRODUCER)
+
+
+@compiled
+def complete(ring, cqe):
+    """`store` and `wake`."""
+    if not store(ring, cqe):
+        return False
+    wake(ring)
     return True
 
 

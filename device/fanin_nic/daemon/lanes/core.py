@@ -79,7 +79,7 @@ class LaneCore:
             doorbells = [*doorbells, int(self._doorbell.ctypes.data)]
         self._doorbells = np.array(list(doorbells), "u8")
         record = self._record[0]
-        record["queues"] = self.host.queues_in_use
+        record["queues"] = self.engine.header["queue_end"] = self.host.queues_in_use
         record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)
 
     def run(self) -> lane.Reason:
