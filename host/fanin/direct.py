@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,8 +62,9 @@ class DirectCalls:
 
     def run(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """The result of the collective that `arguments` describes."""
-        key = self._key(arguments, args, kwargs)
-        attempt = self._recall(key, args, kwargs)
+        values = (*args, *kwargs.values())
+        key = key_of(arguments, kwargs, values)
+        attempt = self._recall(key, values)
         if attempt is None:
             call, request = self._start(group, key, arguments, args, kwargs)
             return request.wait(_limit(call))
@@ -77,30 +78,29 @@ class DirectCalls:
 
     def start(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Request:
         """Start it, and return at once."""
-        key = self._key(arguments, args, kwargs)
-        attempt = self._recall(key, args, kwargs)
+        values = (*args, *kwargs.values())
+        key = key_of(arguments, kwargs, values)
+        attempt = self._recall(key, values)
         return self._submit(attempt) if attempt else self._start(group, key, arguments, args, kwargs)[1]
 
-    def _key(self, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Key | None:
-        if self._version != self._regions.version:  # keys of memory have changed
-            with self._lock:
-                self._known.clear()
-                self._version = self._regions.version
-        return key_of(arguments, args, kwargs)
-
-    def _recall(self, key: Key | None, args: tuple, kwargs: Mapping[str, Any]) -> Attempt | None:
+    def _recall(self, key: Key | None, values: tuple) -> Attempt | None:
         """A call with this key, to be done once more; None if there is none."""
+        if self._version != self._regions.version:
+            self._forget()
         remembered = self._known.get(key) if key else None
-        if remembered is None:
+        if key is None or remembered is None:
             return None
-        self._touch(key)
-        return remembered.begin((*args, *kwargs.values()), self._member.attachment.staging)
-
-    def _touch(self, key: Key | None) -> None:
         try:
-            self._known.move_to_end(key)  # type: ignore[arg-type]
-        except KeyError:  # another thread has put others in its place
-            return
+            self._known.move_to_end(key)
+        except KeyError:  # another thread has just put others in its place
+            return None
+        return remembered.begin(values, self._member.attachment.staging)
+
+    def _forget(self) -> None:
+        """Keys of memory have changed."""
+        with self._lock:
+            self._known.clear()
+            self._version = self._regions.version
 
     def _submit(self, attempt: Attempt) -> Request:
         """Once more, the usual way but for what is known of it."""
@@ -142,14 +142,14 @@ class DirectCalls:
         return Remembered(call, values, works[0], self._member.stream.wqe_of(works[0]))
 
 
-def key_of(arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Key | None:
-    """What makes two calls the same; None if that can not be said of these arguments.
+def key_of(arguments: Arguments, names: Iterable[str], values: tuple) -> Key | None:
+    """What makes two calls the same; None if that can not be said of these arguments. names: of the last of `values`.
 
     The place of an array is in it as the buffer itself, which compares and hashes by its address.
     """
-    key: list[Any] = [arguments, *kwargs]
+    key: list[Any] = [arguments, *names]
     try:
-        for value in (*args, *kwargs.values()):
+        for value in values:
             kind = type(value)
             if kind is np.ndarray:
                 key += (from_buffer(value), value.shape, value.dtype, value.flags.writeable)

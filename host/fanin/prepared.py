@@ -63,12 +63,13 @@ class Remembered:
         self.work = work
         # What is staged is so each time, in areas of the same size.
         self._staged_source, self._staged_destination = bool(self.c.staged_source), bool(self.c.staged_destination)
+        self._is_staged = self._staged_source or self._staged_destination
         self._like = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
 
     def begin(self, values: tuple, staging: Staging) -> Attempt | None:
         """What this time takes; None if the device grants no more memory."""
         staged: Staged | None = None
-        if self._staged_source or self._staged_destination:
+        if self._is_staged:
             source = staging.lend(self.c.source_length) if self._staged_source else None
             destination = staging.lend(self.c.destination_length) if self._staged_destination else None
             staged = Staged(staging, source, destination)
