@@ -99,7 +99,8 @@ class TestBlocking:
         assert counts(alone) == (2, 0)
         assert_in_step(alone, known)
 
-    def test_when_it_is_done(self, alone, known, interrupt):
+    def test_when_it_is_done(self, alone, known, interrupt, monkeypatch):
+        monkeypatch.setattr("fanin.fastpath.PATIENCE_MS", 1000 * BOUND_S)
         interrupt(CollectiveQP, "call", "after")
         with pytest.raises(KeyboardInterrupt):
             alone.allreduce(known)
@@ -112,7 +113,7 @@ class TestBlocking:
         call = CollectiveQP.call
 
         def takes_long(qp, prepared, timeout_ms, cqe):
-            _ = call(qp, prepared, timeout_ms, cqe) if half == "complete" else qp.begin(prepared)
+            _ = call(qp, prepared, 1000 * BOUND_S, cqe) if half == "complete" else qp.begin(prepared)
             return PENDING
 
         with monkeypatch.context() as once:
@@ -207,4 +208,24 @@ class TestPersistent:
             alone.status()
         assert np.all(persistent.wait(BOUND_S) == known)
         assert counts(alone) == (5, 0)
+        assert_in_step(alone, known)
+
+    def test_when_it_is_entered_as_done(self, alone, known, persistent, interrupt, monkeypatch):
+        """It is done once: its progress is not more than all."""
+        finish = CollectiveQP.finish
+
+        def takes_long(*arguments):
+            assert finish(*arguments) != PENDING
+            return PENDING
+
+        persistent.start()
+        with monkeypatch.context() as once:
+            once.setattr(CollectiveQP, "finish", takes_long)
+            once.setattr("fanin.fastpath.PATIENCE_MS", 1000 * BOUND_S)
+            interrupt(Stream, "enter", "after")
+            with pytest.raises(KeyboardInterrupt):
+                persistent.wait()
+        progress = persistent.progress()
+        assert progress.done == progress.segments
+        assert np.all(persistent.wait(BOUND_S) == known)
         assert_in_step(alone, known)
