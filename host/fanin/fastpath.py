@@ -1,7 +1,8 @@
 """Fast path: one prepared request of a stream at a time, begun and finished by the driver core.
 
 Such a request is not in the books of its stream. Whoever opens them first enters it there (`settle`), and it goes on
-like all others: that is so when something else is called, when it takes long, and when it has failed.
+like all others: that is so when something else is called, when it takes long, and when it has failed. Ctrl-C may come
+between any two steps: what has been posted is always here or in the books, and its stream among the busy ones.
 """
 
 from __future__ import annotations
@@ -49,29 +50,34 @@ class FastPath:
         if self._current is not None or not stream.is_idle or (busy and stalled()):
             return False
         self._place(prepared)
-        if self._qp.call(prepared.c, PATIENCE_MS, self._cqe) == 0 and self._cqe.status == 0:
-            self._current = None
-            stream.posted += 1
-            return True
-        return self.settle() or False
+        try:
+            if self._qp.call(prepared.c, PATIENCE_MS, self._cqe) == 0 and self._cqe.status == 0:
+                self._current = None
+                stream.posted += 1
+                return True
+            return self.settle() or False
+        finally:
+            if self._current is not None:
+                busy.add(stream)
 
     def begin(self, prepared: Prepared) -> bool:
         """Post it. False: it was not begun."""
         if self._current is not None or not self._stream.is_idle:
             return False
+        busy.add(self._stream)  # whoever is told False submits something there, which sees to it that it is taken out
         self._place(prepared)
         if self._qp.begin(prepared.c):
             self._current = None
             return False
-        busy.add(self._stream)
         return True
 
-    def finish(self, prepared: Prepared) -> Request | bool:
-        """Wait a little for what was begun. As `call`; False: it was not begun, or is done."""
+    def finish(self, prepared: Prepared, timeout: float | None) -> Request | bool:
+        """Wait a little for what was begun, no longer than `timeout` seconds. As `call`; False: it is not under way."""
         stream = self._stream
         if self._current is not prepared:
             return prepared.entered or False
-        if stalled() or self._qp.finish(prepared.c, PATIENCE_MS, self._cqe) or self._cqe.status:
+        patience = PATIENCE_MS if timeout is None else min(PATIENCE_MS, int(timeout * 1000))
+        if prepared.entered or stalled() or self._qp.finish(prepared.c, patience, self._cqe) or self._cqe.status:
             return self.settle() or False
         self._current = None
         busy.discard(stream)
@@ -81,15 +87,23 @@ class FastPath:
     def _place(self, prepared: Prepared) -> None:
         prepared.aim()
         prepared.c.wqe.wr_id = self._stream.take_id()
+        prepared.c.progress = PREPARED  # not what it was the last time, should this time end before it is posted
         prepared.entered = None
         self._current = prepared
 
+    def holds(self, prepared: Prepared) -> bool:
+        """Whether it is begun, and neither done nor wholly entered."""
+        return self._current is prepared
+
     def settle(self) -> Request | None:
-        """Enter what is begun into the books of the stream; None if nothing is."""
-        prepared, self._current = self._current, None
-        if prepared is None or prepared.c.progress == PREPARED:
+        """Enter what is begun into the books of the stream; None if nothing is. Interrupted, it can be called again."""
+        prepared = self._current
+        if prepared is None:
             return None
-        request = prepared.entered = prepared.request(self._stream)
-        completion = WC.of(self._cqe) if prepared.c.progress == COMPLETE else None
-        self._stream.enter(request, prepared.c.wqe, completion)
-        return request
+        if prepared.c.progress != PREPARED:
+            if prepared.entered is None:
+                prepared.entered = prepared.request(self._stream)
+            completion = WC.of(self._cqe) if prepared.c.progress == COMPLETE else None
+            self._stream.enter(prepared.entered, prepared.c.wqe, completion)
+        self._current = None  # last: until then nobody else may know of it
+        return prepared.entered

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from fanin.call import Call
 from fanin.errors import InvalidRequest
+from fanin.fastpath import PREPARED
 from fanin.member import Member
 from fanin.prepared import Repeated
 from fanin.progress import Progress
@@ -42,19 +43,19 @@ class Persistent:
                 raise InvalidRequest(f"{self} is closed", remedy="Make a new one.")
             self._member.require_open()
             self._request, self._is_started = None, True
-            self._is_begun = self._repeated is not None and stream.fast.begin(self._repeated)
-            if not self._is_begun:
+            self._is_begun = self._repeated is not None  # before it is: Ctrl-C may come when it is posted
+            if self._repeated is None or not stream.fast.begin(self._repeated):
+                self._is_begun = False
                 self._request = Request(stream, self._call, self._works)
                 stream.submit(self._request)
         return self
 
     def wait(self, timeout: float | None = None) -> Any:
         """The result of the last start, as of Request.wait."""
+        require_seconds(timeout)
         if self._is_begun and self._repeated is not None:
-            require_seconds(timeout)
             with self._member.stream.lock:
-                if self._member.stream.fast.finish(self._repeated) is True:
-                    self._is_begun = False
+                self._member.stream.fast.finish(self._repeated, timeout)
                 self._look()
         request = self._last()
         return self._call.result if request is None else request.wait(timeout)
@@ -78,9 +79,15 @@ class Persistent:
         return self._is_begun or (self._request is not None and not self._request.done)
 
     def _look(self) -> None:
-        """See whether the last start has left the fast path for the usual way."""
-        if self._is_begun and self._repeated is not None and self._repeated.entered is not None:
-            self._request, self._is_begun = self._repeated.entered, False
+        """See whether the last start has left the fast path: for the usual way, or since it is done."""
+        repeated = self._repeated
+        if not self._is_begun or repeated is None:
+            return
+        if repeated.entered is not None:
+            self._request, self._is_begun = repeated.entered, False
+        elif not self._member.stream.fast.holds(repeated):
+            self._is_begun = False
+            self._is_started = repeated.c.progress != PREPARED  # else Ctrl-C came before it was posted
 
     def _require_ended(self) -> None:
         if self._is_begun or self._request is not None:

@@ -73,7 +73,7 @@ class Request:
             if not isinstance(raised, Exception):  # Ctrl-C is also for whoever runs now
                 raise
         finally:
-            self.call = None
+            self.call = self.prepared = None
             self._done = True
 
     def test(self) -> bool:
@@ -112,19 +112,19 @@ class DeferredRequest(Request):
         super().__init__(stream, deferred.first, [])
         self.name = deferred.name
         self._first, self._then, self._compose = first, deferred.then, compose
-        self._prepared = False
+        self._is_composed = False
         first.internal = True
 
     def prepare(self) -> bool:
         """Make the works when the sizes are there. Raises what is wrong with the sizes or the arrays."""
-        if self._first.done and not self._prepared:
+        if self._first.done and not self._is_composed:
             self._first.wait()
             call = self._then()
             self.works = self._compose(call)
             self.call, self._result = call, call.result
-            self._prepared = True  # last: what has failed before is not taken for prepared
-        return self._prepared and super().prepare()
+            self._is_composed = True  # last: what has failed before is not taken for composed
+        return self._is_composed and super().prepare()
 
     def current(self) -> Request:
         """The exchange, while the sizes are still to come."""
-        return self if self._prepared else self._first
+        return self if self._is_composed else self._first

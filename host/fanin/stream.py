@@ -88,9 +88,12 @@ class Stream:
         return self._next_id
 
     def enter(self, request: Request, wqe: Any, completion: WC | None) -> None:
-        """Enter what the fast path has posted, and perhaps has the completion of."""
-        request.started, request.first_id = 1, wqe.wr_id
-        self.posted += 1
+        """Enter what the fast path has posted, and perhaps has the completion of. Once more is as good as once."""
+        if request.done:
+            return
+        if request.started == 0:
+            request.started, request.first_id = 1, wqe.wr_id
+            self.posted += 1
         self.outstanding[wqe.wr_id] = Posting(request, wqe.mid, wqe.segments, True, request.call)
         busy.add(self)
         if completion is not None:
@@ -265,5 +268,6 @@ class Stream:
     def counts(self) -> dict[str, int]:
         """How many requests were posted, are under way, and wait for room."""
         with self.lock:
+            self.fast.settle()
             outstanding = {posting.request for posting in self.outstanding.values()}
             return {"posted": self.posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}

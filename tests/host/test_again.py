@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from fanin import Communicator, errors
 from fanin.fastpath import FastPath
+from fanin.verbs import CollectiveQP
 from fanin_wire.abi import SQ_DEPTH
 
 BOUND_S = 20
@@ -99,6 +101,63 @@ class TestPersistent:
                 progress = request.progress()
                 assert progress.done == progress.segments > 0
         assert any(finishes)
+
+    def test_what_was_begun_is_counted(self, alone):
+        with alone.allreduce_init(np.ones(4), ordered=True) as request:
+            request.start()
+            status = alone.status()
+            assert (status["posted"], status["outstanding"]) == (1, 1)
+            request.wait(BOUND_S)
+            status = alone.status()
+            assert (status["posted"], status["outstanding"]) == (1, 0)
+
+    @pytest.mark.parametrize("started", [1, 3])
+    def test_a_time_that_is_none(self, alone, started):
+        """Also when there is nothing to wait for any more."""
+        with alone.allreduce_init(np.ones(4), ordered=True) as request:
+            for _ in range(started):
+                request.start().wait(BOUND_S)
+            for timeout in ("x", -1, float("nan")):
+                with pytest.raises(errors.InvalidRequest, match="no time to wait"):
+                    request.wait(timeout)
+
+    def test_the_driver_core_waits_no_longer_than_the_program(self, device, make_job, monkeypatch):
+        job, late, times = make_job(2), threading.Event(), []
+        finish = CollectiveQP.finish
+
+        def watched(qp, prepared, timeout_ms, cqe):
+            times.append(timeout_ms)
+            return finish(qp, prepared, timeout_ms, cqe)
+
+        def other():
+            with Communicator(job, 1, device.socket) as communicator:
+                late.wait(BOUND_S)
+                communicator.allreduce(np.ones(4))
+
+        monkeypatch.setattr(CollectiveQP, "finish", watched)
+        thread = threading.Thread(target=other)
+        thread.start()
+        with Communicator(job, 0, device.socket) as communicator:
+            request = communicator.allreduce_init(np.ones(4), ordered=True).start()
+            with pytest.raises(errors.Timeout):
+                request.wait(0)
+            assert times == [0]
+            late.set()
+            assert np.all(request.wait(BOUND_S) == 2)
+        thread.join(BOUND_S)
+
+    def test_device_that_is_killed(self, own_device, make_job):
+        with Communicator(make_job(1), 0, own_device.socket) as communicator:
+            request = communicator.allreduce_init(np.ones(4), ordered=True)
+            assert np.all(request.start().wait(BOUND_S) == 1)
+            own_device.process.send_signal(signal.SIGSTOP)  # so that it does not answer before it ends
+            request.start()
+            own_device.kill()
+            for _ in range(2):
+                with pytest.raises(errors.DeviceLost):
+                    request.wait(BOUND_S)
+            with pytest.raises(errors.DeviceLost):
+                request.start().wait(BOUND_S)
 
     def test_what_is_called_meanwhile_goes_on(self, alone):
         array, other = np.full(1000, 3.0), np.ones(1000)

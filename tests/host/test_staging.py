@@ -125,6 +125,17 @@ def test_areas_of_a_failed_request_are_not_lent_again(device, make_job):
     thread.join(BOUND_S)
 
 
+def test_requests_that_are_done_hold_no_areas(alone):
+    """The program may keep them as long as it likes."""
+    array, staging = np.ones(1000), alone._member.attachment.staging
+    requests = [alone.iallreduce(array) for _ in range(5)]
+    for request in requests:
+        request.wait(BOUND_S)
+    free = {size: len(areas) for size, areas in staging._free.items()}
+    assert free == {size: REGION // size for size in free}
+    assert free
+
+
 def test_areas_are_lent_again(staging):
     area = staging.lend(100)
     assert area is not None

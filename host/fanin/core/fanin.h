@@ -21,14 +21,14 @@ enum fanin_progress { FANIN_PREPARED = 0, FANIN_POSTED = 1, FANIN_COMPLETE = 2 }
 
 /* A signaled request that is posted again and again. */
 struct fanin_prepared {
-    struct fanin_wqe wqe;         /* all but seg, inline data and the count in mid, which fanin_call fills in */
+    struct fanin_wqe wqe;         /* all but seg, inline data and the count in mid, which fanin_begin fills in */
     uint64_t source;              /* copied when it is posted: into the request if that is INLINE, else to staged_source */
     uint64_t staged_source;
     uint64_t source_length;       /* bytes; 0: nothing is copied */
     uint64_t destination;         /* gets a copy of staged_destination when the request has succeeded */
     uint64_t staged_destination;
     uint64_t destination_length;
-    uint32_t progress;            /* enum fanin_progress: how far the last fanin_call has come */
+    uint32_t progress;            /* enum fanin_progress: how far fanin_begin and fanin_finish have come the last time */
     uint32_t reserved;
 };
 
