@@ -89,6 +89,25 @@ def test_ours_alone_on_one_node(state_root: Path, tmp_path: Path) -> None:
     assert all(row["ours"] and row["ratio"] is None and row["bound_us"] > 0 for row in rows)
 
 
+def test_every_setup_is_kept_in_a_folder(state_root: Path, tmp_path: Path) -> None:
+    options = [
+        "--only",
+        "local-2",
+        "--sizes",
+        "8",
+        "--rounds",
+        "1",
+        "--peers",
+        str(tmp_path),
+        "--into",
+        str(tmp_path / "r"),
+    ]
+    result = CliRunner().invoke(app, ["bench", "all", *options])
+    assert result.exit_code == 0, result.stderr
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {"results.md", "results.json", "local-2.png"}
+    assert "### 1 node, 2 ranks" in (tmp_path / "r" / "results.md").read_text()
+
+
 @needs_namespaces
 def test_ours_alone_over_shaped_links(state_root: Path, tmp_path: Path) -> None:
     options = ["--nodes", "2", "--rate", "1gbit", "--sizes", "1M", "--rounds", "1", "--peers", str(tmp_path), "--json"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,7 +112,8 @@ def every(
     setups = chosen(only)
     into.mkdir(parents=True, exist_ok=True)
     plots = {setup: into / f"{setup.name}.png" for setup in setups}
-    report.save(*_measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots), into)
+    keep = functools.partial(report.save, folder=into)
+    _measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots, keep)
 
 
 def _sizes(sizes: str, largest: str) -> tuple[int, ...]:
@@ -130,8 +132,9 @@ def _measure(
     name: str,
     as_json: bool,
     plots: dict[Setup, Path] | None = None,
-) -> tuple[list[Comparison], Circumstances]:
-    """Measure, show, and draw."""
+    keep: Callable[[list[Comparison], Circumstances], None] | None = None,
+) -> None:
+    """Measure, show, and draw. keep: what is there so far, after each set-up."""
     from fanin_tools.bench import compare, machine, plot, report
     from fanin_tools.bench.peers import installed, versions
     from fanin_tools.bench.progress import steps_of
@@ -152,8 +155,9 @@ def _measure(
                 found.append(compare.compare(running, setup, sizes, rounds, peers, steps))
             if plots and setup in plots:
                 plot.save(found[-1], plots[setup])
+            if keep is not None:
+                keep(found, circumstances)
     if as_json:
         print_json(report.as_dict(found, circumstances))
     else:
         report.show(found)
-    return found, circumstances
