@@ -9,10 +9,9 @@ import pytest
 
 from fanin_tools.bench import bounds, machine, plot, report, setups
 from fanin_tools.bench.compare import Comparison, Row, fitting
-from fanin_tools.bench.progress import Steps
 from fanin_tools.bench.samples import Summary, slowest_rank
 from fanin_tools.bench.setups import EVERY_SETUP, OVER_NETWORK, Setup
-from fanin_tools.errors import UsageError
+from fanin_tools.errors import ToolError, UsageError
 
 SHAPED = Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK)
 
@@ -95,9 +94,28 @@ def test_bound_of_one_node_is_that_of_its_memory() -> None:
     assert 0 < small < large
 
 
-def test_messages_for_which_there_is_no_memory_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fitting([8, 1 << 50], 16, Steps(1)) == [8]
-    assert "left out for want of memory: 1.049e+06 GiB" in capsys.readouterr().err
+def test_messages_for_which_there_is_no_memory_are_left_out() -> None:
+    said: list[str] = []
+    assert fitting([8, 1 << 50], 16, said.append) == [8]
+    assert said == ["left out for want of memory: 1.049e+06 GiB"]
+    with pytest.raises(ToolError, match=r"NO_RESOURCES: 16 pairs of arrays of 1.049e\+06 GiB do not fit"):
+        fitting([1 << 50, 1 << 51], 16, said.append)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("p.xyz", "is no kind of picture"),
+        ("p", "is no kind"),
+        ("gone/p.png", "can not be"),
+        ("f.png", "can not"),
+    ],
+)
+def test_pictures_that_can_not_be_drawn_are_refused(tmp_path: Path, name: str, cause: str) -> None:
+    (tmp_path / "f.png").mkdir()
+    plot.require_plot([tmp_path / "p.png", tmp_path / "p.SVG"])
+    with pytest.raises(UsageError, match=cause):
+        plot.require_plot([tmp_path / "p.png", tmp_path / name])
 
 
 def test_setups_differ_in_title_and_name() -> None:
@@ -112,7 +130,7 @@ def test_setups_are_chosen_by_name() -> None:
 
 
 def test_sizes_are_read_and_checked() -> None:
-    assert setups.parse_sizes("8,4K,1M") == (8, 4096, 1 << 20)
+    assert setups.parse_sizes("8,4K,1M,4096") == (8, 4096, 1 << 20)
     with pytest.raises(UsageError, match="multiples of 4"):
         setups.parse_sizes("8,6")
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
+import subprocess
 import sys
 import time
 
@@ -23,6 +27,13 @@ def test_memory_is_read_and_written() -> None:
     speed = memory.measure(1 << 20, 2)
     assert speed.volume == 1 << 20
     assert speed.read_and_write_us == pytest.approx((1 << 20) * 1e6 * (1 / speed.read + 1 / speed.write))
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_short_messages_cost_what_their_bytes_cost(cores: int) -> None:
+    """A bound must not have the calls of an interpreter in it: 64 B would cost as much as many KiB."""
+    small, large = (memory.measure(volume, cores).read_and_write_us for volume in (64, 1 << 20))
+    assert small < large / 100
 
 
 def test_engines_at_once_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,12 +71,27 @@ def test_everybody_is_woken_in_every_round(monkeypatch: pytest.MonkeyPatch, yiel
 
 
 @needs_namespaces
-def test_floor_over_namespaces_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_floor_over_namespaces_leaves_none(state_root: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor, "YIELDS", ((3, 3),))
     monkeypatch.setattr(floor, "ROUNDS", 20)
     (row,) = floor.measure(nodes=2, netns=True, name="bfloor", say=ignore)
     assert row.microseconds.samples == 20
     assert not {name for name in namespaces.existing() if name.startswith("fanin-bfloor-")}
+
+
+@needs_namespaces
+def test_a_network_of_somebody_else_is_refused_and_left(state_root: object) -> None:
+    subprocess.run(["ip", "netns", "add", "fanin-bheld-host1"], check=True)
+    try:
+        with (
+            pytest.raises(ToolError, match="FABRIC_DIFFERS: there is a network bheld already: fanin-bheld-host1;"),
+            network("bheld", Shape(2, 1, netns=True)),
+        ):
+            pass
+        present = {name for name in namespaces.existing() if name.startswith("fanin-bheld-")}
+    finally:
+        subprocess.run(["ip", "netns", "delete", "fanin-bheld-host1"], check=True)
+    assert present == {"fanin-bheld-host1"}
 
 
 def test_import_does_not_bring_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +116,49 @@ def test_processes_run_at_once_and_each_in_its_own() -> None:
     assert run_together(tasks) == [None, None]  # neither would have got beyond the meeting alone
 
 
-def test_process_that_fails() -> None:
+def test_processes_meet_again_and_again() -> None:
+    """Nobody goes on from a meeting before the last one has come to it."""
+    words = SharedWords(2)
+
+    def meet(number: int) -> list[list[float]]:
+        times = []
+        for turn in range(4):
+            time.sleep(0.02 * ((turn + number) % 2))  # the one is late, then the other
+            before = time.monotonic()
+            words.meet(number, 2)
+            times.append([before, time.monotonic()])
+        return times
+
+    for first, second in zip(*run_together([("", lambda: meet(0)), ("", lambda: meet(1))]), strict=True):
+        assert max(first[0], second[0]) <= min(first[1], second[1])
+
+
+def test_process_that_fails_ends_the_wait_for_all() -> None:
     with pytest.raises(ToolError, match="PROGRAM_FAILED: a process of the measurement"):
-        run_together([("", lambda: sys.exit("on purpose"))])
+        run_together([("", lambda: time.sleep(3600)), ("", lambda: sys.exit("on purpose"))])
+
+
+def test_interrupted_process_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ToolError, match="PROGRAM_FAILED"):
+        run_together([("", lambda: os.kill(os.getpid(), signal.SIGINT))])
+    assert capfd.readouterr().err == ""
+
+
+def test_processes_are_ended_if_there_can_be_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    fork = os.fork
+
+    def limited() -> int:
+        if made:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        made.append(fork())
+        return made[0]
+
+    monkeypatch.setattr(os, "fork", limited)
+    with pytest.raises(ToolError, match="NO_RESOURCES: no process for the measurement: Resource temporarily"):
+        run_together([("", lambda: time.sleep(3600))] * 2)
+    with pytest.raises(ProcessLookupError):
+        os.kill(made[0], 0)
 
 
 def test_processes_that_do_not_answer_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,18 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench import launch_agent, peers
+from fanin_tools.bench import compare, launch_agent, peers
+from fanin_tools.bench.setups import Setup
 from fanin_tools.cli import app
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape, make
+from fanin_tools.fabric.lifecycle import Running
 from tests.fabric.test_namespaces import needs_namespaces
 
 FABRIC = make("f", Shape(2, 1, netns=True))
@@ -43,7 +48,7 @@ def test_a_peer_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyP
     command = peers.PEERS[0].command(tmp_path, 2, Plan("f", Shape(1, 2)).preview(), tmp_path)
     assert "PYTHONPATH" not in command.environment
     assert command.environment["PATH"].split(os.pathsep)[0] == str(tmp_path)
-    assert command.line[-3:] == [str(peers.PROGRAM), "mpi", str(tmp_path / "ranks")]
+    assert command.line[-4:] == ["-P", str(peers.PROGRAM), "mpi", str(tmp_path / "ranks")]
 
 
 @pytest.mark.parametrize("peer", peers.PEERS)
@@ -106,6 +111,48 @@ def test_every_setup_is_kept_in_a_folder(state_root: Path, tmp_path: Path) -> No
     assert result.exit_code == 0, result.stderr
     assert {path.name for path in (tmp_path / "r").iterdir()} == {"results.md", "results.json", "local-2.png"}
     assert "### 1 node, 2 ranks" in (tmp_path / "r" / "results.md").read_text()
+
+
+def test_every_comparison_is_shown_and_kept_when_it_is_done(
+    state_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second fails: what the first has come to is there."""
+    compared = compare.compare
+
+    def once(running: Running, setup: Setup, *others: Any) -> compare.Comparison:
+        if setup.ranks == 4:
+            raise ToolError("PEER_FAILED", "it has failed", "run it again")
+        return compared(running, setup, *others)
+
+    monkeypatch.setattr(compare, "compare", once)
+    options = ["--only", "local-2,local-4", "--sizes", "8", "--rounds", "1", "--into", str(tmp_path / "r")]
+    result = CliRunner().invoke(app, ["bench", "all", *options, "--peers", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "PEER_FAILED: it has failed" in result.stderr
+    assert "1 node, 2 ranks" in result.stdout
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {"results.md", "results.json", "local-2.png"}
+    assert "### 1 node, 2 ranks" in (tmp_path / "r" / "results.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["local", "--largest", "4"], "INVALID_REQUEST: no message of up to 4 is measured"),
+        (["local", "--sizes", "1000000G"], "NO_RESOURCES: 8 pairs of arrays"),
+        (["local", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
+        (["loss", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
+        (["all", "--into", __file__], "INVALID_REQUEST: --into"),
+        (["profile", "--route", "ring"], "INVALID_REQUEST: --route ring without --netns"),
+        (["profile", "--sizes", "1000000G"], "NO_RESOURCES: 4 pairs of arrays"),
+    ],
+)
+def test_what_can_not_be_measured_is_refused_before_anything_starts(
+    state_root: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], error: str
+) -> None:
+    monkeypatch.setattr(lifecycle, "up", lambda *_: pytest.fail("a fabric was started"))
+    result = CliRunner().invoke(app, ["bench", *options])
+    assert result.exit_code in (1, 2)
+    assert error in result.stderr
 
 
 @needs_namespaces

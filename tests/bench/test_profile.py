@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,14 +36,23 @@ def test_every_stage_has_a_title() -> None:
     assert list(profile.TITLES) == [stage.name.lower() for stage in Stage]
 
 
+def await_control(path: Path, before: int) -> int:
+    """Nanoseconds in the control socket as soon as they are more. What a device serves in one go it counts at its end:
+    a question that comes meanwhile is answered without its own time, and without that of the one before."""
+    for _ in range(1000):
+        if (nanoseconds := int(control.query(path)["profile"]["control"][0])) > before:
+            return nanoseconds
+    pytest.fail(f"a thousand questions have taken no time of the device beyond {before} ns")
+
+
 def test_a_device_counts_as_long_as_somebody_asks(state_root: object) -> None:
     running = lifecycle.up(Plan("profile", Shape(1, 1, lanes=2)), ignore)
     path = running.state.socket("nic0")
     assert control.query(path)["profile"] is None
     with control.profiled(path):
         with control.profiled(path):
-            first = control.query(path)["profile"]
-        assert control.query(path)["profile"]["control"][0] > first["control"][0] > 0
+            first = await_control(path, 0)
+        assert await_control(path, first) > first
     assert control.query(path)["profile"] is None
     lifecycle.down("profile")
 

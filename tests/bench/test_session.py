@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from fanin_tools.bench import rank_program
+from fanin_tools.bench import profile, rank_program
+from fanin_tools.bench import session as module
 from fanin_tools.bench.session import Command, Session
 from fanin_tools.bench.setups import repetitions
 from fanin_tools.errors import ToolError
+from fanin_tools.fabric.lifecycle import Running
 from tests.bench.fake_rank import FakeLibrary
 
 ROOT = Path(__file__).parents[2]
+CONNECT = "import socket; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])"
 
 
 @pytest.fixture
@@ -38,6 +43,14 @@ def session(folder: Path, *conducts: str, blame: str = "PEER_FAILED") -> Session
         for rank, conduct in enumerate(conducts)
     ]
     return Session("Other", blame == "PROGRAM_FAILED", len(conducts), folder, commands)
+
+
+def shell(script: str) -> Command:
+    return Command(["sh", "-c", script], {})
+
+
+def python(folder: Path, program: str) -> Command:
+    return Command([sys.executable, "-c", program, str(folder / "ranks")], dict(os.environ))
 
 
 @pytest.mark.parametrize("size", [8, 1004, 4096])
@@ -59,6 +72,13 @@ def test_wrong_bit_in_a_measurement(folder: Path) -> None:
     ranks.close()
 
 
+def test_wrong_bit_in_a_profile(folder: Path) -> None:
+    ranks, no_fabric = session(folder, "good", "wrong"), cast(Running, None)
+    with pytest.raises(ToolError, match=r"WRONG_RESULT: Other, 1.953 KiB: 1 elements have a wrong bit"):
+        profile._profile(no_fabric, ranks, 2000, devices=())
+    ranks.close()
+
+
 @pytest.mark.parametrize("blame", ["PEER_FAILED", "PROGRAM_FAILED"])
 def test_rank_that_fails_is_quoted(folder: Path, blame: str) -> None:
     ranks = session(folder, "good", "dies", blame=blame)
@@ -69,7 +89,38 @@ def test_rank_that_fails_is_quoted(folder: Path, blame: str) -> None:
 
 def test_ranks_that_do_not_start(folder: Path) -> None:
     with pytest.raises(ToolError, match=r"PEER_FAILED: Other: its ranks did not start: no such option"):
-        Session("Other", False, 1, folder, [Command(["sh", "-c", "echo no such option; exit 3"], {})])
+        Session("Other", False, 1, folder, [shell("echo no such option; exit 3")])
+
+
+def test_ranks_that_end_well_before_they_connect(folder: Path) -> None:
+    with pytest.raises(ToolError, match=r"PEER_FAILED: Other: its ranks did not start: nothing to do"):
+        Session("Other", False, 1, folder, [shell("echo nothing to do")])
+
+
+def test_command_that_can_not_be_started(folder: Path) -> None:
+    with pytest.raises(ToolError, match=r"PEER_FAILED: Other: .*/mpiexec: No such file or directory"):
+        Session("Other", False, 1, folder, [Command([str(folder / "mpiexec")], {})])
+
+
+def test_rank_that_connects_and_says_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(module, "LAST_WORDS_SECONDS", 0.1)
+    with pytest.raises(ToolError, match=r"PEER_FAILED: Other: timed out"):
+        Session("Other", False, 1, folder, [python(folder, f"import sys, time; {CONNECT}; time.sleep(3600)")])
+
+
+@pytest.mark.parametrize(("answer", "status"), [("lambda *_: sys.exit(3)", 3), ("signal.SIG_IGN", -signal.SIGKILL)])
+def test_what_does_not_end_is_told_to_then_made_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+) -> None:
+    """An mpiexec that is told ends its ranks, too; one that does not obey is killed."""
+    monkeypatch.setattr(module, "END_SECONDS", 0.1)
+    monkeypatch.setattr(module, "TERMINATE_SECONDS", 0.1 if status < 0 else 60.0)
+    program = f"import signal, sys, time; signal.signal(signal.SIGTERM, {answer}); {CONNECT}"
+    program += """; s.sendall(b'{"rank": 0}\\n'); time.sleep(3600)"""
+    ranks = Session("Other", False, 1, folder, [python(folder, program)])
+    ranks.close()
+    assert [process.returncode for process in ranks._processes] == [status]
 
 
 def test_a_rank_obeys_until_there_is_nothing_more() -> None:

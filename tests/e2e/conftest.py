@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fanin_tools.fabric import lifecycle
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import lifecycle, namespaces
 from tests.e2e.fabrics import Bench
 
 
@@ -34,11 +33,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 @pytest.fixture(scope="session")
 def namespaces_allowed() -> None:
     """Skips where a fabric in namespaces can not be had."""
-    if os.geteuid() != 0:
-        pytest.skip("root, to make network namespaces")
-    for tool in ("ip", "tc", "unshare"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"the program `{tool}` (iproute2, util-linux)")
-    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
-    if tried.returncode:
-        pytest.skip(f"the right to make network namespaces: {tried.stderr.strip()}")
+    try:
+        namespaces.require()
+    except ToolError as error:
+        pytest.skip(error.cause)

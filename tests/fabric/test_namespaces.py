@@ -7,9 +7,12 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fanin_tools.doctor import system
+from fanin_tools.doctor.finding import Level
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.checks import check
@@ -21,13 +24,7 @@ from tests.fabric.fixtures import Up
 BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
 
 
-def allowed() -> bool:
-    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
-        return False
-    return subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode == 0
-
-
-needs_namespaces = pytest.mark.skipif(not allowed(), reason="root, iproute2 and the right to make namespaces")
+needs_namespaces = pytest.mark.skipif(not namespaces.possible(), reason="root, iproute2 and leave to make namespaces")
 
 
 def inside(fabric: Fabric, host: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -117,6 +114,28 @@ def test_namespaces_without_root_are_refused(up: Up, monkeypatch: pytest.MonkeyP
     with pytest.raises(ToolError, match="PERMISSION_DENIED: namespaces need root"):
         up(make("nsuser", Shape(nodes=1, netns=True)))
     assert lifecycle.find("nsuser") is None
+
+
+@needs_namespaces
+def test_nothing_is_left_of_a_trial() -> None:
+    before = namespaces.existing()
+    assert namespaces.possible()
+    assert namespaces.existing() == before
+
+
+def test_root_that_may_not_make_namespaces_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container: the commands are there, and the user is root, but the kernel refuses."""
+    for name in ("ip", "tc"):
+        (tmp_path / name).write_text("#!/bin/sh\necho Operation not permitted >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert not namespaces.possible()
+    with pytest.raises(ToolError, match=r"PERMISSION_DENIED: this machine .*: Operation not permitted"):
+        namespaces.require()
+    finding = next(finding for finding in system.look() if finding.subject == "namespaces")
+    assert finding.level is Level.MISSING
+    assert "Operation not permitted" in finding.detail
 
 
 def test_namespaces_without_ip_are_refused(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,11 @@
 | contenders, peers, launch_agent | who is compared, and how the processes of each are started |
 | rank_program, session | the program that every rank of every contender runs, and who tells it what to do |
 | compare, samples, bounds | turn by turn; medians, quartiles and ratios; what no implementation can beat |
-| report, plot | tables, JSON, pictures |
+| progress | how far it is |
+| report, plot, machine | tables, JSON, pictures; what the figures were taken on |
 | memory, port, floor, start, engine | parts of the path alone |
+| memory_kernels, port_kernels, floor_kernels | their compiled loops |
+| network | addresses and links without devices, and processes that run there together, for port, floor and engine |
+| profile | where the devices' time goes, stage by stage |
 | loss, loss_report | goodput while packets are lost |
 """

@@ -14,6 +14,8 @@ from fanin_tools.bench.progress import Steps
 from fanin_tools.bench.samples import Summary
 from fanin_tools.bench.session import Session
 from fanin_tools.bench.setups import Setup
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
@@ -73,14 +75,14 @@ class Comparison:
 
 
 def compare(running: Running, setup: Setup, sizes: Sequence[int], rounds: int, peers: Path, steps: Steps) -> Comparison:
-    """Measure every contender at every size, `rounds` times in turns."""
+    """Measure every contender at every size, `rounds` times in turns. sizes: those of `fitting`."""
     rows: list[Row] = []
     with contextlib.ExitStack() as stack:
         present = []
         for contender in contenders(running, setup, peers):
             steps.say(f"{setup.title}: starting {contender.title}")
             present.append((contender, stack.enter_context(contender.start())))
-        for size in fitting(sizes, setup.ranks * len(present), steps):
+        for size in sizes:
             rows += _rows(setup, size, _in_turns(present, size, rounds, f"{setup.title}, {render_size(size)}", steps))
     return Comparison(setup, tuple(rows))
 
@@ -106,10 +108,13 @@ def _rows(setup: Setup, size: int, times: Iterator[tuple[Contender, list[int]]])
     return [Row(contender.title, contender.ours, size, Summary.of(each), bound) for contender, each in times]
 
 
-def fitting(sizes: Sequence[int], arrays: int, steps: Steps) -> list[int]:
-    """The sizes of which `arrays` pairs of arrays fit into memory; the others are named."""
+def fitting(sizes: Sequence[int], arrays: int, say: Say) -> list[int]:
+    """The sizes of which `arrays` pairs of arrays fit into memory; the others are named. NO_RESOURCES if none does."""
     room = SHARE_OF_MEMORY * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     left_out = [size for size in sizes if 2 * size * arrays > room]
+    if len(left_out) == len(sizes):
+        cause = f"{arrays} pairs of arrays of {render_size(min(sizes))} do not fit into the memory that is free"
+        raise ToolError("NO_RESOURCES", cause, "measure shorter messages, or fewer ranks")
     if left_out:
-        steps.say(f"left out for want of memory: {', '.join(map(render_size, left_out))}")
+        say(f"left out for want of memory: {', '.join(map(render_size, left_out))}")
     return [size for size in sizes if size not in left_out]

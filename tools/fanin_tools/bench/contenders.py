@@ -52,7 +52,7 @@ def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
     try:
         with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
             kind = "registered" if way.registered else "ordinary"
-            program = [sys.executable, str(PROGRAM), kind, str(Path(folder) / "ranks")]
+            program = [sys.executable, "-P", str(PROGRAM), kind, str(Path(folder) / "ranks")]
             commands = []
             for rank in range(setup.ranks):
                 host = placement.nics[placement.node_of(rank)].host

@@ -72,10 +72,13 @@ def _at_once(cores: int, payload: int, segments: int, slots: int) -> list[Row]:
 def _every_check(
     payload: int, segments: int, slots: int, words: SharedWords | None = None, number: int = 0
 ) -> list[Row]:
-    load = Load(payload, segments, slots)
-    if words is not None:
-        words.meet(number, words.count)
-    return [_measure(load, payload, icrc) for icrc in CHECKS]
+    """`words`: where the engine `number` meets the others before each check, so that all run it at the same time."""
+    load, rows = Load(payload, segments, slots), []
+    for icrc in CHECKS:
+        if words is not None:
+            words.meet(number, words.count)
+        rows.append(_measure(load, payload, icrc))
+    return rows
 
 
 def _measure(load: Load, payload: int, icrc: int) -> Row:

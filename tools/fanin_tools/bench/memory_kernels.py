@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import call_kernel
 
 
 @compiled
@@ -15,3 +16,11 @@ def read_words(words, repeat):
         for index in range(words.size):
             total ^= words[index]
     return total
+
+
+@compiled
+def write_bytes(memset, place, length, repeat):
+    """Set `length` bytes at address `place` to 1, `repeat` times. memset: address of the C library's, which writes past
+    the caches where there is more than they hold; of what is called by its address, no call can be left out."""
+    for _ in range(repeat):
+        call_kernel(memset, place, np.uint64(1), np.int64(length))

@@ -11,12 +11,12 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import loopback, namespaces
+from fanin_tools.fabric import loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import NETNS_PREFIX, Plan, Shape
 
@@ -30,7 +30,7 @@ Task = tuple[
 
 @contextlib.contextmanager
 def network(name: str, shape: Shape) -> Iterator[Fabric]:
-    """The addresses and links of a fabric, whose devices do not run."""
+    """The addresses and links of a fabric, whose devices do not run. FABRIC_DIFFERS if it is there already."""
     plan = Plan(name, shape)
     if not shape.netns:
         with loopback.reserved(plan) as fabric:
@@ -38,11 +38,21 @@ def network(name: str, shape: Shape) -> Iterator[Fabric]:
         return
     fabric = plan.at(NETNS_PREFIX)
     namespaces.require()
-    try:
-        namespaces.build(fabric)
+    with contextlib.ExitStack() as removed:
+        with state.locked():
+            _refuse_present(fabric)
+            removed.callback(namespaces.remove, fabric)
+            namespaces.build(fabric)
         yield fabric
-    finally:
-        namespaces.remove(fabric)
+
+
+def _refuse_present(fabric: Fabric) -> None:
+    """What somebody else has made is not ours to use, nor to remove."""
+    names = {namespaces.namespace(fabric, device.host) for device in fabric.devices}
+    if present := sorted(names & namespaces.existing()):
+        cause = f"there is a network {fabric.name} already: {', '.join(present)}"
+        remedy = f"choose another --name, or remove it: fanin fabric down --name {fabric.name}, else ip netns delete"
+        raise ToolError("FABRIC_DIFFERS", cause, remedy)
 
 
 def host_of(fabric: Fabric, device: str) -> str:
@@ -65,11 +75,12 @@ class SharedWords:
         return np.uint64(self._words.ctypes.data + number * self.LINE)
 
     def meet(self, number: int, count: int) -> None:
-        """Wait until the words 0 to `count` - 1 are set; sets that of this process first."""
+        """Wait for as many calls of the others: the words 0 to `count` - 1 count those of each, this is `number`'s."""
         place = self.LINE // self._words.itemsize
-        self._words[number * place] = 1
+        self._words[number * place] += 1
+        meeting = self._words[number * place]
         end = time.monotonic() + SECONDS
-        while not self._words[: count * place : place].all():
+        while (self._words[: count * place : place] < meeting).any():
             if time.monotonic() > end:
                 raise TimeoutError("the others did not begin")
             time.sleep(POLL_SECONDS)
@@ -77,9 +88,11 @@ class SharedWords:
 
 def run_together(tasks: Sequence[Task]) -> list[Any]:
     """Carry out all tasks at once, each in a process of its own; what they return (JSON). ToolError if one fails."""
-    children = [_fork(*task) for task in tasks]
+    children: list[tuple[int, int]] = []
     try:
-        return [_result(reader) for _, reader in children]
+        for task in tasks:
+            children.append(_fork(*task))
+        return _results([reader for _, reader in children])
     finally:
         for process, reader in children:
             os.kill(process, signal.SIGKILL)
@@ -90,11 +103,22 @@ def run_together(tasks: Sequence[Task]) -> list[Any]:
 def _fork(namespace: str, act: Callable[[], Any]) -> tuple[int, int]:
     """Process id, and the pipe on which the result comes."""
     reader, writer = os.pipe()
-    process = os.fork()
+    try:
+        process = os.fork()
+    except OSError as error:
+        os.close(reader)
+        os.close(writer)
+        cause = f"no process for the measurement: {error.strerror}"
+        raise ToolError("NO_RESOURCES", cause, "end other programs, or raise the limit (ulimit -u)") from error
     if process:
         os.close(writer)
         return process, reader
+    _be_child(namespace, act, writer)
+
+
+def _be_child(namespace: str, act: Callable[[], Any], writer: int) -> NoReturn:
     try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the one who has started us tells the user of Ctrl-C, once
         if namespace:
             namespaces.enter(namespace)
         os.write(writer, json.dumps(act()).encode() + b"\n")
@@ -104,13 +128,16 @@ def _fork(namespace: str, act: Callable[[], Any]) -> tuple[int, int]:
         os._exit(0)
 
 
-def _result(reader: int) -> Any:
-    text, end = b"", time.monotonic() + SECONDS
-    while not text.endswith(b"\n"):
-        if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
+def _results(readers: list[int]) -> list[Any]:
+    """From all at once: whoever has failed is noticed while the others still wait for him."""
+    texts, end = dict.fromkeys(readers, b""), time.monotonic() + SECONDS
+    while awaited := [reader for reader, text in texts.items() if not text.endswith(b"\n")]:
+        ready = select.select(awaited, [], [], max(0.0, end - time.monotonic()))[0]
+        if not ready:
             raise ToolError("TIMEOUT", f"no result within {SECONDS:.0f} s", "look whether this machine is overloaded")
-        piece = os.read(reader, 1 << 20)
-        if not piece:
-            raise ToolError("PROGRAM_FAILED", "a process of the measurement has failed", "its own output says why")
-        text += piece
-    return json.loads(text)
+        for reader in ready:
+            piece = os.read(reader, 1 << 20)
+            if not piece:
+                raise ToolError("PROGRAM_FAILED", "a process of the measurement has failed", "its own output says why")
+            texts[reader] += piece
+    return [json.loads(text) for text in texts.values()]

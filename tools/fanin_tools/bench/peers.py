@@ -2,7 +2,7 @@
 
 On one node both use shared memory. Over namespaces both use TCP; nothing of a host's memory is shared there. More
 processes than cores wait by yielding: MPICH does so where MPI_THREAD_MULTIPLE is asked for, as mpi4py does, and spins
-for milliseconds a call elsewhere; Open MPI must be told if it can not see it by itself.
+elsewhere; Open MPI must be told if it can not see it by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fanin_tools.bench.session import Command
 from fanin_tools.fabric.description import Fabric
 
 NEEDED = ("mpiexec", "python")
-PROGRAM = Path(__file__).with_name("rank_program.py")
+PROGRAM = Path(__file__).with_name("rank_program.py")  # run with -P: beside it lie names of standard modules
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Peer:
         if fabric.netns:
             options = self.network(fabric, folder)
             line = [*launch_agent.inside_first(fabric), str(binaries / "mpiexec"), "-n", str(ranks), *options]
-        program = [str(binaries / "python"), str(PROGRAM), "mpi", str(folder / "ranks")]
+        program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(folder / "ranks")]
         return Command([*line, *program], _environment(binaries))
 
 
-# Of Open MPI where links are slow: from 512 KiB on a ring (4), which it would not choose by itself and which takes 0.6
-# of the time there; else what it chooses (0). As coll/tuned reads it: one collective, allreduce (2), from 2 ranks on.
+# Of Open MPI where links are slow: from 512 KiB on a ring (4), which it would not choose by itself and which is faster
+# there; else what it chooses (0). As coll/tuned reads it: one collective, allreduce (2), from 2 ranks on.
 SLOW_LINKS = """1
 2
 1
@@ -50,6 +50,9 @@ SLOW_LINKS = """1
 0 0 0 0
 524288 4 0 0
 """
+
+
+UNBOUND = ("--bind-to", "none")  # each host takes the whole machine for its own: all would bind to its first core
 
 
 def _open_mpi(fabric: Fabric, folder: Path) -> list[str]:
@@ -61,7 +64,7 @@ def _open_mpi(fabric: Fabric, folder: Path) -> list[str]:
         rules.write_text(SLOW_LINKS)
         settings |= {"coll_tuned_use_dynamic_rules": "1", "coll_tuned_dynamic_rules_filename": str(rules)}
     chosen = [word for name, value in settings.items() for word in ("--mca", name, value)]
-    return ["--host", places, "--prtemca", "plm_ssh_agent", str(agent), *chosen]
+    return ["--host", places, *UNBOUND, "--prtemca", "plm_ssh_agent", str(agent), *chosen]
 
 
 def _mpich(fabric: Fabric, folder: Path) -> list[str]:

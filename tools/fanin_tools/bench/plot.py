@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from fanin_tools.bench.compare import Comparison
-from fanin_tools.errors import ToolError
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.quantities import render_size
 
 INCHES, DOTS_PER_INCH = (11.0, 4.5), 120
+MEMORY_BOUND = "memory: all data read, all results written,\nwith as many cores as the device uses"
 
 
-def require_plot() -> None:
-    """ToolError NOT_SUPPORTED unless there is a library that draws."""
+def require_plot(paths: Iterable[Path]) -> None:
+    """ToolError unless each of these pictures can be drawn: seen to before anything is measured."""
     try:
-        import matplotlib  # noqa: F401
+        from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
         raise ToolError(
             "NOT_SUPPORTED", "plots need matplotlib", "pip install 'fanin[plot]', or leave out --plot"
         ) from error
+    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
+    for path in paths:
+        if path.suffix[1:].lower() not in kinds:
+            raise UsageError(f"{path} is no kind of picture", f"let it end with one of .{', .'.join(kinds)}")
+        if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+            raise UsageError(f"{path} can not be written", "name a file in a folder that is there and yours")
 
 
 def save(found: Comparison, path: Path) -> None:
@@ -54,7 +63,7 @@ def _draw_bound(found: Comparison, latency: Any, bandwidth: Any) -> None:
     bounds = {row.bytes: row.bound_us for row in found.rows if row.bound_us is not None}
     if not bounds:
         return
-    label = "in-network bound S/B" if found.setup.netns else "memory: all data read, all results written"
+    label = "in-network bound S/B" if found.setup.netns else MEMORY_BOUND
     sizes = sorted(bounds)
     latency.plot(sizes, [bounds[size] for size in sizes], "k:", label=label)
     bandwidth.plot(sizes, [size / bounds[size] / 1e3 for size in sizes], "k:", label=label)

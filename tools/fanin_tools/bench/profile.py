@@ -72,7 +72,7 @@ def _profile(running: Running, session: Session, size: int, devices: Sequence[De
     with ExitStack() as stack:
         for device in devices:
             stack.enter_context(control.profiled(running.state.socket(device.name)))
-        session.ask(do="time", warm=0, repeat=operations(size))
+        session.time(size, 0, operations(size))
         found = {device: control.query(running.state.socket(device.name))["profile"] for device in devices}
     session.release()
     rows = []

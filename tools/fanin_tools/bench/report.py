@@ -75,13 +75,12 @@ def markdown(found: Comparison) -> str:
     return f"### {found.setup.title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def show(found: Sequence[Comparison]) -> None:
+def show(found: Comparison) -> None:
     """On the terminal."""
     from rich.console import Console
 
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
-    for comparison in found:
-        console.print(table(comparison))
+    console.print(table(found))
 
 
 @dataclass(frozen=True)

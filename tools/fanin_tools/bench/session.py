@@ -17,12 +17,13 @@ from typing import Any
 from fanin_tools.bench.samples import slowest_rank
 from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, WARM, repetitions
 from fanin_tools.errors import ToolError
-from fanin_tools.job.launcher import wait_for_any
+from fanin_tools.job.launcher import wait_for_all, wait_for_any
 from fanin_tools.quantities import render_size
 
 START_SECONDS = 120.0  # compiling, or finding the other hosts
 ANSWER_SECONDS = 300.0
 END_SECONDS = 10.0
+TERMINATE_SECONDS = 2.0
 LAST_WORDS_SECONDS = 2.0  # a rank that ends is seen to before it has said why
 SHOWN = 600  # characters of what a process that failed has said
 
@@ -55,29 +56,41 @@ class Session:
                 raise
 
     def _start(self, command: Command) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command.line,
-            env=command.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=self._errors,
-            stderr=self._errors,
-            process_group=0,
-        )
+        try:
+            return subprocess.Popen(
+                command.line,
+                env=command.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                process_group=0,
+            )
+        except OSError as error:
+            raise self._failure(f"{command.line[0]}: {error.strerror}") from error
 
     def _accept(self, listener: socket.socket) -> None:
         listener.settimeout(0.2)
         end = time.monotonic() + START_SECONDS
         while len(self._connections) < self._size:
-            if time.monotonic() > end or any(process.poll() for process in self._processes):
+            if time.monotonic() > end or any(process.poll() is not None for process in self._processes):
                 raise self._failure("its ranks did not start")
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
                 continue
             connection.settimeout(ANSWER_SECONDS)
-            stream = connection.makefile("r")
+            self._welcome(connection)
+
+    def _welcome(self, connection: socket.socket) -> None:
+        """A rank has connected, and says which it is."""
+        stream = connection.makefile("r")
+        try:
             rank = self._read(stream)["rank"]
-            self._connections[rank], self._streams[rank] = connection, stream
+        except BaseException:
+            stream.close()
+            connection.close()
+            raise
+        self._connections[rank], self._streams[rank] = connection, stream
 
     def ask(self, **command: Any) -> list[dict[str, Any]]:
         """Give all ranks a command; their answers, by rank. Asleep until they come."""
@@ -85,9 +98,9 @@ class Session:
         try:
             for rank in range(self._size):
                 self._connections[rank].sendall(line)
-            return self._collect()
         except OSError as error:
             raise self._failure(str(error)) from error
+        return self._collect()
 
     def _collect(self) -> list[dict[str, Any]]:
         answers = {}
@@ -104,7 +117,10 @@ class Session:
         return [answers[rank] for rank in range(self._size)]
 
     def _read(self, stream: Any) -> dict[str, Any]:
-        line = stream.readline()
+        try:
+            line = stream.readline()
+        except OSError as error:
+            raise self._failure(str(error)) from error
         if not line:
             raise self._failure("a rank has ended")
         answer: dict[str, Any] = json.loads(line)
@@ -115,8 +131,12 @@ class Session:
         self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
 
     def turn(self, size: int) -> list[int]:
-        """Nanoseconds of each repetition, of its slowest rank. ToolError WRONG_RESULT: a fast wrong result is none."""
-        answers = self.ask(do="time", warm=WARM, repeat=repetitions(size))
+        """Nanoseconds of each repetition, of its slowest rank."""
+        return self.time(size, WARM, repetitions(size))
+
+    def time(self, size: int, warm: int, repeat: int) -> list[int]:
+        """The same for so many repetitions after `warm` more. ToolError WRONG_RESULT: a fast wrong result is none."""
+        answers = self.ask(do="time", warm=warm, repeat=repeat)
         if wrong := sum(answer["wrong"] for answer in answers):
             cause = f"{self.name}, {render_size(size)}: {wrong} elements have a wrong bit"
             raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
@@ -131,17 +151,21 @@ class Session:
         for rank, connection in self._connections.items():
             self._streams[rank].close()
             connection.close()
-        end = time.monotonic() + (END_SECONDS if len(self._connections) == self._size else 0)
-        for process in self._processes:
-            try:
-                process.wait(max(0.0, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # mpiexec's ranks, too: they are of its group
-                process.wait()
+        if not wait_for_all(self._processes, END_SECONDS if len(self._connections) == self._size else 0):
+            self._signal(signal.SIGTERM)  # mpiexec then ends its ranks: Open MPI's are not of its group
+            if not wait_for_all(self._processes, TERMINATE_SECONDS):
+                self._signal(signal.SIGKILL)
+                wait_for_all(self._processes, None)
         self._errors.close()
 
+    def _signal(self, number: int) -> None:
+        """To those that still run, and what they have started in their groups."""
+        for process in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, number)
+
     def _failure(self, what: str) -> ToolError:
-        if all(process.poll() is None for process in self._processes):
+        if self._processes and all(process.poll() is None for process in self._processes):
             wait_for_any(self._processes, LAST_WORDS_SECONDS)
         self._errors.seek(0)
         said = " ".join(self._errors.read().decode(errors="replace").split())[-SHOWN:]

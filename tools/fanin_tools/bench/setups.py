@@ -105,8 +105,8 @@ def repetitions(size: int) -> int:
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Sizes in bytes of "8,4K,1M"; whole elements."""
-    sizes = tuple(parse_size(word) for word in text.split(","))
+    """Sizes in bytes of "8,4K,1M"; whole elements, each once."""
+    sizes = tuple(dict.fromkeys(parse_size(word) for word in text.split(",")))
     for size in sizes:
         if size < ELEMENT or size % ELEMENT:
             raise UsageError(f"{render_size(size)} is no number of f32", f"use multiples of {ELEMENT} bytes")

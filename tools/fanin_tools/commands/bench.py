@@ -110,7 +110,7 @@ def every(
     from fanin_tools.bench.setups import chosen
 
     setups = chosen(only)
-    into.mkdir(parents=True, exist_ok=True)
+    _make_folder(into)
     plots = {setup: into / f"{setup.name}.png" for setup in setups}
     keep = functools.partial(report.save, folder=into)
     _measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots, keep)
@@ -120,8 +120,19 @@ def _sizes(sizes: str, largest: str) -> tuple[int, ...]:
     from fanin_tools.bench import setups
     from fanin_tools.quantities import parse_size
 
+    if sizes:
+        return setups.parse_sizes(sizes)
     limit = parse_size(largest)
-    return setups.parse_sizes(sizes) if sizes else tuple(size for size in setups.SIZES if size <= limit)
+    if limit < setups.SIZES[0]:
+        raise UsageError(f"no message of up to {largest} is measured", f"use --largest {setups.SIZES[0]} or more")
+    return tuple(size for size in setups.SIZES if size <= limit)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--into {path}: {error.strerror}", "name a folder that is there, or can be made") from error
 
 
 def _measure(
@@ -134,30 +145,41 @@ def _measure(
     plots: dict[Setup, Path] | None = None,
     keep: Callable[[list[Comparison], Circumstances], None] | None = None,
 ) -> None:
-    """Measure, show, and draw. keep: what is there so far, after each set-up."""
+    """Measure one set-up after the other. Each is drawn, kept and shown at once: whatever becomes of the next ones.
+
+    keep: called with all that are there so far.
+    """
     from fanin_tools.bench import compare, machine, plot, report
     from fanin_tools.bench.peers import installed, versions
-    from fanin_tools.bench.progress import steps_of
-    from fanin_tools.fabric.borrow import borrowed
-    from fanin_tools.fabric.generate import Plan
 
     if plots:
-        plot.require_plot()
-    found = []
+        plot.require_plot(plots.values())
     others = installed(peers)
     if not others:
         say(f"no peer in {peers}: measuring ours alone (make bench installs them)")
     circumstances = report.Circumstances(machine.describe(), versions(peers))
-    turns = sum((len(setup.ways) + len(others)) * len(sizes) * rounds for setup in chosen)
-    with steps_of(turns) as steps:
-        for setup in chosen:
-            with borrowed(Plan(name, setup.shape), say) as running:
-                found.append(compare.compare(running, setup, sizes, rounds, peers, steps))
-            if plots and setup in plots:
-                plot.save(found[-1], plots[setup])
-            if keep is not None:
-                keep(found, circumstances)
+    contenders = {setup: len(setup.ways) + len(others) for setup in chosen}
+    fitting = {setup: compare.fitting(sizes, setup.ranks * contenders[setup], say) for setup in chosen}
+    found = []
+    for setup in chosen:
+        turns = contenders[setup] * len(fitting[setup]) * rounds
+        found.append(_compare(setup, fitting[setup], rounds, turns, peers, name))
+        if plots and setup in plots:
+            plot.save(found[-1], plots[setup])
+        if keep is not None:
+            keep(found, circumstances)
+        if not as_json:
+            report.show(found[-1])
     if as_json:
         print_json(report.as_dict(found, circumstances))
-    else:
-        report.show(found)
+
+
+def _compare(setup: Setup, sizes: Sequence[int], rounds: int, turns: int, peers: Path, name: str) -> Comparison:
+    """On a fabric for this set-up alone."""
+    from fanin_tools.bench import compare
+    from fanin_tools.bench.progress import steps_of
+    from fanin_tools.fabric.borrow import borrowed
+    from fanin_tools.fabric.generate import Plan
+
+    with steps_of(turns) as steps, borrowed(Plan(name, setup.shape), steps.say) as running:
+        return compare.compare(running, setup, sizes, rounds, peers, steps)

@@ -35,7 +35,7 @@ def loss(
 
     length, shape = parse_size(size), options.shape(NODES, 1, netns=True)
     if plot is not None:
-        require_plot()
+        require_plot([plot])
     with borrowed(Plan(name, shape), say) as running:
         rows = measure(running, length, rounds, say)
     if plot is not None:
@@ -77,7 +77,7 @@ def memory(json_output: options.Json = False) -> None:
         print_json({"rows": [speed.as_dict() for speed in speeds]})
         return
     print_table(
-        "memory, all cores together",
+        "memory, all cores together, best round",
         ("cores", "bytes read, and written", "read", "written", "both"),
         [
             (str(speed.cores), render_size(speed.volume), *_speeds(speed), render_time(speed.read_and_write_us * 1e-6))

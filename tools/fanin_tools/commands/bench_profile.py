@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools import options
+from fanin_tools.errors import UsageError
 from fanin_tools.output import print_json, print_table, reporting, say
 from fanin_tools.quantities import render_size, render_time
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def profile(
     sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,64M.")] = "8,64M",
     ranks: Annotated[int, typer.Option(min=2, help="Ranks on one node, or nodes with --netns.")] = 4,
-    route: Annotated[str, typer.Option(help="With --netns: tree or ring.")] = "tree",
+    route: Annotated[str, typer.Option(help="With --netns: tree (if not given) or ring.")] = "",
     netns: options.Netns = False,
     lanes: options.Lanes = 1,
     ordinary: Annotated[bool, typer.Option("--ordinary", help="Data in memory that is not registered.")] = False,
@@ -28,12 +29,13 @@ def profile(
 ) -> None:
     """Where the devices' time goes in an allreduce, stage by stage."""
     from fanin_tools.bench import profile
+    from fanin_tools.bench.compare import fitting
     from fanin_tools.bench.setups import Setup, Way, parse_sizes
     from fanin_tools.fabric.borrow import borrowed
     from fanin_tools.fabric.generate import Plan
 
-    setup, way = Setup(ranks, netns, lanes=lanes), Way(route if netns else "local", not ordinary)
-    lengths = parse_sizes(sizes)
+    setup, way = Setup(ranks, netns, lanes=lanes), Way(_route(route, netns), not ordinary)
+    lengths = fitting(parse_sizes(sizes), ranks, say)
     with borrowed(Plan(name, setup.shape), say) as running:
         rows = profile.measure(running, setup, way, lengths, say)
     if json_output:
@@ -41,6 +43,14 @@ def profile(
         return
     for size, kind in dict.fromkeys((row.bytes, row.kind) for row in rows):
         _show_profile(rows, size, kind, f"{setup.title}, {way.title}")
+
+
+def _route(asked: str, netns: bool) -> str:
+    if asked and not netns:
+        raise UsageError(f"--route {asked} without --netns", "add --netns, or leave out --route: one node has one way")
+    if asked not in ("", "tree", "ring"):
+        raise UsageError(f"--route {asked} is not profiled", "use tree or ring")
+    return (asked or "tree") if netns else "local"
 
 
 def _show_profile(rows: Sequence[Row], size: int, kind: str, where: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.doctor.finding import Finding, Level
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
 
 SOL_UDP = 17  # include/uapi/linux/udp.h
 UDP_SEGMENT = 103
@@ -76,15 +76,11 @@ def _receive_buffer() -> Finding:
 
 
 def _namespaces() -> Finding:
-    """Tried, not guessed: containers often have root without the right to make namespaces."""
     enables = "fabrics with a host per namespace (--netns)"
-    if os.geteuid() != 0:
-        return Finding("namespaces", Level.MISSING, "not root", enables, "run as root")
-    if shutil.which("unshare") is None:
-        return Finding("namespaces", Level.MISSING, "no unshare to try it with", enables, "install util-linux")
-    result = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
-    if result.returncode:
-        return Finding("namespaces", Level.MISSING, result.stderr.strip(), enables, "allow CAP_SYS_ADMIN here")
+    try:
+        namespaces.require()
+    except ToolError as error:
+        return Finding("namespaces", Level.MISSING, error.cause, enables, error.remedy)
     return Finding("namespaces", Level.OK, "allowed", enables)
 
 
