@@ -174,6 +174,7 @@ void fanin_communicators_end(void)
             buckets[bucket] = communicator->next;
             forget(communicator);
         }
+    fanin_leave_all(); /* those of persistent requests */
     fanin_finish_leaving(LEAVE_MS);
     pmpi.Group_free(&world_group);
 }

@@ -20,8 +20,7 @@ struct family {
     int any_source, any_tag, proc_null;
     int combiner_named, combiner_dup, combiner_contiguous;
     int error_other, error_proc_failed; /* error classes; 0: it has none */
-    int status_error;      /* index of MPI_ERROR in a status, in ints */
-    int status_ints;       /* size of a status, in ints */
+    int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
 };
 
 /* Handles of the family at hand that the shim names itself. */

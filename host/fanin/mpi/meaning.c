@@ -79,7 +79,7 @@ static int mean_reduction(const struct call *call, int rank, int ranks, struct m
     }
     meaning->blocks = blocks;
     meaning->block = call->receive.counts.items ? 0 : fanin_block_bytes(&meaning->source, 0);
-    meaning->sized = call->receive.counts.items ? &meaning->source : NULL;
+    meaning->sized = call->receive.counts.items ? AS_SOURCE : ALIKE;
     return 1;
 }
 
@@ -107,7 +107,7 @@ static int mean_gathering(const struct call *call, int rank, int ranks, int want
         return 0;
     meaning->blocks = ranks;
     if (wants && uneven)
-        meaning->sized = &meaning->destination;
+        meaning->sized = AS_DESTINATION;
     else
         meaning->block = wants ? fanin_block_bytes(&meaning->destination, 0) : fanin_block_bytes(&meaning->source, 0);
     if (wants && !uneven)
@@ -128,7 +128,7 @@ static int mean_scattering(const struct call *call, int rank, int ranks, struct 
         return 0;
     meaning->blocks = ranks;
     if (brings && uneven)
-        meaning->sized = &meaning->source;
+        meaning->sized = AS_SOURCE;
     else
         meaning->block = brings ? fanin_block_bytes(&meaning->source, 0) : fanin_block_bytes(&meaning->destination, 0);
     if (brings && !uneven)
@@ -188,9 +188,9 @@ uint64_t fanin_message_bytes(const struct meaning *meaning)
 
     if (meaning->counts_of_root)
         return 0;
-    if (!meaning->sized)
+    if (meaning->sized == ALIKE)
         return meaning->block * (uint64_t)meaning->blocks;
     for (int block = 0; block < meaning->blocks; block++)
-        bytes += fanin_block_bytes(meaning->sized, block);
+        bytes += fanin_size_of(meaning, block);
     return bytes;
 }

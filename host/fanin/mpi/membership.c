@@ -309,6 +309,12 @@ void fanin_leave_job(struct member *member)
     reap(0);
 }
 
+void fanin_leave_all(void)
+{
+    while (members)
+        fanin_leave_job(members);
+}
+
 void fanin_finish_leaving(unsigned timeout_ms)
 {
     reap(timeout_ms);

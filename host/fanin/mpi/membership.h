@@ -4,4 +4,6 @@
 
 /* Wait until the device has confirmed all that was left, at most `timeout_ms` in all. */
 void fanin_finish_leaving(unsigned timeout_ms);
+/* Leave all jobs that have not been left. */
+void fanin_leave_all(void);
 #endif

@@ -128,7 +128,7 @@ static void fill_sizes(struct operation *operation)
     const struct meaning *meaning = &operation->meaning;
 
     for (int block = 0; block < meaning->blocks; block++)
-        operation->sizes[block] = meaning->sized ? fanin_block_bytes(meaning->sized, block) : meaning->block;
+        operation->sizes[block] = fanin_size_of(meaning, block);
 }
 
 /* All ranks know the sizes now. Whoever's own arguments say otherwise gets an error, and the others what they asked for. */
@@ -137,13 +137,13 @@ static enum fanin_status expand(struct transfer *transfer)
     struct operation *operation = (struct operation *)transfer;
     const struct meaning *meaning = &operation->meaning;
     int rank = (int)operation->terms->rank;
-    uint64_t own = meaning->sized ? fanin_block_bytes(meaning->sized, rank) : meaning->block;
+    uint64_t own = fanin_size_of(meaning, rank);
 
     memcpy(operation->sizes, operation->exchange.memory, (size_t)operation->ranks * sizeof *operation->sizes);
     if (operation->sizes[rank] != own)
         operation->meaning.mismatch = 1;
-    for (int block = 0; meaning->sized && block < meaning->blocks; block++)
-        if (operation->sizes[block] != fanin_block_bytes(meaning->sized, block))
+    for (int block = 0; meaning->sized != ALIKE && block < meaning->blocks; block++)
+        if (operation->sizes[block] != fanin_size_of(meaning, block))
             operation->meaning.mismatch = 1;
     if (!place_sides(operation))
         return FANIN_NO_RESOURCES;
@@ -158,7 +158,7 @@ static int prepare_exchange(struct operation *operation)
     uint64_t bytes = (uint64_t)operation->ranks * sizeof(uint64_t), sizes[FEW], *each = sizes;
     int gathers = meaning->collective == FANIN_GATHERV, rank = (int)operation->terms->rank;
     int brings = gathers || rank == meaning->root;
-    uint64_t own = meaning->sized ? fanin_block_bytes(meaning->sized, rank) : meaning->block;
+    uint64_t own = fanin_size_of(meaning, rank);
     struct side *side = &operation->exchange;
 
     if (operation->ranks > FEW && !(each = malloc(bytes)))
@@ -169,7 +169,7 @@ static int prepare_exchange(struct operation *operation)
     if (stand_in(side)) {
         uint64_t *table = (uint64_t *)side->memory;
         for (int block = 0; brings && !gathers && block < operation->ranks; block++)
-            table[block] = fanin_block_bytes(meaning->sized, block);
+            table[block] = fanin_size_of(meaning, block);
         struct message message = {
             .collective = gathers ? FANIN_ALLGATHER : FANIN_BROADCAST, .root = gathers ? 0 : (uint32_t)meaning->root,
             .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8, .blocks = gathers ? (uint32_t)operation->ranks : 1,
@@ -193,11 +193,12 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
 
     operation->transfer = (struct transfer){.wqes = &operation->transfer.one};
     operation->source = operation->destination = operation->exchange = (struct side){0};
+    operation->meaning.mismatch = 0;
     operation->message = (struct message){.blocks = (uint32_t)blocks};
     operation->terms = terms;
     operation->ranks = ranks;
     operation->sizes = blocks > FEW ? malloc(blocks * sizeof *operation->sizes) : operation->few;
-    if (meaning->sized || meaning->counts_of_root)
+    if (meaning->sized != ALIKE || meaning->counts_of_root)
         operation->transfer.wqes = malloc(blocks * sizeof *operation->transfer.wqes);
     if (!operation->sizes || !operation->transfer.wqes)
         return 0;

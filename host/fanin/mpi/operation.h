@@ -9,6 +9,8 @@
 
 enum { FEW = 16 };
 
+enum sized { ALIKE, AS_SOURCE, AS_DESTINATION };
+
 /* What a call means for this rank: the message, as all ranks must say it, and this rank's buffers. */
 struct meaning {
     enum collective collective;
@@ -17,7 +19,7 @@ struct meaning {
     int root;
     int blocks;                /* of the message */
     uint64_t block;            /* bytes of each, where all are alike */
-    const struct elements *sized; /* whose blocks are those of the message, where they are not */
+    enum sized sized;          /* whose blocks are those of the message, where they are not */
     int counts_of_root;        /* only the root knows the sizes (of a gather: each its own), so they are exchanged first */
     int discard;               /* what comes to this rank is not wanted */
     int mismatch;              /* its sizes are not those of the others */
@@ -44,6 +46,14 @@ struct operation {
     uint64_t few[FEW];
     int ranks;
 };
+
+/* Bytes of a block of the message, as this rank's arguments have it. */
+static inline uint64_t fanin_size_of(const struct meaning *meaning, int block)
+{
+    if (meaning->sized == ALIKE)
+        return meaning->block;
+    return fanin_block_bytes(meaning->sized == AS_SOURCE ? &meaning->source : &meaning->destination, block);
+}
 
 /* What a call means; 0: it makes no sense to us, which the MPI shall say in its own words. */
 int fanin_meaning(const struct call *call, int rank, int ranks, struct meaning *meaning);

@@ -33,6 +33,7 @@
     X(Type_get_true_extent, (handle, intptr_t *, intptr_t *))                                                       \
     X(Type_get_envelope, (handle, int *, int *, int *, int *))                                                      \
     X(Type_get_contents, (handle, int, int, int, int *, intptr_t *, void *))                                        \
+    X(Type_dup, (handle, void *))                                                                                   \
     X(Type_free, (void *))                                                                                          \
     X(Pack, (const void *, int, handle, void *, int, int *, handle))                                                \
     X(Unpack, (const void *, int, int *, void *, int, handle, handle))                                              \
