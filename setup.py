@@ -1,7 +1,7 @@
 """Builds two plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h).
 
-The driver core is loaded with dlopen, by `fanin.driver` and by C programs alike. The MPI shim is preloaded into programs
-of MPI, and has the driver core in it. Everything else is in pyproject.toml.
+The driver core is loaded with dlopen, by `fanin.driver` and by C programs alike. The MPI shim is preloaded into MPI
+programs, and has the driver core in it. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def library(name: str, folders: list[Path], *link: str) -> Extension:
     return Extension(
         name,
         sources=sorted(str(path) for folder in folders for path in folder.glob("*.c")),
-        depends=sorted(str(path) for folder in folders for path in folder.glob("*.h")) + [str(ABI / "abi.h")],
+        depends=[*sorted(str(path) for folder in folders for path in folder.glob("*.h")), str(ABI / "abi.h")],
         include_dirs=[str(folder) for folder in folders],
         extra_link_args=list(link),
     )

@@ -96,15 +96,17 @@ static int query(void *extra, void *status)
     return request->code;
 }
 
-/* MPI_Grequest_free_function */
+/* MPI_Grequest_free_function. Not all MPIs can be called from it. */
 static int release(void *extra)
 {
-    struct request *request = extra;
+    free(extra);
+    return 0;
+}
 
+static void drop_buffers(struct request *request)
+{
     drop(&request->operation.meaning.source);
     drop(&request->operation.meaning.destination);
-    free(request);
-    return 0;
 }
 
 /* MPI_Grequest_cancel_function: a collective can not be cancelled. */
@@ -157,6 +159,7 @@ static void settle(struct request *request)
         pmpi.Start(&request->handle);
     } else {
         erase(request);
+        drop_buffers(request);
         pmpi.Grequest_complete(request->handle);
     }
 }
@@ -230,5 +233,6 @@ void fanin_forget_request(struct request *request)
     fanin_finish(request);
     erase(request);
     fanin_leave_job(request->member);
-    release(request);
+    drop_buffers(request);
+    free(request);
 }

@@ -53,11 +53,12 @@ static int agree(int rank, int ranks)
 
 void fanin_begin(void)
 {
+    static int begun; /* Fortran's initialization may come through that of C */
     int rank, ranks;
 
     pmpi.Comm_rank(fanin_object(COMM_WORLD), &rank);
     pmpi.Comm_size(fanin_object(COMM_WORLD), &ranks);
-    if (ranks == 1)
+    if (ranks == 1 || begun++)
         return;
     if (!agree(rank, ranks)) {
         fanin_close_device();

@@ -56,6 +56,8 @@ static void fill(void *memory, const struct type *type, size_t elements, unsigne
         else
             for (int byte = 0; byte < size; byte++)
                 place[byte] = (char)(seed >> (8 + byte % 3 * 4));
+        if (type->family == 'i')
+            place[size - 1] &= 0x3f; /* some MPIs take the largest unsigned numbers for negative ones */
     }
 }
 
@@ -77,10 +79,12 @@ static void compare(const char *what, const char *name, MPI_Datatype type, int e
 
 static size_t room;
 
-static void clear(void)
+/* What the next call finds there, and something behind it. */
+static void clear(size_t bytes)
 {
-    memset(first, 0x55, room);
-    memset(second, 0x55, room);
+    bytes = bytes + 4096 < room ? bytes + 4096 : room;
+    memset(first, 0x55, bytes);
+    memset(second, 0x55, bytes);
 }
 
 /* The same into `first` by the shim and into `second` by the MPI. */
@@ -89,7 +93,7 @@ static void clear(void)
         out = first, MPI_##call;                     \
         out = second, PMPI_##call;                   \
         compare(#call, (row)->name, (row)->type, elements); \
-        clear();                                     \
+        clear(16 * (size_t)(elements));              \
     } while (0)
 
 /* The same in place: what is there before is what the rank brings. */
@@ -108,7 +112,7 @@ static void clear(void)
         out = second, PMPI_##call;                           \
         PMPI_Wait(&request, MPI_STATUS_IGNORE);              \
         compare(#call, (row)->name, (row)->type, elements); \
-        clear();                                             \
+        clear(16 * (size_t)(elements));                      \
     } while (0)
 
 #define WORLD MPI_COMM_WORLD
@@ -254,7 +258,7 @@ int main(int argc, char **argv)
     in = malloc(room);
     first = malloc(room);
     second = malloc(room);
-    clear();
+    clear(room);
     all_reductions(19);
     for (long bytes = 2; bytes <= longest; bytes = bytes * 5 + 6) {
         reductions(&doubles, MPI_SUM, (int)(bytes / 8));

@@ -1,8 +1,8 @@
 """The file `ways` of a fabric: what lies above each NIC, for programs that find their device by themselves.
 
-One row for each NIC, in the order of the nodes: "SOCKET ADDRESS RING SWITCH...". SOCKET is a name in the same folder. RING
-is the number of the ring that the NICs of a plain switch form, 0 for none. The addresses of the offloading switches
-follow, the lowest first. `host/fanin/mpi/device.c` reads it.
+One row for each NIC, in the order of the nodes: "SOCKET ADDRESS RING SWITCH...". SOCKET is a name in the same folder.
+RING is the number of the ring that the NICs of a plain switch form, 0 for none. The addresses of the offloading
+switches follow, the lowest first. `host/fanin/mpi/device.c` reads it.
 """
 
 from __future__ import annotations
