@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, ranks, wrong;
 
@@ -242,6 +243,7 @@ static void lose_a_rank(void)
     int code = MPI_SUCCESS, length;
     char text[MPI_MAX_ERROR_STRING];
 
+    signal(SIGUSR1, SIG_IGN); /* by which MPICH's launcher tells */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (int i = 0; i < 100000 && code == MPI_SUCCESS; i++) {
         if (i == 20 && rank == ranks - 1)
@@ -252,6 +254,7 @@ static void lose_a_rank(void)
     MPI_Error_string(code, text, &length);
     printf("rank %d: %s\n", rank, text);
     fflush(stdout);
+    sleep(2); /* its launcher ends the others when one has ended so */
     _Exit(wrong ? 1 : 3);
 }
 
