@@ -48,10 +48,8 @@ class Mpi:
             self.programs[name] = target
         return self.programs[name]
 
-    def run(
-        self, ranks: int, command: list[str | Path], variables: dict[str, str], options: tuple[str, ...] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command once per rank, with these environment variables in the ranks. options: of mpiexec."""
+    def run(self, ranks: int, command: list[str | Path], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a command once per rank, with these environment variables in the ranks."""
         given = [f"{name}={value}" for name, value in (QUIET_WAITING | variables).items()]
         line = [
             self.folder / "bin/mpiexec",
