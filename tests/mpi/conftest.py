@@ -51,16 +51,7 @@ class Mpi:
     def run(self, ranks: int, command: list[str | Path], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
         """Run a command once per rank, with these environment variables in the ranks."""
         given = [f"{name}={value}" for name, value in (QUIET_WAITING | variables).items()]
-        line = [
-            self.folder / "bin/mpiexec",
-            *FAMILIES[self.family],
-            *options,
-            "-n",
-            str(ranks),
-            "env",
-            *given,
-            *command,
-        ]
+        line = [self.folder / "bin/mpiexec", *FAMILIES[self.family], "-n", str(ranks), "env", *given, *command]
         root = AS_ROOT if os.geteuid() == 0 else {}
         return subprocess.run(line, capture_output=True, text=True, env=os.environ | root, timeout=BOUND_S)
 
