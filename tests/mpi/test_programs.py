@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fanin.mpi import library_path
-from tests.mpi.conftest import PROGRAMS, ROOT, Fabrics, Mpi
+from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT, Fabrics, Mpi
 
 ROUTES = ("local", "tree", "ring")
 SCENES = ("requests", "messages", "communicators", "threads")
@@ -80,6 +82,38 @@ def test_a_device_that_one_rank_lacks_is_used_by_none(mpi: Mpi, fabrics: Fabrics
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "fanin: NO_DEVICE: collectives stay with MPI: rank 2" in ended.stderr
     assert offloaded(ended.stderr) == {}
+
+
+def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], fabrics.variables(3, "tree", FANIN_ROUTE="local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    said = "fanin: INVALID_REQUEST: a communicator of 3 ranks stays with MPI: rank 0 could not join its job"
+    assert ended.stderr.count(said) == 1
+    assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
+    assert "REFUSED" in ended.stderr
+
+
+def test_fanin_run_starts_it(mpi: Mpi, fabrics: Fabrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the fabric that is up; the exit code is the program's."""
+    for name, value in (AS_ROOT | QUIET_WAITING).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("FANIN_MPI_REPORT", "1")
+    launcher = shlex.join([str(mpi.folder / "bin/mpiexec"), *FAMILIES[mpi.family]])
+    line = ["run", "--mpi", "--fabric", fabrics.running.fabric.name, "-n", "3", "--mpirun", launcher, "--"]
+    command = [sys.executable, "-c", "from fanin_tools.cli import main; main()", *line]
+    ended = subprocess.run([*command, mpi.build("mixed"), "messages"], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "messages: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (3, 0)}
+
+
+def test_mpi4py_runs_under_it(mpi: Mpi, fabrics: Fabrics) -> None:
+    """The example of a training loop, as a user has it."""
+    program = mpi.python(ROOT / "examples/mpi/train.py")
+    ended = mpi.run(3, program, fabrics.variables(3, "ring", PYTHONPATH=""))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "offset 3.0000" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (360, 0), "Reduce": (3, 0), "Bcast": (3, 0)}
 
 
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # MPICH's launcher ends all ranks when one dies

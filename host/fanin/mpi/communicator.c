@@ -1,7 +1,7 @@
 /* The table of communicators. An attribute on each tells when it goes, however that happens. */
 #define _GNU_SOURCE
 #include "communicator.h"
-#include "membership.h"
+#include "members.h"
 #include "pmpi.h"
 #include "settings.h"
 #include "world.h"
@@ -37,17 +37,16 @@ static void forget(struct communicator *communicator)
 /* MPI_Comm_delete_attr_function: the communicator is about to be freed. */
 static int deleted(handle comm, int key, void *value, void *extra)
 {
-    struct communicator *communicator = value, **link;
+    struct communicator *communicator, **link;
 
-    (void)comm, (void)key, (void)extra;
+    (void)key, (void)extra;
     pthread_rwlock_wrlock(&lock);
-    link = &buckets[bucket_of(communicator->handle)];
-    while (*link && *link != communicator)
+    link = &buckets[bucket_of(clean(comm))];
+    while (*link && *link != value)
         link = &(*link)->next;
-    if (*link)
+    communicator = *link; /* NULL: fanin_communicators_end was first */
+    if (communicator)
         *link = communicator->next;
-    else
-        communicator = NULL; /* fanin_communicators_end was first */
     __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
     pthread_rwlock_unlock(&lock);
     if (communicator)

@@ -1,10 +1,10 @@
-/* Forming jobs and leaving them. What all ranks must know to form one goes through the MPI: one exchange before, so that
+/* Forming jobs. What all ranks must know to form one goes through the MPI: one exchange before, so that
  * none begins what another can not do, and one after, so that all go on together or none does.
  */
 #define _GNU_SOURCE
-#include "membership.h"
 #include "communicator.h"
 #include "device.h"
+#include "members.h"
 #include "pmpi.h"
 #include "settings.h"
 #include <stdlib.h>
@@ -12,7 +12,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define LEAVE_MS 10000
 #define LARGEST_CHUNK 4096
 #define LOOPBACK 127u
 #define FEWER_SLOTS 4      /* the jobs of smaller communicators ask for so many times fewer: there may be many */
@@ -23,13 +22,9 @@ struct record {
     uint32_t chunk;            /* that its device can have */
     uint32_t jid, key;         /* random: those of rank 0 count */
     uint32_t host;             /* tells machines apart that have the same loopback addresses */
-    uint32_t spare;            /* queues that its device has for it */
+    uint32_t plenty;           /* its device has half of its queues left for it */
+    uint32_t status;           /* enum fanin_status: whether it has the queues for this job */
 };
-
-static struct member *members;  /* that have not ended */
-static struct member *leaving;
-static uint32_t queues;         /* in use */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint32_t host_number(void)
 {
@@ -52,7 +47,7 @@ static void describe_self(struct record *record)
         chunk /= 2;
     *record = (struct record){.place = fanin_device.place, .chunk = chunk, .jid = random[0] ? random[0] : 1,
                               .key = random[1], .host = host_number(),
-                              .spare = fanin_device.limits.max_qp - __atomic_load_n(&queues, __ATOMIC_RELAXED)};
+                              .plenty = fanin_queues_in_use() < fanin_device.limits.max_qp / 2};
 }
 
 static int exchange(const void *mine, void *all, size_t bytes, handle comm)
@@ -82,31 +77,6 @@ static int describe_job(const struct record *records, int ranks, int world, stru
             return 0;
     }
     return 1;
-}
-
-static enum fanin_status make_queues(struct member *member)
-{
-    uint32_t cq, qp;
-    enum fanin_status status = fanin_create_cq(fanin_device.context, &cq);
-
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = fanin_create_qp(fanin_device.context, cq, &qp);
-    if (status != FANIN_SUCCESS) {
-        fanin_destroy_cq(fanin_device.context, cq);
-        return status;
-    }
-    member->stream.cq = cq;
-    member->stream.qp = qp;
-    __atomic_add_fetch(&queues, 1, __ATOMIC_RELAXED);
-    return FANIN_SUCCESS;
-}
-
-static void destroy_queues(struct member *member)
-{
-    fanin_destroy_qp(fanin_device.context, member->stream.qp);
-    fanin_destroy_cq(fanin_device.context, member->stream.cq);
-    __atomic_sub_fetch(&queues, 1, __ATOMIC_RELAXED);
 }
 
 static void remember_terms(struct member *member, const struct fanin_join *join, uint32_t chunk, uint32_t rank)
@@ -143,19 +113,7 @@ static enum fanin_status try_to_join(struct member *member, const struct descrip
     struct fanin_join join;
     enum fanin_status status = fanin_mpi_membership(job, rank, &join, complaint);
 
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = make_queues(member);
-    if (status == FANIN_NO_RESOURCES) { /* those of jobs that were left may come free */
-        fanin_finish_leaving(LEAVE_MS);
-        status = make_queues(member);
-    }
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = join_job(member, &join, rank);
-    if (status != FANIN_SUCCESS)
-        destroy_queues(member);
-    return status;
+    return status == FANIN_SUCCESS ? join_job(member, &join, rank) : status;
 }
 
 static void warn_of(const struct communicator *communicator, const uint32_t *statuses, const char *complaint)
@@ -178,157 +136,91 @@ static int all_joined(const uint32_t *statuses, int ranks)
     return joined;
 }
 
-static void enter(struct member *member)
-{
-    pthread_mutex_lock(&lock);
-    member->next = members;
-    members = member;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Whether each rank has half of its queues left: communicators that may never be used shall not take those of others. */
+/* Communicators that may never be used shall not take the queues of others. */
 static int have_plenty(const struct record *records, int ranks)
 {
     int plenty = 1;
 
     for (int rank = 0; rank < ranks; rank++)
-        plenty &= records[rank].spare > fanin_device.limits.max_qp / 2;
+        plenty &= records[rank].plenty;
     return plenty;
+}
+
+/* Tables of the ranks of a communicator, for the time of forming a job. */
+struct tables {
+    struct record *records;
+    struct place *places;
+    uint32_t *statuses;
+};
+
+static struct tables new_tables(size_t ranks)
+{
+    struct tables tables = {calloc(ranks, sizeof *tables.records), calloc(ranks, sizeof *tables.places),
+                            calloc(ranks, sizeof *tables.statuses)};
+
+    if (!tables.records || !tables.places || !tables.statuses)
+        abort(); /* not a rank's own decision: the others wait for it */
+    return tables;
+}
+
+static void free_tables(struct tables *tables)
+{
+    free(tables->records);
+    free(tables->places);
+    free(tables->statuses);
+}
+
+/* Both exchanges, and what lies between. Nobody begins to join where a rank is known that can not. */
+static enum state form(struct communicator *communicator, int early, struct member *member, struct record *mine,
+                       struct tables *tables)
+{
+    char complaint[MAX_COMPLAINT] = "its nodes have loopback addresses of different machines";
+    int ranks = communicator->ranks, world = communicator->handle == fanin_object(COMM_WORLD);
+    uint32_t status = FANIN_INVALID_REQUEST;
+    struct description job;
+
+    if (exchange(mine, tables->records, sizeof *mine, communicator->handle))
+        return LEFT_TO_MPI;
+    if (early && !have_plenty(tables->records, ranks))
+        return FRESH;
+    for (int rank = 0; rank < ranks; rank++)
+        tables->statuses[rank] = tables->records[rank].status;
+    if (all_joined(tables->statuses, ranks)) {
+        if (describe_job(tables->records, ranks, world, tables->places, &job)) {
+            *complaint = 0;
+            status = try_to_join(member, &job, (uint32_t)communicator->rank, complaint);
+        }
+        if (exchange(&status, tables->statuses, sizeof status, communicator->handle))
+            return LEFT_TO_MPI;
+    } else {
+        *complaint = 0;
+    }
+    if (all_joined(tables->statuses, ranks))
+        return JOINED;
+    warn_of(communicator, tables->statuses, complaint);
+    return LEFT_TO_MPI;
 }
 
 enum state fanin_form_job(struct communicator *communicator, int early, struct member **formed)
 {
-    size_t ranks = (size_t)communicator->ranks;
-    struct record mine, *records = calloc(ranks, sizeof *records);
-    struct place *places = calloc(ranks, sizeof *places);
-    uint32_t *statuses = calloc(ranks, sizeof *statuses), status = FANIN_INVALID_REQUEST;
+    struct tables tables = new_tables((size_t)communicator->ranks);
     struct member *member = calloc(1, sizeof *member);
-    char complaint[MAX_COMPLAINT] = "its nodes have loopback addresses of different machines";
-    struct description job;
-    int world = communicator->handle == fanin_object(COMM_WORLD), joined = 0, postponed = 0;
+    struct record mine;
+    enum state state;
 
-    if (!records || !places || !statuses || !member)
-        abort(); /* not a rank's own decision: the others wait for it */
+    if (!member)
+        abort(); /* as above */
     describe_self(&mine);
-    if (exchange(&mine, records, sizeof mine, communicator->handle) == 0 &&
-        !(postponed = early && !have_plenty(records, communicator->ranks))) {
-        if (describe_job(records, communicator->ranks, world, places, &job)) {
-            *complaint = 0;
-            status = try_to_join(member, &job, (uint32_t)communicator->rank, complaint);
-        }
-        joined = exchange(&status, statuses, sizeof status, communicator->handle) == 0 &&
-                 all_joined(statuses, communicator->ranks);
-        if (!joined) {
-            warn_of(communicator, statuses, complaint);
-            if (status == FANIN_SUCCESS)
-                destroy_queues(member);
-        }
-    }
-    if (joined)
-        enter(member);
-    else
-        free(member);
-    free(records);
-    free(places);
-    free(statuses);
-    if (joined)
+    mine.status = early && !mine.plenty ? FANIN_NO_RESOURCES : fanin_find_queues(member);
+    state = form(communicator, early, member, &mine, &tables);
+    free_tables(&tables);
+    if (state == JOINED) {
+        fanin_enter_member(member);
         *formed = member;
-    return joined ? JOINED : postponed ? FRESH : LEFT_TO_MPI;
-}
-
-static void unlink_member(struct member **list, const struct member *member)
-{
-    while (*list && *list != member)
-        list = &(*list)->next;
-    if (*list)
-        *list = member->next;
-}
-
-/* What is under way is done first. Returns whether the device has been told. */
-static int begin_leaving(struct member *member)
-{
-    int drained;
-
-    if (member->leave)
-        return 1;
-    fanin_stream_advance(&member->stream);
-    pthread_mutex_lock(&member->stream.lock);
-    drained = !member->stream.first;
-    pthread_mutex_unlock(&member->stream.lock);
-    return drained && fanin_leave(fanin_device.context, member->stream.qp, &member->leave) == FANIN_SUCCESS;
-}
-
-static void end_member(struct member *member)
-{
-    destroy_queues(member);
-    pthread_mutex_destroy(&member->stream.lock);
+        return state;
+    }
+    if (mine.status == FANIN_SUCCESS)
+        fanin_destroy_queues(member);
     free(member);
-}
-
-/* The members that have been left come off the list one by one as the device confirms, or at `deadline`. */
-static void reap(uint32_t timeout_ms)
-{
-    struct member *left, *kept = NULL;
-
-    pthread_mutex_lock(&lock);
-    left = leaving;
-    leaving = NULL;
-    pthread_mutex_unlock(&lock);
-    while (left) {
-        struct member *member = left;
-        struct fanin_join_reply reply;
-        left = member->next;
-        int told = begin_leaving(member), gone = told && fanin_await(member->leave, &reply, timeout_ms) != FANIN_PENDING;
-        if (!gone && !timeout_ms) {
-            member->next = kept;
-            kept = member;
-            continue;
-        }
-        if (told)
-            fanin_forget(member->leave);
-        end_member(member);
-    }
-    pthread_mutex_lock(&lock);
-    while (kept) {
-        struct member *member = kept;
-        kept = member->next;
-        member->next = leaving;
-        leaving = member;
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-/* Does not wait: others may leave much later. What the device has confirmed meanwhile is given back. */
-void fanin_leave_job(struct member *member)
-{
-    pthread_mutex_lock(&lock);
-    unlink_member(&members, member);
-    member->next = leaving;
-    leaving = member;
-    pthread_mutex_unlock(&lock);
-    reap(0);
-}
-
-void fanin_leave_all(void)
-{
-    while (members)
-        fanin_leave_job(members);
-}
-
-void fanin_finish_leaving(unsigned timeout_ms)
-{
-    reap(timeout_ms);
-}
-
-void fanin_abandon_job(struct member *member)
-{
-    fanin_destroy_qp(fanin_device.context, member->stream.qp);
-}
-
-void fanin_advance_all(void)
-{
-    pthread_mutex_lock(&lock);
-    for (struct member *member = members; member; member = member->next)
-        fanin_stream_advance(&member->stream);
-    pthread_mutex_unlock(&lock);
+    return state;
 }

@@ -59,6 +59,11 @@
     X(Comm_dup_with_info, (handle, handle, void *))                                                                 \
     X(Comm_split, (handle, int, int, void *))                                                                       \
     X(Comm_split_type, (handle, int, int, handle, void *))                                                          \
+    X(Comm_create_group, (handle, handle, int, void *))                                                             \
+    X(Cart_create, (handle, int, const int *, const int *, int, void *))                                            \
+    X(Cart_sub, (handle, const int *, void *))                                                                      \
+    X(Graph_create, (handle, int, const int *, const int *, int, void *))                                           \
+    X(Intercomm_merge, (handle, int, void *))                                                                       \
     X(Comm_create, (handle, handle, void *))                                                                        \
     X(Barrier, (handle))                                                                                            \
     X(Ibarrier, (handle, void *))                                                                                   \
