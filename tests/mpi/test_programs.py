@@ -33,6 +33,7 @@ def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, r
     assert all(left == 0 < done for done, left in counts.values()), ended.stderr
 
 
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_long_messages_and_four_ranks(mpi: Mpi, fabrics: Fabrics) -> None:
     """Also beyond what is staged: ordinary memory is read in place."""
     ended = mpi.run(4, [mpi.build("compare"), "2000000"], fabrics.variables(4, "tree"))
@@ -135,6 +136,7 @@ MUTANTS = {  # file, what stands there, what takes its place
 }
 
 
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_library_is_caught(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mutant: str) -> None:
     name, line, old, new = MUTANTS[mutant]
