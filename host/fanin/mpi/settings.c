@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define DEFAULT_THRESHOLDS "all=0-" /* devices were as fast or faster at all sizes where it was measured: docs/mpi.md */
+#define DEFAULT_THRESHOLDS "all=0-" /* what it costs and gains on one host: docs/mpi.md */
 
 struct settings fanin_settings;
 
