@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { SMALLEST = 12, LARGEST = 22 };  /* orders: 4 KiB to 4 MiB. Longer messages are read where they are */
+enum { SMALLEST = 12, LARGEST = 24 };  /* orders: 4 KiB to 16 MiB. Longer messages are read where they are */
 #define REGION (1ull << 20)            /* bytes that are registered together, for areas that are not larger */
-#define MOST (64ull << 20)             /* bytes in all: what is beyond that is read where it is */
+#define MOST (128ull << 20)            /* bytes in all: what is beyond that is read where it is */
 
 static struct fanin_context *device;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
