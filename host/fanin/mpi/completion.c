@@ -53,7 +53,7 @@ ENTRY int MPI_Wait(void *place, void *status)
     int persistent = request && request->persistent, code;
 
     if (request)
-        fanin_finish(request);
+        fanin_finish_request(request);
     code = pmpi.Wait(place, status);
     return code || !persistent ? code : error_of(request);
 }
@@ -91,7 +91,7 @@ ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
     for (int i = 0; i < count; i++) {
         struct request *request = fanin_request(handle_at(requests, i));
         if (request)
-            fanin_finish(request);
+            fanin_finish_request(request);
     }
     code = pmpi.Waitall(count, requests, statuses);
     return code ? code : errors_of(count, requests);

@@ -9,7 +9,7 @@ ENTRY int MPI_Init(int *count, char ***arguments)
     int code = pmpi.Init(count, arguments);
 
     if (!code)
-        fanin_begin();
+        fanin_begin_world();
     return code;
 }
 
@@ -19,14 +19,14 @@ ENTRY int MPI_Init_thread(int *count, char ***arguments, int required, int *prov
     int code = pmpi.Init_thread(count, arguments, required, provided);
 
     if (!code)
-        fanin_begin();
+        fanin_begin_world();
     return code;
 }
 
 ENTRY int MPI_Finalize(void)
 {
     fanin_bind();
-    fanin_end();
+    fanin_end_world();
     return pmpi.Finalize();
 }
 

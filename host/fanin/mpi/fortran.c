@@ -101,7 +101,7 @@ FORTRAN(barrier, (COMM), MPI_Barrier(comm_of(comm)))
         void (*next)(int *) = (void (*)(int *))NEXT(#symbol);             \
         next(error);                                                      \
         fanin_bind();                                                     \
-        fanin_begin();                                                    \
+        fanin_begin_world();                                                    \
     }
 #define THREAD_INITIALIZATION(symbol)                                                        \
     ENTRY void symbol(const int *required, int *provided, int *error)                        \
@@ -109,14 +109,14 @@ FORTRAN(barrier, (COMM), MPI_Barrier(comm_of(comm)))
         void (*next)(const int *, int *, int *) = (void (*)(const int *, int *, int *))NEXT(#symbol); \
         next(required, provided, error);                                                     \
         fanin_bind();                                                                        \
-        fanin_begin();                                                                       \
+        fanin_begin_world();                                                                       \
     }
 #define FINALIZATION(symbol)                                  \
     ENTRY void symbol(int *error)                             \
     {                                                         \
         void (*next)(int *) = (void (*)(int *))NEXT(#symbol); \
         fanin_bind();                                         \
-        fanin_end();                                          \
+        fanin_end_world();                                          \
         next(error);                                          \
     }
 INITIALIZATION(mpi_init_)

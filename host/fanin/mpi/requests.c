@@ -176,7 +176,7 @@ int fanin_is_pending(struct request *request)
     return 0;
 }
 
-void fanin_finish(struct request *request)
+void fanin_finish_request(struct request *request)
 {
     if (request->progress != PENDING)
         return;
@@ -230,7 +230,7 @@ int fanin_persistent(struct call *call, void *place, int *code)
 
 void fanin_forget_request(struct request *request)
 {
-    fanin_finish(request);
+    fanin_finish_request(request);
     erase(request);
     fanin_leave_job(request->member);
     drop_buffers(request);

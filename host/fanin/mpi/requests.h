@@ -36,7 +36,7 @@ void fanin_start(struct request *request);
 
 /* Whether it is still under way: looks, and settles it with the MPI if it is done. */
 int fanin_is_pending(struct request *request);
-void fanin_finish(struct request *request);
+void fanin_finish_request(struct request *request);
 
 /* The program frees a persistent request. */
 void fanin_forget_request(struct request *request);

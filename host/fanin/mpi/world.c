@@ -51,7 +51,7 @@ static int agree(int rank, int ranks)
     return first < 0;
 }
 
-void fanin_begin(void)
+void fanin_begin_world(void)
 {
     static int begun; /* Fortran's initialization may come through that of C */
     int rank, ranks;
@@ -74,7 +74,7 @@ void fanin_begin(void)
     fanin_created(fanin_object(COMM_WORLD));
 }
 
-void fanin_end(void)
+void fanin_end_world(void)
 {
     if (!fanin_active)
         return;

@@ -7,8 +7,8 @@
 extern int fanin_active;
 
 /* After MPI_Init: look for the device, agree. Before MPI_Finalize: report, leave all jobs. Both are collective. */
-void fanin_begin(void);
-void fanin_end(void);
+void fanin_begin_world(void);
+void fanin_end_world(void);
 
 /* Let the MPI get on with what else is under way: a rank may wait in it for data of this one. */
 void fanin_let_mpi_progress(void);
