@@ -10,11 +10,11 @@ SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := setup.py $(wildcard host/fanin/core/*.[ch]) protocol/fanin_wire/abi.h
+CORE := setup.py $(wildcard host/fanin/core/*.[ch] host/fanin/mpi/*.[ch]) host/fanin/mpi/exports.map protocol/fanin_wire/abi.h
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
-.PHONY: help install demo test lint matrix models bench soak clean
+.PHONY: help install demo test lint matrix models peers bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
+	@echo "make peers   Open MPI and MPICH, each in an environment in .bench: for tests of the MPI shim, and for make bench"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
 	@echo "make install only the environment, in $(VENV)"
@@ -72,6 +73,8 @@ lint: $(VENV)/.tested
 	@.bench/$*/bin/python -m pip --disable-pip-version-check --quiet install '$*>=5,<6' 'mpi4py>=4,<5' 'numpy>=2,<3'
 	@touch $@
 
+peers: $(PEERS:%=.bench/%/.installed)
+
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \
 	  || echo "$$peer can not be installed here: measuring without it"; done
@@ -81,5 +84,5 @@ soak: $(VENV)/.installed
 	@$(BIN)/fanin soak --minutes $(MINUTES) $(SOAK_FLAGS)
 
 clean:
-	@rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis host/fanin/libfanin.so
+	@rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis host/fanin/libfanin.so host/fanin/libfanin_mpi.so
 	@find protocol device host tools tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,7 @@
-"""Builds the driver core: a plain shared library of C11, for which a C compiler is enough (no Python.h).
+"""Builds two plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h).
 
-It is loaded with dlopen, by `fanin.driver` and by C programs alike. Everything else is in pyproject.toml.
+The driver core is loaded with dlopen, by `fanin.driver` and by C programs alike. The MPI shim is preloaded into MPI
+programs, and has the driver core in it. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = Path("host/fanin/core")
+SHIM = Path("host/fanin/mpi")
 ABI = Path("protocol/fanin_wire")
 FLAGS = ["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-pthread", "-shared"]
 
@@ -29,20 +31,30 @@ class BuildDriverCore(build_ext):
         target.parent.mkdir(parents=True, exist_ok=True)
         compiler = shlex.split(os.environ.get("CC", "cc"))
         extra = shlex.split(os.environ.get("CFLAGS", ""))
-        command = [*compiler, *FLAGS, *extra, f"-I{ABI}", *map(str, ext.sources), "-o", str(target)]
+        includes = [f"-I{folder}" for folder in (ABI, *ext.include_dirs)]
+        command = [*compiler, *FLAGS, *extra, *includes, *ext.sources, *ext.extra_link_args, "-o", str(target)]
         try:
             subprocess.run(command, check=True)
         except FileNotFoundError:
             raise SystemExit(f"no C compiler {compiler[0]!r}: install one (Debian: gcc) or name yours in $CC") from None
 
 
+def library(name: str, folders: list[Path], *link: str) -> Extension:
+    """A library of all C files in some folders."""
+    return Extension(
+        name,
+        sources=sorted(str(path) for folder in folders for path in folder.glob("*.c")),
+        depends=[*sorted(str(path) for folder in folders for path in folder.glob("*.h")), str(ABI / "abi.h")],
+        include_dirs=[str(folder) for folder in folders],
+        extra_link_args=list(link),
+    )
+
+
 setup(
     ext_modules=[
-        Extension(
-            "fanin.libfanin",
-            sources=sorted(str(path) for path in CORE.glob("*.c")),
-            depends=sorted(str(path) for path in [*CORE.glob("*.h"), ABI / "abi.h"]),
-        )
+        library("fanin.libfanin", [CORE]),
+        # Of the driver core nothing may be visible in a program that loads libfanin.so as well.
+        library("fanin.libfanin_mpi", [SHIM, CORE], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
     ],
     cmdclass={"build_ext": BuildDriverCore},
 )

@@ -15,6 +15,7 @@ from fanin_tools.commands import bench, fabric
 from fanin_tools.commands.demo import demo
 from fanin_tools.commands.doctor import doctor
 from fanin_tools.commands.matrix import matrix
+from fanin_tools.commands.mpi_lib import mpi_lib
 from fanin_tools.commands.run import run
 from fanin_tools.commands.sim import sim
 from fanin_tools.commands.soak import soak
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
 app.command()(run)
+app.command()(mpi_lib)
 app.add_typer(bench.app, name="bench")
 app.command()(matrix)
 app.command()(sim)

@@ -1,4 +1,4 @@
-"""`fanin run -n N -- PROGRAM ARGUMENTS`."""
+"""`fanin run -n N -- PROGRAM ARGUMENTS`, of Fanin's own or (`--mpi`) of MPI."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from fanin_tools.output import print_json, reporting, say
 if TYPE_CHECKING:
     from fanin_tools.fabric.description import Fabric
     from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lifecycle import Running
+    from fanin_tools.job.placement import Placement
 
 
 @reporting
@@ -27,6 +29,8 @@ def run(
     slots: options.Slots = options.DEFAULT_SLOTS,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not end the others once a rank fails.")] = False,
+    mpi: Annotated[bool, typer.Option("--mpi", help="A program of MPI, started by mpirun with the shim.")] = False,
+    mpirun: Annotated[str, typer.Option(help="Launcher of --mpi, with its options.")] = "mpirun",
     json_output: options.Json = False,
 ) -> None:
     """Run PROGRAM once per rank on the local fabric; brings one up for the run if none is up."""
@@ -40,6 +44,8 @@ def run(
     terms.check()
     with borrowed(_fabric(name, ranks, route, detection), say) as running:
         placement = place(running.fabric, ranks, route)
+        if mpi:
+            raise typer.Exit(_run_mpi(running, placement, mpirun, command))
         end = launcher.launch(running, placement, command, terms, prefix=prefix, keep_going=keep_going)
     shown: dict[str, Any] = {"exit_code": end.exit_code, "failed_rank": end.failed_rank}
     if end.failed_rank is not None:
@@ -49,6 +55,15 @@ def run(
     if json_output:
         print_json(shown | {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route})
     raise typer.Exit(end.exit_code)
+
+
+def _run_mpi(running: Running, placement: Placement, mpirun: str, command: list[str]) -> int:
+    from fanin_tools.job import mpirun as launcher
+
+    code = launcher.launch(running, placement, mpirun, command)
+    if code:
+        say(f"fanin: {ToolError('PROGRAM_FAILED', f'{mpirun} ended with exit code {code}', 'see what it said above')}")
+    return code
 
 
 def _fabric(name: str, ranks: int, route: str, detection: float) -> Fabric | Plan:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import description_file
+from fanin_tools.fabric import description_file, ways
 from fanin_tools.fabric.checks import check_name
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
@@ -74,13 +74,14 @@ class FabricState:
         return self.folder.exists()
 
     def create(self, fabric: Fabric) -> None:
-        """Make the folder and write the description."""
+        """Make the folder and write the description, and the ways from each NIC up."""
         for device in fabric.daemons:
             if len(os.fsencode(self.socket(device.name))) > SOCKET_PATH_LIMIT:
                 cause = f"{self.socket(device.name)} is too long for the path of a UNIX socket"
                 raise ToolError("BAD_PATH", cause, "set XDG_RUNTIME_DIR to a shorter path")
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._write("fabric.toml", description_file.render(fabric))
+        self._write(ways.NAME, ways.render(fabric))
 
     def description(self) -> Fabric | None:
         """The description, or None where a crash came before it was written."""

@@ -1,0 +1,179 @@
+/* The table of communicators. An attribute on each tells when it goes, however that happens. */
+#define _GNU_SOURCE
+#include "communicator.h"
+#include "members.h"
+#include "pmpi.h"
+#include "settings.h"
+#include "world.h"
+#include <stdlib.h>
+
+#define BUCKETS 1024
+#define LEAVE_MS 10000 /* that a device may take to confirm */
+
+static struct communicator *buckets[BUCKETS];
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static int keyval;
+static handle world_group;
+
+/* The communicator that this thread has used last; valid while `generation` is the table's. */
+static __thread struct {
+    struct communicator *communicator;
+    unsigned generation;
+} recent;
+static unsigned generation = 1;
+
+static unsigned bucket_of(handle comm)
+{
+    return (unsigned)((comm * 0x9e3779b97f4a7c15ull) >> 54) % BUCKETS;
+}
+
+static void forget(struct communicator *communicator)
+{
+    if (communicator->member)
+        fanin_leave_job(communicator->member);
+    free(communicator);
+}
+
+/* MPI_Comm_delete_attr_function: the communicator is about to be freed. */
+static int deleted(handle comm, int key, void *value, void *extra)
+{
+    struct communicator *communicator, **link;
+
+    (void)key, (void)extra;
+    pthread_rwlock_wrlock(&lock);
+    link = &buckets[bucket_of(clean(comm))];
+    while (*link && *link != value)
+        link = &(*link)->next;
+    communicator = *link; /* NULL: fanin_communicators_end was first */
+    if (communicator)
+        *link = communicator->next;
+    __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+    pthread_rwlock_unlock(&lock);
+    if (communicator)
+        forget(communicator);
+    return 0;
+}
+
+/* MPI_Comm_copy_attr_function: a duplicate begins anew. */
+static int not_copied(handle comm, int key, void *extra, void *value, void *copy, int *flag)
+{
+    (void)comm, (void)key, (void)extra, (void)value, (void)copy;
+    *flag = 0;
+    return 0;
+}
+
+void fanin_communicators_begin(void)
+{
+    pmpi.Comm_create_keyval((void *)not_copied, (void *)deleted, &keyval, NULL);
+    pmpi.Comm_group(fanin_object(COMM_WORLD), &world_group);
+    world_group = load_handle(&world_group);
+}
+
+/* Whether all ranks of a communicator are of our MPI_COMM_WORLD: others have not agreed on anything with us. */
+static int is_of_world(handle comm, int ranks)
+{
+    int *numbers = malloc(2 * (size_t)ranks * sizeof *numbers), inside = numbers != NULL;
+    handle group = 0;
+
+    if (!numbers || pmpi.Comm_group(comm, &group))
+        abort(); /* not a rank's own decision: the others would go another way */
+    group = load_handle(&group);
+    for (int rank = 0; rank < ranks; rank++)
+        numbers[rank] = rank;
+    inside = !pmpi.Group_translate_ranks(group, ranks, numbers, world_group, numbers + ranks);
+    for (int rank = 0; rank < ranks; rank++)
+        inside &= numbers[ranks + rank] != UNDEFINED;
+    pmpi.Group_free(&group);
+    free(numbers);
+    return inside;
+}
+
+static void look_at(struct communicator *communicator)
+{
+    int inter = 0;
+
+    pmpi.Comm_size(communicator->handle, &communicator->ranks);
+    pmpi.Comm_rank(communicator->handle, &communicator->rank);
+    pmpi.Comm_test_inter(communicator->handle, &inter);
+    communicator->state = LEFT_TO_MPI;
+    if (inter)
+        communicator->reason = REASON_INTERCOMM;
+    else if (communicator->ranks == 1)
+        communicator->reason = REASON_ONE_RANK;
+    else if (!is_of_world(communicator->handle, communicator->ranks))
+        communicator->reason = REASON_OTHER_WORLD;
+    else
+        communicator->state = FRESH;
+}
+
+static struct communicator *find(handle comm)
+{
+    struct communicator *communicator = buckets[bucket_of(comm)];
+
+    while (communicator && communicator->handle != comm)
+        communicator = communicator->next;
+    return communicator;
+}
+
+static struct communicator *add(handle comm)
+{
+    struct communicator *communicator = calloc(1, sizeof *communicator);
+
+    if (!communicator)
+        abort();
+    communicator->handle = comm;
+    look_at(communicator);
+    pthread_rwlock_wrlock(&lock);
+    communicator->next = buckets[bucket_of(comm)];
+    buckets[bucket_of(comm)] = communicator;
+    pthread_rwlock_unlock(&lock);
+    pmpi.Comm_set_attr(comm, keyval, communicator);
+    return communicator;
+}
+
+struct communicator *fanin_communicator(handle comm)
+{
+    unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+    struct communicator *communicator = recent.communicator;
+
+    if (communicator && recent.generation == now && communicator->handle == comm)
+        return communicator;
+    pthread_rwlock_rdlock(&lock);
+    communicator = find(comm);
+    pthread_rwlock_unlock(&lock);
+    if (!communicator)
+        communicator = add(comm);
+    recent.communicator = communicator;
+    recent.generation = now;
+    return communicator;
+}
+
+void fanin_join_communicator(struct communicator *communicator, int early)
+{
+    communicator->reason = REASON_REFUSED;
+    communicator->state = fanin_form_job(communicator, early, &communicator->member);
+}
+
+void fanin_created(handle comm)
+{
+    struct communicator *communicator;
+
+    if (!fanin_active || fanin_settings.late || comm == fanin_object(COMM_NULL))
+        return;
+    communicator = fanin_communicator(comm);
+    if (communicator->state == FRESH)
+        fanin_join_communicator(communicator, 1);
+}
+
+void fanin_communicators_end(void)
+{
+    for (int bucket = 0; bucket < BUCKETS; bucket++)
+        while (buckets[bucket]) {
+            struct communicator *communicator = buckets[bucket];
+            buckets[bucket] = communicator->next;
+            forget(communicator);
+        }
+    fanin_leave_all(); /* those of persistent requests */
+    fanin_finish_leaving(LEAVE_MS);
+    pmpi.Group_free(&world_group);
+}

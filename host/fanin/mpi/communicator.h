@@ -1,0 +1,52 @@
+/* Communicators and their jobs. Each is looked at when it is first used, and forgotten when the program frees it. */
+#ifndef FANIN_MPI_COMMUNICATOR_H
+#define FANIN_MPI_COMMUNICATOR_H
+#include "job.h"
+#include "plan.h"
+#include "report.h"
+#include "stream.h"
+
+/* A queue pair in a job: the stream of a communicator, or of one persistent request. */
+struct member {
+    struct member *next;       /* of those that have not ended */
+    struct stream stream;
+    struct terms terms;
+    struct fanin_request *leave; /* under way */
+};
+
+enum state { FRESH, JOINED, LEFT_TO_MPI };
+
+struct communicator {
+    struct communicator *next; /* of its bucket */
+    handle handle;
+    int rank, ranks;
+    enum state state;
+    enum reason reason;        /* LEFT_TO_MPI: why */
+    struct member *member;     /* JOINED */
+};
+
+void fanin_communicators_begin(void);
+/* Leave all jobs. Collective over MPI_COMM_WORLD, since MPI_Finalize is. */
+void fanin_communicators_end(void);
+
+/* What is known of a communicator; never NULL for one that exists. */
+struct communicator *fanin_communicator(handle comm);
+
+/* Form the job of a FRESH communicator: all its ranks call this at the same point. It is JOINED or LEFT_TO_MPI then. Where
+ * that is `early`, before any use, it stays FRESH unless all ranks have plenty of queues left. */
+void fanin_join_communicator(struct communicator *communicator, int early);
+
+/* All ranks of a communicator have just made it. */
+void fanin_created(handle comm);
+
+/* A job of its own for the ranks of a communicator, as above. The state is the same on all of them. */
+enum state fanin_form_job(struct communicator *communicator, int early, struct member **formed);
+/* Does not wait, and what is under way is done first. */
+void fanin_leave_job(struct member *member);
+
+/* The job can not go on for this rank: end it for all, so that nobody waits. */
+void fanin_abandon_job(struct member *member);
+
+/* Let every job of this process post what has waited for room. */
+void fanin_advance_all(void);
+#endif

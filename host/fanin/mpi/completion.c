@@ -1,0 +1,224 @@
+/* Starting and completing requests, ours and the MPI's own in one array. Each entry first brings ours to the point where
+ * the MPI can complete them, then lets it: so statuses, indices and the end of handles are its own work. A persistent
+ * request of ours that is under way looks inactive to the MPI, so where it finds nothing active, nothing is complete yet.
+ */
+#define _GNU_SOURCE
+#include "entries.h"
+#include "requests.h"
+#include "world.h"
+#include <sched.h>
+
+#define LOOKS 50     /* between yields, before a waiter sleeps */
+#define SLICE_MS 1
+
+/* Settle what is done in an array. Returns a request of ours that is still under way, or NULL. */
+static struct request *look(int count, void *requests)
+{
+    struct request *pending = NULL;
+
+    for (int i = 0; i < count; i++) {
+        struct request *request = fanin_request(handle_at(requests, i));
+        if (request && fanin_is_pending(request))
+            pending = request;
+    }
+    return pending;
+}
+
+/* Nothing is complete yet: give way, and after some looks sleep. */
+static void rest(const struct request *pending, int looks)
+{
+    fanin_advance_all();
+    if (looks < LOOKS)
+        sched_yield();
+    else
+        fanin_stream_sleep(&pending->member->stream, &pending->operation.transfer, SLICE_MS);
+}
+
+/* The error of a persistent request of ours; the MPI, which has completed a stand-in, knows of none. */
+static int error_of(struct request *request)
+{
+    int code = request && request->persistent ? request->code : 0;
+
+    if (!code)
+        return 0;
+    request->code = 0;
+    pmpi.Comm_call_errhandler(request->comm, code);
+    return code;
+}
+
+ENTRY int MPI_Wait(void *place, void *status)
+{
+    fanin_bind();
+    struct request *request = fanin_request(place);
+    int persistent = request && request->persistent, code;
+
+    if (request)
+        fanin_finish_request(request);
+    code = pmpi.Wait(place, status);
+    return code || !persistent ? code : error_of(request);
+}
+
+ENTRY int MPI_Test(void *place, int *flag, void *status)
+{
+    fanin_bind();
+    struct request *request = fanin_request(place);
+    int persistent = request && request->persistent, code;
+
+    if (request && fanin_is_pending(request)) {
+        *flag = 0;
+        fanin_let_mpi_progress();
+        return 0;
+    }
+    code = pmpi.Test(place, flag, status);
+    return code || !persistent ? code : error_of(request);
+}
+
+/* The error of any persistent request of ours in an array that has been completed. */
+static int errors_of(int count, void *requests)
+{
+    int code = 0;
+
+    for (int i = 0; i < count && !code; i++)
+        code = error_of(fanin_request(handle_at(requests, i)));
+    return code;
+}
+
+ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
+{
+    fanin_bind();
+    int code;
+
+    for (int i = 0; i < count; i++) {
+        struct request *request = fanin_request(handle_at(requests, i));
+        if (request)
+            fanin_finish_request(request);
+    }
+    code = pmpi.Waitall(count, requests, statuses);
+    return code ? code : errors_of(count, requests);
+}
+
+ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
+{
+    fanin_bind();
+    int code;
+
+    if (look(count, requests)) {
+        *flag = 0;
+        fanin_let_mpi_progress();
+        return 0;
+    }
+    code = pmpi.Testall(count, requests, flag, statuses);
+    return code || !*flag ? code : errors_of(count, requests);
+}
+
+ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *status)
+{
+    fanin_bind();
+    struct request *pending = look(count, requests);
+    int code = pmpi.Testany(count, requests, index, flag, status);
+
+    if (!code && *flag && *index == UNDEFINED && pending)
+        *flag = 0;
+    return code || !*flag || *index == UNDEFINED ? code : errors_of(1, handle_at(requests, *index));
+}
+
+ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
+{
+    fanin_bind();
+    struct request *pending;
+    int code, flag;
+
+    for (int looks = 0; (pending = look(count, requests)); looks++) {
+        code = pmpi.Testany(count, requests, index, &flag, status);
+        if (code || (flag && *index != UNDEFINED))
+            return code ? code : errors_of(1, handle_at(requests, *index));
+        rest(pending, looks);
+    }
+    code = pmpi.Waitany(count, requests, index, status);
+    return code || *index == UNDEFINED ? code : errors_of(1, handle_at(requests, *index));
+}
+
+static int errors_of_some(void *requests, int completed, const int *indices)
+{
+    int code = 0;
+
+    for (int i = 0; i < completed && !code; i++)
+        code = errors_of(1, handle_at(requests, indices[i]));
+    return code;
+}
+
+ENTRY int MPI_Testsome(int count, void *requests, int *completed, int *indices, void *statuses)
+{
+    fanin_bind();
+    struct request *pending = look(count, requests);
+    int code = pmpi.Testsome(count, requests, completed, indices, statuses);
+
+    if (!code && *completed == UNDEFINED && pending)
+        *completed = 0;
+    return code ? code : errors_of_some(requests, *completed, indices);
+}
+
+ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, void *statuses)
+{
+    fanin_bind();
+    struct request *pending;
+    int code;
+
+    for (int looks = 0; (pending = look(count, requests)); looks++) {
+        code = pmpi.Testsome(count, requests, completed, indices, statuses);
+        if (code || *completed > 0)
+            return code ? code : errors_of_some(requests, *completed, indices);
+        rest(pending, looks);
+    }
+    code = pmpi.Waitsome(count, requests, completed, indices, statuses);
+    return code ? code : errors_of_some(requests, *completed, indices);
+}
+
+ENTRY int MPI_Request_get_status(handle wanted, int *flag, void *status)
+{
+    fanin_bind();
+    wanted = clean(wanted);
+    struct request *request = fanin_request(&wanted);
+
+    if (request && fanin_is_pending(request)) {
+        *flag = 0;
+        fanin_let_mpi_progress();
+        return 0;
+    }
+    return pmpi.Request_get_status(wanted, flag, status);
+}
+
+ENTRY int MPI_Start(void *place)
+{
+    fanin_bind();
+    struct request *request = fanin_request(place);
+
+    if (!request || !request->persistent)
+        return pmpi.Start(place);
+    fanin_start(request);
+    return 0;
+}
+
+ENTRY int MPI_Startall(int count, void *requests)
+{
+    fanin_bind();
+    int code = 0, ours = 0;
+
+    for (int i = 0; i < count; i++)
+        ours += fanin_request(handle_at(requests, i)) != NULL;
+    if (!ours)
+        return pmpi.Startall(count, requests);
+    for (int i = 0; i < count && !code; i++)
+        code = MPI_Start(handle_at(requests, i));
+    return code;
+}
+
+ENTRY int MPI_Request_free(void *place)
+{
+    fanin_bind();
+    struct request *request = fanin_request(place);
+
+    if (request && request->persistent)
+        fanin_forget_request(request);
+    return pmpi.Request_free(place);
+}

@@ -1,0 +1,160 @@
+/* Derived datatypes are taken apart by the MPI itself (PMPI_Pack), so that they mean what they mean to it. */
+#include "elements.h"
+#include "pmpi.h"
+#include <string.h>
+
+#define PACKED_AT_ONCE (1 << 30) /* bytes: MPI_Pack counts in int */
+
+/* A named type without gaps, or a row of such: the others may have their parts in any order. */
+static int is_dense(handle type)
+{
+    int integers, addresses, types, combiner, count = 0, dense;
+    intptr_t lower, extent, unused[1];
+    handle inner = 0;
+
+    if (pmpi.Type_get_envelope(type, &integers, &addresses, &types, &combiner))
+        return 0;
+    if (combiner == fanin_family->combiner_named) {
+        int size;
+        return !pmpi.Type_size(type, &size) && !pmpi.Type_get_extent(type, &lower, &extent) && lower == 0 &&
+               extent == size;
+    }
+    if (combiner != fanin_family->combiner_dup && combiner != fanin_family->combiner_contiguous)
+        return 0;
+    if (integers > 1 || addresses || types != 1 || pmpi.Type_get_contents(type, integers, 0, 1, &count, unused, &inner))
+        return 0;
+    inner = load_handle(&inner);
+    dense = is_dense(inner);
+    if (!fanin_predefined(inner) && !pmpi.Type_get_envelope(inner, &integers, &addresses, &types, &combiner) &&
+        combiner != fanin_family->combiner_named)
+        pmpi.Type_free(&inner); /* a handle of a derived type was made for us */
+    return dense;
+}
+
+int fanin_type_facts(handle type, struct type_facts *facts)
+{
+    const struct datatype *predefined = fanin_predefined(type);
+    intptr_t lower;
+    int size;
+
+    if (predefined && predefined->kind != KIND_PAIR) {
+        *facts = (struct type_facts){predefined->bytes, predefined->bytes, 1};
+        return 1;
+    }
+    if (!type || type == fanin_object(TYPE_NULL) || pmpi.Type_get_extent(type, &lower, &facts->extent))
+        return 0;
+    if (pmpi.Type_size_x) {
+        if (pmpi.Type_size_x(type, &facts->size))
+            return 0;
+    } else {
+        if (pmpi.Type_size(type, &size))
+            return 0;
+        facts->size = size;
+    }
+    facts->dense = lower == 0 && facts->extent == facts->size && is_dense(type);
+    return facts->size >= 0;
+}
+
+static int64_t count_of(const struct elements *elements, int block)
+{
+    return elements->counts.items ? item(elements->counts, block) : elements->count;
+}
+
+/* Blocks without offsets lie one after the other, in extents. */
+static uint8_t *block_address(const struct elements *elements, int block)
+{
+    int64_t offset = elements->offsets.items ? item(elements->offsets, block) : 0;
+
+    if (!elements->offsets.items)
+        for (int i = 0; i < block; i++)
+            offset += count_of(elements, i);
+    return elements->address + offset * elements->facts.extent;
+}
+
+uint64_t fanin_block_bytes(const struct elements *elements, int block)
+{
+    return (uint64_t)(count_of(elements, block) * elements->facts.size);
+}
+
+uint8_t *fanin_dense_address(const struct elements *elements)
+{
+    uint8_t *start = NULL, *end = NULL;
+
+    if (!elements->facts.dense)
+        return NULL;
+    if (!elements->offsets.items)
+        return elements->address;
+    for (int block = 0; block < elements->blocks; block++) {
+        uint8_t *address = block_address(elements, block);
+        uint64_t bytes = fanin_block_bytes(elements, block);
+        if (!bytes)
+            continue;
+        if (start && address != end)
+            return NULL;
+        start = start ? start : address;
+        end = address + bytes;
+    }
+    return start ? start : elements->address;
+}
+
+/* Call MPI_Pack (MPI_Unpack) for one block, in parts that an int can count. */
+static void convert(const struct elements *elements, int block, uint8_t *memory, int collect)
+{
+    const struct type_facts *facts = &elements->facts;
+    int64_t left = count_of(elements, block);
+    int64_t most = facts->size && facts->size < PACKED_AT_ONCE ? PACKED_AT_ONCE / facts->size : 1;
+    uint8_t *address = block_address(elements, block);
+
+    while (left > 0 && facts->size) {
+        int count = (int)(left < most ? left : most), position = 0, bytes = (int)(count * facts->size);
+        if (collect)
+            pmpi.Pack(address, count, elements->type, memory, bytes, &position, fanin_object(COMM_WORLD));
+        else
+            pmpi.Unpack(memory, bytes, &position, address, count, elements->type, fanin_object(COMM_WORLD));
+        left -= count;
+        address += count * facts->extent;
+        memory += bytes;
+    }
+}
+
+static void copy(const struct elements *elements, uint8_t *memory, int collect)
+{
+    for (int block = 0; block < elements->blocks; block++) {
+        uint64_t bytes = fanin_block_bytes(elements, block);
+        if (!bytes)
+            continue;
+        if (!elements->facts.dense)
+            convert(elements, block, memory, collect);
+        else if (collect)
+            memcpy(memory, block_address(elements, block), bytes);
+        else
+            memcpy(block_address(elements, block), memory, bytes);
+        memory += bytes;
+    }
+}
+
+void fanin_collect(const struct elements *elements, uint8_t *memory)
+{
+    copy(elements, memory, 1);
+}
+
+void fanin_distribute(const struct elements *elements, const uint8_t *memory)
+{
+    copy(elements, (uint8_t *)memory, 0);
+}
+
+int fanin_packs_plainly(void)
+{
+    struct {
+        short value;
+        int index;
+    } pair = {0x1234, 0x56789abc};
+    uint8_t packed[64], expected[6];
+    int position = 0;
+
+    memcpy(expected, &pair.value, 2);
+    memcpy(expected + 2, &pair.index, 4);
+    return !pmpi.Pack(&pair, 1, fanin_object(TYPE_SHORT_INT), packed, sizeof packed, &position,
+                      fanin_object(COMM_WORLD)) &&
+           position == sizeof expected && !memcmp(packed, expected, sizeof expected);
+}

@@ -1,0 +1,36 @@
+/* Where the elements of a buffer lie: what its datatype says, and how they are brought together and put back. */
+#ifndef FANIN_MPI_ELEMENTS_H
+#define FANIN_MPI_ELEMENTS_H
+#include "call.h"
+
+struct type_facts {
+    int64_t size;              /* bytes of data of an element: equal on all ranks that name it by other types */
+    intptr_t extent;           /* bytes from one to the next */
+    int dense;                 /* the elements of an array of them are its bytes, in order */
+};
+
+/* A buffer as a row of blocks. No blocks: there is none. */
+struct elements {
+    uint8_t *address;
+    handle type;
+    struct type_facts facts;
+    int blocks;
+    int64_t count;             /* of each block, where there are no counts */
+    struct vector counts, offsets;
+};
+
+/* 0 where the handle is no datatype. */
+int fanin_type_facts(handle type, struct type_facts *facts);
+
+uint64_t fanin_block_bytes(const struct elements *elements, int block);
+
+/* Whether all blocks lie one after the other, without gaps, from the address that is returned; NULL: they do not. */
+uint8_t *fanin_dense_address(const struct elements *elements);
+
+/* Copy all elements, block by block, to (from) memory without gaps. */
+void fanin_collect(const struct elements *elements, uint8_t *memory);
+void fanin_distribute(const struct elements *elements, const uint8_t *memory);
+
+/* Whether MPI_Pack gives the bytes of the elements and nothing else, as all families do: checked once. */
+int fanin_packs_plainly(void);
+#endif

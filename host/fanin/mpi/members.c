@@ -1,0 +1,157 @@
+/* The members of this process: their queues, and how they leave. */
+#include "members.h"
+#include "device.h"
+#include <stdlib.h>
+
+#define LEAVE_MS 10000 /* that a device may take to confirm */
+
+static struct member *members; /* that have not been left */
+static struct member *leaving;
+static uint32_t queues;        /* in use */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint32_t fanin_queues_in_use(void)
+{
+    return __atomic_load_n(&queues, __ATOMIC_RELAXED);
+}
+
+static enum fanin_status make_queues(struct member *member)
+{
+    uint32_t cq, qp;
+    enum fanin_status status = fanin_create_cq(fanin_device.context, &cq);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_create_qp(fanin_device.context, cq, &qp);
+    if (status != FANIN_SUCCESS) {
+        fanin_destroy_cq(fanin_device.context, cq);
+        return status;
+    }
+    member->stream.cq = cq;
+    member->stream.qp = qp;
+    __atomic_add_fetch(&queues, 1, __ATOMIC_RELAXED);
+    return FANIN_SUCCESS;
+}
+
+void fanin_destroy_queues(struct member *member)
+{
+    fanin_destroy_qp(fanin_device.context, member->stream.qp);
+    fanin_destroy_cq(fanin_device.context, member->stream.cq);
+    __atomic_sub_fetch(&queues, 1, __ATOMIC_RELAXED);
+}
+
+enum fanin_status fanin_find_queues(struct member *member)
+{
+    enum fanin_status status = make_queues(member);
+
+    if (status == FANIN_NO_RESOURCES) { /* those of jobs that were left may come free */
+        fanin_finish_leaving(LEAVE_MS);
+        status = make_queues(member);
+    }
+    return status;
+}
+
+void fanin_enter_member(struct member *member)
+{
+    pthread_mutex_lock(&lock);
+    member->next = members;
+    members = member;
+    pthread_mutex_unlock(&lock);
+}
+
+static void unlink_member(struct member **list, const struct member *member)
+{
+    while (*list && *list != member)
+        list = &(*list)->next;
+    if (*list)
+        *list = member->next;
+}
+
+/* What is under way is done first. Returns whether the device has been told. */
+static int begin_leaving(struct member *member)
+{
+    int drained;
+
+    if (member->leave)
+        return 1;
+    fanin_stream_advance(&member->stream);
+    pthread_mutex_lock(&member->stream.lock);
+    drained = !member->stream.first;
+    pthread_mutex_unlock(&member->stream.lock);
+    return drained && fanin_leave(fanin_device.context, member->stream.qp, &member->leave) == FANIN_SUCCESS;
+}
+
+static void end_member(struct member *member)
+{
+    fanin_destroy_queues(member);
+    pthread_mutex_destroy(&member->stream.lock);
+    free(member);
+}
+
+/* The members that have been left come off the list one by one as the device confirms, or at `deadline`. */
+static void reap(uint32_t timeout_ms)
+{
+    struct member *left, *kept = NULL;
+
+    pthread_mutex_lock(&lock);
+    left = leaving;
+    leaving = NULL;
+    pthread_mutex_unlock(&lock);
+    while (left) {
+        struct member *member = left;
+        struct fanin_join_reply reply;
+        left = member->next;
+        int told = begin_leaving(member), gone = told && fanin_await(member->leave, &reply, timeout_ms) != FANIN_PENDING;
+        if (!gone && !timeout_ms) {
+            member->next = kept;
+            kept = member;
+            continue;
+        }
+        if (told)
+            fanin_forget(member->leave);
+        end_member(member);
+    }
+    pthread_mutex_lock(&lock);
+    while (kept) {
+        struct member *member = kept;
+        kept = member->next;
+        member->next = leaving;
+        leaving = member;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Does not wait: others may leave much later. What the device has confirmed meanwhile is given back. */
+void fanin_leave_job(struct member *member)
+{
+    pthread_mutex_lock(&lock);
+    unlink_member(&members, member);
+    member->next = leaving;
+    leaving = member;
+    pthread_mutex_unlock(&lock);
+    reap(0);
+}
+
+void fanin_leave_all(void)
+{
+    while (members)
+        fanin_leave_job(members);
+}
+
+void fanin_finish_leaving(unsigned timeout_ms)
+{
+    reap(timeout_ms);
+}
+
+void fanin_abandon_job(struct member *member)
+{
+    fanin_destroy_qp(fanin_device.context, member->stream.qp);
+}
+
+void fanin_advance_all(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct member *member = members; member; member = member->next)
+        fanin_stream_advance(&member->stream);
+    pthread_mutex_unlock(&lock);
+}

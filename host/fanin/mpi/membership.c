@@ -1,0 +1,226 @@
+/* Forming jobs. What all ranks must know to form one goes through the MPI: one exchange before, so that
+ * none begins what another can not do, and one after, so that all go on together or none does.
+ */
+#define _GNU_SOURCE
+#include "communicator.h"
+#include "device.h"
+#include "members.h"
+#include "pmpi.h"
+#include "settings.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define LARGEST_CHUNK 4096
+#define LOOPBACK 127u
+#define FEWER_SLOTS 4      /* the jobs of smaller communicators ask for so many times fewer: there may be many */
+
+/* What a rank tells the others. */
+struct record {
+    struct place place;
+    uint32_t chunk;            /* that its device can have */
+    uint32_t jid, key;         /* random: those of rank 0 count */
+    uint32_t host;             /* tells machines apart that have the same loopback addresses */
+    uint32_t plenty;           /* its device has half of its queues left for it */
+    uint32_t status;           /* enum fanin_status: whether it has the queues for this job */
+};
+
+static uint32_t host_number(void)
+{
+    char name[256] = {0};
+    uint32_t number = 2166136261u;
+
+    gethostname(name, sizeof name - 1);
+    for (const char *letter = name; *letter; letter++)
+        number = (number ^ (uint8_t)*letter) * 16777619u;
+    return number;
+}
+
+static void describe_self(struct record *record)
+{
+    uint32_t random[2] = {0}, chunk = LARGEST_CHUNK;
+
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        random[0] = (uint32_t)getpid() * 2654435761u;
+    while (chunk > fanin_device.limits.max_chunk)
+        chunk /= 2;
+    *record = (struct record){.place = fanin_device.place, .chunk = chunk, .jid = random[0] ? random[0] : 1,
+                              .key = random[1], .host = host_number(),
+                              .plenty = fanin_queues_in_use() < fanin_device.limits.max_qp / 2};
+}
+
+static int exchange(const void *mine, void *all, size_t bytes, handle comm)
+{
+    return pmpi.Allgather(mine, (int)bytes, fanin_object(TYPE_BYTE), all, (int)bytes, fanin_object(TYPE_BYTE), comm);
+}
+
+static int meet(const struct record *one, const struct record *other)
+{
+    return one->place.address >> 24 != LOOPBACK || one->host == other->host;
+}
+
+/* The description that follows from the records of all: the same on every rank. */
+static int describe_job(const struct record *records, int ranks, int world, struct place *places,
+                        struct description *job)
+{
+    *job = (struct description){.jid = records[0].jid, .key = records[0].key, .route = fanin_settings.route,
+                                .chunk = records[0].chunk, .slots = fanin_settings.slots, .ranks = (uint32_t)ranks,
+                                .places = places};
+    if (!world && job->slots > FEWER_SLOTS * FEWER_SLOTS)
+        job->slots /= FEWER_SLOTS;
+    for (int rank = 0; rank < ranks; rank++) {
+        places[rank] = records[rank].place;
+        if (records[rank].chunk < job->chunk)
+            job->chunk = records[rank].chunk;
+        if (!meet(&records[0], &records[rank]))
+            return 0;
+    }
+    return 1;
+}
+
+static void remember_terms(struct member *member, const struct fanin_join *join, uint32_t chunk, uint32_t rank)
+{
+    uint32_t nodes = join->node_count < 64 ? join->node_count : 64;
+
+    member->terms = (struct terms){.jid = join->jid, .chunk = chunk, .route = join->route, .rank = rank,
+                                   .node_bitmap = ~0ull >> (64 - nodes), .rank_bitmap = join->rank_bitmap};
+}
+
+static enum fanin_status join_job(struct member *member, struct fanin_join *join, uint32_t rank)
+{
+    struct fanin_join_reply reply = {.chunk = join->chunk};
+    struct fanin_request *request;
+    enum fanin_status status;
+
+    join->qp = member->stream.qp;
+    status = fanin_join(fanin_device.context, join, &request);
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_await(request, &reply, fanin_settings.join_ms);
+    fanin_forget(request);
+    if (status != FANIN_SUCCESS)
+        return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+    fanin_stream_begin(&member->stream, fanin_device.context, join->qp, member->stream.cq, &reply);
+    remember_terms(member, join, reply.chunk ? reply.chunk : join->chunk, rank);
+    return FANIN_SUCCESS;
+}
+
+/* This rank's part. Whether the others have done theirs is not known yet. */
+static enum fanin_status try_to_join(struct member *member, const struct description *job, uint32_t rank,
+                                     char *complaint)
+{
+    struct fanin_join join;
+    enum fanin_status status = fanin_mpi_membership(job, rank, &join, complaint);
+
+    return status == FANIN_SUCCESS ? join_job(member, &join, rank) : status;
+}
+
+static void warn_of(const struct communicator *communicator, const uint32_t *statuses, const char *complaint)
+{
+    int rank = 0;
+
+    while (rank < communicator->ranks - 1 && statuses[rank] == FANIN_SUCCESS)
+        rank++;
+    if (communicator->rank == 0)
+        fanin_warn("%s: a communicator of %d ranks stays with MPI: rank %d could not join its job%s%s",
+                   fanin_status_name(statuses[rank]), communicator->ranks, rank, *complaint ? ": " : "", complaint);
+}
+
+static int all_joined(const uint32_t *statuses, int ranks)
+{
+    int joined = 1;
+
+    for (int rank = 0; rank < ranks; rank++)
+        joined &= statuses[rank] == FANIN_SUCCESS;
+    return joined;
+}
+
+/* Communicators that may never be used shall not take the queues of others. */
+static int have_plenty(const struct record *records, int ranks)
+{
+    int plenty = 1;
+
+    for (int rank = 0; rank < ranks; rank++)
+        plenty &= records[rank].plenty;
+    return plenty;
+}
+
+/* Tables of the ranks of a communicator, for the time of forming a job. */
+struct tables {
+    struct record *records;
+    struct place *places;
+    uint32_t *statuses;
+};
+
+static struct tables new_tables(size_t ranks)
+{
+    struct tables tables = {calloc(ranks, sizeof *tables.records), calloc(ranks, sizeof *tables.places),
+                            calloc(ranks, sizeof *tables.statuses)};
+
+    if (!tables.records || !tables.places || !tables.statuses)
+        abort(); /* not a rank's own decision: the others wait for it */
+    return tables;
+}
+
+static void free_tables(struct tables *tables)
+{
+    free(tables->records);
+    free(tables->places);
+    free(tables->statuses);
+}
+
+/* Both exchanges, and what lies between. Nobody begins to join where a rank is known that can not. */
+static enum state form(struct communicator *communicator, int early, struct member *member, struct record *mine,
+                       struct tables *tables)
+{
+    char complaint[MAX_COMPLAINT] = "its nodes have loopback addresses of different machines";
+    int ranks = communicator->ranks, world = communicator->handle == fanin_object(COMM_WORLD);
+    uint32_t status = FANIN_INVALID_REQUEST;
+    struct description job;
+
+    if (exchange(mine, tables->records, sizeof *mine, communicator->handle))
+        return LEFT_TO_MPI;
+    if (early && !have_plenty(tables->records, ranks))
+        return FRESH;
+    for (int rank = 0; rank < ranks; rank++)
+        tables->statuses[rank] = tables->records[rank].status;
+    if (all_joined(tables->statuses, ranks)) {
+        if (describe_job(tables->records, ranks, world, tables->places, &job)) {
+            *complaint = 0;
+            status = try_to_join(member, &job, (uint32_t)communicator->rank, complaint);
+        }
+        if (exchange(&status, tables->statuses, sizeof status, communicator->handle))
+            return LEFT_TO_MPI;
+    } else {
+        *complaint = 0;
+    }
+    if (all_joined(tables->statuses, ranks))
+        return JOINED;
+    warn_of(communicator, tables->statuses, complaint);
+    return LEFT_TO_MPI;
+}
+
+enum state fanin_form_job(struct communicator *communicator, int early, struct member **formed)
+{
+    struct tables tables = new_tables((size_t)communicator->ranks);
+    struct member *member = calloc(1, sizeof *member);
+    struct record mine;
+    enum state state;
+
+    if (!member)
+        abort(); /* as above */
+    describe_self(&mine);
+    mine.status = early && !mine.plenty ? FANIN_NO_RESOURCES : fanin_find_queues(member);
+    state = form(communicator, early, member, &mine, &tables);
+    free_tables(&tables);
+    if (state == JOINED) {
+        fanin_enter_member(member);
+        *formed = member;
+        return state;
+    }
+    if (mine.status == FANIN_SUCCESS)
+        fanin_destroy_queues(member);
+    free(member);
+    return state;
+}

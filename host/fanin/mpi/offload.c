@@ -1,0 +1,150 @@
+/* Whether a call is offloaded depends only on what MPI has equal on all ranks of a communicator: op, the size of the
+ * message, root, and what its ranks have agreed on. A datatype decides only where MPI wants the same one everywhere, in
+ * reductions. Arguments that make no sense are left to the MPI, which ends the program or says what is wrong.
+ */
+#include "offload.h"
+#include "pmpi.h"
+#include "settings.h"
+#include "world.h"
+#include <limits.h>
+#include <stdlib.h>
+
+#define SLICE_MS 1   /* of a wait, before the MPI is looked after */
+#define ROUNDS 8     /* of its progress then: a long message takes several */
+
+static int reduces(enum function function)
+{
+    return function == ALLREDUCE || function == REDUCE || function == REDUCE_SCATTER || function == REDUCE_SCATTER_BLOCK;
+}
+
+static int joined(struct communicator *communicator, enum form form, enum reason *reason)
+{
+    if (communicator->state == FRESH && form == NONBLOCKING) {
+        *reason = REASON_NOT_JOINED; /* to agree now could wait for a rank that waits for this one */
+        return 0;
+    }
+    if (communicator->state == FRESH)
+        fanin_join_communicator(communicator, 0);
+    *reason = communicator->reason;
+    return communicator->state == JOINED;
+}
+
+static int is_computed(const struct call *call, enum reason *reason)
+{
+    const struct datatype *type = fanin_predefined(call->receive.type);
+    uint8_t op = fanin_op_of(call->op);
+
+    *reason = op ? REASON_TYPE : REASON_OP;
+    return op && type && type->code && fanin_takes(op, type->kind);
+}
+
+static int is_within(const struct call *call, const struct meaning *meaning, enum reason *reason)
+{
+    const struct range *range = &fanin_settings.ranges[call->function];
+    uint64_t bytes = fanin_message_bytes(meaning);
+
+    *reason = REASON_SIZE;
+    if (!meaning->computed && bytes > INT_MAX)
+        return 0;
+    *reason = REASON_THRESHOLD;
+    if (meaning->counts_of_root) /* not known yet */
+        return range->least <= range->most;
+    return bytes >= range->least && bytes <= range->most;
+}
+
+static struct communicator *judge(struct call *call, enum form form, struct meaning *meaning, enum reason *reason)
+{
+    struct communicator *communicator;
+
+    *reason = REASON_NO_DEVICE;
+    if (!fanin_active)
+        return NULL;
+    *reason = REASON_ARGUMENTS;
+    if (!call->comm || call->comm == fanin_object(COMM_NULL))
+        return NULL;
+    communicator = fanin_communicator(call->comm);
+    *reason = communicator->reason;
+    if (communicator->state == LEFT_TO_MPI)
+        return NULL;
+    if (reduces(call->function) && !is_computed(call, reason))
+        return NULL;
+    *reason = REASON_ARGUMENTS;
+    if (!fanin_meaning(call, communicator->rank, communicator->ranks, meaning))
+        return NULL;
+    return is_within(call, meaning, reason) && joined(communicator, form, reason) ? communicator : NULL;
+}
+
+/* The error of a call that the program wants offloaded or not done at all. */
+static int strict_error(const struct call *call, enum reason reason)
+{
+    const char *own = fanin_active ? NULL : getenv("FANIN_MPI_STRICT");
+    int strict = fanin_active ? (int)fanin_settings.strict : own && *own == '1', code = fanin_family->error_other;
+
+    if (!strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD || reason == REASON_ARGUMENTS)
+        return 0;
+    if (pmpi.Add_error_code && !pmpi.Add_error_code(code, &code))
+        pmpi.Add_error_string(code, fanin_reason_text(reason));
+    fanin_warn("STRICT: MPI_%s is not offloaded: %s; unset FANIN_MPI_STRICT", fanin_function_name(call->function),
+               fanin_reason_text(reason));
+    pmpi.Comm_call_errhandler(call->comm ? call->comm : fanin_object(COMM_WORLD), code);
+    return code;
+}
+
+struct communicator *fanin_decide(struct call *call, enum form form, struct meaning *meaning, int *refused)
+{
+    struct communicator *communicator;
+    enum reason reason;
+
+    call->send.type = clean(call->send.type);
+    call->receive.type = clean(call->receive.type);
+    call->op = clean(call->op);
+    call->comm = clean(call->comm);
+    *refused = 0;
+    communicator = judge(call, form, meaning, &reason);
+    if (!communicator) {
+        fanin_count_left(call->function, reason);
+        *refused = strict_error(call, reason);
+    }
+    return communicator;
+}
+
+void fanin_wait_for(struct stream *stream, const struct transfer *transfer)
+{
+    for (int slices = 0; !is_done(transfer); slices++) {
+        if (slices) {
+            for (int round = 0; round < ROUNDS; round++)
+                fanin_let_mpi_progress();
+            fanin_advance_all();
+        }
+        fanin_stream_sleep(stream, transfer, SLICE_MS);
+        fanin_stream_advance(stream);
+    }
+}
+
+int fanin_fail(handle comm, uint32_t status, enum function function)
+{
+    int code = fanin_error_code(status, fanin_function_name(function));
+
+    pmpi.Comm_call_errhandler(comm, code);
+    return code;
+}
+
+int fanin_blocking(struct call *call, int *code)
+{
+    struct operation operation;
+    struct communicator *communicator = fanin_decide(call, BLOCKING, &operation.meaning, code);
+    enum fanin_status status = FANIN_NO_RESOURCES;
+
+    if (!communicator)
+        return *code;
+    if (fanin_prepare(&operation, &communicator->member->terms, communicator->ranks)) {
+        fanin_stream_submit(&communicator->member->stream, &operation.transfer);
+        fanin_wait_for(&communicator->member->stream, &operation.transfer);
+        fanin_count_offloaded(call->function, operation.source.bytes + operation.destination.bytes);
+        status = fanin_conclude(&operation);
+    } else {
+        fanin_abandon_job(communicator->member);
+    }
+    *code = status == FANIN_SUCCESS ? 0 : fanin_fail(call->comm, status, call->function);
+    return 1;
+}

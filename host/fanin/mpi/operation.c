@@ -1,0 +1,242 @@
+/* Memory for an operation, its requests, and its end. */
+#include "operation.h"
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t bytes_of(const struct elements *elements)
+{
+    uint64_t bytes = 0;
+
+    for (int block = 0; block < elements->blocks; block++)
+        bytes += fanin_block_bytes(elements, block);
+    return bytes;
+}
+
+/* Memory that is not the program's: registered where there is some, else ordinary. */
+static int stand_in(struct side *side)
+{
+    side->copied = 1;
+    side->area = fanin_lend(side->bytes);
+    side->allocated = !side->area;
+    side->memory = side->area ? side->area->address : malloc(side->bytes);
+    return side->memory != NULL;
+}
+
+static int place_source(struct side *side)
+{
+    uint8_t *dense = fanin_dense_address(&side->elements);
+
+    side->bytes = bytes_of(&side->elements);
+    side->memory = dense;
+    if (!side->bytes || (dense && side->bytes <= FANIN_MAX_INLINE))
+        return 1; /* it goes into the request, or nowhere */
+    side->area = fanin_lend(side->bytes);
+    if (side->area)
+        side->memory = side->area->address;
+    else if (!dense && !stand_in(side))
+        return 0;
+    if (side->memory != dense)
+        fanin_collect(&side->elements, side->memory);
+    return 1;
+}
+
+/* Results may go where the data are read from, block on block: a segment is written when it has been read. */
+static int apart(const struct operation *operation, const uint8_t *destination)
+{
+    const struct side *source = &operation->source;
+    uint64_t length = operation->destination.bytes, own = 0, brought = 0, wanted = 0;
+    enum collective collective = operation->meaning.collective;
+
+    if (!source->bytes || source->area || destination >= source->memory + source->bytes ||
+        source->memory >= destination + length)
+        return 1;
+    for (uint32_t block = 0; block < operation->terms->rank && block < operation->message.blocks; block++)
+        own += operation->sizes[block];
+    if (collective >= FANIN_ALLGATHER && collective <= FANIN_GATHERV)
+        brought = own;
+    if (collective == FANIN_REDUCE_SCATTER || collective == FANIN_SCATTER || collective == FANIN_SCATTERV)
+        wanted = own;
+    return source->memory - brought == destination - wanted;
+}
+
+/* `needed`: bytes that will come; more than there is room for are taken in, so that nothing else is written over. */
+static int place_destination(struct operation *operation, uint64_t needed)
+{
+    struct side *side = &operation->destination;
+    uint8_t *dense = fanin_dense_address(&side->elements);
+    int fits = bytes_of(&side->elements) == needed;
+
+    side->bytes = needed;
+    if (!needed)
+        return 1;
+    side->area = fanin_lend(needed);
+    if (side->area) {
+        side->memory = side->area->address;
+        side->copied = 1;
+        return 1;
+    }
+    side->memory = dense;
+    return (dense && fits && !operation->meaning.discard && apart(operation, dense)) || stand_in(side);
+}
+
+static uint32_t lkey_of(const struct side *side)
+{
+    return side->area ? side->area->lkey : FANIN_LKEY_PROCESS;
+}
+
+/* Bytes that come to this rank, by the sizes that all ranks know. */
+static uint64_t needed_here(const struct operation *operation)
+{
+    enum collective collective = operation->meaning.collective;
+    uint64_t bytes = 0;
+
+    if (!operation->destination.elements.blocks)
+        return 0;
+    if (collective == FANIN_REDUCE_SCATTER || collective == FANIN_SCATTER || collective == FANIN_SCATTERV)
+        return operation->sizes[operation->terms->rank];
+    for (uint32_t block = 0; block < operation->message.blocks; block++)
+        bytes += operation->sizes[block];
+    return bytes;
+}
+
+static int place_sides(struct operation *operation)
+{
+    operation->source.elements = operation->meaning.source;
+    operation->destination.elements = operation->meaning.destination;
+    return place_source(&operation->source) && place_destination(operation, needed_here(operation));
+}
+
+static void make_requests(struct operation *operation)
+{
+    struct message *message = &operation->message;
+    const struct meaning *meaning = &operation->meaning;
+
+    message->collective = meaning->collective;
+    message->root = (uint32_t)meaning->root;
+    message->op = meaning->computed ? meaning->op : FANIN_OP_NONE;
+    message->dtype = meaning->computed ? meaning->computed->code : FANIN_DTYPE_U8;
+    message->sizes = operation->sizes;
+    message->source = (uintptr_t)(operation->source.bytes ? operation->source.memory : NULL);
+    message->destination = (uintptr_t)(operation->destination.bytes ? operation->destination.memory : NULL);
+    message->source_lkey = lkey_of(&operation->source);
+    message->destination_lkey = lkey_of(&operation->destination);
+    operation->transfer.count = fanin_mpi_plan(operation->terms, message, operation->transfer.wqes);
+}
+
+static void fill_sizes(struct operation *operation)
+{
+    const struct meaning *meaning = &operation->meaning;
+
+    for (int block = 0; block < meaning->blocks; block++)
+        operation->sizes[block] = fanin_size_of(meaning, block);
+}
+
+/* All ranks know the sizes now. Whoever's own arguments say otherwise gets an error, and the others what they asked for. */
+static enum fanin_status expand(struct transfer *transfer)
+{
+    struct operation *operation = (struct operation *)transfer;
+    const struct meaning *meaning = &operation->meaning;
+    int rank = (int)operation->terms->rank;
+    uint64_t own = fanin_size_of(meaning, rank);
+
+    memcpy(operation->sizes, operation->exchange.memory, (size_t)operation->ranks * sizeof *operation->sizes);
+    if (operation->sizes[rank] != own)
+        operation->meaning.mismatch = 1;
+    for (int block = 0; meaning->sized != ALIKE && block < meaning->blocks; block++)
+        if (operation->sizes[block] != fanin_size_of(meaning, block))
+            operation->meaning.mismatch = 1;
+    if (!place_sides(operation))
+        return FANIN_NO_RESOURCES;
+    make_requests(operation);
+    return FANIN_SUCCESS;
+}
+
+/* Sizes that only some know: of a gather each rank tells its own, of a scatter the root tells all. */
+static int prepare_exchange(struct operation *operation)
+{
+    const struct meaning *meaning = &operation->meaning;
+    uint64_t bytes = (uint64_t)operation->ranks * sizeof(uint64_t), sizes[FEW], *each = sizes;
+    int gathers = meaning->collective == FANIN_GATHERV, rank = (int)operation->terms->rank;
+    int brings = gathers || rank == meaning->root;
+    uint64_t own = fanin_size_of(meaning, rank);
+    struct side *side = &operation->exchange;
+
+    if (operation->ranks > FEW && !(each = malloc(bytes)))
+        return 0;
+    for (int block = 0; block < operation->ranks; block++)
+        each[block] = sizeof(uint64_t);
+    side->bytes = bytes;
+    if (stand_in(side)) {
+        uint64_t *table = (uint64_t *)side->memory;
+        for (int block = 0; brings && !gathers && block < operation->ranks; block++)
+            table[block] = fanin_size_of(meaning, block);
+        struct message message = {
+            .collective = gathers ? FANIN_ALLGATHER : FANIN_BROADCAST, .root = gathers ? 0 : (uint32_t)meaning->root,
+            .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8, .blocks = gathers ? (uint32_t)operation->ranks : 1,
+            .source_lkey = gathers || !brings ? FANIN_LKEY_PROCESS : lkey_of(side),
+            .destination_lkey = gathers || !brings ? lkey_of(side) : FANIN_LKEY_PROCESS,
+            .sizes = gathers ? each : &bytes,
+            .source = gathers ? (uintptr_t)&own : brings ? (uintptr_t)table : 0,
+            .destination = gathers || !brings ? (uintptr_t)table : 0};
+        operation->transfer.count = fanin_mpi_plan(operation->terms, &message, operation->transfer.wqes);
+        operation->transfer.expand = expand;
+    }
+    if (each != sizes)
+        free(each);
+    return side->memory != NULL;
+}
+
+int fanin_prepare(struct operation *operation, const struct terms *terms, int ranks)
+{
+    const struct meaning *meaning = &operation->meaning;
+    size_t blocks = (size_t)meaning->blocks;
+
+    operation->transfer = (struct transfer){.wqes = &operation->transfer.one};
+    operation->source = operation->destination = operation->exchange = (struct side){0};
+    operation->meaning.mismatch = 0;
+    operation->message = (struct message){.blocks = (uint32_t)blocks};
+    operation->terms = terms;
+    operation->ranks = ranks;
+    operation->sizes = blocks > FEW ? malloc(blocks * sizeof *operation->sizes) : operation->few;
+    if (meaning->sized != ALIKE || meaning->counts_of_root)
+        operation->transfer.wqes = malloc(blocks * sizeof *operation->transfer.wqes);
+    if (!operation->sizes || !operation->transfer.wqes)
+        return 0;
+    if (meaning->counts_of_root)
+        return prepare_exchange(operation);
+    fill_sizes(operation);
+    if (!place_sides(operation))
+        return 0;
+    make_requests(operation);
+    return 1;
+}
+
+/* After a failure a device may still write: memory that it was given must never be used for anything else. */
+static void release(struct side *side, int spoiled)
+{
+    if (spoiled)
+        return;
+    if (side->area)
+        fanin_take_back(side->area);
+    else if (side->allocated)
+        free(side->memory);
+}
+
+enum fanin_status fanin_conclude(struct operation *operation)
+{
+    enum fanin_status status = operation->transfer.status;
+    struct side *destination = &operation->destination;
+
+    if (status == FANIN_SUCCESS && operation->meaning.mismatch)
+        status = FANIN_OP_MISMATCH;
+    if (status == FANIN_SUCCESS && destination->copied && !operation->meaning.discard)
+        fanin_distribute(&destination->elements, destination->memory);
+    release(&operation->source, operation->transfer.status != FANIN_SUCCESS);
+    release(destination, operation->transfer.status != FANIN_SUCCESS);
+    release(&operation->exchange, operation->transfer.status != FANIN_SUCCESS);
+    if (operation->transfer.wqes != &operation->transfer.one)
+        free(operation->transfer.wqes);
+    if (operation->sizes != operation->few)
+        free(operation->sizes);
+    return status;
+}

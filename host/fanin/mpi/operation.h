@@ -1,0 +1,69 @@
+/* One collective on its way through the devices: from a call of the program to requests, and back. */
+#ifndef FANIN_MPI_OPERATION_H
+#define FANIN_MPI_OPERATION_H
+#include "call.h"
+#include "elements.h"
+#include "plan.h"
+#include "staging.h"
+#include "stream.h"
+
+enum { FEW = 16 };
+
+enum sized { ALIKE, AS_SOURCE, AS_DESTINATION };
+
+/* What a call means for this rank: the message, as all ranks must say it, and this rank's buffers. */
+struct meaning {
+    enum collective collective;
+    const struct datatype *computed; /* with what devices compute; NULL: they only move */
+    uint8_t op;
+    int root;
+    int blocks;                /* of the message */
+    uint64_t block;            /* bytes of each, where all are alike */
+    enum sized sized;          /* whose blocks are those of the message, where they are not */
+    int counts_of_root;        /* only the root knows the sizes (of a gather: each its own), so they are exchanged first */
+    int discard;               /* what comes to this rank is not wanted */
+    int mismatch;              /* its sizes are not those of the others */
+    struct elements source, destination; /* no blocks: none */
+};
+
+/* Memory that a device reads or writes for an operation. */
+struct side {
+    struct elements elements;
+    uint64_t bytes;
+    uint8_t *memory;           /* dense; the program's own where that is possible */
+    struct area *area;         /* that holds `memory`, or NULL */
+    int allocated;             /* `memory` was, for this operation */
+    int copied;                /* `memory` is not the program's own */
+};
+
+struct operation {
+    struct transfer transfer;
+    const struct terms *terms;
+    struct meaning meaning;
+    struct message message;
+    struct side source, destination, exchange; /* exchange: of the sizes that only some know */
+    uint64_t *sizes;           /* bytes of the message's blocks: in `few`, or memory of their own */
+    uint64_t few[FEW];
+    int ranks;
+};
+
+/* Bytes of a block of the message, as this rank's arguments have it. */
+static inline uint64_t fanin_size_of(const struct meaning *meaning, int block)
+{
+    if (meaning->sized == ALIKE)
+        return meaning->block;
+    return fanin_block_bytes(meaning->sized == AS_SOURCE ? &meaning->source : &meaning->destination, block);
+}
+
+/* What a call means; 0: it makes no sense to us, which the MPI shall say in its own words. */
+int fanin_meaning(const struct call *call, int rank, int ranks, struct meaning *meaning);
+
+/* Bytes of the message, where all ranks know them; else 0. */
+uint64_t fanin_message_bytes(const struct meaning *meaning);
+
+/* Make the requests of an operation. Returns 0 if there is no memory for it. */
+int fanin_prepare(struct operation *operation, const struct terms *terms, int ranks);
+
+/* The operation has ended: put what came where it belongs, and give back what was taken. Returns its status. */
+enum fanin_status fanin_conclude(struct operation *operation);
+#endif

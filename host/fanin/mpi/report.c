@@ -1,0 +1,109 @@
+/* Counters of this process, and the table that rank 0 prints at the end. */
+#include "report.h"
+#include "pmpi.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+struct counts {
+    uint64_t offloaded, bytes;
+    uint64_t left[REASON_COUNT];
+};
+
+static struct counts counts[FUNCTION_COUNT];
+
+static const char *const function_names[] = {
+#define X(name, iname, TABLE) #name,
+    COLLECTIVES(X)
+#undef X
+};
+
+static const struct {
+    const char *name, *text;
+} reasons[] = {
+#define X(name, text) {#name, text},
+    REASONS(X)
+#undef X
+};
+
+static void add(uint64_t *count, uint64_t number)
+{
+    __atomic_fetch_add(count, number, __ATOMIC_RELAXED);
+}
+
+void fanin_count_offloaded(enum function function, uint64_t bytes)
+{
+    add(&counts[function].offloaded, 1);
+    add(&counts[function].bytes, bytes);
+}
+
+void fanin_count_left(enum function function, enum reason reason)
+{
+    add(&counts[function].left[reason], 1);
+}
+
+const char *fanin_function_name(enum function function)
+{
+    return function_names[function];
+}
+
+const char *fanin_reason_text(enum reason reason)
+{
+    return reasons[reason].text;
+}
+
+void fanin_warn(const char *format, ...)
+{
+    static int warned;
+    char line[512];
+    va_list arguments;
+
+    if (__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "fanin: %s\n", line);
+}
+
+static void print_function(const char *name, const struct counts *row)
+{
+    uint64_t left = 0;
+
+    for (int reason = 0; reason < REASON_COUNT; reason++)
+        left += row->left[reason];
+    if (!row->offloaded && !left)
+        return;
+    fprintf(stderr, "fanin: %-22s %12llu %16llu %12llu ", name, (unsigned long long)row->offloaded,
+            (unsigned long long)row->bytes, (unsigned long long)left);
+    for (int reason = 0; reason < REASON_COUNT; reason++)
+        if (row->left[reason])
+            fprintf(stderr, " %s %llu", reasons[reason].name, (unsigned long long)row->left[reason]);
+    fputc('\n', stderr);
+}
+
+static void print_all(const struct counts *all)
+{
+    fprintf(stderr, "fanin: %-22s %12s %16s %12s  %s\n", "calls of all ranks", "offloaded", "bytes", "left to MPI", "why");
+    for (int function = 0; function < FUNCTION_COUNT; function++)
+        print_function(function_names[function], &all[function]);
+    for (int reason = 0; reason < REASON_COUNT; reason++) {
+        uint64_t sum = 0;
+        for (int function = 0; function < FUNCTION_COUNT; function++)
+            sum += all[function].left[reason];
+        if (sum)
+            fprintf(stderr, "fanin: %s: %s\n", reasons[reason].name, reasons[reason].text);
+    }
+}
+
+void fanin_report(void)
+{
+    enum { NUMBERS = sizeof counts / (sizeof(uint64_t)) };
+    struct counts all[FUNCTION_COUNT];
+    int rank;
+
+    pmpi.Comm_rank(fanin_object(COMM_WORLD), &rank);
+    if (!pmpi.Reduce(counts, all, NUMBERS, fanin_object(TYPE_UINT64), fanin_object(OP_SUM), 0,
+                     fanin_object(COMM_WORLD)) &&
+        rank == 0)
+        print_all(all);
+}

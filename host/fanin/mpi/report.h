@@ -1,0 +1,38 @@
+/* What was offloaded, and what was not and why. */
+#ifndef FANIN_MPI_REPORT_H
+#define FANIN_MPI_REPORT_H
+#include "call.h"
+
+/* Why a call is left to the MPI: name, and what it says. */
+#define REASONS(X)                                                                                            \
+    X(NO_DEVICE, "this process has no device, or not all have one")                                           \
+    X(ONE_RANK, "the communicator has one rank: there is nothing to offload")                                 \
+    X(INTERCOMM, "the communicator has two groups")                                                           \
+    X(OTHER_WORLD, "some of its ranks were started apart, or without MPI_Init")                               \
+    X(REFUSED, "its ranks could not join a job")                                                              \
+    X(NOT_JOINED, "a non-blocking call came before any that lets its ranks agree on a job")                   \
+    X(OP, "the program's own operation, or one that devices do not compute")                                  \
+    X(TYPE, "devices do not compute with this datatype, or not this operation with it")                       \
+    X(ARGUMENTS, "arguments that make no sense: MPI says so in its own words")                                \
+    X(SIZE, "2 GiB or more to be moved")                                                                      \
+    X(THRESHOLD, "outside the sizes of FANIN_MPI_THRESHOLDS")
+
+enum reason {
+#define X(name, text) REASON_##name,
+    REASONS(X)
+#undef X
+    REASON_COUNT
+};
+
+void fanin_count_offloaded(enum function function, uint64_t bytes);
+void fanin_count_left(enum function function, enum reason reason);
+
+const char *fanin_function_name(enum function function);
+const char *fanin_reason_text(enum reason reason);
+
+/* Add up the counts of all ranks and let rank 0 print them; all ranks of MPI_COMM_WORLD call it. */
+void fanin_report(void);
+
+/* One line on the error output, beginning with "fanin: ". Only the first of a process is printed. */
+void fanin_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#endif

@@ -1,0 +1,238 @@
+/* The table of requests, and their life. */
+#define _GNU_SOURCE
+#include "requests.h"
+#include "pmpi.h"
+#include "world.h"
+#include <stdlib.h>
+
+#define BUCKETS 256
+
+static struct request *buckets[BUCKETS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned live; /* requests in the table: without any, nothing of this costs anything */
+
+static struct request **bucket_of(handle request)
+{
+    return &buckets[(request * 0x9e3779b97f4a7c15ull) >> 56];
+}
+
+static void enter(struct request *request)
+{
+    pthread_mutex_lock(&lock);
+    request->next = *bucket_of(request->handle);
+    *bucket_of(request->handle) = request;
+    __atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+}
+
+static void erase(struct request *request)
+{
+    struct request **link = bucket_of(request->handle);
+
+    pthread_mutex_lock(&lock);
+    while (*link != request)
+        link = &(*link)->next;
+    *link = request->next;
+    __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+}
+
+struct request *fanin_request(const void *place)
+{
+    struct request *request;
+    handle wanted;
+
+    if (!__atomic_load_n(&live, __ATOMIC_RELAXED))
+        return NULL;
+    wanted = load_handle(place);
+    pthread_mutex_lock(&lock);
+    request = *bucket_of(wanted);
+    while (request && request->handle != wanted)
+        request = request->next;
+    pthread_mutex_unlock(&lock);
+    return request;
+}
+
+static struct vector kept_vector(struct vector vector, int blocks)
+{
+    int64_t *items = vector.items ? malloc((size_t)blocks * sizeof *items) : NULL;
+
+    if (vector.items && !items)
+        abort(); /* not a rank's own decision: the others go on */
+    for (int block = 0; items && block < blocks; block++)
+        items[block] = item(vector, block);
+    return (struct vector){items, 1};
+}
+
+/* Programs free datatypes and counts when the call has returned: what is needed at the end is kept. */
+static void keep(struct elements *elements)
+{
+    elements->counts = kept_vector(elements->counts, elements->blocks);
+    elements->offsets = kept_vector(elements->offsets, elements->blocks);
+    if (!elements->blocks || elements->facts.dense)
+        return;
+    pmpi.Type_dup(elements->type, &elements->type);
+    elements->type = load_handle(&elements->type);
+}
+
+static void drop(struct elements *elements)
+{
+    free((void *)elements->counts.items);
+    free((void *)elements->offsets.items);
+    if (elements->blocks && !elements->facts.dense)
+        pmpi.Type_free(&elements->type);
+}
+
+/* MPI_Grequest_query_function */
+static int query(void *extra, void *status)
+{
+    const struct request *request = extra;
+    int *fields = (int *)status + fanin_family->status_source;
+
+    pmpi.Status_set_elements(status, fanin_object(TYPE_BYTE), 0);
+    pmpi.Status_set_cancelled(status, 0);
+    fields[0] = fanin_family->any_source;
+    fields[1] = fanin_family->any_tag;
+    return request->code;
+}
+
+/* MPI_Grequest_free_function. Not all MPIs can be called from it. */
+static int release(void *extra)
+{
+    free(extra);
+    return 0;
+}
+
+static void drop_buffers(struct request *request)
+{
+    drop(&request->operation.meaning.source);
+    drop(&request->operation.meaning.destination);
+}
+
+/* MPI_Grequest_cancel_function: a collective can not be cancelled. */
+static int not_cancelled(void *extra, int complete)
+{
+    (void)extra, (void)complete;
+    return 0;
+}
+
+static struct request *new_request(const struct call *call, const struct communicator *communicator,
+                                   const struct meaning *meaning)
+{
+    struct request *request = calloc(1, sizeof *request);
+
+    if (!request)
+        abort(); /* not a rank's own decision: the others go on */
+    request->comm = call->comm;
+    request->function = call->function;
+    request->ranks = communicator->ranks;
+    request->member = communicator->member;
+    request->operation.meaning = *meaning;
+    keep(&request->operation.meaning.source);
+    keep(&request->operation.meaning.destination);
+    return request;
+}
+
+void fanin_start(struct request *request)
+{
+    struct operation *operation = &request->operation;
+
+    request->progress = PENDING;
+    if (fanin_prepare(operation, &request->member->terms, request->ranks)) {
+        fanin_count_offloaded(request->function, operation->source.bytes + operation->destination.bytes);
+        fanin_stream_submit(&request->member->stream, &operation->transfer);
+        return;
+    }
+    fanin_abandon_job(request->member);
+    operation->transfer.status = FANIN_NO_RESOURCES;
+    operation->transfer.done = 1;
+}
+
+/* The devices are done: so is the request, for the MPI. */
+static void settle(struct request *request)
+{
+    enum fanin_status status = fanin_conclude(&request->operation);
+
+    request->code = status == FANIN_SUCCESS ? 0 : fanin_error_code(status, fanin_function_name(request->function));
+    request->progress = SETTLED;
+    if (request->persistent) {
+        pmpi.Start(&request->handle);
+    } else {
+        erase(request);
+        drop_buffers(request);
+        pmpi.Grequest_complete(request->handle);
+    }
+}
+
+int fanin_is_pending(struct request *request)
+{
+    if (request->progress != PENDING)
+        return 0;
+    if (!is_done(&request->operation.transfer))
+        fanin_stream_advance(&request->member->stream);
+    if (!is_done(&request->operation.transfer))
+        return 1;
+    settle(request);
+    return 0;
+}
+
+void fanin_finish_request(struct request *request)
+{
+    if (request->progress != PENDING)
+        return;
+    fanin_wait_for(&request->member->stream, &request->operation.transfer);
+    settle(request);
+}
+
+int fanin_nonblocking(struct call *call, void *place, int *code)
+{
+    struct meaning meaning;
+    struct communicator *communicator = fanin_decide(call, NONBLOCKING, &meaning, code);
+    struct request *request;
+
+    if (!communicator) {
+        if (*code)
+            store_handle(place, fanin_object(REQUEST_NULL));
+        return *code;
+    }
+    request = new_request(call, communicator, &meaning);
+    *code = pmpi.Grequest_start((void *)query, (void *)release, (void *)not_cancelled, request, &request->handle);
+    request->handle = load_handle(&request->handle);
+    store_handle(place, request->handle);
+    enter(request);
+    fanin_start(request);
+    return 1;
+}
+
+int fanin_persistent(struct call *call, void *place, int *code)
+{
+    struct meaning meaning;
+    struct communicator *communicator = fanin_decide(call, PERSISTENT, &meaning, code);
+    struct member *member;
+    struct request *request;
+
+    if (!communicator)
+        return *code;
+    if (fanin_form_job(communicator, 0, &member) != JOINED) {
+        fanin_count_left(call->function, REASON_REFUSED);
+        return 0;
+    }
+    request = new_request(call, communicator, &meaning);
+    request->member = member;
+    request->persistent = 1;
+    *code = pmpi.Recv_init(NULL, 0, fanin_object(TYPE_BYTE), fanin_family->proc_null, 0, fanin_object(COMM_SELF),
+                           &request->handle);
+    request->handle = load_handle(&request->handle);
+    store_handle(place, request->handle);
+    enter(request);
+    return 1;
+}
+
+void fanin_forget_request(struct request *request)
+{
+    fanin_finish_request(request);
+    erase(request);
+    fanin_leave_job(request->member);
+    drop_buffers(request);
+    free(request);
+}

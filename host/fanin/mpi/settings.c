@@ -1,0 +1,111 @@
+/* Settings and thresholds from the environment. */
+#define _GNU_SOURCE
+#include "settings.h"
+#include "abi.h"
+#include "job.h"
+#include "report.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define DEFAULT_THRESHOLDS "all=0-" /* what it costs and gains on one host: docs/mpi.md */
+
+struct settings fanin_settings;
+
+static uint64_t read_size(const char **text)
+{
+    static const char units[] = "kmg";
+    char *end;
+    uint64_t size = strtoull(*text, &end, 10);
+    const char *unit = *end ? strchr(units, tolower((unsigned char)*end)) : NULL;
+
+    *text = unit ? end + 1 : end;
+    return unit ? size << 10 * (unit - units + 1) : size;
+}
+
+/* LEAST-MOST, LEAST-, or off. Returns 0 if it is none. */
+static int read_range(const char **text, struct range *range)
+{
+    if (!strncasecmp(*text, "off", 3)) {
+        *text += 3;
+        *range = (struct range){1, 0};
+        return 1;
+    }
+    if (!isdigit((unsigned char)**text))
+        return 0;
+    range->least = read_size(text);
+    if (*(*text)++ != '-')
+        return 0;
+    range->most = isdigit((unsigned char)**text) ? read_size(text) : UINT64_MAX;
+    return 1;
+}
+
+/* The functions whose name is the `length` letters at `text`: FUNCTION_COUNT for all; -1 for none. */
+static int function_named(const char *text, size_t length)
+{
+    if (length == 3 && !strncasecmp(text, "all", length))
+        return FUNCTION_COUNT;
+    for (int function = 0; function < FUNCTION_COUNT; function++) {
+        const char *name = fanin_function_name(function);
+        if (strlen(name) == length && !strncasecmp(text, name, length))
+            return function;
+    }
+    return -1;
+}
+
+const char *fanin_parse_thresholds(const char *text, struct range *ranges)
+{
+    while (*(text += strspn(text, ", "))) {
+        const char *start = text;
+        size_t length = strcspn(text, "=");
+        int function = text[length] ? function_named(text, length) : -1;
+        struct range range;
+        text += length + 1;
+        if (function < 0 || !read_range(&text, &range) || (*text && !strchr(", ", *text)))
+            return start;
+        for (int i = 0; i < FUNCTION_COUNT; i++)
+            if (i == function || function == FUNCTION_COUNT)
+                ranges[i] = range;
+    }
+    return NULL;
+}
+
+static uint32_t number_of(const char *variable, uint32_t otherwise)
+{
+    const char *text = getenv(variable);
+
+    return text && isdigit((unsigned char)*text) ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
+}
+
+static uint32_t route_of(const char *name)
+{
+    static const char *const names[] = {
+        [FANIN_ROUTE_LOCAL] = "local", [FANIN_ROUTE_TREE] = "tree", [FANIN_ROUTE_RING] = "ring"};
+
+    for (uint32_t route = 0; name && route < sizeof names / sizeof names[0]; route++)
+        if (!strcmp(name, names[route]))
+            return route;
+    return ROUTE_AUTO;
+}
+
+void fanin_read_settings(void)
+{
+    const char *thresholds = getenv("FANIN_MPI_THRESHOLDS"), *join = getenv("FANIN_MPI_JOIN"), *wrong;
+    struct range ranges[FUNCTION_COUNT];
+
+    fanin_settings = (struct settings){.report = number_of("FANIN_MPI_REPORT", 0),
+                                       .strict = number_of("FANIN_MPI_STRICT", 0),
+                                       .late = join && !strcmp(join, "late"),
+                                       .route = route_of(getenv("FANIN_ROUTE")),
+                                       .slots = number_of("FANIN_MPI_SLOTS", 256),
+                                       .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", 60)};
+    fanin_parse_thresholds(DEFAULT_THRESHOLDS, fanin_settings.ranges);
+    memcpy(ranges, fanin_settings.ranges, sizeof ranges);
+    wrong = thresholds ? fanin_parse_thresholds(thresholds, ranges) : NULL;
+    if (wrong)
+        fanin_warn("BAD_SETTING: FANIN_MPI_THRESHOLDS can not be read from %.40s on; write NAME=LEAST-MOST, as in "
+                   "allreduce=0-64m", wrong);
+    else
+        memcpy(fanin_settings.ranges, ranges, sizeof ranges);
+}

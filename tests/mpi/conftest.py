@@ -1,0 +1,103 @@
+"""MPIs of both families, each in a virtual environment of its own (`make peers`), and fabrics for their programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from fanin.mpi import library_path
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job.mpirun import environment
+from fanin_tools.job.placement import place
+from tests.e2e.fabrics import Bench
+
+ROOT = Path(__file__).parents[2]
+PEERS = Path(os.environ.get("FANIN_PEERS", ROOT / ".bench"))
+PROGRAMS = Path(__file__).with_name("programs")
+FAMILIES = {"mpich": [], "openmpi": ["--oversubscribe"]}  # options of mpiexec
+QUIET_WAITING = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}  # else MPICH spins where there are few cores
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+BOUND_S = 100.0
+
+
+@dataclass
+class Mpi:
+    """An MPI: its programs, and those that were built with it."""
+
+    family: str
+    folder: Path
+    built: Path
+    programs: dict[str, Path] = field(default_factory=dict)
+
+    def build(self, name: str) -> Path:
+        """The program `name` of this folder, compiled once."""
+        if name not in self.programs:
+            target = self.built / f"{name}-{self.family}"
+            compiler = self.folder / "bin/mpicc"
+            source = PROGRAMS / f"{name}.c"
+            subprocess.run([compiler, "-O1", "-Wall", "-pthread", source, "-o", target, "-lm"], check=True)
+            self.programs[name] = target
+        return self.programs[name]
+
+    def run(self, ranks: int, command: list[str | Path], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a command once per rank, with these environment variables in the ranks."""
+        given = [f"{name}={value}" for name, value in (QUIET_WAITING | variables).items()]
+        line = [self.folder / "bin/mpiexec", *FAMILIES[self.family], "-n", str(ranks), "env", *given, *command]
+        root = AS_ROOT if os.geteuid() == 0 else {}
+        return subprocess.run(line, capture_output=True, text=True, env=os.environ | root, timeout=BOUND_S)
+
+    def python(self, *arguments: str | Path) -> list[str | Path]:
+        """A command line of the interpreter that has this MPI's mpi4py."""
+        return [self.folder / "bin/python", *arguments]
+
+
+@pytest.fixture(scope="session", params=sorted(FAMILIES))
+def mpi(request: pytest.FixtureRequest) -> Iterator[Mpi]:
+    """Each family in turn; skips where it is not installed."""
+    folder = PEERS / request.param
+    if not (folder / "bin/mpiexec").exists():
+        pytest.skip(f"an MPI in {folder} (make peers)")
+    with tempfile.TemporaryDirectory(prefix="fanin-mpi-") as built:
+        yield Mpi(request.param, folder, Path(built))
+
+
+@dataclass
+class Fabrics:
+    """The fabrics of a file of tests: one with a switch, which every route can use."""
+
+    running: Running
+
+    def variables(self, ranks: int, route: str, library: Path | None = None, **more: str) -> dict[str, str]:
+        """What a rank needs to run with the shim, or with another library in its place."""
+        found = environment(self.running, place(self.running.fabric, ranks, route))
+        return found | {"LD_PRELOAD": str(library or library_path()), "FANIN_MPI_REPORT": "1"} | more
+
+
+@pytest.fixture(scope="module")
+def fabrics(bench: Bench) -> Fabrics:
+    """Three nodes below a switch."""
+    return Fabrics(bench.up(Shape(nodes=3, ranks_per_node=4)))
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """Brings fabrics up in a state folder of its own; they live until the last test of the file."""
+    folder = Path(tempfile.mkdtemp(prefix="fanin-mpi-", dir="/tmp"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))
+        made = Bench("mpi")
+        try:
+            yield made
+        finally:
+            for name in made.names:
+                lifecycle.down(name)
+            shutil.rmtree(folder)

@@ -1,0 +1,160 @@
+"""Programs of both MPIs under the shim: what they compute, what is offloaded, and what happens when something fails."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fanin.mpi import library_path
+from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT, Fabrics, Mpi
+
+ROUTES = ("local", "tree", "ring")
+SCENES = ("requests", "messages", "communicators", "threads")
+ROW = re.compile(r"^fanin: (\w+) +(\d+) +(\d+) +(\d+) ", re.M)
+
+
+def offloaded(report: str) -> dict[str, tuple[int, int]]:
+    """Of each function the calls that were offloaded, and that were not."""
+    return {name: (int(done), int(left)) for name, done, _, left in ROW.findall(report)}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, route: str) -> None:
+    ended = mpi.run(3, [mpi.build("compare"), "300000"], fabrics.variables(3, route))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"[1-9]\d+ comparisons of each rank, 0 wrong", ended.stdout)
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 11
+    assert all(left == 0 < done for done, left in counts.values()), ended.stderr
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_long_messages_and_four_ranks(mpi: Mpi, fabrics: Fabrics) -> None:
+    """Most of them beyond what is staged: ordinary memory is read and written in place."""
+    ended = mpi.run(4, [mpi.build("compare"), "2000000"], fabrics.variables(4, "tree", FANIN_STAGING="10000"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_scenes(mpi: Mpi, fabrics: Fabrics, scene: str) -> None:
+    ended = mpi.run(4, [mpi.build("mixed"), scene], fabrics.variables(4, "tree", FANIN_MPI_STRICT="1"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{scene}: 0 wrong" in ended.stdout
+
+
+def test_what_devices_do_not_do_is_left_and_counted(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "left"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "INTERCOMM 3" in ended.stderr
+    assert "OP 3" in ended.stderr
+
+
+def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "left"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
+    assert ended.returncode != 0
+    assert "fanin: STRICT: MPI_Allreduce is not offloaded" in ended.stderr
+
+
+def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
+    variables = fabrics.variables(3, "tree", FANIN_MPI_THRESHOLDS="all=0-, allreduce=1k-16k")
+    ended = mpi.run(3, [mpi.build("compare"), "20000"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    counts = offloaded(ended.stderr)
+    assert min(counts["Allreduce"]) > 0
+    assert counts["Bcast"][1] == 0
+
+
+def test_no_device_is_one_line_and_no_harm(mpi: Mpi, tmp_path: Path) -> None:
+    variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path)}
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stderr.count("fanin: ") == ended.stderr.count("fanin: NO_DEVICE") == 1
+
+
+def test_a_device_that_one_rank_lacks_is_used_by_none(mpi: Mpi, fabrics: Fabrics) -> None:
+    variables = fabrics.variables(3, "tree")
+    variables["FANIN_SOCKET"] = variables["FANIN_SOCKET"].rpartition(":")[0] + ":/nowhere/nic.sock"
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "fanin: NO_DEVICE: collectives stay with MPI: rank 2" in ended.stderr
+    assert offloaded(ended.stderr) == {}
+
+
+def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], fabrics.variables(3, "tree", FANIN_ROUTE="local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    said = "fanin: INVALID_REQUEST: a communicator of 3 ranks stays with MPI: rank 0 could not join its job"
+    assert ended.stderr.count(said) == 1
+    assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
+    assert "REFUSED" in ended.stderr
+
+
+def test_fanin_run_starts_it(mpi: Mpi, fabrics: Fabrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the fabric that is up; the exit code is the program's."""
+    for name, value in (AS_ROOT | QUIET_WAITING).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("FANIN_MPI_REPORT", "1")
+    launcher = shlex.join([str(mpi.folder / "bin/mpiexec"), *FAMILIES[mpi.family]])
+    line = ["run", "--mpi", "--fabric", fabrics.running.fabric.name, "-n", "3", "--mpirun", launcher, "--"]
+    command = [sys.executable, "-c", "from fanin_tools.cli import main; main()", *line]
+    ended = subprocess.run([*command, mpi.build("mixed"), "messages"], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "messages: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (3, 0)}
+
+
+def test_mpi4py_runs_under_it(mpi: Mpi, fabrics: Fabrics) -> None:
+    """The example of a training loop, as a user has it."""
+    program = mpi.python(ROOT / "examples/mpi/train.py")
+    ended = mpi.run(3, program, fabrics.variables(3, "ring", PYTHONPATH=""))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "offset 3.0000" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (360, 0), "Reduce": (3, 0), "Bcast": (3, 0)}
+
+
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # MPICH's launcher ends all ranks when one dies
+def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    mpi.run(3, [mpi.build("mixed"), "loss", tmp_path], fabrics.variables(3, "tree"))
+    said = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert said == dict.fromkeys(("rank0", "rank1"), "MPI_Allreduce on Fanin: PEER_LOST")
+
+
+MUTANTS = {  # file, what stands there, what takes its place
+    "last byte of a result": (
+        "elements.c",
+        "memcpy(block_address(elements, block), memory, bytes)",
+        "bytes",
+        "bytes - 1",
+    ),
+    "offsets of blocks": ("elements.c", "item(elements->offsets, block) : 0;", "block)", "0)"),
+    "sum for maximum": ("family.c", "{FANIN_OP_MAX, {0x23", "FANIN_OP_MAX", "FANIN_OP_SUM"),
+}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_broken_library_is_caught(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mutant: str) -> None:
+    name, line, old, new = MUTANTS[mutant]
+    folder = ROOT / "host/fanin/mpi"
+    text = (folder / name).read_text()
+    assert text.count(line) == 1
+    (tmp_path / name).write_text(text.replace(line, line.replace(old, new)))
+    sources = [path for path in folder.glob("*.c") if path.name != name] + [tmp_path / name]
+    sources += (ROOT / "host/fanin/core").glob("*.c")
+    includes = [f"-I{ROOT / path}" for path in ("host/fanin/mpi", "host/fanin/core", "protocol/fanin_wire")]
+    broken = tmp_path / "broken.so"
+    link = [f"-Wl,--version-script={folder / 'exports.map'}", "-ldl", "-o", broken]
+    flags = ["-std=c11", "-O1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden"]
+    subprocess.run(["cc", *flags, *includes, *sources, *link], check=True)
+    ended = mpi.run(3, [mpi.build("compare"), "20000"], fabrics.variables(3, "local", broken))
+    assert ended.returncode != 0
+    assert " differs" in ended.stderr
+
+
+def test_programs_are_there() -> None:
+    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "mixed"}
