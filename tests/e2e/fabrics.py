@@ -17,6 +17,7 @@ from fanin_tools.fabric.lifecycle import Running
 
 BOUND_S = 20.0  # longest that anything may take before a test fails; the devices detect silence after 5 s
 POLL_S = 0.05
+RUNS = 8
 
 Statuses = dict[str, dict[str, Any]]  # device -> its STATUS reply; devices that are gone are left out
 
@@ -71,6 +72,16 @@ def pid_of(running: Running, device: str) -> int:
 def counter(found: Statuses, name: str) -> int:
     """A counter, over all devices."""
     return sum(status["counters"].get(name, 0) for status in found.values())
+
+
+def undisturbed(measure: Callable[[], tuple[Statuses, Statuses]]) -> tuple[Statuses, Statuses]:
+    """STATUS before and after a run in which no device asked. A process that waits too long for a core is late, and what
+    is late is asked for; so of a few runs one must be such."""
+    for _ in range(RUNS):
+        before, after = measure()
+        if counter(after, "tx_PROBE") == counter(before, "tx_PROBE"):
+            return before, after
+    raise AssertionError(f"in each of {RUNS} runs without loss some device has asked")
 
 
 def drops(found: Statuses) -> dict[str, int]:

@@ -13,7 +13,7 @@ from fanin import Communicator
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire import fields
-from tests.e2e.fabrics import BOUND_S, Bench, Statuses, counter, drops, statuses
+from tests.e2e.fabrics import BOUND_S, Bench, Statuses, counter, drops, statuses, undisturbed
 from tests.e2e.members import job, together
 
 NODES, RANKS = 4, 8
@@ -35,7 +35,7 @@ def running(bench: Bench) -> Running:
 def reduce(members: list[Communicator], repeat: int = 1, elements: int = MESSAGE // 4, late: float = 0) -> list[Any]:
     """Allreduce of ones in registered memory, `repeat` times; the sum that each rank found.
 
-    All start together, but for rank 0, which is `late` seconds late: devices ask for what is missing after 200 ms.
+    All start together, but for rank 0, which is `late` seconds late: devices ask for what is missing.
     """
     ready = threading.Barrier(len(members), timeout=BOUND_S)
 
@@ -51,12 +51,16 @@ def reduce(members: list[Communicator], repeat: int = 1, elements: int = MESSAGE
     return together(len(members), act)
 
 
-def measured(running: Running, route: str, repeat: int = 1) -> tuple[Statuses, Statuses]:
-    """STATUS before and after; joining and leaving are outside."""
-    with job(running, RANKS, route) as members:
-        before = statuses(running)
-        assert reduce(members, repeat) == [RANKS] * RANKS
-        return before, statuses(running)
+def measured(running: Running, route: str, **work: int) -> tuple[Statuses, Statuses]:
+    """STATUS before and after `reduce`; joining and leaving are outside."""
+
+    def measure() -> tuple[Statuses, Statuses]:
+        with job(running, RANKS, route) as members:
+            before = statuses(running)
+            assert reduce(members, **work) == [RANKS] * RANKS
+            return before, statuses(running)
+
+    return undisturbed(measure)
 
 
 def grown(before: Statuses, after: Statuses, device: str, peer: str, key: str) -> int:
@@ -126,7 +130,7 @@ def test_one_node_sends_nothing(running: Running) -> None:
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_without_loss_nothing_is_asked_for_or_sent_again(running: Running, route: str) -> None:
-    before, after = measured(running, route, REPETITIONS)
+    before, after = measured(running, route, repeat=REPETITIONS)
     for name in ("tx_PROBE", "tx_NEED", "tx_WAIT", "tx_NAK", "tx_ABORT"):
         assert counter(after, name) == counter(before, name), name
     assert drops(after) == drops(before)
@@ -149,10 +153,7 @@ def test_a_late_rank_costs_headers_but_no_payload(running: Running, route: str) 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_small_messages_without_loss_ask_for_nothing(running: Running, route: str) -> None:
-    with job(running, RANKS, route) as members:
-        before = statuses(running)
-        assert reduce(members, repeat=200, elements=3) == [RANKS] * RANKS
-        after = statuses(running)
+    before, after = measured(running, route, repeat=200, elements=3)
     assert counter(after, "tx_PROBE") == counter(before, "tx_PROBE")
     assert drops(after) == drops(before)
 

@@ -24,7 +24,7 @@ from fanin_tools.faults.links import cut_super_packets
 from fanin_wire import fields
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import BTH, CETH, CONFIG, CONFIG_ACK
-from tests.e2e.fabrics import BOUND_S, Bench
+from tests.e2e.fabrics import BOUND_S, Bench, Statuses, statuses, undisturbed
 from tests.e2e.members import job, together
 
 RANKS = 2
@@ -67,10 +67,16 @@ def route(request: pytest.FixtureRequest) -> str:
 def file(running: Running, route: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture of a job from its first CONFIG to its last LEAVE_ACK."""
     path = tmp_path_factory.mktemp("capture") / f"{route}.pcap"
-    with capturing(running, path), job(running, RANKS, route) as members:
-        array = np.arange(ELEMENTS, dtype="f4")
-        results = together(RANKS, lambda rank: members[rank].allreduce(array, timeout=BOUND_S))
-        assert all(np.array_equal(result, 2 * array) for result in results)
+
+    def measure() -> tuple[Statuses, Statuses]:
+        before = statuses(running)
+        with capturing(running, path), job(running, RANKS, route) as members:
+            array = np.arange(ELEMENTS, dtype="f4")
+            results = together(RANKS, lambda rank: members[rank].allreduce(array, timeout=BOUND_S))
+            assert all(np.array_equal(result, 2 * array) for result in results)
+        return before, statuses(running)
+
+    undisturbed(measure)
     return path
 
 
