@@ -186,7 +186,7 @@ def test_plot_and_table_lie_beside_each_other(tmp_path: Path) -> None:
 
 
 def test_plot_without_the_library_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.backend_bases", None)
     with pytest.raises(ToolError) as raised:
         require_plot([tmp_path / "loss.png"])
     assert raised.value.name == "NOT_SUPPORTED"
