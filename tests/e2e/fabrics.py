@@ -75,8 +75,8 @@ def counter(found: Statuses, name: str) -> int:
 
 
 def undisturbed(measure: Callable[[], tuple[Statuses, Statuses]]) -> tuple[Statuses, Statuses]:
-    """STATUS before and after a run in which no device asked. Who waits too long for a core is late, and what is late is
-    asked for; so of a few runs one must be such."""
+    """STATUS before and after a run in which no device asked. Who waits too long for a core is late, and asked for, so
+    of a few runs one must be such."""
     for _ in range(RUNS):
         before, after = measure()
         if counter(after, "tx_PROBE") == counter(before, "tx_PROBE"):
