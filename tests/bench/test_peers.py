@@ -147,8 +147,9 @@ def test_every_comparison_is_shown_and_kept_when_it_is_done(
     ],
 )
 def test_what_can_not_be_measured_is_refused_before_anything_starts(
-    state_root: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], error: str
+    state_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], error: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # where no peers are
     monkeypatch.setattr(lifecycle, "up", lambda *_: pytest.fail("a fabric was started"))
     result = CliRunner().invoke(app, ["bench", *options])
     assert result.exit_code in (1, 2)
