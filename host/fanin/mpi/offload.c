@@ -71,6 +71,9 @@ static struct communicator *judge(struct call *call, enum form form, struct mean
     *reason = REASON_ARGUMENTS;
     if (!fanin_meaning(call, communicator->rank, communicator->ranks, meaning))
         return NULL;
+    *reason = REASON_COUNTS; /* whoever knows them goes on with the program, and may be waited for elsewhere */
+    if (meaning->counts_of_root && form != BLOCKING)
+        return NULL;
     return is_within(call, meaning, reason) && joined(communicator, form, reason) ? communicator : NULL;
 }
 

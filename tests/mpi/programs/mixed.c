@@ -144,6 +144,30 @@ static void let_messages_go_on(void)
     free(message);
 }
 
+/* What follows a gathering of counts goes on while the root waits for a message that depends on it. */
+static void gather_counts(void)
+{
+    int *all = calloc((size_t)ranks, sizeof *all), *counts = calloc((size_t)ranks, sizeof *counts);
+    int *offsets = calloc((size_t)ranks, sizeof *offsets), one = 1, sum = 0, message = 0;
+    MPI_Request requests[2];
+
+    for (int i = 0; i < ranks; i++)
+        counts[i] = 1, offsets[i] = i;
+    MPI_Igatherv(&rank, 1, MPI_INT, all, counts, offsets, MPI_INT, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+    if (rank == 0)
+        MPI_Recv(&message, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    if (rank == 1)
+        MPI_Send(&sum, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    expect(sum == ranks && (rank != 0 || message == ranks), "the sum is wrong");
+    for (int i = 0; i < ranks && rank == 0; i++)
+        expect(all[i] == i, "what was gathered is wrong");
+    free(all);
+    free(counts);
+    free(offsets);
+}
+
 static int descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -273,6 +297,8 @@ int main(int argc, char **argv)
         wait_for_requests(), persistent();
     else if (!strcmp(scene, "messages"))
         let_messages_go_on();
+    else if (!strcmp(scene, "counts"))
+        gather_counts();
     else if (!strcmp(scene, "communicators"))
         make_communicators(argc > 2 ? atoi(argv[2]) : 20);
     else if (!strcmp(scene, "threads"))
