@@ -64,6 +64,15 @@ def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
     assert "COUNTS 3" in ended.stderr
 
 
+def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fabrics: Fabrics) -> None:
+    """Its queues are wanted meanwhile, and become free when it is done: no more than the two before it go without."""
+    ended = mpi.run(3, [mpi.build("mixed"), "queues"], fabrics.variables(3, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "queues: 0 wrong" in ended.stdout
+    done, left = offloaded(ended.stderr)["Allreduce"]
+    assert (done, left) == (3 * 64, 3 * 3), ended.stderr
+
+
 def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
     ended = mpi.run(3, [mpi.build("mixed"), "left"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
     assert ended.returncode != 0

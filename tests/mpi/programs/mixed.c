@@ -202,6 +202,34 @@ static void make_communicators(int rounds)
     expect(descriptors() == before, "descriptors are left");
 }
 
+/* More communicators than the device has queues, while a long sum is under way on one that has been freed. */
+static void use_up_queues(void)
+{
+    enum { MANY = 66, LONG = 1 << 22 };
+    double *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out);
+    MPI_Comm twin, others[MANY];
+    MPI_Request request;
+    int one = 1, sum;
+
+    in[0] = in[LONG - 1] = rank;
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    for (int i = 0; i < MANY; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &others[i]);
+        if (i < MANY - 1)
+            MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[i]);
+    }
+    MPI_Iallreduce(in, out, LONG, MPI_DOUBLE, MPI_SUM, twin, &request);
+    MPI_Comm_free(&twin);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[MANY - 1]);
+    expect(sum == ranks, "the sum of the last communicator is wrong");
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    expect(out[0] + out[LONG - 1] == ranks * (ranks - 1), "the long sum is wrong");
+    for (int i = 0; i < MANY; i++)
+        MPI_Comm_free(&others[i]);
+    free(in);
+    free(out);
+}
+
 struct errand {
     MPI_Comm comm;
     int wrong;
@@ -301,6 +329,8 @@ int main(int argc, char **argv)
         gather_counts();
     else if (!strcmp(scene, "communicators"))
         make_communicators(argc > 2 ? atoi(argv[2]) : 20);
+    else if (!strcmp(scene, "queues"))
+        use_up_queues();
     else if (!strcmp(scene, "threads"))
         use_threads();
     else if (!strcmp(scene, "left"))
