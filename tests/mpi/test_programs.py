@@ -73,6 +73,12 @@ def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fab
     assert (done, left) == (3 * 64, 3 * 3), ended.stderr
 
 
+def test_a_rank_without_memory_is_an_error_of_all(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "memory"], fabrics.variables(3, "tree", FANIN_STAGING="10000"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "memory: 0 wrong" in ended.stdout
+
+
 def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
     ended = mpi.run(3, [mpi.build("mixed"), "left"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
     assert ended.returncode != 0

@@ -12,6 +12,7 @@ struct member {
     struct stream stream;
     struct terms terms;
     struct fanin_request *leave; /* under way */
+    int abandoned;             /* its queue pair is gone: the device may give the number to another */
     unsigned references;       /* requests of the program under way in it, and one until the device has let it go */
 };
 

@@ -38,7 +38,8 @@ static enum fanin_status make_queues(struct member *member)
 
 void fanin_destroy_queues(struct member *member)
 {
-    fanin_destroy_qp(fanin_device.context, member->stream.qp);
+    if (!member->abandoned)
+        fanin_destroy_qp(fanin_device.context, member->stream.qp);
     fanin_destroy_cq(fanin_device.context, member->stream.cq);
     __atomic_sub_fetch(&queues, 1, __ATOMIC_RELAXED);
 }
@@ -133,6 +134,8 @@ static int can_end(struct member *member, uint32_t timeout_ms)
 
     if (!drain(member, timeout_ms))
         return 0;
+    if (member->abandoned)
+        return 1;
     confirmed = begin_leaving(member) && fanin_await(member->leave, &reply, timeout_ms) != FANIN_PENDING;
     return confirmed || timeout_ms;
 }
@@ -190,7 +193,10 @@ void fanin_finish_leaving(unsigned timeout_ms)
 
 void fanin_abandon_job(struct member *member)
 {
+    if (__atomic_exchange_n(&member->abandoned, 1, __ATOMIC_ACQ_REL))
+        return;
     fanin_destroy_qp(fanin_device.context, member->stream.qp);
+    fanin_stream_end(&member->stream, FANIN_NO_RESOURCES);
 }
 
 void fanin_advance_all(void)

@@ -232,9 +232,11 @@ int fanin_persistent(struct call *call, void *place, int *code)
 
 void fanin_forget_request(struct request *request)
 {
-    fanin_finish_request(request);
+    if (fanin_active) { /* else its job has been left with all others */
+        fanin_finish_request(request);
+        fanin_leave_job(request->member);
+    }
     erase(request);
-    fanin_leave_job(request->member);
     drop_buffers(request);
     free(request);
 }
