@@ -14,7 +14,7 @@ from fanin.mpi import library_path
 from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT, Fabrics, Mpi
 
 ROUTES = ("local", "tree", "ring")
-SCENES = ("requests", "messages", "communicators", "threads")
+SCENES = ("requests", "messages", "communicators", "threads", "late")
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +(\d+) +(\d+) ", re.M)
 
 
@@ -83,6 +83,14 @@ def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
     ended = mpi.run(3, [mpi.build("mixed"), "left"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
     assert ended.returncode != 0
     assert "fanin: STRICT: MPI_Allreduce is not offloaded" in ended.stderr
+
+
+def test_strict_is_what_rank_0_says_without_devices_too(mpi: Mpi, tmp_path: Path) -> None:
+    others = "test ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} = 0 || unset FANIN_MPI_STRICT; exec $0 refused"
+    variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path), "FANIN_MPI_STRICT": "1"}
+    ended = mpi.run(3, ["sh", "-c", others, mpi.build("mixed")], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "refused: 0 wrong" in ended.stdout
 
 
 def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:

@@ -263,6 +263,37 @@ static void run_out_of_memory(void)
     free(all);
 }
 
+/* Every rank gets the error, so none waits in the MPI for one that has gone on. */
+static void be_refused(void)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    expect(MPI_Barrier(MPI_COMM_WORLD), "no error");
+}
+
+/* MPI_COMM_SELF goes when MPI_Finalize has begun, and programs free in its callbacks what they have kept. */
+static MPI_Request kept = MPI_REQUEST_NULL;
+
+static int free_kept(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    return MPI_Request_free(&kept);
+}
+
+static void free_late(void)
+{
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+    static int one = 1, sum;
+    int key;
+
+    MPI_Allreduce_init(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept);
+    MPI_Start(&kept);
+    MPI_Wait(&kept, MPI_STATUS_IGNORE);
+    expect(sum == ranks, "the sum is wrong");
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_kept, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+#endif
+}
+
 struct errand {
     MPI_Comm comm;
     int wrong;
@@ -366,6 +397,10 @@ int main(int argc, char **argv)
         use_up_queues();
     else if (!strcmp(scene, "memory"))
         run_out_of_memory();
+    else if (!strcmp(scene, "refused"))
+        be_refused();
+    else if (!strcmp(scene, "late"))
+        free_late();
     else if (!strcmp(scene, "threads"))
         use_threads();
     else if (!strcmp(scene, "left"))
