@@ -14,7 +14,7 @@ from fanin.mpi import library_path
 from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT, Fabrics, Mpi
 
 ROUTES = ("local", "tree", "ring")
-SCENES = ("requests", "messages", "communicators", "threads")
+SCENES = ("requests", "messages", "communicators", "threads", "late")
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +(\d+) +(\d+) ", re.M)
 
 
@@ -30,7 +30,9 @@ def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, r
     assert re.search(r"[1-9]\d+ comparisons of each rank, 0 wrong", ended.stdout)
     counts = offloaded(ended.stderr)
     assert len(counts) == 11
-    assert all(left == 0 < done for done, left in counts.values()), ended.stderr
+    assert all(done for done, _ in counts.values()), ended.stderr
+    alone = re.findall(r"^fanin: (\w+) .* COUNTS \d+$", ended.stderr, re.M)
+    assert {name for name, (_, left) in counts.items() if left} == set(alone) == {"Gatherv", "Scatterv"}
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
@@ -54,10 +56,41 @@ def test_what_devices_do_not_do_is_left_and_counted(mpi: Mpi, fabrics: Fabrics) 
     assert "OP 3" in ended.stderr
 
 
+def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
+    """The root waits in the MPI meanwhile, where nobody tells the devices anything."""
+    ended = mpi.run(3, [mpi.build("mixed"), "counts"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert offloaded(ended.stderr) == {"Allreduce": (3, 0), "Gatherv": (0, 3)}
+    assert "COUNTS 3" in ended.stderr
+
+
+def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fabrics: Fabrics) -> None:
+    """Its queues are wanted meanwhile, and become free when it is done: no more than the two before it go without."""
+    ended = mpi.run(3, [mpi.build("mixed"), "queues"], fabrics.variables(3, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "queues: 0 wrong" in ended.stdout
+    done, left = offloaded(ended.stderr)["Allreduce"]
+    assert (done, left) == (3 * 64, 3 * 3), ended.stderr
+
+
+def test_a_rank_without_memory_is_an_error_of_all(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "memory"], fabrics.variables(3, "tree", FANIN_STAGING="10000"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "memory: 0 wrong" in ended.stdout
+
+
 def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
     ended = mpi.run(3, [mpi.build("mixed"), "left"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
     assert ended.returncode != 0
     assert "fanin: STRICT: MPI_Allreduce is not offloaded" in ended.stderr
+
+
+def test_strict_is_what_rank_0_says_without_devices_too(mpi: Mpi, tmp_path: Path) -> None:
+    others = "test ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} = 0 || unset FANIN_MPI_STRICT; exec $0 refused"
+    variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path), "FANIN_MPI_STRICT": "1"}
+    ended = mpi.run(3, ["sh", "-c", others, mpi.build("mixed")], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "refused: 0 wrong" in ended.stdout
 
 
 def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:

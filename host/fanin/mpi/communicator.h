@@ -12,6 +12,8 @@ struct member {
     struct stream stream;
     struct terms terms;
     struct fanin_request *leave; /* under way */
+    int abandoned;             /* its queue pair is gone: the device may give the number to another */
+    unsigned references;       /* requests of the program under way in it, and one until the device has let it go */
 };
 
 enum state { FRESH, JOINED, LEFT_TO_MPI };
@@ -43,6 +45,10 @@ void fanin_created(handle comm);
 enum state fanin_form_job(struct communicator *communicator, int early, struct member **formed);
 /* Does not wait, and what is under way is done first. */
 void fanin_leave_job(struct member *member);
+
+/* A request of the program is under way in it, or is no more: its memory stays until then. */
+void fanin_hold_member(struct member *member);
+void fanin_release_member(struct member *member);
 
 /* The job can not go on for this rank: end it for all, so that nobody waits. */
 void fanin_abandon_job(struct member *member);

@@ -1,7 +1,10 @@
 /* The members of this process: their queues, and how they leave. */
+#define _GNU_SOURCE
 #include "members.h"
 #include "device.h"
+#include "world.h"
 #include <stdlib.h>
+#include <time.h>
 
 #define LEAVE_MS 10000 /* that a device may take to confirm */
 
@@ -35,7 +38,8 @@ static enum fanin_status make_queues(struct member *member)
 
 void fanin_destroy_queues(struct member *member)
 {
-    fanin_destroy_qp(fanin_device.context, member->stream.qp);
+    if (!member->abandoned)
+        fanin_destroy_qp(fanin_device.context, member->stream.qp);
     fanin_destroy_cq(fanin_device.context, member->stream.cq);
     __atomic_sub_fetch(&queues, 1, __ATOMIC_RELAXED);
 }
@@ -53,10 +57,24 @@ enum fanin_status fanin_find_queues(struct member *member)
 
 void fanin_enter_member(struct member *member)
 {
+    fanin_hold_member(member);
     pthread_mutex_lock(&lock);
     member->next = members;
     members = member;
     pthread_mutex_unlock(&lock);
+}
+
+void fanin_hold_member(struct member *member)
+{
+    __atomic_add_fetch(&member->references, 1, __ATOMIC_RELAXED);
+}
+
+void fanin_release_member(struct member *member)
+{
+    if (__atomic_sub_fetch(&member->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    pthread_mutex_destroy(&member->stream.lock);
+    free(member);
 }
 
 static void unlink_member(struct member **list, const struct member *member)
@@ -67,28 +85,62 @@ static void unlink_member(struct member **list, const struct member *member)
         *list = member->next;
 }
 
-/* What is under way is done first. Returns whether the device has been told. */
-static int begin_leaving(struct member *member)
+static int is_drained(struct member *member)
 {
     int drained;
 
-    if (member->leave)
-        return 1;
     fanin_stream_advance(&member->stream);
     pthread_mutex_lock(&member->stream.lock);
     drained = !member->stream.first;
     pthread_mutex_unlock(&member->stream.lock);
-    return drained && fanin_leave(fanin_device.context, member->stream.qp, &member->leave) == FANIN_SUCCESS;
+    return drained;
+}
+
+/* Wait until nothing is under way, and let all else go on meanwhile. Returns whether it is so. */
+static int drain(struct member *member, uint32_t timeout_ms)
+{
+    static const struct timespec slice = {.tv_nsec = 1000000};
+
+    for (uint32_t waited = 0; !is_drained(member); waited++) {
+        if (waited >= timeout_ms)
+            return 0;
+        nanosleep(&slice, NULL);
+        fanin_let_mpi_progress();
+        fanin_advance_all();
+    }
+    return 1;
+}
+
+/* Returns whether the device has been told. */
+static int begin_leaving(struct member *member)
+{
+    return member->leave || fanin_leave(fanin_device.context, member->stream.qp, &member->leave) == FANIN_SUCCESS;
 }
 
 static void end_member(struct member *member)
 {
+    if (member->leave)
+        fanin_forget(member->leave);
     fanin_destroy_queues(member);
-    pthread_mutex_destroy(&member->stream.lock);
-    free(member);
+    fanin_release_member(member);
 }
 
-/* The members that have been left come off the list one by one as the device confirms, or at `deadline`. */
+/* Whether a member that is left can end: the device has confirmed it, or `timeout_ms` are over. Never while something is
+ * under way in it: the device writes to memory of the program, and a rank waits for that. */
+static int can_end(struct member *member, uint32_t timeout_ms)
+{
+    struct fanin_join_reply reply;
+    int confirmed;
+
+    if (!drain(member, timeout_ms))
+        return 0;
+    if (member->abandoned)
+        return 1;
+    confirmed = begin_leaving(member) && fanin_await(member->leave, &reply, timeout_ms) != FANIN_PENDING;
+    return confirmed || timeout_ms;
+}
+
+/* The members that have been left come off the list one by one. */
 static void reap(uint32_t timeout_ms)
 {
     struct member *left, *kept = NULL;
@@ -99,17 +151,13 @@ static void reap(uint32_t timeout_ms)
     pthread_mutex_unlock(&lock);
     while (left) {
         struct member *member = left;
-        struct fanin_join_reply reply;
         left = member->next;
-        int told = begin_leaving(member), gone = told && fanin_await(member->leave, &reply, timeout_ms) != FANIN_PENDING;
-        if (!gone && !timeout_ms) {
-            member->next = kept;
-            kept = member;
+        if (can_end(member, timeout_ms)) {
+            end_member(member);
             continue;
         }
-        if (told)
-            fanin_forget(member->leave);
-        end_member(member);
+        member->next = kept;
+        kept = member;
     }
     pthread_mutex_lock(&lock);
     while (kept) {
@@ -145,7 +193,10 @@ void fanin_finish_leaving(unsigned timeout_ms)
 
 void fanin_abandon_job(struct member *member)
 {
+    if (__atomic_exchange_n(&member->abandoned, 1, __ATOMIC_ACQ_REL))
+        return;
     fanin_destroy_qp(fanin_device.context, member->stream.qp);
+    fanin_stream_end(&member->stream, FANIN_NO_RESOURCES);
 }
 
 void fanin_advance_all(void)

@@ -14,6 +14,7 @@ void fanin_enter_member(struct member *member);
 /* Leave all jobs that have not been left. */
 void fanin_leave_all(void);
 
-/* Wait until the device has confirmed all that was left, at most `timeout_ms` for each. */
+/* Wait until what is under way in members that were left is done and the device has confirmed, at most `timeout_ms` for
+ * each. One in which something is still under way then stays. */
 void fanin_finish_leaving(unsigned timeout_ms);
 #endif

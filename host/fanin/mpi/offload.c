@@ -7,7 +7,6 @@
 #include "settings.h"
 #include "world.h"
 #include <limits.h>
-#include <stdlib.h>
 
 #define SLICE_MS 1   /* of a wait, before the MPI is looked after */
 #define ROUNDS 8     /* of its progress then: a long message takes several */
@@ -71,16 +70,18 @@ static struct communicator *judge(struct call *call, enum form form, struct mean
     *reason = REASON_ARGUMENTS;
     if (!fanin_meaning(call, communicator->rank, communicator->ranks, meaning))
         return NULL;
+    *reason = REASON_COUNTS; /* whoever knows them goes on with the program, and may be waited for elsewhere */
+    if (meaning->counts_of_root && form != BLOCKING)
+        return NULL;
     return is_within(call, meaning, reason) && joined(communicator, form, reason) ? communicator : NULL;
 }
 
 /* The error of a call that the program wants offloaded or not done at all. */
 static int strict_error(const struct call *call, enum reason reason)
 {
-    const char *own = fanin_active ? NULL : getenv("FANIN_MPI_STRICT");
-    int strict = fanin_active ? (int)fanin_settings.strict : own && *own == '1', code = fanin_family->error_other;
+    int code = fanin_family->error_other;
 
-    if (!strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD || reason == REASON_ARGUMENTS)
+    if (!fanin_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD || reason == REASON_ARGUMENTS)
         return 0;
     if (pmpi.Add_error_code && !pmpi.Add_error_code(code, &code))
         pmpi.Add_error_string(code, fanin_reason_text(reason));
@@ -140,6 +141,8 @@ int fanin_blocking(struct call *call, int *code)
     if (fanin_prepare(&operation, &communicator->member->terms, communicator->ranks)) {
         fanin_stream_submit(&communicator->member->stream, &operation.transfer);
         fanin_wait_for(&communicator->member->stream, &operation.transfer);
+        if (communicator->member->stream.ended) /* there was no memory for what the counts said */
+            fanin_abandon_job(communicator->member);
         fanin_count_offloaded(call->function, operation.source.bytes + operation.destination.bytes);
         status = fanin_conclude(&operation);
     } else {

@@ -138,6 +138,7 @@ void fanin_start(struct request *request)
     struct operation *operation = &request->operation;
 
     request->progress = PENDING;
+    fanin_hold_member(request->member);
     if (fanin_prepare(operation, &request->member->terms, request->ranks)) {
         fanin_count_offloaded(request->function, operation->source.bytes + operation->destination.bytes);
         fanin_stream_submit(&request->member->stream, &operation->transfer);
@@ -155,6 +156,7 @@ static void settle(struct request *request)
 
     request->code = status == FANIN_SUCCESS ? 0 : fanin_error_code(status, fanin_function_name(request->function));
     request->progress = SETTLED;
+    fanin_release_member(request->member);
     if (request->persistent) {
         pmpi.Start(&request->handle);
     } else {
@@ -230,9 +232,11 @@ int fanin_persistent(struct call *call, void *place, int *code)
 
 void fanin_forget_request(struct request *request)
 {
-    fanin_finish_request(request);
+    if (fanin_active) { /* else its job has been left with all others */
+        fanin_finish_request(request);
+        fanin_leave_job(request->member);
+    }
     erase(request);
-    fanin_leave_job(request->member);
     drop_buffers(request);
     free(request);
 }

@@ -42,8 +42,11 @@ static void conclude(struct stream *stream, struct transfer *transfer)
             status = transfer->expand(transfer);
         transfer->expand = NULL;
         transfer->posted = transfer->taken = 0;
-        if (status != FANIN_SUCCESS)
-            transfer->status = status;
+        if (status != FANIN_SUCCESS) { /* the others wait for what will never be posted here */
+            stream->ended = status;
+            fail_all(stream, status);
+            return;
+        }
         if (transfer->status == FANIN_SUCCESS)
             return;
     }
@@ -159,6 +162,12 @@ void fanin_stream_submit(struct stream *stream, struct transfer *transfer)
 {
     pthread_mutex_lock(&stream->lock);
     transfer->next = NULL;
+    if (stream->ended) {
+        transfer->status = stream->ended;
+        finish(transfer);
+        pthread_mutex_unlock(&stream->lock);
+        return;
+    }
     if (stream->last)
         stream->last->next = transfer;
     else
@@ -170,6 +179,14 @@ void fanin_stream_submit(struct stream *stream, struct transfer *transfer)
         if (status != FANIN_SUCCESS)
             fail_all(stream, status);
     }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void fanin_stream_end(struct stream *stream, enum fanin_status status)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->ended = status;
+    fail_all(stream, status);
     pthread_mutex_unlock(&stream->lock);
 }
 

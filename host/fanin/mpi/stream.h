@@ -29,6 +29,7 @@ struct stream {
     uint32_t outstanding;         /* requests in the queues */
     struct transfer *first, *last;
     struct transfer *posting;     /* the first that has not been posted as a whole */
+    uint32_t ended;               /* enum fanin_status: why nothing is posted any more */
 };
 
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
@@ -37,6 +38,8 @@ void fanin_stream_begin(struct stream *stream, struct fanin_context *context, ui
 void fanin_stream_submit(struct stream *stream, struct transfer *transfer);
 /* Take completions and post what has waited for room. */
 void fanin_stream_advance(struct stream *stream);
+/* Post nothing any more: all that is under way, and all that is submitted later, ends with this status. */
+void fanin_stream_end(struct stream *stream, enum fanin_status status);
 /* Sleep until a completion may have come, at most `timeout_ms`. */
 void fanin_stream_sleep(struct stream *stream, const struct transfer *transfer, uint32_t timeout_ms);
 

@@ -54,19 +54,20 @@ static int agree(int rank, int ranks)
 void fanin_begin_world(void)
 {
     static int begun; /* Fortran's initialization may come through that of C */
-    int rank, ranks;
+    int rank, ranks, able;
 
     pmpi.Comm_rank(fanin_object(COMM_WORLD), &rank);
     pmpi.Comm_size(fanin_object(COMM_WORLD), &ranks);
     if (ranks == 1 || begun++)
         return;
-    if (!agree(rank, ranks)) {
-        fanin_close_device();
-        return;
-    }
+    able = agree(rank, ranks);
     if (rank == 0)
         fanin_read_settings();
     pmpi.Bcast(&fanin_settings, sizeof fanin_settings, fanin_object(TYPE_BYTE), 0, fanin_object(COMM_WORLD));
+    if (!able) { /* all know now whether the program wants an error then */
+        fanin_close_device();
+        return;
+    }
     pmpi.Comm_dup(fanin_object(COMM_SELF), &progress);
     progress = load_handle(&progress);
     fanin_communicators_begin();

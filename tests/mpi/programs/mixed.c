@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int rank, ranks, wrong;
@@ -144,6 +145,30 @@ static void let_messages_go_on(void)
     free(message);
 }
 
+/* What follows a gathering of counts goes on while the root waits for a message that depends on it. */
+static void gather_counts(void)
+{
+    int *all = calloc((size_t)ranks, sizeof *all), *counts = calloc((size_t)ranks, sizeof *counts);
+    int *offsets = calloc((size_t)ranks, sizeof *offsets), one = 1, sum = 0, message = 0;
+    MPI_Request requests[2];
+
+    for (int i = 0; i < ranks; i++)
+        counts[i] = 1, offsets[i] = i;
+    MPI_Igatherv(&rank, 1, MPI_INT, all, counts, offsets, MPI_INT, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+    if (rank == 0)
+        MPI_Recv(&message, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    if (rank == 1)
+        MPI_Send(&sum, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    expect(sum == ranks && (rank != 0 || message == ranks), "the sum is wrong");
+    for (int i = 0; i < ranks && rank == 0; i++)
+        expect(all[i] == i, "what was gathered is wrong");
+    free(all);
+    free(counts);
+    free(offsets);
+}
+
 static int descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -176,6 +201,97 @@ static void make_communicators(int rounds)
             before = descriptors();
     }
     expect(descriptors() == before, "descriptors are left");
+}
+
+/* More communicators than the device has queues, while a long sum is under way on one that has been freed. */
+static void use_up_queues(void)
+{
+    enum { MANY = 66, LONG = 1 << 22 };
+    double *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out);
+    MPI_Comm twin, others[MANY];
+    MPI_Request request;
+    int one = 1, sum;
+
+    in[0] = in[LONG - 1] = rank;
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    for (int i = 0; i < MANY; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &others[i]);
+        if (i < MANY - 1)
+            MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[i]);
+    }
+    MPI_Iallreduce(in, out, LONG, MPI_DOUBLE, MPI_SUM, twin, &request);
+    MPI_Comm_free(&twin);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[MANY - 1]);
+    expect(sum == ranks, "the sum of the last communicator is wrong");
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    expect(out[0] + out[LONG - 1] == ranks * (ranks - 1), "the long sum is wrong");
+    for (int i = 0; i < MANY; i++)
+        MPI_Comm_free(&others[i]);
+    free(in);
+    free(out);
+}
+
+/* One rank has no memory to bring its data together: all get an error, and none waits. */
+static void run_out_of_memory(void)
+{
+    enum { LONG = 1 << 22 };
+    int *counts = calloc((size_t)ranks, sizeof *counts), *offsets = calloc((size_t)ranks, sizeof *offsets);
+    double *in = calloc(2 * LONG, sizeof *in), *all = calloc(LONG + 64, sizeof *all);
+    MPI_Datatype spread;
+    long pages = 0;
+
+    for (int i = 0; i < ranks; i++)
+        counts[i] = i == 1 ? LONG : 1, offsets[i] = i < 2 ? i : LONG + i;
+    MPI_Type_vector(rank == 1 ? LONG : 1, 1, 2, MPI_DOUBLE, &spread);
+    MPI_Type_commit(&spread);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) {
+        FILE *file = fopen("/proc/self/statm", "r");
+        expect(fscanf(file, "%ld", &pages) == 1, "the size of this process is not known");
+        fclose(file);
+        size_t most = (size_t)(pages * sysconf(_SC_PAGESIZE)) + LONG;
+        setrlimit(RLIMIT_AS, &(struct rlimit){most, RLIM_INFINITY});
+    }
+    expect(MPI_Gatherv(in, 1, spread, all, counts, offsets, MPI_DOUBLE, 0, MPI_COMM_WORLD) || rank > 1, "no error");
+    expect(MPI_Barrier(MPI_COMM_WORLD), "no error in what follows");
+    setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+    MPI_Type_free(&spread);
+    free(counts);
+    free(offsets);
+    free(in);
+    free(all);
+}
+
+/* Every rank gets the error, so none waits in the MPI for one that has gone on. */
+static void be_refused(void)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    expect(MPI_Barrier(MPI_COMM_WORLD), "no error");
+}
+
+/* MPI_COMM_SELF goes when MPI_Finalize has begun, and programs free in its callbacks what they have kept. */
+static MPI_Request kept = MPI_REQUEST_NULL;
+
+static int free_kept(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    return MPI_Request_free(&kept);
+}
+
+static void free_late(void)
+{
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+    static int one = 1, sum;
+    int key;
+
+    MPI_Allreduce_init(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept);
+    MPI_Start(&kept);
+    MPI_Wait(&kept, MPI_STATUS_IGNORE);
+    expect(sum == ranks, "the sum is wrong");
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_kept, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+#endif
 }
 
 struct errand {
@@ -273,8 +389,18 @@ int main(int argc, char **argv)
         wait_for_requests(), persistent();
     else if (!strcmp(scene, "messages"))
         let_messages_go_on();
+    else if (!strcmp(scene, "counts"))
+        gather_counts();
     else if (!strcmp(scene, "communicators"))
         make_communicators(argc > 2 ? atoi(argv[2]) : 20);
+    else if (!strcmp(scene, "queues"))
+        use_up_queues();
+    else if (!strcmp(scene, "memory"))
+        run_out_of_memory();
+    else if (!strcmp(scene, "refused"))
+        be_refused();
+    else if (!strcmp(scene, "late"))
+        free_late();
     else if (!strcmp(scene, "threads"))
         use_threads();
     else if (!strcmp(scene, "left"))
