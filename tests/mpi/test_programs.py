@@ -14,7 +14,7 @@ from fanin.mpi import library_path
 from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT, Fabrics, Mpi
 
 ROUTES = ("local", "tree", "ring")
-SCENES = ("requests", "messages", "communicators", "threads")
+SCENES = ("requests", "types", "messages", "communicators", "threads")
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +(\d+) +(\d+) ", re.M)
 
 
