@@ -157,4 +157,4 @@ def test_a_broken_library_is_caught(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, 
 
 
 def test_programs_are_there() -> None:
-    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "mixed"}
+    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "inner", "mixed"}

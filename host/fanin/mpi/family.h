@@ -21,6 +21,7 @@ struct family {
     int combiner_named, combiner_dup, combiner_contiguous;
     int error_other, error_proc_failed; /* error classes; 0: it has none */
     const char *proc_failed_since;      /* a function of the versions that have error_proc_failed; NULL: all have it */
+    int fortran_past_c;    /* its Fortran library does not call the entries of C */
     int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
 };
 
