@@ -14,7 +14,7 @@ from fanin.mpi import library_path
 from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT, Fabrics, Mpi
 
 ROUTES = ("local", "tree", "ring")
-SCENES = ("requests", "messages", "communicators", "threads", "late")
+SCENES = ("requests", "types", "messages", "communicators", "threads", "late")
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +(\d+) +(\d+) ", re.M)
 
 
@@ -190,4 +190,4 @@ def test_a_broken_library_is_caught(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, 
 
 
 def test_programs_are_there() -> None:
-    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "mixed"}
+    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "inner", "mixed"}

@@ -5,29 +5,68 @@
 
 #define PACKED_AT_ONCE (1 << 30) /* bytes: MPI_Pack counts in int */
 
+/* How a type was made: numbers of arguments of its constructor, by kind. */
+struct envelope {
+    int64_t integers, addresses, large_counts, types;
+    int combiner;
+};
+
+/* An MPI that has large counts takes the plain question about a type with large counts for an error. */
+static int read_envelope(handle type, struct envelope *envelope)
+{
+    int integers, addresses, types, code;
+
+    if (pmpi.Type_get_envelope_c)
+        return !pmpi.Type_get_envelope_c(type, &envelope->integers, &envelope->addresses, &envelope->large_counts,
+                                         &envelope->types, &envelope->combiner);
+    code = pmpi.Type_get_envelope(type, &integers, &addresses, &types, &envelope->combiner);
+    envelope->integers = integers;
+    envelope->addresses = addresses;
+    envelope->large_counts = 0;
+    envelope->types = types;
+    return !code;
+}
+
+/* The only type that another was made of, with one count or none. The caller frees it if it is a derived one. */
+static int read_inner(handle type, const struct envelope *envelope, handle *inner)
+{
+    int count, code;
+    int64_t large_count;
+    intptr_t unused[1];
+
+    if (envelope->integers + envelope->large_counts > 1 || envelope->addresses || envelope->types != 1)
+        return 0;
+    *inner = 0;
+    if (pmpi.Type_get_envelope_c)
+        code = pmpi.Type_get_contents_c(type, envelope->integers, 0, envelope->large_counts, 1, &count, unused,
+                                        &large_count, inner);
+    else
+        code = pmpi.Type_get_contents(type, (int)envelope->integers, 0, 1, &count, unused, inner);
+    *inner = load_handle(inner);
+    return !code;
+}
+
 /* A named type without gaps, or a row of such: the others may have their parts in any order. */
 static int is_dense(handle type)
 {
-    int integers, addresses, types, combiner, count = 0, dense;
-    intptr_t lower, extent, unused[1];
-    handle inner = 0;
+    struct envelope envelope;
+    intptr_t lower, extent;
+    handle inner;
+    int size, dense;
 
-    if (pmpi.Type_get_envelope(type, &integers, &addresses, &types, &combiner))
+    if (!read_envelope(type, &envelope))
         return 0;
-    if (combiner == fanin_family->combiner_named) {
-        int size;
+    if (envelope.combiner == fanin_family->combiner_named)
         return !pmpi.Type_size(type, &size) && !pmpi.Type_get_extent(type, &lower, &extent) && lower == 0 &&
                extent == size;
-    }
-    if (combiner != fanin_family->combiner_dup && combiner != fanin_family->combiner_contiguous)
+    if (envelope.combiner != fanin_family->combiner_dup && envelope.combiner != fanin_family->combiner_contiguous)
         return 0;
-    if (integers > 1 || addresses || types != 1 || pmpi.Type_get_contents(type, integers, 0, 1, &count, unused, &inner))
+    if (!read_inner(type, &envelope, &inner))
         return 0;
-    inner = load_handle(&inner);
     dense = is_dense(inner);
-    if (!fanin_predefined(inner) && !pmpi.Type_get_envelope(inner, &integers, &addresses, &types, &combiner) &&
-        combiner != fanin_family->combiner_named)
-        pmpi.Type_free(&inner); /* a handle of a derived type was made for us */
+    if (!fanin_predefined(inner) && read_envelope(inner, &envelope) &&
+        envelope.combiner != fanin_family->combiner_named)
+        pmpi.Type_free(&inner);
     return dense;
 }
 

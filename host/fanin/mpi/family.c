@@ -14,7 +14,7 @@ static const struct family families[] = {
      .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_source = 0},
     {.name = "Open MPI", .library = "libmpi.so.40", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
      .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
-     .status_source = 0},
+     .proc_failed_since = "PMPIX_Comm_revoke", .fortran_past_c = 1, .status_source = 0},
     {.name = "MPICH", .library = "libmpi.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
      .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
      .error_proc_failed = 101, .status_source = 2},
@@ -206,6 +206,15 @@ int fanin_identify(void)
 handle fanin_object(enum object object)
 {
     return object_handles[object];
+}
+
+int fanin_error_proc_failed(void)
+{
+    const char *function = fanin_family->proc_failed_since;
+
+    if (!fanin_family->error_proc_failed || (function && !fanin_symbol(function)))
+        return fanin_family->error_other;
+    return fanin_family->error_proc_failed;
 }
 
 const struct datatype *fanin_predefined(handle type)

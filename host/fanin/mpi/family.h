@@ -20,6 +20,8 @@ struct family {
     int any_source, any_tag, proc_null;
     int combiner_named, combiner_dup, combiner_contiguous;
     int error_other, error_proc_failed; /* error classes; 0: it has none */
+    const char *proc_failed_since;      /* a function of the versions that have error_proc_failed; NULL: all have it */
+    int fortran_past_c;    /* its Fortran library does not call the entries of C */
     int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
 };
 
@@ -74,6 +76,9 @@ static inline int is_in_place(const void *buffer)
 }
 
 handle fanin_object(enum object object);
+
+/* The error class of a lost rank; that of other errors if this version of the MPI has none. */
+int fanin_error_proc_failed(void);
 
 /* The predefined datatype of a handle; NULL if it is another. */
 const struct datatype *fanin_predefined(handle type);

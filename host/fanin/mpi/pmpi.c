@@ -22,6 +22,7 @@ static const struct {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int resolved; /* said last: a thread that sees it sees the whole table */
 
 static void resolve(void)
 {
@@ -34,10 +35,11 @@ static void resolve(void)
         void *found = fanin_symbol(symbols[i].name);
         memcpy((char *)&pmpi + symbols[i].place, &found, sizeof found);
     }
+    __atomic_store_n(&resolved, 1, __ATOMIC_RELEASE);
 }
 
 void fanin_bind(void)
 {
-    if (!__builtin_expect(!!pmpi.Allreduce, 1))
+    if (__builtin_expect(!__atomic_load_n(&resolved, __ATOMIC_ACQUIRE), 0))
         pthread_once(&once, resolve);
 }

@@ -33,6 +33,9 @@
     X(Type_get_true_extent, (handle, intptr_t *, intptr_t *))                                                       \
     X(Type_get_envelope, (handle, int *, int *, int *, int *))                                                      \
     X(Type_get_contents, (handle, int, int, int, int *, intptr_t *, void *))                                        \
+    X(Type_get_envelope_c, (handle, int64_t *, int64_t *, int64_t *, int64_t *, int *))                             \
+    X(Type_get_contents_c,                                                                                          \
+      (handle, int64_t, int64_t, int64_t, int64_t, int *, intptr_t *, int64_t *, void *))                           \
     X(Type_dup, (handle, void *))                                                                                   \
     X(Type_free, (void *))                                                                                          \
     X(Pack, (const void *, int, handle, void *, int, int *, handle))                                                \

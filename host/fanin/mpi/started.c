@@ -1,6 +1,9 @@
 /* The non-blocking and persistent collectives as the program calls them. */
 #include "entries.h"
+#include "fortran_library.h"
 #include "requests.h"
+
+#define FROM_FORTRAN fanin_waited_for_by_fortran(__builtin_return_address(0))
 
 /* An MPI without this form is asked for nothing by programs that were built for it. */
 static int lacking(const struct call *call)
@@ -17,7 +20,7 @@ static int lacking(const struct call *call)
         struct call call = TABLE##_CALL(COUNT, OFFSET);                                   \
         int code;                                                                         \
         fanin_bind();                                                                     \
-        if (fanin_nonblocking(&call, request, &code))                                     \
+        if (!FROM_FORTRAN && fanin_nonblocking(&call, request, &code))                    \
             return code;                                                                  \
         return pmpi.name ? pmpi.name(TABLE##_ARGUMENTS, request) : OTHERWISE;             \
     }
@@ -28,7 +31,7 @@ static int lacking(const struct call *call)
         struct call call = TABLE##_CALL(COUNT, OFFSET);                                   \
         int code;                                                                         \
         fanin_bind();                                                                     \
-        if (fanin_persistent(&call, request, &code))                                      \
+        if (!FROM_FORTRAN && fanin_persistent(&call, request, &code))                     \
             return code;                                                                  \
         return pmpi.name ? pmpi.name(TABLE##_ARGUMENTS, info, request) : OTHERWISE;       \
     }

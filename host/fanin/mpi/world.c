@@ -99,8 +99,8 @@ int fanin_error_code(uint32_t status, const char *function)
     int class = fanin_family->error_other, code;
     char text[160];
 
-    if ((status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST) && fanin_family->error_proc_failed)
-        class = fanin_family->error_proc_failed;
+    if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
+        class = fanin_error_proc_failed();
     if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
         return class;
     snprintf(text, sizeof text, "MPI_%s on Fanin: %s", function, fanin_status_name(status));
