@@ -291,6 +291,10 @@ static void run_out_of_memory(void)
         setrlimit(RLIMIT_AS, &(struct rlimit){most, RLIM_INFINITY});
     }
     expect(MPI_Gatherv(in, 1, spread, all, counts, offsets, MPI_DOUBLE, 0, MPI_COMM_WORLD) || rank > 1, "no error");
+    if (rank == 1) /* it starts nothing else that could tell the others */
+        MPI_Recv(&pages, 1, MPI_LONG, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 0)
+        MPI_Send(&pages, 1, MPI_LONG, 1, 0, MPI_COMM_WORLD);
     expect(MPI_Barrier(MPI_COMM_WORLD), "no error in what follows");
     setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
     MPI_Type_free(&spread);
