@@ -172,6 +172,15 @@ def test_tombstone_of_a_nic_names_itself_to_the_device_above(opcode: Opcode) -> 
     assert (answer.ceth["seg"], answer.ceth["node_bitmap"], answer.ceth["source"]) == (0, 0b1, 0)
 
 
+def test_who_has_left_does_not_end_the_job_of_the_others() -> None:
+    """A CONFIG that was long on its way has brought a switch a record of the job that it had left, which then fails."""
+    rig = SwitchRig()
+    for status in (Status.SUCCESS, Status.PEER_LOST):
+        (answer,) = leave(rig, 0, status=status)
+        assert answer.opcode == Opcode.LEAVE_ACK
+    assert rig.job["state"] == JobState.ACTIVE
+
+
 def test_ended_ring_tells_the_previous_node_why_until_that_has_left() -> None:
     """Its ABORT may be lost, and an empty device would be taken for one that was restarted."""
     rig = NicRig(route=Route.RING, ranks=1)

@@ -46,8 +46,19 @@ def test_need_when_the_contribution_is_missing() -> None:
     assert rig.slot(0)["node_missing"] == 0b01
 
 
+def test_wait_blames_no_child_for_the_time_that_the_device_itself_stood_still() -> None:
+    """It takes what has come meanwhile before its timers run."""
+    rig = SwitchRig()
+    rig.contribute(0, 0, f32(1))
+    rig.engine.header["next_deadline"] = rig.now + SECOND
+    rig.now += 5 * SECOND
+    (wait,) = rig.probe(0, 0)
+    assert unpack(WAIT_BODY, wait.payload)["oldest_age_us"] == 1_000_000
+
+
 def test_wait_names_the_missing_and_the_most_silent() -> None:
     rig = SwitchRig(4)
+    rig.engine.header["next_deadline"] = rig.now + 2 * SECOND
     rig.now += SECOND
     rig.contribute(0, 0, f32(1))
     rig.receive(Opcode.KEEPALIVE, child_address(1), source=1)

@@ -10,6 +10,7 @@ from fanin_nic.engine.recovery.timers import (
     is_lossy,
     learn_loss,
     measure,
+    overdue,
     overtaken,
     proved_lost,
     token,
@@ -150,8 +151,9 @@ def say_wait(e, job, slot, header, source):
 
 @internal
 def silence(e, job, bit):
-    """ns since a child was heard."""
-    return e.now - child_at(e, child_index(job, bit)).heard
+    """ns since a child was heard, without those for which this device has stood still and has not listened."""
+    since = e.now - child_at(e, child_index(job, bit)).heard
+    return since - min(since, overdue(e))
 
 
 @internal

@@ -76,10 +76,15 @@ def is_lossy(e, job):
 
 
 @internal
+def overdue(e):
+    """For how long the timers of this device should have run: that long it has stood still, at least."""
+    return e.now - e.next_deadline if e.now > e.next_deadline else ZERO
+
+
+@internal
 def note_lateness(e):
     """Timers run. Where they run late, this device waits for a core, and its neighbours perhaps, too."""
-    late = e.now - e.next_deadline if e.now > e.next_deadline else ZERO
-    e.lateness = max(late, e.lateness - (e.lateness >> U64(3)))
+    e.lateness = max(overdue(e), e.lateness - (e.lateness >> U64(3)))
 
 
 @internal
