@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import defaultdict
 from collections.abc import Generator
@@ -20,6 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what runs in its background with SIGINT ignored, and what tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Ranks that share an output write whole lines; without a buffer Python writes a line and its end one by one.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     config.stash[SKIPS] = defaultdict(list)
 
 
