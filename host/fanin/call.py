@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +15,17 @@ from fanin.buffers import address_of, require_apart
 from fanin.collectives import Collective
 from fanin.errors import InvalidRequest
 from fanin.offload import Offload
-from fanin.plan import Part, plan
+from fanin.plan import Part, part_length, plan
+from fanin.relay import Relay, stand_in
 from fanin.seconds import require_seconds
-from fanin.staging import Area, Staged, Staging
+from fanin.staging import Place, Staged, Staging
 from fanin.verbs import Address, CollectiveWR
 from fanin.verbs.regions import RegionTable
 from fanin_wire.abi import LKEY_PROCESS, MAX_INLINE, MID_BITS, DType, Op, WqeFlag
 
-SIGNALED, FENCE = int(WqeFlag["SIGNALED"]), int(WqeFlag["FENCE"])
+SIGNALED, FENCE, LONG = (int(WqeFlag[name]) for name in ("SIGNALED", "FENCE", "LONG"))
 SIGNAL_INTERVAL = 64  # parts of a long call: a queue of silent requests would never be known to have room again
+LONG_RESULT = 4 << 20  # bytes of all parts: more than caches hold
 MAX_NAMED = 8  # sizes of a message for people
 MAX_DEADLINE_MS = (1 << 32) - 1
 AGREEMENT_MASK = (1 << MID_BITS) - 1
@@ -43,6 +46,7 @@ class Call:
     sizes: bytes of the message's blocks, equal on every rank. source, destination: contiguous memory of what the rank
     brings and wants. result: what the program gets. staged: registered memory that stands in for source or destination.
     conclude: last step on the host, when everything has come. on_host: the host computes what the devices do not.
+    waits: whoever calls waits until it has ended. began: when it was posted, by time.monotonic().
     """
 
     name: str
@@ -56,9 +60,11 @@ class Call:
     dtype: int = int(DType["U8"])
     timeout: float | None = None
     fence: bool = False
-    staged: Staged | None = None
+    staged: Staged | Relay | None = None
     conclude: Callable[[], None] | None = None
     on_host: bool = False
+    waits: bool = False
+    began: float = 0.0
 
     def __post_init__(self) -> None:
         require_seconds(self.timeout)
@@ -74,6 +80,12 @@ class Call:
         return self.timeout
 
     @property
+    def part_length(self) -> int | None:
+        """Bytes of the messages that it is cut into; None if it is not: not longer, or not one block."""
+        length = part_length(sum(self.sizes))
+        return None if self.row.divided or sum(self.sizes) <= length else length
+
+    @property
     def agreement(self) -> int:
         """16 bits of what all ranks must call alike and devices do not compare. In message numbers, they do."""
         memory = self.source if self.source is not None else self.destination
@@ -82,24 +94,46 @@ class Call:
 
     def stage(self, staging: Staging) -> None:
         """Let registered memory stand in for ordinary memory. Not of what begins behind a fence: it is read later."""
-        if self.staged is not None or self.fence:
-            return
-        inline = self.source is not None and self.source.nbytes <= MAX_INLINE
-        source = None if inline else staging.area_for(self.source)
-        destination = staging.area_for(self.destination)
-        if source or destination:
-            self.staged = Staged(staging, source, destination)
+        if self.staged is None and not self.fence:
+            part = self.part_length if self.waits else None
+            self.staged = stand_in(staging, *self.ordinary_bytes(staging), part)
 
-    def bring(self) -> None:
-        """The request is about to be posted."""
+    def ordinary_bytes(self, staging: Staging) -> tuple[int, int]:
+        """Bytes in ordinary memory that it brings, but for few, which go into the request; and that it wants."""
+        source = 0 if self.source is None or self.source.nbytes <= MAX_INLINE else staging.ordinary_bytes(self.source)
+        return source, 0 if self.destination is None else staging.ordinary_bytes(self.destination)
+
+    def has_room(self, number: int) -> bool:
+        """Whether its work request `number` may be posted now."""
+        return self.staged is None or self.staged.has_room(number)
+
+    def bring(self, number: int) -> None:
+        """It is about to be."""
+        if number == 0:
+            self.began = time.monotonic()
         if self.staged is not None:
-            self.staged.bring(self.source)
+            self.staged.bring(number, self.source)
+
+    def milliseconds_left(self) -> int:
+        """Of its timeout, for a work request that is posted late."""
+        passed = time.monotonic() - self.began
+        return _milliseconds(None if self.timeout is None else max(0.0, self.timeout - passed))
+
+    def resume(self, ended: int) -> None:
+        """So many of its work requests have ended, and brought their results, elsewhere."""
+        if self.staged is not None:
+            self.staged.ended = ended
+
+    def end_part(self, number: int) -> None:
+        """Its work request `number`, and those before it, are complete."""
+        if self.staged is not None:
+            self.staged.end_part(number, self.destination)
 
     def end(self, error: BaseException | None) -> None:
         """The request has ended."""
         if self.staged is not None:
             if error is None:
-                self.staged.deliver(self.destination)
+                self.staged.end(self.destination)
             else:
                 self.staged.spoiled = True
         if error is None and self.conclude is not None:
@@ -109,15 +143,31 @@ class Call:
         """The work requests of this rank, in order; none if there are no bytes."""
         self._require_apart(rank)
         parts = plan(self.row, rank, self.root, self.sizes)
-        areas = (None, None) if self.staged is None else (self.staged.source, self.staged.destination)
-        source, destination = _place(self.source, areas[0], regions), _place(self.destination, areas[1], regions)
+        own, stand_ins = self.own_places(regions), self.stand_ins()
+        source, destination = stand_ins[0] or own[0], stand_ins[1] or own[1]
         agreement = self.agreement
         works = [self._work(part, source, destination, agreement) for part in parts]
-        for work in works[SIGNAL_INTERVAL - 1 :: SIGNAL_INTERVAL] + works[-1:]:
+        self._flag(works, destination)
+        return works
+
+    def own_places(self, regions: RegionTable) -> tuple[Place, Place]:
+        """Where source and destination are by themselves."""
+        return _place(self.source, regions), _place(self.destination, regions)
+
+    def stand_ins(self) -> tuple[Place | None, Place | None]:
+        """What stands in for them."""
+        return (None, None) if self.staged is None else self.staged.places()
+
+    def _flag(self, works: list[CollectiveWR], destination: Place) -> None:
+        """Which of them have a completion, wait for others, or are part of a long result."""
+        interval = (self.staged and self.staged.signal_interval) or SIGNAL_INTERVAL
+        for work in works[interval - 1 :: interval] + works[-1:]:
             work.flags |= SIGNALED
         if self.fence and works:
             works[0].flags |= FENCE
-        return works
+        if sum(self.sizes) >= LONG_RESULT and not destination.is_ordinary and not destination.stands_in:
+            for work in works:
+                work.flags |= LONG
 
     def _require_apart(self, rank: int) -> None:
         if self.source is None or self.destination is None:
@@ -130,11 +180,11 @@ class Call:
             own if self.row.wants.own else 0,
         )
 
-    def _work(self, part: Part, source: tuple[int, int], destination: tuple[int, int], agreement: int) -> CollectiveWR:
+    def _work(self, part: Part, source: Place, destination: Place, agreement: int) -> CollectiveWR:
         brought, wanted = part.source, part.destination
         address = Address(
-            source[0] + brought.offset,
-            destination[0] + wanted.offset,
+            source.at(brought.offset),
+            destination.at(wanted.offset),
             brought.first,
             brought.blocks,
             wanted.first,
@@ -150,8 +200,8 @@ class Call:
             flags=0,
             inline=0 < brought.nbytes <= MAX_INLINE and not self.fence,  # behind a fence it is read later
             deadline_ms=_milliseconds(self.timeout),
-            source_lkey=source[1],
-            destination_lkey=destination[1],
+            source_lkey=source.lkey,
+            destination_lkey=destination.lkey,
             agreement=agreement,
         )
 
@@ -195,14 +245,12 @@ def require_root(group: Group, root: int) -> None:
         raise InvalidRequest(f"root {root!r} is none of the ranks 0 to {group.size - 1}", remedy="Give one of them.")
 
 
-def _place(memory: np.ndarray | None, area: Area | None, regions: RegionTable) -> tuple[int, int]:
-    """Address of a buffer, or of what stands in for it, and the key of the region that it lies in."""
+def _place(memory: np.ndarray | None, regions: RegionTable) -> Place:
+    """Where a buffer lies."""
     if memory is None:
-        return 0, LKEY_PROCESS
-    if area is not None:
-        return area.address, area.lkey
+        return Place(0, LKEY_PROCESS)
     address = address_of(memory)
-    return address, regions.lkey_of(address, memory.nbytes)
+    return Place(address, regions.lkey_of(address, memory.nbytes))
 
 
 def _milliseconds(timeout: float | None) -> int:

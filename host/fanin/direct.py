@@ -17,7 +17,7 @@ import numpy as np
 from fanin.attachment import Attachment
 from fanin.call import Call, Deferred
 from fanin.driver import ffi
-from fanin.prepared import Attempt, Remembered, argument
+from fanin.prepared import Attempt, Remembered, argument, is_one_message
 from fanin.request import Request
 from fanin.verbs import CollectiveWR
 from fanin.verbs.regions import RegionTable
@@ -64,9 +64,9 @@ class DirectCalls:
         """The result of the collective that `arguments` describes."""
         values = (*args, *kwargs.values())
         key = key_of(arguments, kwargs, values)
-        attempt = self._recall(key, values)
+        attempt = self._recall(key, values, waits=True)
         if attempt is None:
-            call, request = self._start(group, key, arguments, args, kwargs)
+            call, request = self._start(group, key, arguments, args, kwargs, waits=True)
             return request.wait(_limit(call))
         stream = self._member.stream
         with stream.lock:
@@ -83,7 +83,7 @@ class DirectCalls:
         attempt = self._recall(key, values)
         return self._submit(attempt) if attempt else self._start(group, key, arguments, args, kwargs)[1]
 
-    def _recall(self, key: Key | None, values: tuple) -> Attempt | None:
+    def _recall(self, key: Key | None, values: tuple, waits: bool = False) -> Attempt | None:
         """A call with this key, to be done once more; None if there is none."""
         if self._version != self._regions.version:
             self._forget()
@@ -94,7 +94,7 @@ class DirectCalls:
             self._known.move_to_end(key)
         except KeyError:  # another thread has just put others in its place
             return None
-        return remembered.begin(values, self._member.attachment.staging)
+        return remembered.begin(values, self._member.attachment.staging, waits)
 
     def _forget(self) -> None:
         """Keys of memory have changed."""
@@ -111,10 +111,18 @@ class DirectCalls:
         return request
 
     def _start(
-        self, group: Starter, key: Key | None, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]
+        self,
+        group: Starter,
+        key: Key | None,
+        arguments: Arguments,
+        args: tuple,
+        kwargs: Mapping[str, Any],
+        waits: bool = False,
     ) -> tuple[Call | Deferred, Request]:
-        """For the first time."""
+        """For the first time. waits: its caller does nothing else before it has ended."""
         call = arguments(group, *args, **kwargs)
+        if isinstance(call, Call):
+            call.waits = waits
         request = group.start(call)
         if key and key not in self._known:
             remembered = self._remember(call, request.works, (*args, *kwargs.values()))
@@ -125,11 +133,11 @@ class DirectCalls:
         return call, request
 
     def _remember(self, call: Call | Deferred, works: list[CollectiveWR], values: tuple) -> Remembered | None:
-        """The call, if it is one work request on memory that the arguments name, with nothing to do on the host.
+        """The call, if it is one message on memory that the arguments name, with nothing to do on the host.
 
         An array that is none of that memory was read to make the call (counts, say), and may hold other numbers soon.
         """
-        if isinstance(call, Deferred) or call.on_host or len(works) != 1:
+        if isinstance(call, Deferred) or call.on_host or not is_one_message(call, works):
             return None
         used = (call.source, call.destination, call.result)
         if any(type(value) is np.ndarray and not any(value is memory for memory in used) for value in values):
@@ -139,7 +147,8 @@ class DirectCalls:
         is_new = call.destination is call.result
         if call.destination is not None and argument(call.destination, values) is None and not is_new:
             return None
-        return Remembered(call, values, works[0], self._member.stream.wqe_of(works[0]))
+        staging, own = self._member.attachment.staging, call.own_places(self._regions)
+        return Remembered(call, values, works, self._member.stream, staging, own)
 
 
 def key_of(arguments: Arguments, names: Iterable[str], values: tuple) -> Key | None:

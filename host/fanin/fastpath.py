@@ -13,12 +13,14 @@ from fanin.busy import busy, stalled
 from fanin.driver import ffi
 from fanin.request import Request
 from fanin.verbs import WC, CollectiveQP
+from fanin_wire.abi import Status
 
 if TYPE_CHECKING:
     from fanin.stream import Stream
 
 PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
 PROGRESS = ffi.typeof("enum fanin_progress").relements
+PENDING = int(Status["PENDING"])
 PREPARED, COMPLETE = PROGRESS["FANIN_PREPARED"], PROGRESS["FANIN_COMPLETE"]
 
 
@@ -51,7 +53,7 @@ class FastPath:
             return False
         self._place(prepared)
         try:
-            if self._qp.call(prepared.c, PATIENCE_MS, self._cqe) == 0 and self._cqe.status == 0:
+            if self._done(prepared.c, self._qp.call(prepared.c, PATIENCE_MS, self._cqe)):
                 self._current = None
                 stream.posted += 1
                 return True
@@ -59,6 +61,15 @@ class FastPath:
         finally:
             if self._current is not None:
                 busy.add(stream)
+
+    def _done(self, c: Any, status: int) -> bool:
+        """Whether it has ended well; `status` is that of its beginning. As long as part after part ends, nobody else is
+        kept from anything."""
+        ended = 0
+        while status == PENDING and c.ended > ended and not stalled():
+            ended = c.ended
+            status = self._qp.finish(c, PATIENCE_MS, self._cqe)
+        return status == 0 and self._cqe.status == 0
 
     def begin(self, prepared: Prepared) -> bool:
         """Post it. False: it was not begun."""
@@ -86,7 +97,7 @@ class FastPath:
 
     def _place(self, prepared: Prepared) -> None:
         prepared.aim()
-        prepared.c.wqe.wr_id = self._stream.take_id()
+        prepared.c.first_id = self._stream.take_ids(prepared.c.parts)
         prepared.c.progress = PREPARED  # not what it was the last time, should this time end before it is posted
         prepared.entered = None
         self._current = prepared
@@ -104,6 +115,6 @@ class FastPath:
             if prepared.entered is None:
                 prepared.entered = prepared.request(self._stream)
             completion = WC.of(self._cqe) if prepared.c.progress == COMPLETE else None
-            self._stream.enter(prepared.entered, prepared.c.wqe, completion)
+            self._stream.enter(prepared.entered, prepared, completion)
         self._current = None  # last: until then nobody else may know of it
         return prepared.entered

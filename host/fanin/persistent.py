@@ -9,7 +9,7 @@ from fanin.call import Call
 from fanin.errors import InvalidRequest
 from fanin.fastpath import PREPARED
 from fanin.member import Member
-from fanin.prepared import Repeated
+from fanin.prepared import Repeated, is_one_message
 from fanin.progress import Progress
 from fanin.request import Request
 from fanin.seconds import require_seconds
@@ -27,8 +27,8 @@ class Persistent:
         self._member, self._call, self.own = member, call, own
         self._works = member.compose(call)
         self._repeated: Repeated | None = None
-        if len(self._works) == 1 and not call.on_host and call.conclude is None:
-            self._repeated = Repeated(call, self._works[0], member.stream.wqe_of(self._works[0]))
+        if is_one_message(call, self._works) and not call.on_host and call.conclude is None:
+            self._repeated = Repeated(call, self._works, member.stream, member.attachment.context.regions)
         self._request: Request | None = None  # of the last start, unless that went the fast path
         self._is_begun = False  # the last start goes the fast path, and is not known to have ended
         self._is_started = False

@@ -1,7 +1,8 @@
 """From a row of the table to work requests: which blocks one rank brings and wants in each message.
 
 Devices take messages of equal blocks, of which the last may be shorter. Blocks of uneven sizes are cut into runs that
-are such messages; all ranks know all sizes, so all cut alike.
+are such messages; all ranks know all sizes, so all cut alike. So is a long message that is one block, wherever a rank's
+memory is: those who have to copy it can then do so part by part (`relay`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Run(NamedTuple):
 
 
 NOTHING = Piece()
+PART = 512 << 10  # bytes: a longer message of one block goes in messages of so many, or if that is too many ...
+MOST_PARTS = 128  # ... of twice, four times ... as many: all parts find room in a send queue
 
 
 @functools.lru_cache(maxsize=1024)
@@ -52,7 +55,7 @@ def plan(row: Collective, rank: int, root: int, sizes: tuple[int, ...]) -> tuple
         return (Part(0, 0, NOTHING, NOTHING),)
     return tuple(
         Part(sum(run.sizes), run.sizes[0], piece(row.brings, run, rank, root), piece(row.wants, run, rank, root))
-        for run in runs(sizes)
+        for run in (runs(sizes) if row.divided else parts_of(sizes[0]))
     )
 
 
@@ -70,6 +73,21 @@ def runs(sizes: tuple[int, ...]) -> Iterator[Run]:
         run.owners.append(owner)
     if run.sizes:
         yield run
+
+
+def part_length(size: int) -> int:
+    """Bytes of a part of a message of one block; the last may be shorter."""
+    length = PART
+    while length * MOST_PARTS < size:
+        length *= 2
+    return length
+
+
+def parts_of(size: int) -> Iterator[Run]:
+    """A message of one block, in parts if it is long. No bytes are no message."""
+    length = part_length(size)
+    for offset in range(0, size, length):
+        yield Run([min(length, size - offset)], [0], offset)
 
 
 def piece(side: Side, run: Run, rank: int, root: int) -> Piece:

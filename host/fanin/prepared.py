@@ -1,49 +1,80 @@
-"""Prepared: calls of one work request, made ready once, that the fast path does again and again."""
+"""Prepared: calls made ready once, that the driver core does again and again."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fanin.buffers import address_of
-from fanin.call import Call
+from fanin.call import SIGNAL_INTERVAL, Call
 from fanin.driver import ffi
+from fanin.relay import Relay, stand_in
 from fanin.request import Request
-from fanin.staging import Staged, Staging
+from fanin.staging import Place, Staged, Staging
 from fanin.verbs import CollectiveWR
+from fanin.verbs.regions import RegionTable
+from fanin_wire.abi import LKEY_PROCESS
+
+Places = tuple[Place, Place]  # of source and destination
 
 
-def prepared_to_c(call: Call, work: CollectiveWR, wqe: Any) -> Any:
-    """A struct fanin_prepared: the request, and what the driver core copies before and after it."""
-    prepared, staged = ffi.new("struct fanin_prepared *", {"wqe": wqe[0]}), call.staged
-    if work.inline:
-        prepared.source, prepared.source_length = work.address_list[0].source, work.source_bytes()
-    elif staged is not None and staged.source is not None and call.source is not None:
-        prepared.source, prepared.source_length = address_of(call.source), call.source.nbytes
-        prepared.staged_source = staged.source.address
-    if staged is not None and staged.destination is not None and call.destination is not None:
-        prepared.destination, prepared.destination_length = address_of(call.destination), call.destination.nbytes
-        prepared.staged_destination = staged.destination.address
-    return prepared
+class Composer(Protocol):
+    """What made the work requests of a call."""
+
+    def wqe_of(self, work: CollectiveWR) -> Any:
+        """One of them as a struct fanin_wqe."""
+
+    def segment_of(self, work: CollectiveWR) -> int:
+        """Bytes of its segments."""
+
+
+class Order:
+    """The struct fanin_prepared of a call, `c`, and the work requests that it stands for, which differ only in what the
+    driver core fills in."""
+
+    def __init__(self, call: Call, works: list[CollectiveWR], composer: Composer) -> None:
+        self.works = works
+        self.c = ffi.new("struct fanin_prepared *", {"wqe": composer.wqe_of(works[0])[0]})
+        self.c.parts, self.c.segment = len(works), composer.segment_of(works[0])
+        self.c.length = sum(work.length for work in works)
+        self.c.part_length = call.part_length or self.c.length
+        self._inline = works[0].inline
+        self._bytes = [0 if memory is None else memory.nbytes for memory in (call.source, call.destination)]
+
+    def aim(self, own: Places, stand_in: tuple[Place | None, Place | None] = (None, None)) -> None:
+        """Name the memory of one time: the program's, and what the device finds in its place."""
+        c, wqe = self.c, self.c.wqe
+        source, destination = stand_in[0] or own[0], stand_in[1] or own[1]
+        wqe.source_lkey, wqe.address.source = source.lkey, source.address
+        wqe.destination_lkey, wqe.address.destination = destination.lkey, destination.address
+        sides = (c.source, own[0], source), (c.destination, own[1], destination)
+        for (side, memory, place), nbytes in zip(sides, self._bytes, strict=True):
+            side.memory, side.place = memory.address, place.address
+            side.length = nbytes if place.stands_in else 0
+            side.depth = c.parts if place.room is None else place.room // c.part_length
+        if self._inline:
+            c.source.length = self._bytes[0]
+        c.signal_interval = SIGNAL_INTERVAL if source.room is None and destination.room is None else 1
 
 
 class Repeated:
     """A call that is done on the same memory each time, which it keeps: a persistent one."""
 
-    def __init__(self, call: Call, work: CollectiveWR, wqe: Any) -> None:
-        self.c = prepared_to_c(call, work, wqe)
+    def __init__(self, call: Call, works: list[CollectiveWR], composer: Composer, regions: RegionTable) -> None:
+        self._call, self._order = call, Order(call, works, composer)
+        self.c = self._order.c
         self.entered: Request | None = None
-        self._call, self._works = call, [work]
+        self._order.aim(call.own_places(regions), call.stand_ins())
 
     def aim(self) -> None:
         """Its memory stays where it is."""
 
     def request(self, stream: Any) -> Request:
         """As a request of the usual kind."""
-        return Request(stream, self._call, self._works)
+        return Request(stream, self._call, self._order.works)
 
 
 class Remembered:
@@ -53,29 +84,31 @@ class Remembered:
     a new array each time.
     """
 
-    def __init__(self, call: Call, values: tuple, work: CollectiveWR, wqe: Any) -> None:
-        self.c = prepared_to_c(call, work, wqe)
+    def __init__(
+        self, call: Call, values: tuple, works: list[CollectiveWR], composer: Composer, staging: Staging, own: Places
+    ) -> None:
+        self.order, self.own = Order(call, works, composer), own
         self.source, self.destination = argument(call.source, values), argument(call.destination, values)
         self.result = argument(call.result, values)
         self.fresh: tuple[tuple[int, ...], np.dtype] | None = None
         if call.destination is not None and self.destination is None:
             self.fresh = call.destination.shape, call.destination.dtype
-        self.work = work
-        # What is staged is so each time, in areas of the same size.
-        self._staged_source, self._staged_destination = bool(self.c.staged_source), bool(self.c.staged_destination)
-        self._is_staged = self._staged_source or self._staged_destination
+        self._ordinary = (0, 0) if call.fence else call.ordinary_bytes(staging)
+        self._part_length = call.part_length
         self._like = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
+        self.order.aim(own)
 
-    def begin(self, values: tuple, staging: Staging) -> Attempt | None:
-        """What this time takes; None if the device grants no more memory."""
-        staged: Staged | None = None
-        if self._is_staged:
-            source = staging.lend(self.c.source_length) if self._staged_source else None
-            destination = staging.lend(self.c.destination_length) if self._staged_destination else None
-            staged = Staged(staging, source, destination)
-            if (self._staged_source and source is None) or (self._staged_destination and destination is None):
-                return None
+    def begin(self, values: tuple, staging: Staging, waits: bool) -> Attempt:
+        """What this time takes. waits: as of a call."""
+        staged = None
+        if self._ordinary != (0, 0):
+            staged = stand_in(staging, *self._ordinary, self._part_length if waits else None)
         return Attempt(self, values, None if self.fresh is None else np.empty(*self.fresh), staged)
+
+    @property
+    def moves(self) -> bool:
+        """Whether the memory of one time may be another than that of the last."""
+        return self.fresh is not None or self._ordinary != (0, 0)
 
     def call_of(self, attempt: Attempt) -> Call:
         """The whole call, with its memory."""
@@ -92,34 +125,39 @@ class Attempt:
 
     __slots__ = ("c", "entered", "new", "remembered", "staged", "values")
 
-    def __init__(self, remembered: Remembered, values: tuple, new: np.ndarray | None, staged: Staged | None) -> None:
-        self.remembered, self.c = remembered, remembered.c
+    def __init__(
+        self, remembered: Remembered, values: tuple, new: np.ndarray | None, staged: Staged | Relay | None
+    ) -> None:
+        self.remembered, self.c = remembered, remembered.order.c
         self.values, self.new, self.staged = values, new, staged
         self.entered: Request | None = None
 
     def aim(self) -> None:
         """Put the memory of this time into the request."""
-        staged, new, prepared = self.staged, self.new, self.c
-        if staged is not None and staged.source is not None:
-            prepared.staged_source = prepared.wqe.address.source = staged.source.address
-            prepared.wqe.source_lkey = staged.source.lkey
-        if staged is not None and staged.destination is not None:
-            prepared.staged_destination = prepared.wqe.address.destination = staged.destination.address
-            prepared.wqe.destination_lkey = staged.destination.lkey
-            if new is not None:
-                prepared.destination = address_of(new)
-        elif new is not None:
-            prepared.wqe.address.destination = address_of(new)
+        if not self.remembered.moves:
+            return
+        source, destination = self.remembered.own
+        if self.new is not None:
+            destination = Place(address_of(self.new), LKEY_PROCESS)
+        self.remembered.order.aim((source, destination), self.staged.places() if self.staged else (None, None))
 
     def request(self, stream: Any) -> Request:
         """As a request of the usual kind."""
-        return Request(stream, self.remembered.call_of(self), [self.remembered.work])
+        return Request(stream, self.remembered.call_of(self), self.remembered.order.works)
 
     @property
     def result(self) -> Any:
         """What the program gets."""
         place = self.remembered.result
         return self.new if place is None else self.values[place]
+
+
+def is_one_message(call: Call, works: list[CollectiveWR]) -> bool:
+    """Whether the driver core can do a call: it is one request, or parts of a message that are alike. Those of a call
+    with a timeout are not, since each has less of it than the one before; behind a fence, only the first waits."""
+    if len(works) == 1:
+        return True
+    return len(works) > 1 and call.part_length is not None and call.timeout is None and not call.fence
 
 
 def argument(memory: Any, values: Iterable[Any]) -> int | None:

@@ -28,6 +28,7 @@ class Posting(NamedTuple):
     positions: int
     last: bool  # of the request
     call: Call | None  # keeps its memory alive, also when the request has failed before all was posted
+    number: int = 0  # of the request's works
 
     @property
     def finishes_on_host(self) -> bool:

@@ -44,19 +44,41 @@ class Request:
         return self._done
 
     @property
+    def is_posted(self) -> bool:
+        """Whether all its works have been."""
+        return 0 < len(self.works) == self.started
+
+    @property
     def must_follow(self) -> bool:
         """Whether its input may be a result that is still to be copied to where it belongs."""
         return self.call is not None and self.started == 0 and self.call.fence
 
     def prepare(self) -> bool:
-        """Whether its works are there and may be posted. Called by the stream, as are current, note and finish."""
-        if self.started == 0 and self.call is not None and self.prepared is None:
-            self.call.bring()
+        """Whether its next work is there and may be posted. Called by the stream, as are all up to finish."""
+        if self.call is None:
+            return True
+        if not self.call.has_room(self.started):
+            return False
+        if self.prepared is None:
+            self.call.bring(self.started)
+            if self.started and self.call.timeout is not None:
+                self.works[self.started].deadline_ms = self.call.milliseconds_left()
         return True
 
     def current(self) -> Request:
         """What the device can be asked about now."""
         return self
+
+    def resume(self, first_id: int, ended: int, segments: int) -> None:
+        """Its works were begun elsewhere, and so many have ended there."""
+        self.first_id, self.segments_done = first_id, segments
+        if self.call is not None:
+            self.call.resume(ended)
+
+    def end_part(self, number: int) -> None:
+        """Its work `number`, and those before it, are complete."""
+        if self.call is not None:
+            self.call.end_part(number)
 
     def note(self, error: FaninError) -> None:
         """A part has failed; the first failure counts."""

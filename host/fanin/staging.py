@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from fanin.verbs import MR, PD
 from fanin.verbs.regions import RegionTable
 from fanin_wire.abi import LKEY_PROCESS
 
-VARIABLE = "FANIN_STAGING"  # the environment's: bytes of the longest message that is staged; 0: none
-SMALLEST, LARGEST = 4 << 10, 4 << 20  # bytes of an area: a power of two. Longer messages are read where they are
+VARIABLE = "FANIN_STAGING"  # the environment's: bytes of the longest message that is staged as a whole; 0: nothing is
+SMALLEST, LARGEST = 4 << 10, 4 << 20  # bytes of an area: a power of two
 REGION = 1 << 20  # bytes that are registered together, for areas that are not larger
 MOST = 64 << 20  # bytes in all: what is beyond that is read where it is
 
@@ -32,6 +33,28 @@ def longest_staged() -> int:
             f"{VARIABLE} is {text!r}, not a number of bytes", remedy="Set it to a number, or unset it."
         )
     return int(text)
+
+
+class Place(NamedTuple):
+    """Where the source or destination of a call lies, for the device.
+
+    lkey: of the region, or LKEY_PROCESS. stands_in: whether it is memory of ours. room: bytes, where that is less than
+    the call has: what does not fit comes to its beginning again.
+    """
+
+    address: int
+    lkey: int
+    stands_in: bool = False
+    room: int | None = None
+
+    def at(self, offset: int) -> int:
+        """Address of byte `offset` of the call."""
+        return self.address + (offset if self.room is None else offset % self.room)
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether it is the program's, and not registered."""
+        return self.lkey == LKEY_PROCESS
 
 
 class Area:
@@ -54,13 +77,15 @@ class Staging:
         self._free: defaultdict[int, list[Area]] = defaultdict(list)
         self._registered = [0]  # bytes; less when a region goes, as those of failed requests do
 
-    def area_for(self, memory: np.ndarray | None) -> Area | None:
-        """Room for the bytes of an array; None where it is registered itself, has none, or has too many."""
-        if memory is None or not 0 < memory.nbytes <= self._largest:
-            return None
-        if self._regions.lkey_of(memory.ctypes.data, memory.nbytes) != LKEY_PROCESS:
-            return None
-        return self.lend(memory.nbytes)
+    def ordinary_bytes(self, memory: np.ndarray) -> int:
+        """Bytes of an array that is to be staged; 0 if it is registered itself, or if nothing is to be."""
+        if not self._largest or self._regions.lkey_of(memory.ctypes.data, memory.nbytes) != LKEY_PROCESS:
+            return 0
+        return memory.nbytes
+
+    def area_for(self, nbytes: int) -> Area | None:
+        """Room for so many bytes of ordinary memory; None where there are none, or too many, or no more room."""
+        return self.lend(nbytes) if 0 < nbytes <= self._largest else None
 
     def lend(self, nbytes: int) -> Area | None:
         """An area of at least so many bytes; None if there is no more room."""
@@ -93,19 +118,33 @@ class Staging:
 class Staged:
     """The areas of one call. They go back when nobody needs them any more; never, if the device may still write."""
 
+    signal_interval: int | None = None  # its work requests need no completions but those that any need
+
     def __init__(self, staging: Staging, source: Area | None, destination: Area | None) -> None:
         self._staging, self.source, self.destination = staging, source, destination
         self.spoiled = False
+        self.ended = 0  # work requests, or less
 
-    def bring(self, memory: np.ndarray | None) -> None:
-        """Copy what the rank brings."""
-        if self.source is not None and memory is not None:
-            self.source.memory[: memory.nbytes] = _bytes(memory)
+    def places(self) -> tuple[Place | None, Place | None]:
+        """What stands in for source and destination."""
+        return _place(self.source), _place(self.destination)
 
-    def deliver(self, memory: np.ndarray | None) -> None:
-        """Copy the result."""
-        if self.destination is not None and memory is not None:
-            _bytes(memory)[:] = self.destination.memory[: memory.nbytes]
+    def has_room(self, number: int) -> bool:
+        """Whether work request `number` of the call may be posted."""
+        return True
+
+    def bring(self, number: int, source: np.ndarray | None) -> None:
+        """It is about to be: before the first, copy what the rank brings."""
+        if number == 0 and self.source is not None and source is not None:
+            self.source.memory[: source.nbytes] = bytes_of(source)
+
+    def end_part(self, number: int, destination: np.ndarray | None) -> None:
+        """It is complete."""
+
+    def end(self, destination: np.ndarray | None) -> None:
+        """All are: copy the result."""
+        if self.destination is not None and destination is not None:
+            bytes_of(destination)[:] = self.destination.memory[: destination.nbytes]
 
     def __del__(self) -> None:
         for area in (self.source, self.destination):
@@ -117,5 +156,10 @@ def _subtract(count: list[int], number: int) -> None:
     count[0] -= number
 
 
-def _bytes(memory: np.ndarray) -> np.ndarray:
+def _place(area: Area | None) -> Place | None:
+    return None if area is None else Place(area.address, area.lkey, stands_in=True)
+
+
+def bytes_of(memory: np.ndarray) -> np.ndarray:
+    """A contiguous array as a flat one of its bytes."""
     return memory.reshape(-1).view(np.uint8)

@@ -11,20 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fanin.busy import busy, stalled
+from fanin.completions import Completions
 from fanin.driver import check
 from fanin.errors import CqOverrun, DeviceLost, FaninError, InvalidRequest, Timeout
-from fanin.fastpath import FastPath
+from fanin.fastpath import FastPath, Prepared
 from fanin.progress import Progress
 from fanin.questions import QUESTIONS, Posting, Questions
 from fanin.request import Request
 from fanin.verbs import CQ, WC, CollectiveQP, CollectiveWR
-from fanin.verbs.collective_qp import MODULUS
-from fanin_wire.abi import SQ_DEPTH, WqeOpcode
+from fanin.verbs.collective_qp import MESSAGES
+from fanin_wire.abi import MID_BITS, SQ_DEPTH
 
 BACKLOG_SLICE = 0.002  # seconds between looks at other streams that could not post all yet
 CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is closed
-BATCH = 64
-QUERY = int(WqeOpcode["QUERY"])
 
 _written_late: list[object] = []  # memory that a device which stands still has been told to write to
 
@@ -46,16 +45,17 @@ class Stream:
         missing: Callable[[WC], tuple[int, ...]],
     ) -> None:
         self.rank = rank
-        self._qp, self._cq, self._failure = qp, cq, failure
+        self._qp, self._cq = qp, cq
         self.lock = threading.RLock()
         self._awake = threading.Condition(self.lock)
         self._sleepers = 0
         self.stopped = self._closed = False
         self.outstanding: dict[int, Posting] = {}  # by wr_id, ascending
-        self._taken: deque[WC] = deque()  # not looked at yet: Ctrl-C may come between two of a batch
+        self._completions = Completions(self, cq, failure)
         self._backlog: deque[Request] = deque()
-        self._questions = Questions(self, qp, missing)
-        self._next_id = 0
+        self._next: tuple[int, Posting] | None = None  # wr_id and what is about to be posted, or has just been
+        self.questions = Questions(self, qp, missing)
+        self._next_id = 1
         self.posted = 0  # requests, ever
         self.fast = FastPath(self, qp)
 
@@ -72,6 +72,10 @@ class Stream:
         """A work request of this stream as a struct fanin_wqe."""
         return self._qp.wqe_of(work)
 
+    def segment_of(self, work: CollectiveWR) -> int:
+        """Bytes of the segments of a work request of this stream."""
+        return self._qp.segment_of(work)
+
     @property
     def has_backlog(self) -> bool:
         """Whether something has not been posted yet."""
@@ -80,24 +84,30 @@ class Stream:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way, and something may be posted."""
-        return not (self.outstanding or self._backlog or self._taken or self.stopped)
+        return not (self.outstanding or self._backlog or self._completions or self._next or self.stopped)
 
-    def take_id(self) -> int:
-        """The wr_id of the next work request."""
-        self._next_id += 1
-        return self._next_id
+    def take_ids(self, count: int) -> int:
+        """The first wr_id of the next `count` work requests."""
+        first, self._next_id = self._next_id, self._next_id + count
+        return first
 
-    def enter(self, request: Request, wqe: Any, completion: WC | None) -> None:
-        """Enter what the fast path has posted, and perhaps has the completion of. Once more is as good as once."""
+    def enter(self, request: Request, prepared: Prepared, completion: WC | None) -> None:
+        """Enter what the fast path has posted, and perhaps has a completion of. Once more is as good as once."""
         if request.done:
             return
-        if request.started == 0:
-            request.started, request.first_id = 1, wqe.wr_id
-            self.posted += 1
-        self.outstanding[wqe.wr_id] = Posting(request, wqe.mid, wqe.segments, True, request.call)
+        c = prepared.c
+        positions = [self._qp.positions_of(work) for work in request.works]
+        request.resume(c.first_id, c.ended, sum(positions[: c.ended]))
+        for number in range(c.ended, c.posted):
+            mid = c.wqe.mid & ~(MESSAGES - 1) | (c.wqe.mid - (c.posted - 1 - number)) % MESSAGES
+            last = number + 1 == c.parts
+            self._enter(c.first_id + number, Posting(request, mid, positions[number], last, request.call, number))
+        if not request.is_posted and request not in self._backlog:
+            request.prepared = prepared
+            self._backlog.append(request)
         busy.add(self)
         if completion is not None:
-            self._complete(completion)
+            self._completions.complete(completion)
 
     def advance(self) -> None:
         """Take completions and post what has waited for room, without blocking."""
@@ -105,43 +115,17 @@ class Stream:
             if self._closed:
                 return
             self.fast.settle()
+            self._enter_next()
             try:
-                self._take_completions()
+                self._completions.take()
                 self._post_backlog()
             except (DeviceLost, CqOverrun) as error:
                 self.fail_all(error)
             if not self.outstanding and not self._backlog:
                 busy.discard(self)
 
-    def _take_completions(self) -> None:
-        count = BATCH
-        while count == BATCH:
-            count, completions = self._cq.poll(BATCH)
-            self._taken.extend(completions)
-            while self._taken:
-                completion = self._taken.popleft()
-                if completion.opcode == QUERY:
-                    self._questions.answers[completion.wr_id] = completion
-                else:
-                    self._complete(completion)
-
-    def _complete(self, completion: WC) -> None:
-        posting = self.outstanding.pop(completion.wr_id, None)
-        if posting is None:  # it was given up when the device seemed lost
-            return
-        request = posting.request
-        for silent in range(request.first_id, completion.wr_id):  # parts before it, which end in order
-            earlier = self.outstanding.pop(silent, None)
-            request.segments_done += earlier.positions if earlier else 0
-        if completion.status:
-            request.note(self._failure(request, completion))
-        else:
-            request.segments_done += posting.positions
-        if posting.last:
-            request.finish()
-
     def _post_backlog(self) -> None:
-        while self._backlog and not self.stopped and len(self.outstanding) < SQ_DEPTH - QUESTIONS:
+        while self._has_more_to_post() and not self.stopped and len(self.outstanding) < SQ_DEPTH - QUESTIONS:
             request = self._backlog[0]
             if request.must_follow and any(posting.finishes_on_host for posting in self.outstanding.values()):
                 return
@@ -153,37 +137,59 @@ class Stream:
                 raise
             except Exception as error:  # also of memory for a result: whoever waits for the request gets it
                 request.finish(error)
-            finally:
-                if request.done or 0 < len(request.works) == request.started:
-                    self._backlog.popleft()
+
+    def _has_more_to_post(self) -> bool:
+        """Let go of what needs not be posted any more, and say whether anything is left."""
+        while self._backlog and (self._backlog[0].done or self._backlog[0].is_posted):
+            self._backlog.popleft()
+        return bool(self._backlog)
 
     def _post_next(self, request: Request) -> None:
-        if not request.works:  # takes no position of the job's stream: there is nothing for the device to do
-            self._qp.skip_message()
+        """Post the next work of a request. One without works takes no position of the job's stream: it is counted."""
+        work = request.works[request.started] if request.works else None
+        agreement, positions = (work.agreement, self._qp.positions_of(work)) if work else (0, 0)
+        last = request.started + 1 >= len(request.works)
+        mid = self._qp.mid | agreement << MID_BITS
+        wr_id = request.first_id + request.started if request.started else self.take_ids(len(request.works))
+        self._next = wr_id, Posting(request, mid, positions, last, request.call, request.started)
+        try:
+            if work is None:
+                self._qp.skip_message()
+            else:
+                self._post(request, work, wr_id)
+        finally:
+            self._enter_next()
+
+    def _post(self, request: Request, work: CollectiveWR, wr_id: int) -> None:
+        if request.prepared is None:
+            work.wr_id = wr_id
+            self._qp.post_send(work)
+            return
+        request.prepared.aim()
+        c = request.prepared.c
+        c.first_id, c.posted = wr_id - request.started, request.started
+        if status := self._qp.post_part(c):
+            check(status, f"can not post {request}")
+
+    def _enter_next(self) -> None:
+        """Enter what was about to be posted, if it has been: then the queue pair has counted its message."""
+        if self._next is None:
+            return
+        wr_id, posting = self._next
+        if posting.mid % MESSAGES != self._qp.mid:
+            self._enter(wr_id, posting)
+        self._next = None
+
+    def _enter(self, wr_id: int, posting: Posting) -> None:
+        request = posting.request
+        if not request.works:
             request.finish()
             return
-        wr_id = self.take_id()
-        mid, positions = self._post(request, wr_id)
         if request.started == 0:
-            request.first_id = wr_id
+            request.first_id = wr_id - posting.number
             self.posted += 1
-        request.started += 1
-        last = request.started == len(request.works)
-        self.outstanding[wr_id] = Posting(request, mid, positions, last, request.call)
-
-    def _post(self, request: Request, wr_id: int) -> tuple[int, int]:
-        """Post the next work of a request; its message number, and how many positions of the job's stream it takes."""
-        if request.prepared is not None:
-            request.prepared.aim()
-            wqe = request.prepared.c.wqe
-            wqe.wr_id = wr_id
-            if status := self._qp.begin(request.prepared.c):
-                check(status, f"can not post {request}")
-            return wqe.mid, wqe.segments
-        work = request.works[request.started]
-        work.wr_id, position = wr_id, self._qp.position
-        mid = self._qp.post_send(work)
-        return mid, (self._qp.position - position) % MODULUS
+        request.started = posting.number + 1
+        self.outstanding[wr_id] = posting
 
     def wait_for(self, request: Request, timeout: float | None) -> None:
         """Wait until `request` has ended; Timeout after `timeout` seconds, and the request goes on."""
@@ -230,7 +236,7 @@ class Stream:
 
     def progress_of(self, requests: Sequence[Request]) -> list[Progress]:
         """How far requests are, as the device says; Timeout if it does not answer."""
-        return self._questions.progress_of(requests)
+        return self.questions.progress_of(requests)
 
     def stop(self) -> None:
         """Post nothing more, whichever thread waits: the job is about to be left."""

@@ -7,7 +7,7 @@
 #define FANIN_ABI_H
 #include <stdint.h>
 
-#define FANIN_ABI_VERSION 2
+#define FANIN_ABI_VERSION 3
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
 #define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
@@ -15,6 +15,7 @@
 #define FANIN_MAX_CHILDREN 64     /* bits of a bitmap: ranks of a node, devices below a device, nodes of a ring */
 #define FANIN_MID_BITS 16         /* of a message number: its count; above them stands what ranks must agree on */
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
+#define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node, which sends no packets */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
 enum fanin_status {
@@ -98,7 +99,8 @@ enum fanin_wqe_flags {
     FANIN_WQE_SIGNALED = 1,
     FANIN_WQE_ADDRESS_LIST = 2, /* address.source points to the list, in the region of source_lkey */
     FANIN_WQE_INLINE = 4,       /* the source is in the WQE, from address.source on: at most FANIN_MAX_INLINE bytes */
-    FANIN_WQE_FENCE = 8         /* starts when all earlier requests of the queue pair are complete */
+    FANIN_WQE_FENCE = 8,        /* starts when all earlier requests of the queue pair are complete */
+    FANIN_WQE_LONG = 16         /* what comes is part of more than caches hold: the device may write it past them */
 };
 
 /* How the devices of a job compute (JOIN, CONFIG). */

@@ -64,7 +64,8 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "window": "W granted to the receiver",
     },
     "WAIT": {
-        "oldest_age_us": "microseconds since the most silent of the missing children was heard, less those for which the sender stood still",
+        "oldest_age_us": "microseconds since the most silent of the missing children was heard, "
+        "less those for which the sender stood still",
         "oldest_child": "the bit of that child",
         "kind": "whose children the node_bitmap names: 1 the sender's, 2 those of the device above it, and so on",
     },

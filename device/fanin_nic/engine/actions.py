@@ -42,7 +42,7 @@ ACTION = np.dtype(
         ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots
         ("missing", "u8"),  # COMPLETE, NOTICE: bitmap of who is missing
         ("address_index", "u4"),  # DMA_READ: which entry of the address list
-        ("is_long", "u4"),  # DMA_WRITE: 1: the message is longer than the caches
+        ("is_long", "u4"),  # DMA_WRITE: 1: part of more than the caches hold
     ],
     align=True,
 )

@@ -102,5 +102,5 @@ def payload_of(e, job, position):
 @internal
 def buffer_of(e, job, position, number):
     """Address of one of the payload buffers of the slot that serves a position; buffer 0 is the payload."""
-    place = (U64(position) & (U64(job.slots) - ONE)) * U64(job.buffers) + U64(number)
+    place = (U64(position) & (U64(job.slots) - ONE)) * U64(job.buffers) + U64(number) * U64(job.span)
     return payload_at(e, U64(job.slot_base) + place)

@@ -137,7 +137,8 @@ JOB = np.dtype(
         ("owner", "u4"),  # who has it alone: 1 + client; on a switch an IPv4 address; 0: several have joined
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
-        ("buffers", "u4"),  # payloads for each slot: 1, or in a reproducible job one for each child
+        ("span", "u4"),  # payloads that a segment takes: 1, but within one node a chunk may be longer than max_chunk
+        ("buffers", "u4"),  # payloads for each slot: those of one segment, in a reproducible job of one for each child
         ("window", "u4"),  # positions in flight
         ("chunk", "u4"),
         ("base", "u4"),  # lowest position that is not DONE
@@ -273,6 +274,7 @@ REQUEST = np.dtype(
         ("addresses", "u1"),
         ("fence", "u1"),
         ("inline", "u1"),  # the data of its one rank are `inline_data`
+        ("is_long", "u1"),  # its results go past the caches
         ("reserved", "u1", (2,)),
         ("inline_data", "u8", (abi.MAX_INLINE // 8,)),
         ("address", abi.ADDRESS, (abi.MAX_ADDRESSES,)),  # of each rank; read through `state.address_at`

@@ -107,8 +107,9 @@ def check_join(request: np.void, max_chunk: int) -> None:
     _require(_is_power_of_two(int(request["slots"])), "slots must be a power of two")
     chunk = int(request["chunk"])
     _require(_is_power_of_two(chunk) and chunk >= MIN_CHUNK, "chunk must be a power of two from 256 on")
-    if chunk > max_chunk:
-        raise Refused(Status["NO_RESOURCES"], f"chunk {chunk}, at most {max_chunk}")
+    longest = max(max_chunk, abi.LOCAL_CHUNK) if request["route"] == abi.Route["LOCAL"] else max_chunk
+    if chunk > longest:
+        raise Refused(Status["NO_RESOURCES"], f"chunk {chunk}, at most {longest}")
     _CHECK_ROUTE.get(int(request["route"]), _unknown_route)(request)
 
 

@@ -1,5 +1,6 @@
 /* Requests that are posted again and again: begin, finish, or both in one call. For programs that wait for each before
- * the next. */
+ * the next. A long message goes in parts: where it is copied, the next ones come in, and the last ones go out, while
+ * the device works on those between. */
 #include "context.h"
 #include <string.h>
 
@@ -10,21 +11,66 @@ static void *at(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
-/* What only the moment of posting knows: where the stream stands, and what the data are now. */
-static void complete_request(struct fanin_prepared *prepared, const struct fanin_cursor *cursor)
+static uint64_t smaller(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* Where a part lies for the device. */
+static uint64_t place_of(const struct fanin_prepared *prepared, const struct fanin_side *side, uint32_t part)
+{
+    return side->place + part % side->depth * prepared->part_length;
+}
+
+static uint64_t length_of(const struct fanin_prepared *prepared, uint32_t part)
+{
+    return smaller(prepared->part_length, prepared->length - part * prepared->part_length);
+}
+
+static void aim_part(struct fanin_prepared *prepared, uint32_t part)
 {
     struct fanin_wqe *wqe = &prepared->wqe;
+    int last = part + 1 == prepared->parts;
 
-    wqe->mid = (wqe->mid & ~MID_MASK) | cursor->mid;
-    wqe->seg = cursor->slots ? cursor->position % cursor->slots : 0;
-    if (prepared->source_length)
-        memcpy(wqe->flags & FANIN_WQE_INLINE ? (void *)&wqe->address.source : at(prepared->staged_source),
-               at(prepared->source), prepared->source_length);
+    wqe->length = wqe->block = length_of(prepared, part);
+    wqe->segments = (uint32_t)((wqe->length + prepared->segment - 1) / prepared->segment);
+    wqe->address.source = place_of(prepared, &prepared->source, part);
+    wqe->address.destination = place_of(prepared, &prepared->destination, part);
+    wqe->flags &= (uint16_t)~FANIN_WQE_SIGNALED;
+    if (last || (part + 1) % prepared->signal_interval == 0)
+        wqe->flags |= FANIN_WQE_SIGNALED;
+}
+
+static void bring(struct fanin_prepared *prepared, uint32_t part)
+{
+    const struct fanin_side *source = &prepared->source;
+    struct fanin_wqe *wqe = &prepared->wqe;
+
+    if (!source->length)
+        return;
+    if (prepared->parts > 1)
+        memcpy(at(wqe->address.source), at(source->memory + part * prepared->part_length), wqe->length);
+    else
+        memcpy(wqe->flags & FANIN_WQE_INLINE ? (void *)&wqe->address.source : at(source->place), at(source->memory),
+               source->length);
+}
+
+static void deliver(const struct fanin_prepared *prepared, uint32_t part)
+{
+    const struct fanin_side *destination = &prepared->destination;
+
+    if (!destination->length)
+        return;
+    if (prepared->parts > 1)
+        memcpy(at(destination->memory + part * prepared->part_length), at(place_of(prepared, destination, part)),
+               length_of(prepared, part));
+    else
+        memcpy(at(destination->memory), at(destination->place), destination->length);
 }
 
 /* Completions of other requests, which nobody waits for any more, are dropped. */
-static enum fanin_status take(struct fanin_context *context, uint32_t cq, uint64_t wr_id, uint64_t deadline,
-                              struct fanin_cqe *cqe)
+static enum fanin_status take(struct fanin_context *context, uint32_t cq, const struct fanin_prepared *prepared,
+                              uint64_t deadline, struct fanin_cqe *cqe)
 {
     enum fanin_status status;
     uint32_t count, seen;
@@ -32,7 +78,7 @@ static enum fanin_status take(struct fanin_context *context, uint32_t cq, uint64
 
     do {
         status = fanin_poll(context, cq, cqe, 1, &count, &seen);
-        if (count && cqe->wr_id == wr_id && cqe->opcode == FANIN_WQE_COLLECTIVE)
+        if (count && cqe->opcode == FANIN_WQE_COLLECTIVE && cqe->wr_id - prepared->first_id < prepared->parts)
             return FANIN_SUCCESS;
         if (count)
             continue;
@@ -43,34 +89,79 @@ static enum fanin_status take(struct fanin_context *context, uint32_t cq, uint64
     return status;
 }
 
+enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                                  const struct fanin_wqe *wqe)
+{
+    enum fanin_status status = fanin_post(context, qp, wqe);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    cursor->mid = (wqe->mid + 1) & MID_MASK;
+    cursor->position += wqe->segments;
+    return status;
+}
+
+enum fanin_status fanin_post_part(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                                  struct fanin_prepared *prepared)
+{
+    struct fanin_wqe *wqe = &prepared->wqe;
+
+    if (prepared->parts > 1)
+        aim_part(prepared, prepared->posted);
+    wqe->wr_id = prepared->first_id + prepared->posted;
+    wqe->mid = (wqe->mid & ~MID_MASK) | cursor->mid;
+    wqe->seg = cursor->slots ? cursor->position % cursor->slots : 0;
+    bring(prepared, prepared->posted);
+    enum fanin_status status = fanin_post_next(context, qp, cursor, wqe);
+    if (status == FANIN_SUCCESS)
+        prepared->posted++;
+    return status;
+}
+
+/* Parts that may be under way: those whose places are not in use. */
+static enum fanin_status post_parts(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                                    struct fanin_prepared *prepared)
+{
+    uint64_t room = prepared->ended + smaller(prepared->source.depth, prepared->destination.depth);
+    enum fanin_status status = FANIN_SUCCESS;
+
+    while (status == FANIN_SUCCESS && prepared->posted < smaller(prepared->parts, room))
+        status = fanin_post_part(context, qp, cursor, prepared);
+    if (prepared->posted)
+        prepared->progress = FANIN_POSTED;
+    return status == FANIN_QUEUE_FULL && prepared->posted ? FANIN_SUCCESS : status;
+}
+
 enum fanin_status fanin_begin(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
                               struct fanin_prepared *prepared)
 {
-    enum fanin_status status;
-
     prepared->progress = FANIN_PREPARED;
-    if (prepared->wqe.flags & FANIN_WQE_INLINE && prepared->source_length > FANIN_MAX_INLINE)
+    prepared->posted = prepared->ended = 0;
+    if (prepared->wqe.flags & FANIN_WQE_INLINE && prepared->source.length > FANIN_MAX_INLINE)
         return FANIN_INVALID_REQUEST;
-    complete_request(prepared, cursor);
-    status = fanin_post(context, qp, &prepared->wqe);
-    if (status != FANIN_SUCCESS)
-        return status;
-    cursor->mid = (cursor->mid + 1) & MID_MASK;
-    cursor->position += prepared->wqe.segments;
-    prepared->progress = FANIN_POSTED;
-    return FANIN_SUCCESS;
+    return post_parts(context, qp, cursor, prepared);
 }
 
-enum fanin_status fanin_finish(struct fanin_context *context, uint32_t cq, struct fanin_prepared *prepared,
-                               uint32_t timeout_ms, struct fanin_cqe *cqe)
+enum fanin_status fanin_finish(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
+                               struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe)
 {
-    enum fanin_status status = take(context, cq, prepared->wqe.wr_id, fanin_now_ms() + timeout_ms, cqe);
+    uint64_t deadline = fanin_now_ms() + timeout_ms;
+    enum fanin_status status = FANIN_SUCCESS;
 
-    if (status != FANIN_SUCCESS)
-        return status;
-    if (cqe->status == FANIN_SUCCESS && prepared->destination_length)
-        memcpy(at(prepared->destination), at(prepared->staged_destination), prepared->destination_length);
-    prepared->progress = FANIN_COMPLETE;
+    while (status == FANIN_SUCCESS) {
+        status = take(context, cq, prepared, deadline, cqe);
+        if (status != FANIN_SUCCESS)
+            break;
+        uint32_t part = (uint32_t)(cqe->wr_id - prepared->first_id);
+        for (uint32_t i = prepared->ended; cqe->status == FANIN_SUCCESS && i <= part; i++)
+            deliver(prepared, i);
+        if (cqe->status != FANIN_SUCCESS || part + 1 == prepared->parts) {
+            prepared->progress = FANIN_COMPLETE;
+            break;
+        }
+        prepared->ended = part + 1;
+        status = post_parts(context, qp, cursor, prepared);
+    }
     return status;
 }
 
@@ -79,5 +170,5 @@ enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_
 {
     enum fanin_status status = fanin_begin(context, qp, cursor, prepared);
 
-    return status == FANIN_SUCCESS ? fanin_finish(context, cq, prepared, timeout_ms, cqe) : status;
+    return status == FANIN_SUCCESS ? fanin_finish(context, qp, cq, cursor, prepared, timeout_ms, cqe) : status;
 }

@@ -19,17 +19,29 @@ struct fanin_cursor {
 
 enum fanin_progress { FANIN_PREPARED = 0, FANIN_POSTED = 1, FANIN_COMPLETE = 2 };
 
-/* A signaled request that is posted again and again. */
-struct fanin_prepared {
-    struct fanin_wqe wqe;         /* all but seg, inline data and the count in mid, which fanin_begin fills in */
-    uint64_t source;              /* copied when it is posted: into the request if that is INLINE, else to staged_source */
-    uint64_t staged_source;
-    uint64_t source_length;       /* bytes; 0: nothing is copied */
-    uint64_t destination;         /* gets a copy of staged_destination when the request has succeeded */
-    uint64_t staged_destination;
-    uint64_t destination_length;
-    uint32_t progress;            /* enum fanin_progress: how far fanin_begin and fanin_finish have come the last time */
+/* One side of a prepared request: the program's memory, and what the device reads or writes in its place. */
+struct fanin_side {
+    uint64_t memory;              /* copied to or from `place`, or into a request that is INLINE */
+    uint64_t place;               /* where the first part lies for the device */
+    uint64_t length;              /* bytes that are copied; 0: none */
+    uint32_t depth;               /* parts that have room at `place`; the next one takes the place of the first again */
     uint32_t reserved;
+};
+
+/* A request that is posted again and again, as one message or in parts of equal length (the last may be shorter). */
+struct fanin_prepared {
+    struct fanin_wqe wqe;         /* all but what fanin_begin fills in: wr_id, seg, the count in mid, inline data; of
+                                   * parts also length, segments, addresses, and whether they are signaled */
+    struct fanin_side source, destination;
+    uint64_t first_id;            /* wr_id of the first part; the others follow it */
+    uint64_t length;              /* bytes of the message; of this and the next three nothing is read of a single part */
+    uint64_t part_length;
+    uint32_t segment;             /* bytes of a segment */
+    uint32_t signal_interval;     /* of so many parts one has a completion, and the last */
+    uint32_t parts;
+    uint32_t posted;              /* parts, since fanin_begin */
+    uint32_t ended;               /* that are known to have */
+    uint32_t progress;            /* enum fanin_progress: how far fanin_begin and fanin_finish have come the last time */
 };
 
 #pragma GCC visibility push(default)
@@ -85,6 +97,10 @@ void fanin_forget(struct fanin_request *request);
 /* Copy a WQE into the send ring and ring the doorbell. FANIN_QUEUE_FULL: the device has not taken enough yet. */
 enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
 
+/* The same for a request of a job's stream; when it is posted, the cursor has moved past it. */
+enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                                  const struct fanin_wqe *wqe);
+
 /* Take up to `capacity` completions. `seen` becomes the number of completions ever taken, for fanin_wait.
  * Only when none is left: FANIN_DEVICE_LOST; FANIN_CQ_OVERRUN, a completion found no room and its job was ended. */
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
@@ -94,14 +110,19 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
  * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
 
-/* Post a prepared request; when it is posted, `progress` says so, and the cursor has moved on. */
+/* Post the next part of a prepared request; when it is posted, `posted` says so, and the cursor has moved on. */
+enum fanin_status fanin_post_part(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                                  struct fanin_prepared *prepared);
+
+/* Post a prepared request, of its parts as many as have room; `progress` says when something is posted. */
 enum fanin_status fanin_begin(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
                               struct fanin_prepared *prepared);
 
 /* Wait at most `timeout_ms` for the completion of a request that was begun, and take it: FANIN_SUCCESS, also when the
- * completion tells of a failure. FANIN_PENDING: the time is over. Nothing else may be under way in the two queues. */
-enum fanin_status fanin_finish(struct fanin_context *context, uint32_t cq, struct fanin_prepared *prepared,
-                               uint32_t timeout_ms, struct fanin_cqe *cqe);
+ * completion tells of a failure. Parts that get room meanwhile are posted. FANIN_PENDING: the time is over. Nothing else
+ * may be under way in the two queues. */
+enum fanin_status fanin_finish(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
+                               struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe);
 
 /* Both, one after the other. */
 enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,

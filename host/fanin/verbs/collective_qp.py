@@ -24,7 +24,6 @@ ALL = int(ContributorClass["ALL"])
 NOT_CONFIGURED = int(Status["NOT_CONFIGURED"])
 PREPARED = ffi.typeof("enum fanin_progress").relements["FANIN_PREPARED"]
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
-MODULUS = 1 << 32  # of positions
 MESSAGES = 1 << MID_BITS  # of the count in message numbers
 MEANWHILE_MS = 5  # between two calls of `meanwhile`
 NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
@@ -135,9 +134,7 @@ class CollectiveQP(Resource):
         """Post a work request; its message number. QueueFull: take completions first. NotConfigured: join first.
         NotSupported: by name."""
         wqe = self.wqe_of(wr)
-        self._post(wqe)
-        self._cursor.position = (self.position + wqe.segments) % MODULUS
-        self._cursor.mid = (wqe.mid + 1) % MESSAGES
+        self._check(library().fanin_post_next(self.context.handle, self.qp_num, self._cursor, wqe), wqe)
         return int(wqe.mid)
 
     def call(self, prepared: Any, timeout_ms: int, cqe: Any) -> int:
@@ -151,7 +148,7 @@ class CollectiveQP(Resource):
         return int(library().fanin_call(handle, self.qp_num, self.cq.index, self._cursor, prepared, timeout_ms, cqe))
 
     def begin(self, prepared: Any) -> int:
-        """The first half of `call`: post it."""
+        """The first half of `call`: post it, or its first parts."""
         if self.closed or self.lease is None:
             return _not_posted(prepared)
         return int(library().fanin_begin(self.context.handle, self.qp_num, self._cursor, prepared))
@@ -160,7 +157,14 @@ class CollectiveQP(Resource):
         """The second half: wait for its completion, and take it. PENDING: the time is over."""
         if self.closed or self.cq.closed:
             return NOT_CONFIGURED
-        return int(library().fanin_finish(self.context.handle, self.cq.index, prepared, timeout_ms, cqe))
+        handle, cq = self.context.handle, self.cq.index
+        return int(library().fanin_finish(handle, self.qp_num, cq, self._cursor, prepared, timeout_ms, cqe))
+
+    def post_part(self, prepared: Any) -> int:
+        """Post its next part: number `posted`."""
+        if self.closed or self.lease is None:
+            return NOT_CONFIGURED
+        return int(library().fanin_post_part(self.context.handle, self.qp_num, self._cursor, prepared))
 
     def wqe_of(self, wr: CollectiveWR) -> Any:
         """A work request as post_send would post it now, a struct fanin_wqe."""
@@ -184,11 +188,14 @@ class CollectiveQP(Resource):
         """Positions of the job's stream that a work request takes, or took before the job was left."""
         if wr.segments is not None:
             return wr.segments
+        return position_count(wr.length, wr.block_length, self.segment_of(wr), wr.contributors)
+
+    def segment_of(self, wr: CollectiveWR) -> int:
+        """Bytes of the message in a segment of a work request."""
         if self._granted is None or self.membership is None:
             raise NotConfigured(f"queue pair {self.qp_num} has not joined a job")
         chunk = wr.chunk_length or self._granted.chunk
-        segment = segment_length(chunk, self.membership.flags, wr.contributors, wr.op, wr.dtype)
-        return position_count(wr.length, wr.block_length, segment, wr.contributors)
+        return segment_length(chunk, self.membership.flags, wr.contributors, wr.op, wr.dtype)
 
     def post_query(self, mid: int, wr_id: int = 0) -> None:
         """Ask how far message `mid` is. The answer is a completion with opcode QUERY, at once and out of order:
@@ -197,10 +204,9 @@ class CollectiveQP(Resource):
         """
         _, membership = self._require_joined()
         wqe = ffi.new("struct fanin_wqe *", {"opcode": QUERY, "jid": membership.jid, "mid": mid, "wr_id": wr_id})
-        self._post(wqe)
+        self._check(library().fanin_post(self.context.handle, self.qp_num, wqe), wqe)
 
-    def _post(self, wqe: Any) -> None:
-        status = library().fanin_post(self.context.handle, self.qp_num, wqe)
+    def _check(self, status: int, wqe: Any) -> None:
         if status:
             check(status, f"can not post to job {wqe.jid}")
 

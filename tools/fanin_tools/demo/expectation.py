@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from fanin.plan import parts_of
 from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import Placement
 from fanin_wire.datatypes import DataType
@@ -50,9 +51,12 @@ class Cut(NamedTuple):
         """Bytes that complete at each node of a ring."""
         if not rotates:
             return [0] * (nodes - 1) + [self.length]
-        full, rest = divmod(self.length, self.segment)
-        ends = [self.segment * len(range(node, full, nodes)) for node in range(nodes)]
-        ends[full % nodes] += rest
+        ends = [0] * nodes
+        for part in parts_of(self.length):  # the host cuts what is long, and each part begins anew
+            full, rest = divmod(sum(part.sizes), self.segment)
+            for node in range(nodes):
+                ends[node] += self.segment * len(range(node, full, nodes))
+            ends[full % nodes] += rest
         return ends
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job.placement import Placement
-from fanin_wire import fields
+from fanin_wire import abi, fields
 
 CHUNK_LIMITS = (256, 4096)  # InfiniBand's path MTUs
 DEFAULT_SLOTS = 256
@@ -59,7 +59,7 @@ def describe(running: Running, placement: Placement, terms: Terms | None = None)
         "jid": 1 + secrets.randbelow(0xFFFFFFFE),
         "key": secrets.randbits(32),
         "route": placement.route,
-        "chunk": chunk_for(running.fabric.mtu),
+        "chunk": abi.LOCAL_CHUNK if len(placement.nics) == 1 else chunk_for(running.fabric.mtu),
         "slots": terms.slots,
         "reproducible": terms.reproducible,
         "wide": terms.wide,

@@ -15,7 +15,7 @@ from fanin_nic.engine.state import U64, ZERO, action_at, bit_of, job_at, queue_a
 from fanin_nic.engine.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, record_at
-from fanin_wire.abi import MAX_ADDRESSES, MAX_HOPS, JobFlag, MessageType, Route, Status
+from fanin_wire.abi import LOCAL_CHUNK, MAX_ADDRESSES, MAX_HOPS, JobFlag, MessageType, Route, Status
 
 LOCAL, TREE, RING = int(Route.LOCAL), int(Route.TREE), int(Route.RING)
 JOIN = int(MessageType.JOIN)
@@ -45,7 +45,8 @@ def is_valid(e, request):
         return False
     if not is_power_of_two(request.slots) or request.slots < FEWEST_SLOTS:
         return False
-    if not is_power_of_two(request.chunk) or not SMALLEST_CHUNK <= request.chunk <= e.max_chunk:
+    longest = max(e.max_chunk, LOCAL_CHUNK) if request.route == LOCAL else e.max_chunk
+    if not is_power_of_two(request.chunk) or not SMALLEST_CHUNK <= request.chunk <= longest:
         return False
     if request.hop_count > MAX_HOPS or request.flags & ~KNOWN_FLAGS:
         return False
@@ -148,7 +149,7 @@ def describe_job(e, job, request):
         describe_ring(job, request)
     if request.hop_count and not passes_on(job):
         describe_path(job, request)
-    set_buffers(job)
+    set_buffers(e, job)
 
 
 @internal

@@ -6,6 +6,7 @@ from numba import int64
 
 from fanin_nic.engine.control.quota import gives_way, jobs_allowed, payloads_allowed
 from fanin_nic.engine.segment import slots
+from fanin_nic.engine.segment.geometry import quotient_up
 from fanin_nic.engine.state import U64, job_at, queue_at
 from fanin_nic.engine.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal
@@ -61,7 +62,7 @@ def new_job(e, jid, key, owner):
     job.key = key
     job.rto = e.rto
     job.reorder = e.reorder
-    job.buffers = 1
+    job.span = job.buffers = 1
     return index + 1
 
 
@@ -105,10 +106,11 @@ def end_of_lease_in(e, first, count):
 
 
 @internal
-def set_buffers(job):
+def set_buffers(e, job):
     """Payloads for each slot: a reproducible job keeps who comes early, each child in a buffer of its own."""
     children = count_bits(job.rank_mask) + count_bits(job.node_mask)
-    job.buffers = children if job.flags & REPRODUCIBLE else 1
+    job.span = quotient_up(job.chunk, e.max_chunk)
+    job.buffers = job.span * (children if job.flags & REPRODUCIBLE else 1)
 
 
 @internal

@@ -185,8 +185,8 @@ def acknowledge_leave(e, job, destination, source):
 
 @internal
 def on_leave(e, job, header, source):
-    """Event: a device below leaves, perhaps because something went wrong there. One that has left knows nothing of the
-    job's end: a late CONFIG has brought it a record without ranks, which has failed. (In a ring it may have been told.)"""
+    """Event: a device below leaves, perhaps because something went wrong there. One that has left knows nothing of how
+    the job ends: a late CONFIG has brought it a record without ranks, which has failed. (In a ring it may know.)"""
     had_left = job.route != RING and job.node_left & bit_of(header.source) != ZERO
     acknowledge_leave(e, job, source, header.source)
     job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)

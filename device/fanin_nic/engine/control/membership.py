@@ -28,7 +28,7 @@ ABORTED, LEAVING = int(JobState.ABORTED), int(JobState.LEAVING)
 SUCCESS, PENDING, JID_IN_USE = int(Status.SUCCESS), int(Status.PENDING), int(Status.JID_IN_USE)
 NO_RESOURCES, MEMBERS_MISMATCH = int(Status.NO_RESOURCES), int(Status.MEMBERS_MISMATCH)
 PEER_LOST, TOO_FEW_LANES = int(Status.PEER_LOST), int(Status.TOO_FEW_LANES)
-RING, TREE = int(Route.RING), int(Route.TREE)
+LOCAL, RING, TREE = int(Route.LOCAL), int(Route.RING), int(Route.TREE)
 DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
 DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
 ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
@@ -39,6 +39,8 @@ BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload
 @internal
 def member_window(e, job):
     """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
+    if job.route == LOCAL:
+        return max(ONE, U64(job.slots) // U64(2))
     senders = U64(2) if job.route == RING else max(ONE, count_bits(job.node_mask))  # a ring: partials and results
     room = U64(e.receive_segments) * U64(e.max_chunk + BUFFER_OVERHEAD) // U64(job.chunk + BUFFER_OVERHEAD)
     return max(ONE, min(U64(job.slots) // U64(2), room // senders))
@@ -191,7 +193,7 @@ def admit(e, header, body, source):
     job = job_at(e, made - 1)
     offered = packet_form.slots(body)
     packet_form.describe_job(job, body)
-    set_buffers(job)
+    set_buffers(e, job)
     if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
         refuse(e, header, source, NO_RESOURCES, grant(e, job, offered))
         return 0

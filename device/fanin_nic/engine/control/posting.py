@@ -38,8 +38,8 @@ from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 ACTIVE, ABORTED = int(JobState.ACTIVE), int(JobState.ABORTED)
 COLLECTIVE, QUERY = int(WqeOpcode.COLLECTIVE), int(WqeOpcode.QUERY)
 SIGNALED, ADDRESS_LIST = int(WqeFlag.SIGNALED), int(WqeFlag.ADDRESS_LIST)
-INLINE, FENCE = int(WqeFlag.INLINE), int(WqeFlag.FENCE)
-KNOWN_FLAGS = SIGNALED | ADDRESS_LIST | INLINE | FENCE
+INLINE, FENCE, LONG = int(WqeFlag.INLINE), int(WqeFlag.FENCE), int(WqeFlag.LONG)
+KNOWN_FLAGS = SIGNALED | ADDRESS_LIST | INLINE | FENCE | LONG
 ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
 ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
 SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]
@@ -51,6 +51,7 @@ NOT_CONFIGURED, LOCAL_PROTECTION_ERROR = int(Status.NOT_CONFIGURED), int(Status.
 REQUESTS = int(Counter.REQUESTS)
 REQUEST_SIZE = U64(REQUEST.itemsize)
 MILLISECOND = U64(1_000_000)
+LONG_BYTES = U64(4 << 20)  # a message of so many is long without being called so
 MAX_ADDRESSES, MAX_INLINE = abi.MAX_ADDRESSES, abi.MAX_INLINE
 MOST_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from where positions wrap
 NOT_OFFLOADED = int(Counter.NOT_OFFLOADED)
@@ -157,6 +158,7 @@ def fill_request(e, job, queue, wqe, request):
     request.first = queue.position
     request.fence = wqe.flags & FENCE != 0
     request.inline = wqe.flags & INLINE != 0
+    request.is_long = wqe.flags & LONG != 0 or wqe.length >= LONG_BYTES
     queue.position += request.count
     if wqe.deadline_ms:
         request.deadline = e.now + U64(wqe.deadline_ms) * MILLISECOND

@@ -59,7 +59,7 @@ def jobs_allowed(e, owner):
 
 @internal
 def payloads_allowed(e, owner):
-    """How many more payloads (slots, in a reproducible job times its children) an owner may lease here."""
+    """How many more payloads (slots, times the payloads for each) an owner may lease here."""
     held, free = int64(0), int64(e.slots)
     for index in range(e.jobs):
         job = job_at(e, index)

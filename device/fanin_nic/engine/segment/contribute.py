@@ -78,7 +78,7 @@ def add_data(e, job, slot, address, length, wide, order):
         slot.length = length
     elif slot.length != length or contributor_class(slot.flags) == CLASS_ONE:
         return False
-    if job.buffers == 1 or contributor_class(slot.flags) == CLASS_ONE or U64(slot.folded) == U64(order):
+    if job.buffers == job.span or contributor_class(slot.flags) == CLASS_ONE or U64(slot.folded) == U64(order):
         fold(e, job, slot, address, wide)
         while slot.early and slot.early & bit_of(slot.folded) != ZERO:
             slot.early &= ~bit_of(slot.folded)

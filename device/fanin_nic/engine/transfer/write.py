@@ -17,8 +17,6 @@ DMA_WRITE, COMPLETE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE)
 COLLECTIVE = int(WqeOpcode.COLLECTIVE)
 OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_PROTECTION_ERROR)
 
-LONG = U64(4 << 20)  # bytes
-
 
 @internal
 def find_request(e, queue_index, position):
@@ -51,7 +49,7 @@ def write_result(e, queue_index, request, slot, payload):
         action.position = slot.position
         action.mid = request.mid
         action.wr_id = request.wr_id
-        action.is_long = U64(request.length) >= LONG
+        action.is_long = request.is_long
     return True
 
 
