@@ -57,7 +57,7 @@ class Request:
         """Whether its next work is there and may be posted. Called by the stream, as are all up to finish."""
         if self.call is None:
             return True
-        if not self.call.has_room(self.started):
+        if self._error is None and not self.call.has_room(self.started):  # else nothing makes room any more
             return False
         if self.prepared is None:
             self.call.bring(self.started)
