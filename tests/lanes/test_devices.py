@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from fanin import Communicator, errors
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.fabric.fixtures import ignore
+from tests.fabric.fixtures import ignore, own_state_folder
 from tests.lanes.jobs import BOUND_S, SLOTS, describe, joined, statuses, together
 
 LANES, NODES, RANKS_PER_NODE = 2, 2, 2
@@ -32,15 +31,8 @@ IDLE_SHARE = 0.05  # of a core
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     """One fabric for all tests of this file, in a state folder of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="fanin-lanes-", dir="/tmp") as folder,  # short: sockets lie in it
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("XDG_RUNTIME_DIR", folder)
-        try:
-            yield lifecycle.up(Plan("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
-        finally:
-            lifecycle.down("lanes")
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield lifecycle.up(Plan("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
 
 
 @pytest.fixture(autouse=True)
