@@ -38,12 +38,12 @@ class Mpi:
     programs: dict[str, Path] = field(default_factory=dict)
 
     def build(self, name: str) -> Path:
-        """The program `name` of this folder, compiled once."""
+        """The program `name` of this folder, with its parts in the folder `name` if there is one; compiled once."""
         if name not in self.programs:
             target = self.built / f"{name}-{self.family}"
             compiler = self.folder / "bin/mpicc"
-            source = PROGRAMS / f"{name}.c"
-            subprocess.run([compiler, "-O1", "-Wall", "-pthread", source, "-o", target, "-lm"], check=True)
+            sources = [PROGRAMS / f"{name}.c", *sorted((PROGRAMS / name).glob("*.c"))]
+            subprocess.run([compiler, "-O1", "-Wall", "-pthread", *sources, "-o", target, "-lm"], check=True)
             self.programs[name] = target
         return self.programs[name]
 
