@@ -14,7 +14,8 @@ import typer
 from fanin_tools.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SPECIFICATION = ROOT / "protocol/fanin_wire/SPEC.md"
+PAGES = [ROOT / "README.md", SPECIFICATION, *sorted((ROOT / "docs").glob("*.md"))]
 CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
