@@ -20,6 +20,10 @@ CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
 FOREIGN = {"fabric.toml", "program.py", "cost.py", "picture.png", "mpif.h"}  # the user's, or another software's
+REASONS = {  # why something is not offloaded: the page with its table, the file of the code
+    "docs/mpi.md": ("host/fanin/mpi/report.h", r"^    X\((\w+), \""),
+    "docs/collectives.md": ("host/fanin/offload.py", r"^    (\w+) = \"\1\""),
+}
 PROGRAM = "-- "  # what stands behind it belongs to another program
 
 
@@ -69,13 +73,26 @@ def test_files_are_there(page: Path) -> None:
     assert named - FOREIGN <= paths()
 
 
+def first_cells(text: str, title: str) -> list[str]:
+    """Of the rows of all tables whose first column's title begins so."""
+    tables = re.findall(rf"^\| {title}.*\n\|[- |]+\n((?:\|.*\n)+)", text, re.M)
+    return [row.split("|")[1] for table in tables for row in table.splitlines()]
+
+
 def test_tables_of_files_name_files() -> None:
-    """Those with a column of files, which stand there without their endings."""
-    tables = re.findall(r"^\| file.*\n\|[- |]+\n((?:\|.*\n)+)", "".join(page.read_text() for page in PAGES), re.M)
-    columns = [row.split("|")[1] for table in tables for row in table.splitlines()]
-    named = {file for column in columns for file in re.findall(r"`([\w.]+)`", column)}
+    """They stand there without their endings."""
+    cells = first_cells("\n".join(page.read_text() for page in PAGES), "file")
+    named = {file for cell in cells for file in re.findall(r"`([\w.]+)`", cell)}
     assert len(named) > 50
     assert {file for file in named if not {file, f"{file}.py", f"{file}.c", f"{file}.h"} & paths()} == set()
+
+
+@pytest.mark.parametrize("page", REASONS)
+def test_reasons_are_those_of_the_code(page: str) -> None:
+    source, pattern = REASONS[page]
+    told = re.findall(r"[A-Z_]{2,}", " ".join(first_cells((ROOT / page).read_text(), "reason")))
+    assert len(told) > 3
+    assert set(told) == set(re.findall(pattern, (ROOT / source).read_text(), re.M))
 
 
 def command_of(words: list[str]) -> Any:
