@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
@@ -158,6 +159,19 @@ def beside(device: Device, make_job: Callable[..., Job]) -> Beside:
             ended.result(BOUND_S)
 
     return pair
+
+
+@pytest.fixture
+def deserted(beside: Beside) -> Iterator[Pair]:
+    """Rank 0 of a job of two, and an event: at this the other rank, which first does one allreduce, ends the job."""
+
+    def abort_after_one(communicator: Communicator, event: threading.Event) -> None:
+        communicator.allreduce(np.ones(4))
+        event.wait(BOUND_S)
+        communicator.abort()
+
+    with beside(abort_after_one) as pair:
+        yield pair
 
 
 @pytest.fixture

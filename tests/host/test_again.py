@@ -37,20 +37,15 @@ class TestNonBlocking:
         assert len({result.ctypes.data for result in results}) == len(results)
         assert not np.any(results)
 
-    def test_progress_and_failure_name_the_call(self, beside):
-        def abort_after_one(communicator, left):
-            communicator.allreduce(np.ones(4))
-            left.wait(BOUND_S)
-            communicator.abort()
-
-        with beside(abort_after_one) as (communicator, left):
-            array = np.ones(4)
-            communicator.allreduce(array)
-            request = communicator.iallreduce(array)
-            assert request.progress().segments == 1
-            left.set()
-            with pytest.raises(errors.PeerLost, match=r"allreduce.*4|allreduce.*32 bytes"):
-                request.wait(BOUND_S)
+    def test_progress_and_failure_name_the_call(self, deserted):
+        communicator, left = deserted
+        array = np.ones(4)
+        communicator.allreduce(array)
+        request = communicator.iallreduce(array)
+        assert request.progress().segments == 1
+        left.set()
+        with pytest.raises(errors.PeerLost, match=r"allreduce.*4|allreduce.*32 bytes"):
+            request.wait(BOUND_S)
 
     def test_closed_communicator(self, alone):
         array = np.ones(4)
