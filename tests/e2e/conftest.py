@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import lifecycle, namespaces
+from fanin_tools.fabric import namespaces
 from tests.e2e.fabrics import Bench
+from tests.fabric.fixtures import own_state_folder
 
 
 @pytest.fixture(scope="module")
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Brings fabrics up that are named after the file of tests; they live until its last test."""
-    folder = Path(tempfile.mkdtemp(prefix="fanin-e2e-", dir="/tmp"))  # pytest's own are too long for UNIX sockets
     prefix = request.module.__name__.rpartition("test_")[2].replace("_", "")[:8]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(folder))
-        made = Bench(prefix)
-        try:
-            yield made
-        finally:
-            for name in made.names:
-                lifecycle.down(name)
-            shutil.rmtree(folder)
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield Bench(prefix)
 
 
 @pytest.fixture(scope="session")

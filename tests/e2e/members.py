@@ -13,7 +13,7 @@ from fanin_tools.job import job_file
 from fanin_tools.job.placement import Placement
 from fanin_tools.job.ways import Way, ways_of
 
-__all__ = ["across", "describe", "errors_of", "job", "socket_of", "together"]
+__all__ = ["across", "describe", "errors_of", "job", "placed", "socket_of", "together"]
 
 
 def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -> tuple[Job, list[str]]:
@@ -23,6 +23,12 @@ def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -
     placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), ways or (Way(),) * len(nics))
     described = Job.from_dict(job_file.describe(running, placement, job_file.Terms(slots)))
     return described, [str(running.state.socket(nic.name)) for nic in nics]
+
+
+def placed(running: Running, size: int, route: str, slots: int) -> tuple[Job, list[str]]:
+    """A new job of `size` ranks, spread as `fanin run` does it, and the control socket of each rank."""
+    placement, described = describe(running, size, route, slots)
+    return described, [socket_of(running, placement, rank) for rank in range(size)]
 
 
 def errors_of(outcomes: Sequence[Any]) -> list[str]:

@@ -15,12 +15,13 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire.abi import SQ_DEPTH, Status, WqeFlag
 from tests.e2e.fabrics import Bench
+from tests.e2e.members import placed, together
 from tests.host.work_requests import BOUND_S, post_patiently, request_over
-from tests.lanes.jobs import describe, together
 
 FEW, MANY = 100, SQ_DEPTH + 50  # more than the device takes out of the send ring
 LONG = 1 << 18  # bytes: for both lanes, where there are two
 RANKS = {"local": 2, "tree": 4, "ring": 4}
+SLOTS = 64
 FLUSHED = Status["FLUSHED"]
 
 
@@ -55,7 +56,7 @@ class Rank:
 @contextlib.contextmanager
 def joined(running: Running, route: str) -> Iterator[list[Rank]]:
     """The ranks of a new job."""
-    job, sockets = describe(running, RANKS[route], route)
+    job, sockets = placed(running, RANKS[route], route, SLOTS)
     with contextlib.ExitStack() as stack:
         ranks = [Rank(socket) for socket in sockets]
         for rank in ranks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -37,15 +38,27 @@ def ignore(text: str) -> None:
     """Progress that no test looks at."""
 
 
+@contextlib.contextmanager
+def own_state_folder(patch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where fabrics keep their state meanwhile; at the end all that have any are taken down.
+
+    A short path: pytest's own temporary folders are too long for UNIX sockets.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="fanin-test-", dir="/tmp"))
+    patch.setenv("XDG_RUNTIME_DIR", str(folder))
+    try:
+        yield folder / "fanin"
+    finally:
+        for name in state.names():
+            lifecycle.down(name)
+        shutil.rmtree(folder)
+
+
 @pytest.fixture
 def state_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A short path: pytest's own temporary folders are too long for UNIX sockets."""
-    folder = Path(tempfile.mkdtemp(prefix="fanin-test-", dir="/tmp"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    yield folder / "fanin"
-    for name in state.names():
-        lifecycle.down(name)
-    shutil.rmtree(folder)
+    """The folder of the state of a test's fabrics."""
+    with own_state_folder(monkeypatch) as folder:
+        yield folder
 
 
 @pytest.fixture

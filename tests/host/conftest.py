@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
@@ -22,6 +24,8 @@ from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
 MODEL_DEVICE = Path(__file__).with_name("model_device.py")
 START_S = 60  # compilation on the first run
 BOUND_S = 30  # longest that anything here may take before a test fails
+Pair = tuple[Communicator, threading.Event]
+Beside = Callable[[Callable[[Communicator, threading.Event], None]], contextlib.AbstractContextManager[Pair]]
 _jids = itertools.count(1)
 
 
@@ -130,6 +134,44 @@ def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
             return [future.result(BOUND_S) for future in [pool.submit(rank_program, rank) for rank in range(size)]]
 
     return run
+
+
+@pytest.fixture
+def beside(device: Device, make_job: Callable[..., Job]) -> Beside:
+    """Function: rank 0 of a new job of two, and an event; meanwhile rank 1 does `program(communicator, event)` in a
+    thread, which must wait for the event if it is not to go on at once. What it raises is raised at the end."""
+
+    @contextlib.contextmanager
+    def pair(program: Callable[[Communicator, threading.Event], None]) -> Iterator[Pair]:
+        job, event = make_job(2), threading.Event()
+
+        def other() -> None:
+            with Communicator(job, 1, device.socket, timeout=BOUND_S) as communicator:
+                program(communicator, event)
+
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(other)
+            try:
+                with Communicator(job, 0, device.socket, timeout=BOUND_S) as communicator:
+                    yield communicator, event
+            finally:
+                event.set()
+            ended.result(BOUND_S)
+
+    return pair
+
+
+@pytest.fixture
+def deserted(beside: Beside) -> Iterator[Pair]:
+    """Rank 0 of a job of two, and an event: at this the other rank, which first does one allreduce, ends the job."""
+
+    def abort_after_one(communicator: Communicator, event: threading.Event) -> None:
+        communicator.allreduce(np.ones(4))
+        event.wait(BOUND_S)
+        communicator.abort()
+
+    with beside(abort_after_one) as pair:
+        yield pair
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 
 import numpy as np
 import pytest
@@ -38,26 +37,15 @@ class TestNonBlocking:
         assert len({result.ctypes.data for result in results}) == len(results)
         assert not np.any(results)
 
-    def test_progress_and_failure_name_the_call(self, device, make_job):
-        job, left = make_job(2), threading.Event()
-
-        def other():
-            communicator = Communicator(job, 1, device.socket)
-            communicator.allreduce(np.ones(4))
-            left.wait(BOUND_S)
-            communicator.abort()
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        with Communicator(job, 0, device.socket) as communicator:
-            array = np.ones(4)
-            communicator.allreduce(array)
-            request = communicator.iallreduce(array)
-            assert request.progress().segments == 1
-            left.set()
-            with pytest.raises(errors.PeerLost, match=r"allreduce.*4|allreduce.*32 bytes"):
-                request.wait(BOUND_S)
-        thread.join(BOUND_S)
+    def test_progress_and_failure_name_the_call(self, deserted):
+        communicator, left = deserted
+        array = np.ones(4)
+        communicator.allreduce(array)
+        request = communicator.iallreduce(array)
+        assert request.progress().segments == 1
+        left.set()
+        with pytest.raises(errors.PeerLost, match=r"allreduce.*4|allreduce.*32 bytes"):
+            request.wait(BOUND_S)
 
     def test_closed_communicator(self, alone):
         array = np.ones(4)
@@ -121,30 +109,25 @@ class TestPersistent:
                 with pytest.raises(errors.InvalidRequest, match="no time to wait"):
                     request.wait(timeout)
 
-    def test_the_driver_core_waits_no_longer_than_the_program(self, device, make_job, monkeypatch):
-        job, late, times = make_job(2), threading.Event(), []
-        finish = CollectiveQP.finish
+    def test_the_driver_core_waits_no_longer_than_the_program(self, beside, monkeypatch):
+        times, finish = [], CollectiveQP.finish
 
         def watched(qp, prepared, timeout_ms, cqe):
             times.append(timeout_ms)
             return finish(qp, prepared, timeout_ms, cqe)
 
-        def other():
-            with Communicator(job, 1, device.socket) as communicator:
-                late.wait(BOUND_S)
-                communicator.allreduce(np.ones(4))
+        def come_late(communicator, late):
+            late.wait(BOUND_S)
+            communicator.allreduce(np.ones(4))
 
         monkeypatch.setattr(CollectiveQP, "finish", watched)
-        thread = threading.Thread(target=other)
-        thread.start()
-        with Communicator(job, 0, device.socket) as communicator:
+        with beside(come_late) as (communicator, late):
             request = communicator.allreduce_init(np.ones(4), ordered=True).start()
             with pytest.raises(errors.Timeout):
                 request.wait(0)
             assert times == [0]
             late.set()
             assert np.all(request.wait(BOUND_S) == 2)
-        thread.join(BOUND_S)
 
     def test_device_that_is_killed(self, own_device, make_job):
         with Communicator(make_job(1), 0, own_device.socket) as communicator:
@@ -169,18 +152,13 @@ class TestPersistent:
                 assert np.all(request.wait() == 3)
                 assert np.all(first.wait() == 1)
 
-    def test_it_must_have_ended_before_it_is_started_again(self, device, make_job):
-        job, late = make_job(2), threading.Event()
+    def test_it_must_have_ended_before_it_is_started_again(self, beside):
+        def come_late(communicator, late):
+            late.wait(BOUND_S)
+            for _ in range(2):
+                communicator.allreduce(np.ones(4))
 
-        def other():
-            with Communicator(job, 1, device.socket) as communicator:
-                late.wait(BOUND_S)
-                for _ in range(2):
-                    communicator.allreduce(np.ones(4))
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        with Communicator(job, 0, device.socket) as communicator:
+        with beside(come_late) as (communicator, late):
             request = communicator.allreduce_init(np.ones(4), ordered=True).start()
             assert request.under_way
             with pytest.raises(errors.InvalidRequest, match="still under way"):
@@ -189,21 +167,11 @@ class TestPersistent:
             late.set()
             assert np.all(request.wait(BOUND_S) == 2)
             assert np.all(request.start().wait(BOUND_S) == 2)
-        thread.join(BOUND_S)
 
-    def test_close_ends_what_was_begun(self, device, make_job):
-        job, done = make_job(2), threading.Event()
-
-        def other():
-            with Communicator(job, 1, device.socket):
-                done.wait(BOUND_S)
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        with Communicator(job, 0, device.socket) as communicator:
+    def test_close_ends_what_was_begun(self, beside):
+        with beside(lambda _, done: done.wait(BOUND_S)) as (communicator, done):
             request = communicator.allreduce_init(np.ones(4), ordered=True).start()
             communicator.close()
             with pytest.raises(errors.Flushed):
                 request.wait(BOUND_S)
             done.set()
-        thread.join(BOUND_S)

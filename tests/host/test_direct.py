@@ -92,49 +92,39 @@ def test_every_collective(run_ranks, device):
             assert (row, sent) == ([rank + number] * 3, [1 + number] * 6)
 
 
-def test_a_late_partner_is_waited_for_in_the_usual_way(device, make_job, outcomes):
-    job, late = make_job(2), threading.Event()
+def test_a_late_partner_is_waited_for_in_the_usual_way(beside, outcomes):
+    def come_late(communicator, late):
+        first, second = np.ones(4), np.ones(4)  # of which neither is known when it is used
+        communicator.allreduce(first)
+        late.wait(BOUND_S)
+        communicator.allreduce(second)
 
-    def let_go():
+    def let_go(late):
         deadline = time.monotonic() + BOUND_S
         while not outcomes and time.monotonic() < deadline:
             time.sleep(0.001)
         late.set()
 
-    def other():
-        with Communicator(job, 1, device.socket) as communicator:
-            first, second = np.ones(4), np.ones(4)  # of which neither is known when it is used
-            communicator.allreduce(first)
-            late.wait(BOUND_S)
-            communicator.allreduce(second)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    with Communicator(job, 0, device.socket) as communicator:
+    with beside(come_late) as (communicator, late):
         array = np.ones(4)
         communicator.allreduce(array)
-        threading.Thread(target=let_go).start()
+        threading.Thread(target=let_go, args=(late,)).start()
         assert np.all(communicator.allreduce(array) == 2)
         assert communicator.status()["posted"] == 2
-    thread.join(BOUND_S)
     assert outcomes
     assert outcomes[-1] is not True
 
 
-def test_interrupted_call_goes_on(device, make_job):
+def test_interrupted_call_goes_on(beside):
     """Ctrl-C while it waits: the device may still write, so the memory is kept and the stream stays in step."""
-    job, late = make_job(2), threading.Event()
     results = []
 
-    def other():
-        with Communicator(job, 1, device.socket) as communicator:
-            communicator.allreduce(np.ones(4))
-            late.wait(BOUND_S)
-            results.extend(communicator.allreduce(np.full(4, number)) for number in (2.0, 3.0))
+    def come_late(communicator, late):
+        communicator.allreduce(np.ones(4))
+        late.wait(BOUND_S)
+        results.extend(communicator.allreduce(np.full(4, number)) for number in (2.0, 3.0))
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    with Communicator(job, 0, device.socket) as communicator:
+    with beside(come_late) as (communicator, late):
         array = np.ones(4)
         communicator.allreduce(array)
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -142,31 +132,19 @@ def test_interrupted_call_goes_on(device, make_job):
             communicator.allreduce(array)
         late.set()
         assert np.all(communicator.allreduce(array) == 4)
-    thread.join(BOUND_S)
     assert [float(result[0]) for result in results] == [3, 4]
 
 
-def test_failure_says_what_and_whom(device, make_job, outcomes):
-    job, left = make_job(2), threading.Event()
-
-    def other():
-        communicator = Communicator(job, 1, device.socket)
-        communicator.allreduce(np.ones(4))
-        left.wait(BOUND_S)
-        communicator.abort()
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    with Communicator(job, 0, device.socket) as communicator:
-        array = np.ones(4)
+def test_failure_says_what_and_whom(deserted):
+    communicator, left = deserted
+    array = np.ones(4)
+    communicator.allreduce(array)
+    threading.Timer(0.05, left.set).start()
+    with pytest.raises(errors.PeerLost, match=r"allreduce.*rank 0.*missing") as caught:
         communicator.allreduce(array)
-        threading.Timer(0.05, left.set).start()
-        with pytest.raises(errors.PeerLost, match=r"allreduce.*rank 0.*missing") as caught:
-            communicator.allreduce(array)
-        assert caught.value.missing_ranks == (1,)
-        with pytest.raises(errors.FaninError):
-            communicator.allreduce(array)
-    thread.join(BOUND_S)
+    assert caught.value.missing_ranks == (1,)
+    with pytest.raises(errors.FaninError):
+        communicator.allreduce(array)
 
 
 def test_device_that_ends(own_device, make_job):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 
 import numpy as np
 import pytest
@@ -103,26 +102,21 @@ def test_persistent_copies_each_time(alone):
             assert np.all(out == number)
 
 
-def test_areas_of_a_failed_request_are_not_lent_again(device, make_job):
+def test_areas_of_a_failed_request_are_not_lent_again(beside):
     """The device may still write to them."""
-    job, joined = make_job(2), threading.Event()
 
-    def other():
-        communicator = Communicator(job, 1, device.socket)
-        joined.wait(BOUND_S)
+    def abort(communicator, posted):
+        posted.wait(BOUND_S)
         communicator.abort()
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    with Communicator(job, 0, device.socket) as communicator:
+    with beside(abort) as (communicator, posted):
         staging = communicator._member.attachment.staging
         request = communicator.iallreduce(np.ones(1000))
-        joined.set()
+        posted.set()
         with pytest.raises(errors.PeerLost):
             request.wait(BOUND_S)
         lent = [area for areas in staging._free.values() for area in areas]
         assert len(lent) < sum(REGION // size for size in staging._free)
-    thread.join(BOUND_S)
 
 
 def test_requests_that_are_done_hold_no_areas(alone):

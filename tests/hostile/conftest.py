@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from fanin_tools import control
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.fabric.fixtures import ignore
+from tests.fabric.fixtures import ignore, own_state_folder
 
 NODES, RANKS = 2, 4
 
@@ -22,17 +20,11 @@ NODES, RANKS = 2, 4
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     """The fabric; at the end of the file all its devices must still live."""
-    folder, name = tempfile.mkdtemp(prefix="fanin-hostile-", dir="/tmp"), f"h{secrets.token_hex(3)}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", folder)
-        try:
-            brought_up = lifecycle.up(Plan(name, Shape(NODES, RANKS)), ignore)
-            yield brought_up
-            for device in brought_up.fabric.devices:
-                assert control.query(brought_up.state.socket(device.name))["name"] == device.name
-        finally:
-            lifecycle.down(name)
-            shutil.rmtree(folder)
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        brought_up = lifecycle.up(Plan(f"h{secrets.token_hex(3)}", Shape(NODES, RANKS)), ignore)
+        yield brought_up
+        for device in brought_up.fabric.devices:
+            assert control.query(brought_up.state.socket(device.name))["name"] == device.name
 
 
 @pytest.fixture

@@ -7,24 +7,26 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fanin import Communicator, errors
+from fanin import Communicator, Job, errors
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.fabric.fixtures import ignore
-from tests.lanes.jobs import BOUND_S, SLOTS, describe, joined, statuses, together
+from tests.e2e.fabrics import BOUND_S, assert_released, statuses
+from tests.e2e.members import job, placed, together
+from tests.fabric.fixtures import ignore, own_state_folder
 
 LANES, NODES, RANKS_PER_NODE = 2, 2, 2
 RANKS = {"tree": 4, "ring": 4, "local": 2}
 ROUTES = sorted(RANKS)
+SLOTS = 64
 LONG = 1 << 18  # elements of f32: 1 MiB, for both lanes
 IDLE_SHARE = 0.05  # of a core
 
@@ -32,28 +34,22 @@ IDLE_SHARE = 0.05  # of a core
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     """One fabric for all tests of this file, in a state folder of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="fanin-lanes-", dir="/tmp") as folder,  # short: sockets lie in it
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("XDG_RUNTIME_DIR", folder)
-        try:
-            yield lifecycle.up(Plan("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
-        finally:
-            lifecycle.down("lanes")
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield lifecycle.up(Plan("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(running: Running) -> Iterator[None]:
     """After each test no lane of any device has a job or a slot of it."""
     yield
-    deadline = time.monotonic() + BOUND_S
-    while any(job["slots"] for status in statuses(running) for job in status["jobs"]):
-        assert time.monotonic() < deadline, [status["jobs"] for status in statuses(running)]
-        time.sleep(0.05)
-    for status in statuses(running):
-        assert status["slots"]["leased"] == status["slots"]["used"] == 0
+    assert_released(running)
+    for status in statuses(running).values():
         assert status["counters"]["drop_lane"] == status["counters"]["cq_overflows"] == 0
+
+
+def joined(running: Running, route: str) -> AbstractContextManager[list[Communicator]]:
+    """The communicators of a new job of as many ranks as there are on the way."""
+    return job(running, RANKS[route], route, slots=SLOTS)
 
 
 def data(rank: int, count: int) -> np.ndarray:
@@ -67,7 +63,7 @@ def data(rank: int, count: int) -> np.ndarray:
 def test_sum(running: Running, route: str, count: int, registered: bool) -> None:
     size = RANKS[route]
     expected = np.sum([data(rank, count) for rank in range(size)], axis=0, dtype=np.float32)
-    with joined(running, size, route) as members:
+    with joined(running, route) as members:
 
         def act(rank: int) -> np.ndarray:
             mine = members[rank].alloc(count) if registered else np.zeros(count, np.float32)
@@ -81,7 +77,7 @@ def test_sum(running: Running, route: str, count: int, registered: bool) -> None
 @pytest.mark.parametrize("route", ROUTES)
 def test_large(running: Running, route: str) -> None:
     count = 4 << 20
-    with joined(running, RANKS[route], route) as members:
+    with joined(running, route) as members:
         arrays = [member.alloc(count, np.int32) for member in members]
         for rank, array in enumerate(arrays):
             array[:] = np.arange(count) + rank
@@ -93,7 +89,7 @@ def test_large(running: Running, route: str) -> None:
 @pytest.mark.parametrize("route", ROUTES)
 def test_many_outstanding_of_all_sizes(running: Running, route: str) -> None:
     counts = [1, LONG, 5, 40 * 1024, 0, 33 * 1024 + 7] * 6
-    with joined(running, RANKS[route], route) as members:
+    with joined(running, route) as members:
 
         def act(rank: int) -> list[np.ndarray]:
             requests = [members[rank].iallreduce(np.full(count, rank + 1, np.int64)) for count in counts]
@@ -106,15 +102,15 @@ def test_many_outstanding_of_all_sizes(running: Running, route: str) -> None:
 
 
 def test_both_lanes_take_part(running: Running) -> None:
-    before = [status["counters"]["segments"] for status in statuses(running)]
-    with joined(running, RANKS["tree"], "tree") as members:
+    before = [status["counters"]["segments"] for status in statuses(running).values()]
+    with joined(running, "tree") as members:
         together(len(members), lambda rank: members[rank].allreduce(np.ones(LONG, np.float32), timeout=BOUND_S))
-        for status, earlier in zip(statuses(running), before, strict=True):
-            (job,) = status["jobs"]
-            assert status["lanes"] == job["lanes"] == LANES
-            assert job["slots"] == LANES * SLOTS
+        for status, earlier in zip(statuses(running).values(), before, strict=True):
+            (leased,) = status["jobs"]
+            assert status["lanes"] == leased["lanes"] == LANES
+            assert leased["slots"] == LANES * SLOTS
             # More were in use at once than one lane has: the high-water marks of both are added.
-            assert SLOTS // 2 < job["slots_high_water"] <= LANES * SLOTS
+            assert SLOTS // 2 < leased["slots_high_water"] <= LANES * SLOTS
             assert status["counters"]["segments"] > earlier
 
 
@@ -124,7 +120,7 @@ def test_both_lanes_take_part(running: Running) -> None:
 )
 def test_mismatch_ends_the_job_in_all_lanes(running: Running, route: str, counts: tuple[int, int]) -> None:
     """Also where only one of the two is long enough for both lanes."""
-    with joined(running, RANKS[route], route) as members:
+    with joined(running, route) as members:
 
         def act(rank: int) -> None:
             for _ in range(3):
@@ -137,7 +133,7 @@ def test_mismatch_ends_the_job_in_all_lanes(running: Running, route: str, counts
 @pytest.mark.parametrize("count", [8, LONG])
 @pytest.mark.parametrize("route", ROUTES)
 def test_deadline_names_the_missing(running: Running, route: str, count: int) -> None:
-    with joined(running, RANKS[route], route) as members:
+    with joined(running, route) as members:
         last = len(members) - 1
 
         def act(rank: int) -> None:
@@ -153,7 +149,7 @@ def test_deadline_names_the_missing(running: Running, route: str, count: int) ->
 @pytest.mark.parametrize("count", [8, LONG])
 @pytest.mark.parametrize("route", ROUTES)
 def test_rank_that_is_killed(running: Running, route: str, count: int) -> None:
-    job, sockets = describe(running, RANKS[route], route)
+    described, sockets = placed(running, RANKS[route], route, SLOTS)
     last = len(sockets) - 1
     program = (
         "import fanin, json, sys, time\n"
@@ -161,11 +157,11 @@ def test_rank_that_is_killed(running: Running, route: str, count: int) -> None:
         "print('joined', flush=True)\n"
         "time.sleep(60)\n"
     )
-    command = [sys.executable, "-c", program, json.dumps(job.to_dict()), sockets[last]]
+    command = [sys.executable, "-c", program, json.dumps(described.to_dict()), sockets[last]]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as victim:
 
         def act(rank: int) -> None:
-            with Communicator(job, rank, sockets[rank], timeout=BOUND_S) as member:
+            with Communicator(described, rank, sockets[rank], timeout=BOUND_S) as member:
                 request = member.iallreduce(np.ones(count, np.float32))
                 if rank == 0:
                     assert victim.stdout is not None
@@ -184,10 +180,10 @@ def test_nodes_of_different_lanes_form_no_job(running: Running) -> None:
     other = lifecycle.up(Plan("odd", Shape(1, 1, direct=True)), ignore)
     odd = other.fabric
     try:
-        job, sockets = describe(running, 2, "ring")
-        description = job.to_dict()
+        described, sockets = placed(running, 2, "ring", SLOTS)
+        description = described.to_dict()
         description["nodes"][1]["address"] = odd.nics[0].address
-        mixed = type(job).from_dict(description)
+        mixed = Job.from_dict(description)
         places = [sockets[0], str(other.state.socket(odd.nics[0].name))]
         outcomes = together(2, lambda rank: Communicator(mixed, rank, places[rank], timeout=2))
         assert any(isinstance(outcome, errors.MembersMismatch) for outcome in outcomes)
@@ -199,12 +195,12 @@ def test_nodes_of_different_lanes_form_no_job(running: Running) -> None:
 def test_idle_lanes_sleep(running: Running) -> None:
     def cpu_seconds() -> list[float]:
         ticks = []
-        for status in statuses(running):
+        for status in statuses(running).values():
             fields = Path(f"/proc/{status['pid']}/stat").read_text().rpartition(")")[2].split()
             ticks.append((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
         return ticks
 
-    with joined(running, RANKS["tree"], "tree") as members:
+    with joined(running, "tree") as members:
         together(len(members), lambda rank: members[rank].allreduce(np.ones(LONG, np.float32), timeout=BOUND_S))
         before, seconds = cpu_seconds(), 2.0
         time.sleep(seconds)

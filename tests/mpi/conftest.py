@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from fanin.mpi import library_path
-from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job.mpirun import environment
 from fanin_tools.job.placement import place
 from tests.e2e.fabrics import Bench
+from tests.fabric.fixtures import own_state_folder
 
 ROOT = Path(__file__).parents[2]
 PEERS = Path(os.environ.get("FANIN_PEERS", ROOT / ".bench"))
@@ -39,12 +38,12 @@ class Mpi:
     programs: dict[str, Path] = field(default_factory=dict)
 
     def build(self, name: str) -> Path:
-        """The program `name` of this folder, compiled once."""
+        """The program `name` of this folder, with its parts in the folder `name` if there is one; compiled once."""
         if name not in self.programs:
             target = self.built / f"{name}-{self.family}"
             compiler = self.folder / "bin/mpicc"
-            source = PROGRAMS / f"{name}.c"
-            subprocess.run([compiler, "-O1", "-Wall", "-pthread", source, "-o", target, "-lm"], check=True)
+            sources = [PROGRAMS / f"{name}.c", *sorted((PROGRAMS / name).glob("*.c"))]
+            subprocess.run([compiler, "-O1", "-Wall", "-pthread", *sources, "-o", target, "-lm"], check=True)
             self.programs[name] = target
         return self.programs[name]
 
@@ -91,13 +90,5 @@ def fabrics(bench: Bench) -> Fabrics:
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """Brings fabrics up in a state folder of its own; they live until the last test of the file."""
-    folder = Path(tempfile.mkdtemp(prefix="fanin-mpi-", dir="/tmp"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(folder))
-        made = Bench("mpi")
-        try:
-            yield made
-        finally:
-            for name in made.names:
-                lifecycle.down(name)
-            shutil.rmtree(folder)
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield Bench("mpi")

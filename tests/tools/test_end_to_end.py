@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +25,7 @@ from fanin_tools.job.crew import Crew
 from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import place
 from tests.e2e.fabrics import eventually
-from tests.fabric.fixtures import ignore
+from tests.fabric.fixtures import ignore, own_state_folder
 
 ROOT = Path(__file__).parents[2]
 FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
@@ -40,14 +38,8 @@ HEADER_SHARE = 0.03  # all headers of a 4 KiB segment
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     """One fabric for all tests of this file, in a state folder of its own."""
-    folder = tempfile.mkdtemp(prefix="fanin-e2e-", dir="/tmp")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", folder)
-        try:
-            yield lifecycle.up(Plan(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
-        finally:
-            lifecycle.down(NAME)
-            shutil.rmtree(folder)
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield lifecycle.up(Plan(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
 
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])

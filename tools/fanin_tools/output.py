@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, ParamSpec, TypeVar
 
 import typer
@@ -27,8 +28,8 @@ def say(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """A result for programs."""
-    print(json.dumps(value, indent=2))
+    """A result for programs. Dataclasses are objects of their fields."""
+    print(json.dumps(value, indent=2, default=asdict))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

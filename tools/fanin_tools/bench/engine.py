@@ -39,10 +39,6 @@ class Row:
         rates = self.segments_per_us + other.segments_per_us, self.best_per_us + other.best_per_us
         return Row(self.payload, self.working_set + other.working_set, self.check, *rates)
 
-    def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
-        return asdict(self)
-
 
 def measure(cores: int, say: Say) -> list[Row]:
     """Every payload size, from the cache and from memory, with and without ICRC; by an engine on each of `cores`."""
@@ -62,7 +58,7 @@ def _at_once(cores: int, payload: int, segments: int, slots: int) -> list[Row]:
         return _every_check(payload, segments, slots)
     words = SharedWords(cores)
     tasks: list[Task] = [
-        ("", lambda number=number: [row.as_dict() for row in _every_check(payload, segments, slots, words, number)])  # type: ignore[misc]
+        ("", lambda number=number: [asdict(row) for row in _every_check(payload, segments, slots, words, number)])  # type: ignore[misc]
         for number in range(cores)
     ]
     each = [[Row(**row) for row in rows] for rows in run_together(tasks)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,10 +38,6 @@ class Row:
     rank_yields: int
     device_yields: int
     microseconds: Summary
-
-    def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
-        return asdict(self)
 
 
 def measure(nodes: int, netns: bool, name: str, say: Say) -> list[Row]:

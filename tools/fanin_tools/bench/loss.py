@@ -8,7 +8,7 @@ is lossless and does not count.
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from fanin_tools import control
 from fanin_tools.bench.samples import slowest_rank
@@ -42,10 +42,6 @@ class Row:
     lost: float
     probes: float
     resent: float
-
-    def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
-        return asdict(self)
 
 
 @dataclass

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,10 +41,6 @@ class Speed:
     def read_and_write_us(self) -> float:
         """Microseconds to read `volume` bytes and write as many."""
         return (self.volume / self.read + self.volume / self.write) * 1e6
-
-    def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
-        return asdict(self)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,6 @@ class Row:
     payload: int
     packets_per_second: float
     bandwidth: float
-
-    def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
-        return asdict(self)
 
 
 def measure(netns: bool, name: str, say: Say) -> list[Row]:

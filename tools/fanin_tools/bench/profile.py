@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from fanin_tools import control
 from fanin_tools.bench.contenders import ours
@@ -45,10 +45,6 @@ class Row:
     stage: str
     microseconds: float
     laps: float
-
-    def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
-        return asdict(self)
 
 
 def measure(running: Running, setup: Setup, way: Way, sizes: Sequence[int], say: Say) -> list[Row]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import fanin
 from fanin_tools.bench.samples import Summary
@@ -33,10 +33,6 @@ class Row:
 
     what: str
     microseconds: Summary
-
-    def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
-        return asdict(self)
 
 
 def measure(running: Running, say: Say) -> list[Row]:

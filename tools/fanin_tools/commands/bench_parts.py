@@ -41,7 +41,7 @@ def loss(
     if plot is not None:
         loss_report.save(rows, length, plot)
     if json_output:
-        print_json({"bytes": length, "rows": [row.as_dict() for row in rows]})
+        print_json({"bytes": length, "rows": rows})
     else:
         from rich.console import Console
 
@@ -58,7 +58,7 @@ def engine(
 
     rows = engine.measure(cores, say)
     if json_output:
-        print_json({"rows": [row.as_dict() for row in rows]})
+        print_json({"rows": rows})
         return
     print_table(
         f"million segments per second, {counted(cores, 'core')}",
@@ -74,7 +74,7 @@ def memory(json_output: options.Json = False) -> None:
 
     speeds = memory.sweep(say)
     if json_output:
-        print_json({"rows": [speed.as_dict() for speed in speeds]})
+        print_json({"rows": speeds})
         return
     print_table(
         "memory, all cores together, best round",
@@ -93,7 +93,7 @@ def port(netns: options.Netns = False, name: options.Name = "port", json_output:
 
     rows = port.measure(netns, name, say)
     if json_output:
-        print_json({"rows": [row.as_dict() for row in rows]})
+        print_json({"rows": rows})
         return
     print_table(
         "one port to another, ICRC made and checked",
@@ -117,7 +117,7 @@ def floor(
 
     rows = floor.measure(nodes, netns, name, say)
     if json_output:
-        print_json({"rows": [row.as_dict() for row in rows]})
+        print_json({"rows": rows})
         return
     print_table(
         "rank, NIC, switch, NIC, rank",
@@ -136,7 +136,7 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
     with borrowed(Plan(name, options.shape(1, 1)), say) as running:
         rows = start.measure(running, say)
     if json_output:
-        print_json({"rows": [row.as_dict() for row in rows]})
+        print_json({"rows": rows})
         return
     print_table(
         "before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows]

@@ -39,7 +39,7 @@ def profile(
     with borrowed(Plan(name, setup.shape), say) as running:
         rows = profile.measure(running, setup, way, lengths, say)
     if json_output:
-        print_json({"rows": [row.as_dict() for row in rows]})
+        print_json({"rows": rows})
         return
     for size, kind in dict.fromkeys((row.bytes, row.kind) for row in rows):
         _show_profile(rows, size, kind, f"{setup.title}, {way.title}")

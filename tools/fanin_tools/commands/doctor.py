@@ -18,7 +18,7 @@ def doctor(json_output: options.Json = False) -> None:
 
     findings = [*software.look(), *system.look()]
     if json_output:
-        print_json([finding.as_dict() for finding in findings])
+        print_json(findings)
     else:
         _print_table(findings)
     raise typer.Exit(1 if any(finding.level == Level.BROKEN for finding in findings) else 0)

@@ -59,15 +59,13 @@ def sim(
 
     With --storm: play thousands of schedules with faults and crashes, and check what must hold after every event.
     """
-    if storm or trace:
+    if trace:
+        _trace(seed, json_output)
+        return
+    if storm:
         from fanin_tools.sim import storms
 
-        if trace and json_output:
-            raise UsageError("a trace is text", "leave out --json, or --trace")
-        if trace:
-            storms.trace(seed)
-        else:
-            storms.storm(seconds, seed, processes, as_json=json_output)
+        storms.storm(seconds, seed, processes, as_json=json_output)
         return
     from fanin_nic.sim.scenario import Scenario
 
@@ -96,11 +94,23 @@ def sim(
     if json_output:
         print_json({"scenario": vars(scenario), "report": report.as_dict()})
     else:
-        from rich.console import Console
+        _print_tables(scenario, report)
 
-        from fanin_tools.sim import tables
 
-        Console().print(tables.summary(scenario, report), tables.links(report), tables.occupancy(report))
+def _trace(seed: int, json_output: bool) -> None:
+    from fanin_tools.sim import storms
+
+    if json_output:
+        raise UsageError("a trace is text", "leave out --json, or --trace")
+    storms.trace(seed)
+
+
+def _print_tables(scenario: Scenario, report: Report) -> None:
+    from rich.console import Console
+
+    from fanin_tools.sim import tables
+
+    Console().print(tables.summary(scenario, report), tables.links(report), tables.occupancy(report))
 
 
 def parse_fanout(text: str) -> tuple[int, ...]:

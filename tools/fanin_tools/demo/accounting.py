@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fanin_tools import control
@@ -36,10 +36,6 @@ class Use:
     slots: int
     lease: int
     probes: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same for `--json`."""
-        return asdict(self)
 
 
 def snapshot(running: Running) -> Snapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fanin_tools.demo import accounting, expectation
@@ -99,7 +99,7 @@ class Outcome:
             "verified_ops": list(self.checked),
             "seconds": self.seconds,
             "expected": {name: payload._asdict() for name, payload in self.expected.items()},
-            **self.use.as_dict(),
+            **asdict(self.use),
         }
 
 

@@ -41,7 +41,7 @@ class Shown:
             "verified": self.verified,
             "routes": [outcome.as_dict() for outcome in self.outcomes],
             "collectives": [row.as_dict() for row in self.rows],
-            "scenes": [finding.as_dict() for finding in self.findings],
+            "scenes": list(self.findings),
         }
 
 

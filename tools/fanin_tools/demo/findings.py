@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -15,7 +14,3 @@ class Finding:
     setting: str
     outcome: str
     verified: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same for `--json`."""
-        return asdict(self)

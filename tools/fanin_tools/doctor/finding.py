@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -24,7 +24,3 @@ class Finding:
     detail: str
     enables: str
     remedy: str = ""
-
-    def as_dict(self) -> dict[str, str]:
-        """The same for `--json`."""
-        return asdict(self)

@@ -1,0 +1,102 @@
+/* Communicators that come and go, more than the device has queues, and each with a thread of its own. */
+#include "scenes.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static int descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+void make_communicators(void)
+{
+    enum { ROUNDS = 20 };
+    int before = 0, sum, size;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Comm twin, half;
+        MPI_Request request;
+        MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+        MPI_Comm_split(twin, rank % 2, -rank, &half);
+        MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, twin, &request);
+        MPI_Comm_free(&twin); /* while it is in use */
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        expect(sum == ranks * (ranks - 1) / 2, "the sum of a duplicate is wrong");
+        MPI_Comm_size(half, &size);
+        MPI_Allreduce(MPI_IN_PLACE, &size, 1, MPI_INT, MPI_MIN, half);
+        expect(size == (rank % 2 ? ranks / 2 : (ranks + 1) / 2), "the size of a half is wrong");
+        MPI_Comm_free(&half);
+        if (round == 2)
+            before = descriptors();
+    }
+    expect(descriptors() == before, "descriptors are left");
+}
+
+/* More communicators than the device has queues, while a long sum is under way on one that has been freed. */
+void use_up_queues(void)
+{
+    enum { MANY = 66, LONG = 1 << 22 };
+    double *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out);
+    MPI_Comm twin, others[MANY];
+    MPI_Request request;
+    int one = 1, sum;
+
+    in[0] = in[LONG - 1] = rank;
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    for (int i = 0; i < MANY; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &others[i]);
+        if (i < MANY - 1)
+            MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[i]);
+    }
+    MPI_Iallreduce(in, out, LONG, MPI_DOUBLE, MPI_SUM, twin, &request);
+    MPI_Comm_free(&twin);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[MANY - 1]);
+    expect(sum == ranks, "the sum of the last communicator is wrong");
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    expect(out[0] + out[LONG - 1] == ranks * (ranks - 1), "the long sum is wrong");
+    for (int i = 0; i < MANY; i++)
+        MPI_Comm_free(&others[i]);
+    free(in);
+    free(out);
+}
+
+struct errand {
+    MPI_Comm comm;
+    int wrong;
+};
+
+static void *add_often(void *argument)
+{
+    struct errand *errand = argument;
+
+    for (int i = 0; i < 300; i++) {
+        double in = rank + i, out;
+        MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, errand->comm);
+        errand->wrong += out != ranks * (ranks - 1) / 2 + ranks * i;
+    }
+    return NULL;
+}
+
+void use_threads(void)
+{
+    struct errand errands[2] = {{.wrong = 0}};
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &errands[i].comm);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, add_often, &errands[i]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        expect(!errands[i].wrong, "a sum in a thread is wrong");
+        MPI_Comm_free(&errands[i].comm);
+    }
+}

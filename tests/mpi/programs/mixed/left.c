@@ -1,0 +1,27 @@
+/* An operation of the program's own, and a communicator of two groups. */
+#include "scenes.h"
+
+static void user_op(void *in, void *out, int *count, MPI_Datatype *type)
+{
+    for (int i = 0; type && i < *count; i++)
+        ((int *)out)[i] += ((int *)in)[i];
+}
+
+/* What devices do not do is left to the MPI, and is right all the same. */
+void leave_to_mpi(void)
+{
+    MPI_Comm half, both;
+    MPI_Op op;
+    int sum, one = 1;
+
+    MPI_Op_create(user_op, 1, &op);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, op, MPI_COMM_WORLD);
+    expect(sum == ranks, "the sum of an own operation is wrong");
+    MPI_Op_free(&op);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 3, &both);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, both);
+    expect(sum == (rank % 2 ? (ranks + 1) / 2 : ranks / 2), "the sum of the other group is wrong");
+    MPI_Comm_free(&both);
+    MPI_Comm_free(&half);
+}

@@ -1,0 +1,44 @@
+/* The scenes of the program `mixed`, and what they share. A scene is played by all ranks together. */
+#ifndef SCENES_H
+#define SCENES_H
+
+#include <mpi.h>
+
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define HAS_PERSISTENT 1 /* MPI_Allreduce_init and its like */
+#else
+#define HAS_PERSISTENT 0
+#endif
+
+extern int rank, ranks;      /* of MPI_COMM_WORLD */
+extern int wrong;            /* how often something was not as MPI promises, on this rank */
+extern const char *argument; /* of the scene: what stands behind its name, "" if nothing does */
+
+/* Count and tell what is not as it must be. */
+void expect(int condition, const char *what);
+
+/* requests.c */
+void wait_for_requests(void);
+void free_late(void);
+
+/* types.c */
+void derive_types(void);
+
+/* messages.c */
+void let_messages_go_on(void);
+void gather_counts(void);
+
+/* communicators.c */
+void make_communicators(void);
+void use_up_queues(void);
+void use_threads(void);
+
+/* left.c */
+void leave_to_mpi(void);
+
+/* failures.c */
+void run_out_of_memory(void);
+void be_refused(void);
+void lose_a_rank(void);
+
+#endif

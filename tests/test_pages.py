@@ -1,0 +1,146 @@
+"""What the pages name is there: links, files, commands with their options, targets of make, modules, variables."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fanin_tools.cli import app
+
+ROOT = Path(__file__).parents[1]
+SPECIFICATION = ROOT / "protocol/fanin_wire/SPEC.md"
+PAGES = [ROOT / "README.md", SPECIFICATION, *sorted((ROOT / "docs").glob("*.md"))]
+CODE = ("protocol", "device", "host", "tools")
+FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
+ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
+FOREIGN = {"fabric.toml", "program.py", "cost.py", "picture.png", "mpif.h"}  # the user's, or another software's
+REASONS = {  # why something is not offloaded: the page with its table, the file of the code
+    "docs/mpi.md": ("host/fanin/mpi/report.h", r"^    X\((\w+), \""),
+    "docs/collectives.md": ("host/fanin/offload.py", r"^    (\w+) = \"\1\""),
+}
+PROGRAM = "-- "  # what stands behind it belongs to another program
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def code_in(page: Path) -> list[str]:
+    """All that a page writes as code: a piece of a line, or a line of a block."""
+    text = page.read_text()
+    blocks = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S))
+    indented = re.findall(r"^    (\S.*)", text, re.M)
+    return [*re.findall(r"`([^`\n]+)`", text), *blocks.splitlines(), *indented]
+
+
+@cache
+def paths() -> frozenset[str]:
+    """Every file and folder, by each end of its path."""
+    found = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / part for part in FOLDERS)]
+    found += [path for part in FOLDERS for path in (ROOT / part).rglob("*") if "__pycache__" not in path.parts]
+    parts = [path.relative_to(ROOT).parts for path in found]
+    return frozenset("/".join(each[start:]) for each in parts for start in range(len(each)))
+
+
+def files_in(code: str) -> list[str]:
+    """What can be nothing but files and folders of ours."""
+    words = [word.strip(",;:()").rstrip("./") for word in code.split()]
+    plain = [word for word in words if re.fullmatch(r"\.?\w[\w./-]*", word)]
+    return [word for word in plain if word.partition("/")[0] in FOLDERS or re.search(rf"\w\.({ENDINGS})$", word)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, heading = target.partition("#")
+        if path.startswith("https:"):
+            continue
+        there = page.parent / path if path else page
+        assert there.exists(), target
+        headings = re.findall(r"^#+ (.*)", there.read_text(), re.M) if heading else []
+        assert not heading or heading in [title.lower().replace(" ", "-") for title in headings], target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_are_there(page: Path) -> None:
+    named = {file for code in code_in(page) for file in files_in(code)}
+    assert named - FOREIGN <= paths()
+
+
+def first_cells(text: str, title: str) -> list[str]:
+    """Of the rows of all tables whose first column's title begins so."""
+    tables = re.findall(rf"^\| {title}.*\n\|[- |]+\n((?:\|.*\n)+)", text, re.M)
+    return [row.split("|")[1] for table in tables for row in table.splitlines()]
+
+
+def test_tables_of_files_name_files() -> None:
+    """They stand there without their endings."""
+    cells = first_cells("\n".join(page.read_text() for page in PAGES), "file")
+    named = {file for cell in cells for file in re.findall(r"`([\w.]+)`", cell)}
+    assert len(named) > 50
+    assert {file for file in named if not {file, f"{file}.py", f"{file}.c", f"{file}.h"} & paths()} == set()
+
+
+@pytest.mark.parametrize("page", REASONS)
+def test_reasons_are_those_of_the_code(page: str) -> None:
+    source, pattern = REASONS[page]
+    told = re.findall(r"[A-Z_]{2,}", " ".join(first_cells((ROOT / page).read_text(), "reason")))
+    assert len(told) > 3
+    assert set(told) == set(re.findall(pattern, (ROOT / source).read_text(), re.M))
+
+
+def command_of(words: list[str]) -> Any:
+    """The parser's object of the command that the words after `fanin` begin with."""
+    found = typer.main.get_command(app)
+    for word in words:
+        commands = getattr(found, "commands", {})
+        if not commands or word.startswith("-"):
+            break
+        assert word.strip(",;:") in commands, f"fanin {' '.join(words)}"
+        found = commands[word.strip(",;:")]
+    return found
+
+
+def options_of(command: Any) -> set[str]:
+    """Options as they are written, those of all its subcommands included."""
+    own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union({"--help"}, *(options_of(each) for each in getattr(command, "commands", {}).values()))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_and_their_options_are_there(page: Path) -> None:
+    for line in code_in(page):
+        for said in re.findall(r"(?:^|[ /(])fanin ((?:[a-z]|--)[^)|#]*)", line):
+            words = said.partition(PROGRAM)[0].split()
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert given <= options_of(command_of(words)), line
+
+
+def test_options_stand_under_their_command() -> None:
+    """Each section of the page on the command names options of its command, or of a subcommand."""
+    for section in (ROOT / "docs/command-line.md").read_text().split("\n## fanin ")[1:]:
+        command = section.splitlines()[0]
+        assert set(re.findall(r"`(--[a-z][\w-]*)", section)) <= options_of(command_of(command.split())), command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_targets_of_make_and_modules_are_there(page: Path) -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
+    for code in code_in(page):
+        assert set(re.findall(r"^make ([a-z]+)", code)) <= set(targets), code
+        for module in re.findall(r"python -m ([\w.]+)", code):
+            assert importlib.util.find_spec(module), code
+
+
+def test_variables_are_read_somewhere() -> None:
+    code = [path for part in CODE for path in (ROOT / part).rglob("*") if path.suffix in (".py", ".c", ".h")]
+    known = set(re.findall(r"\bFANIN_[A-Z_]+\b", "".join(path.read_text() for path in code)))
+    named = set(re.findall(r"\bFANIN_[A-Z_]+\b", "".join(page.read_text() for page in PAGES)))
+    assert len(named) > 10
+    assert named <= known
