@@ -7,7 +7,7 @@
 #include "staging.h"
 #include "stream.h"
 
-enum { FEW = 16, DEPTH = 4 };
+enum { FEW = 16, DEPTH = 3 };
 
 enum sized { ALIKE, AS_SOURCE, AS_DESTINATION };
 
@@ -38,7 +38,7 @@ struct side {
 
 /* A long message, cut: registered memory for those pieces that are under way (pieces.h). */
 struct pieces {
-    uint64_t part;             /* bytes of each block in a piece */
+    uint64_t block, part;      /* bytes of each block, and how many of them are in a piece */
     uint32_t digest, present;  /* present: memories */
     struct side memory[DEPTH];
 };

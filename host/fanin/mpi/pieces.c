@@ -5,9 +5,12 @@
 #include "pieces.h"
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
-#define LEAST_LONG (1ull << 20) /* bytes of a message that is sent in pieces; below, one copy is in the caches anyway */
-#define PIECE (256ull << 10)    /* bytes of a piece, of all blocks together */
+#define PIECE (512ull << 10)       /* bytes of a piece, of all blocks together; a shorter message needs no pieces */
+#define BEYOND_CACHES (8ull << 20) /* bytes of a message whose result is not in the caches anyway when the call returns */
 
 /* Who has all blocks rather than his own. */
 static const struct layout {
@@ -18,14 +21,25 @@ static const struct layout {
     [FANIN_REDUCE_SCATTER] = {1, 0},
     [FANIN_BROADCAST] = {1, 1},
     [FANIN_ALLGATHER] = {0, 1},
+    [FANIN_ALLGATHERV] = {0, 1},
     [FANIN_GATHER] = {0, 1},
     [FANIN_SCATTER] = {1, 0},
 };
 
+/* Bytes of each block, where all are alike; else 0. */
+static uint64_t even_block(const struct meaning *meaning)
+{
+    if (meaning->counts_of_root || !meaning->blocks)
+        return 0;
+    for (int block = 1; block < meaning->blocks; block++)
+        if (fanin_size_of(meaning, block) != fanin_size_of(meaning, 0))
+            return 0;
+    return fanin_size_of(meaning, 0);
+}
+
 int fanin_is_long(const struct meaning *meaning)
 {
-    return meaning->sized == ALIKE && !meaning->counts_of_root && meaning->blocks &&
-           meaning->block * (uint64_t)meaning->blocks >= LEAST_LONG;
+    return fanin_message_bytes(meaning) >= PIECE && even_block(meaning);
 }
 
 /* Bytes of a block in each piece: whole segments. */
@@ -46,7 +60,7 @@ struct walk {
 static struct walk walk_of(const struct operation *operation, uint32_t number, int all)
 {
     const struct pieces *pieces = &operation->pieces;
-    uint64_t offset = number * pieces->part, rest = operation->meaning.block - offset;
+    uint64_t offset = number * pieces->part, rest = pieces->block - offset;
     uint64_t bytes = rest < pieces->part ? rest : pieces->part;
     uint8_t *memory = pieces->memory[number % DEPTH].memory;
 
@@ -59,7 +73,7 @@ static void bring(const struct operation *operation, const struct walk *walk)
 {
     for (uint64_t block = 0; block < walk->blocks; block++)
         memcpy(walk->piece + block * walk->bytes,
-               operation->source.memory + block * operation->meaning.block + walk->offset, walk->bytes);
+               operation->source.memory + block * operation->pieces.block + walk->offset, walk->bytes);
 }
 
 /* Before request `number` is posted. Returns it. */
@@ -84,17 +98,38 @@ static struct fanin_wqe *load(struct transfer *transfer, uint32_t number)
     return &transfer->one;
 }
 
+/* Copy past the caches: else each line would be read from memory before it is written. */
+static void copy_beyond(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+#ifdef __SSE2__
+    uint64_t unaligned = -(uintptr_t)to & 15;
+
+    if (unaligned > bytes)
+        unaligned = bytes;
+    memcpy(to, from, unaligned);
+    for (to += unaligned, from += unaligned, bytes -= unaligned; bytes >= 16; to += 16, from += 16, bytes -= 16)
+        _mm_stream_si128((__m128i *)to, _mm_loadu_si128((const __m128i *)from));
+    _mm_sfence();
+#endif
+    memcpy(to, from, bytes);
+}
+
 /* Request `number` has come to its end. */
 static void store(struct transfer *transfer, uint32_t number)
 {
     struct operation *operation = (struct operation *)transfer;
     struct walk walk = walk_of(operation, number, layouts[operation->meaning.collective].wants_all);
+    int beyond = operation->destination.bytes >= BEYOND_CACHES;
 
     if (!operation->destination.bytes || operation->meaning.discard)
         return;
-    for (uint64_t block = 0; block < walk.blocks; block++)
-        memcpy(operation->destination.memory + block * operation->meaning.block + walk.offset,
-               walk.piece + block * walk.bytes, walk.bytes);
+    for (uint64_t block = 0; block < walk.blocks; block++) {
+        uint8_t *place = operation->destination.memory + block * operation->pieces.block + walk.offset;
+        if (beyond)
+            copy_beyond(place, walk.piece + block * walk.bytes, walk.bytes);
+        else
+            memcpy(place, walk.piece + block * walk.bytes, walk.bytes);
+    }
 }
 
 /* The whole side without gaps: the program's own memory where it is so, else a copy. */
@@ -118,11 +153,11 @@ static int place_sides(struct operation *operation)
 {
     const struct meaning *meaning = &operation->meaning;
     const struct layout *layout = &layouts[meaning->collective];
-    uint64_t whole = meaning->block * (uint64_t)meaning->blocks;
+    uint64_t block = operation->pieces.block, whole = block * (uint64_t)meaning->blocks;
     struct side *source = &operation->source;
 
-    if (!place(source, &meaning->source, layout->brings_all ? whole : meaning->block) ||
-        !place(&operation->destination, &meaning->destination, layout->wants_all ? whole : meaning->block))
+    if (!place(source, &meaning->source, layout->brings_all ? whole : block) ||
+        !place(&operation->destination, &meaning->destination, layout->wants_all ? whole : block))
         return 0;
     if (source->copied)
         fanin_collect(&source->elements, source->memory);
@@ -154,17 +189,21 @@ static uint32_t digest_of(const struct operation *operation, const struct messag
 
 int fanin_prepare_pieces(struct operation *operation, const struct terms *terms, int ranks)
 {
-    const struct meaning *meaning = &operation->meaning;
+    struct pieces *pieces = &operation->pieces;
+    struct transfer *transfer = &operation->transfer;
 
-    if (!fanin_begin_operation(operation, terms, ranks) || !place_sides(operation))
+    if (!fanin_begin_operation(operation, terms, ranks))
+        return 0;
+    pieces->block = even_block(&operation->meaning);
+    pieces->part = bytes_of_part(&operation->meaning, terms->chunk);
+    if (!place_sides(operation))
         return 0;
     fanin_fill_message(operation);
-    operation->pieces.part = bytes_of_part(meaning, terms->chunk);
-    operation->pieces.digest = digest_of(operation, &operation->message);
-    operation->transfer.load = load;
-    operation->transfer.store = store;
-    operation->transfer.window = DEPTH;
-    operation->transfer.count = (uint32_t)((meaning->block + operation->pieces.part - 1) / operation->pieces.part);
+    pieces->digest = digest_of(operation, &operation->message);
+    transfer->load = load;
+    transfer->store = store;
+    transfer->window = DEPTH;
+    transfer->count = (uint32_t)((pieces->block + pieces->part - 1) / pieces->part);
     return lend_memory(operation);
 }
 
