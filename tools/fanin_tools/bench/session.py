@@ -130,9 +130,9 @@ class Session:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def prepare(self, size: int) -> None:
-        """Make and warm the arrays of a message of `size` bytes."""
-        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
+    def prepare(self, size: int, collective: str | None = None) -> None:
+        """Make and warm the arrays of a message of `size` bytes. collective: of MPI; allreduce if it is not named."""
+        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM, collective=collective)
         self.calls += self._size * FIRST_WARM
 
     def turn(self, size: int) -> list[int]:

@@ -16,7 +16,7 @@ from fanin_tools.quantities import counted
 
 THRESHOLDS = "FANIN_MPI_THRESHOLDS"
 EVERYTHING = "all=0-"  # whatever pays by itself: the table is to say what does
-ROW = re.compile(r"^fanin: Allreduce +(\d+) +\d+ +(\d+)(.*)$", re.MULTILINE)
+ROW = re.compile(r"^fanin: (\w+) +(\d+) +\d+ +(\d+)(.*)$", re.MULTILINE)
 
 
 def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
@@ -29,11 +29,17 @@ def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
 
 
 def shortfall(report: str, calls: int) -> str:
-    """Of what all ranks have said and the calls that they made: what was not offloaded, as words; "" if all was."""
-    found = ROW.search(report)
-    if found is None:
+    """Of what all ranks have said, and of the allreduces that they made: what was not offloaded; "" if all was."""
+    rows = {name: (int(offloaded), int(left), why.strip()) for name, offloaded, left, why in ROW.findall(report)}
+    if "Allreduce" not in rows:
         return "nothing offloaded: the shim has reported no call"
-    offloaded, left, why = int(found[1]), int(found[2]), found[3].strip()
+    offloaded, left, why = rows["Allreduce"]
     if offloaded == calls and not left:
         return ""
     return f"{calls - offloaded} of {counted(calls, 'call')} not offloaded{': ' if why else ''}{why}"
+
+
+def left_to_mpi(report: str) -> str | None:
+    """The rows of the report that have calls which were not offloaded, as words; None if there is no report."""
+    rows = ROW.findall(report)
+    return "; ".join(f"{name} {left} {why.strip()}" for name, _, left, why in rows if int(left)) if rows else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools import options
-from fanin_tools.commands import bench_parts, bench_profile
+from fanin_tools.commands import bench_parts, bench_profile, bench_thresholds
 from fanin_tools.errors import UsageError
 from fanin_tools.output import print_json, reporting, say
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(invoke_without_command=True)
 bench_parts.add_to(app)
 app.command("profile")(bench_profile.profile)
+app.command("thresholds")(bench_thresholds.thresholds)
 
 Peers = Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")]
 Sizes = Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M; else 8 B to --largest.")]
