@@ -190,6 +190,18 @@ static int prepare_exchange(struct operation *operation)
     return side->memory != NULL;
 }
 
+/* For its requests: many even blocks are one. */
+static int make_room(struct operation *operation)
+{
+    const struct meaning *meaning = &operation->meaning;
+    int even = meaning->sized == ALIKE && !meaning->counts_of_root && meaning->blocks > 1;
+    uint32_t room = even ? 1 : fanin_mpi_most_requests(&operation->message);
+
+    if (room > 1)
+        operation->transfer.wqes = malloc(room * sizeof *operation->transfer.wqes);
+    return operation->transfer.wqes != NULL;
+}
+
 int fanin_begin_operation(struct operation *operation, const struct terms *terms, int ranks)
 {
     const struct meaning *meaning = &operation->meaning;
@@ -198,18 +210,17 @@ int fanin_begin_operation(struct operation *operation, const struct terms *terms
     operation->transfer = (struct transfer){.wqes = &operation->transfer.one};
     operation->source = operation->destination = operation->exchange = (struct side){0};
     operation->meaning.mismatch = 0;
-    operation->message = (struct message){.blocks = (uint32_t)blocks};
     operation->terms = terms;
     operation->ranks = ranks;
     operation->pieces.present = 0;
     operation->sizes = blocks > FEW ? malloc(blocks * sizeof *operation->sizes) : operation->few;
-    if (meaning->sized != ALIKE || meaning->counts_of_root)
-        operation->transfer.wqes = malloc(blocks * sizeof *operation->transfer.wqes);
-    if (!operation->sizes || !operation->transfer.wqes)
+    if (!operation->sizes)
         return 0;
     if (!meaning->counts_of_root)
         fill_sizes(operation);
-    return 1;
+    operation->message = (struct message){.collective = meaning->collective, .blocks = (uint32_t)blocks,
+                                          .sizes = operation->sizes};
+    return make_room(operation);
 }
 
 int fanin_prepare(struct operation *operation, const struct terms *terms, int ranks)

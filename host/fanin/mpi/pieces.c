@@ -9,7 +9,6 @@
 #include <emmintrin.h>
 #endif
 
-#define PIECE (512ull << 10)       /* bytes of a piece, of all blocks together; a shorter message needs no pieces */
 #define BEYOND_CACHES (8ull << 20) /* bytes of a message whose result is not in the caches anyway when the call returns */
 
 /* Who has all blocks rather than his own. */
@@ -39,15 +38,15 @@ static uint64_t even_block(const struct meaning *meaning)
 
 int fanin_is_long(const struct meaning *meaning)
 {
-    return fanin_message_bytes(meaning) >= PIECE && even_block(meaning);
+    return fanin_message_bytes(meaning) >= fanin_mpi_part_length(0) && even_block(meaning);
 }
 
-/* Bytes of a block in each piece: whole segments. */
-static uint64_t bytes_of_part(const struct meaning *meaning, uint32_t chunk)
+/* Bytes of a block in each piece: of one block as planned, of several whole segments of each. */
+static uint64_t bytes_of_part(uint64_t block, uint64_t blocks, uint32_t chunk)
 {
-    uint64_t bytes = PIECE / (uint64_t)meaning->blocks / chunk * chunk;
+    uint64_t piece = fanin_mpi_part_length(block * blocks), bytes = piece / blocks / chunk * chunk;
 
-    return bytes ? bytes : chunk;
+    return blocks == 1 ? piece : bytes ? bytes : chunk;
 }
 
 /* One side of a piece, as a walk over its blocks. */
@@ -93,8 +92,9 @@ static struct fanin_wqe *load(struct transfer *transfer, uint32_t number)
     message.destination = operation->destination.bytes ? (uintptr_t)destination.piece : 0;
     if (operation->source.bytes)
         bring(operation, &source);
-    fanin_mpi_plan(operation->terms, &message, &transfer->one);
+    fanin_request_of(operation->terms, &message, &transfer->one);
     transfer->one.mid = operation->pieces.digest;
+    transfer->one.flags |= FANIN_WQE_SIGNALED;
     return &transfer->one;
 }
 
@@ -178,15 +178,6 @@ static int lend_memory(struct operation *operation)
     return 1;
 }
 
-/* What the requests of all pieces have in common: of the whole message, so that ranks notice who has another one. */
-static uint32_t digest_of(const struct operation *operation, const struct message *message)
-{
-    struct fanin_wqe whole;
-
-    fanin_mpi_plan(operation->terms, message, &whole);
-    return whole.mid;
-}
-
 int fanin_prepare_pieces(struct operation *operation, const struct terms *terms, int ranks)
 {
     struct pieces *pieces = &operation->pieces;
@@ -195,11 +186,11 @@ int fanin_prepare_pieces(struct operation *operation, const struct terms *terms,
     if (!fanin_begin_operation(operation, terms, ranks))
         return 0;
     pieces->block = even_block(&operation->meaning);
-    pieces->part = bytes_of_part(&operation->meaning, terms->chunk);
+    pieces->part = bytes_of_part(pieces->block, (uint64_t)operation->meaning.blocks, terms->chunk);
     if (!place_sides(operation))
         return 0;
     fanin_fill_message(operation);
-    pieces->digest = digest_of(operation, &operation->message);
+    pieces->digest = fanin_digest(&operation->message); /* of the whole, so that ranks notice who has another one */
     transfer->load = load;
     transfer->store = store;
     transfer->window = DEPTH;

@@ -2,7 +2,8 @@
  * and the one before it out of it.
  *
  * To the devices each piece is a message of its own, so all ranks must cut alike: only what they all know decides, and
- * how a rank has its data in memory is its own affair. A piece of a message of several blocks has a part of each block.
+ * how a rank has its data in memory is its own affair. One block is cut as plan.h says; a piece of several blocks, which
+ * only calls that block are cut into, has a part of each of them.
  */
 #ifndef FANIN_MPI_PIECES_H
 #define FANIN_MPI_PIECES_H
