@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from fanin_tools.bench.thresholds import COLLECTIVES
 from fanin_tools.cli import app
 from tests.mpi.conftest import PEERS, Mpi
 
@@ -46,3 +47,13 @@ def test_calls_that_are_left_to_the_mpi_are_told(mpi: Mpi, folder: Path, monkeyp
     calls = 2 * (5 + 2 + 200)  # of both ranks: when the arrays are new, and in the one turn
     said = f"{calls} of {2 * calls} calls not offloaded: THRESHOLD {calls}"
     assert bench(mpi)["shortfalls"] == {"MPICH with Fanin": said}
+
+
+def test_thresholds_of_an_mpi(mpi: Mpi, folder: Path) -> None:
+    options = ["--mpi", NAMES[mpi.family], "--ranks", "2", "--sizes", "64", "--rounds", "1"]
+    result = CliRunner().invoke(app, ["bench", "thresholds", *options, "--peers", str(PEERS), "--json"])
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["thresholds"].startswith("all=0-")
+    assert {row["collective"] for row in found["rows"]} == set(COLLECTIVES)
+    assert all(row["alone"] > 0 < row["offloaded"] for row in found["rows"])
