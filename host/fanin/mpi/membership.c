@@ -14,7 +14,7 @@
 
 #define LARGEST_CHUNK 4096
 #define LOOPBACK 127u
-#define FEWER_SLOTS 4      /* the jobs of smaller communicators ask for so many times fewer: there may be many */
+#define FEWER_SLOTS 4      /* jobs of smaller communicators, of which there may be many, ask for so many times fewer */
 
 /* What a rank tells the others. */
 struct record {
@@ -60,12 +60,19 @@ static int meet(const struct record *one, const struct record *other)
     return one->place.address >> 24 != LOOPBACK || one->host == other->host;
 }
 
-/* Segments that never leave a node need not fit into packets. */
+static void ask_for_fewer_slots(struct description *job)
+{
+    if (job->slots > FEWER_SLOTS * FEWER_SLOTS)
+        job->slots /= FEWER_SLOTS;
+}
+
+/* Segments that never leave a node need not fit into packets; of longer ones fewer do. */
 static void lengthen_chunk(struct description *job)
 {
     for (uint32_t rank = 1; rank < job->ranks; rank++)
         if (job->places[rank].address != job->places[0].address)
             return;
+    ask_for_fewer_slots(job);
     job->chunk = FANIN_LOCAL_CHUNK;
 }
 
@@ -76,8 +83,8 @@ static int describe_job(const struct record *records, int ranks, int world, stru
     *job = (struct description){.jid = records[0].jid, .key = records[0].key, .route = fanin_settings.route,
                                 .chunk = records[0].chunk, .slots = fanin_settings.slots, .ranks = (uint32_t)ranks,
                                 .places = places};
-    if (!world && job->slots > FEWER_SLOTS * FEWER_SLOTS)
-        job->slots /= FEWER_SLOTS;
+    if (!world)
+        ask_for_fewer_slots(job);
     for (int rank = 0; rank < ranks; rank++) {
         places[rank] = records[rank].place;
         if (records[rank].chunk < job->chunk)
