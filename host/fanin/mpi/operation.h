@@ -7,7 +7,7 @@
 #include "staging.h"
 #include "stream.h"
 
-enum { FEW = 16, DEPTH = 3 };
+enum { FEW = 16, DEPTH = 4 };
 
 enum sized { ALIKE, AS_SOURCE, AS_DESTINATION };
 
