@@ -31,8 +31,7 @@ def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, r
     counts = offloaded(ended.stderr)
     assert len(counts) == 11
     assert all(done for done, _ in counts.values()), ended.stderr
-    alone = re.findall(r"^fanin: (\w+) .* COUNTS \d+$", ended.stderr, re.M)
-    assert {name for name, (_, left) in counts.items() if left} == set(alone) == {"Gatherv", "Scatterv"}
+    assert not any(left for _, left in counts.values()), ended.stderr
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
@@ -57,11 +56,10 @@ def test_what_devices_do_not_do_is_left_and_counted(mpi: Mpi, fabrics: Fabrics) 
 
 
 def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
-    """The root waits in the MPI meanwhile, where nobody tells the devices anything."""
+    """They go on while the root waits in the MPI for a message that depends on what follows."""
     ended = mpi.run(3, [mpi.build("mixed"), "counts"], fabrics.variables(3, "tree"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert offloaded(ended.stderr) == {"Allreduce": (3, 0), "Gatherv": (0, 3)}
-    assert "COUNTS 3" in ended.stderr
+    assert offloaded(ended.stderr) == {"Allreduce": (3, 0), "Gatherv": (3, 0)}
 
 
 def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fabrics: Fabrics) -> None:

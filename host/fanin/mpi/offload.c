@@ -70,9 +70,6 @@ static struct communicator *judge(struct call *call, enum form form, struct mean
     *reason = REASON_ARGUMENTS;
     if (!fanin_meaning(call, communicator->rank, communicator->ranks, meaning))
         return NULL;
-    *reason = REASON_COUNTS; /* whoever knows them goes on with the program, and may be waited for elsewhere */
-    if (meaning->counts_of_root && form != BLOCKING)
-        return NULL;
     return is_within(call, meaning, reason) && joined(communicator, form, reason) ? communicator : NULL;
 }
 
@@ -141,7 +138,7 @@ int fanin_blocking(struct call *call, int *code)
     if (fanin_prepare(&operation, &communicator->member->terms, communicator->ranks)) {
         fanin_stream_submit(&communicator->member->stream, &operation.transfer);
         fanin_wait_for(&communicator->member->stream, &operation.transfer);
-        if (communicator->member->stream.ended) /* there was no memory for what the counts said */
+        if (has_ended(&communicator->member->stream)) /* there was no memory for what the counts said */
             fanin_abandon_job(communicator->member);
         fanin_count_offloaded(call->function, operation.source.bytes + operation.destination.bytes);
         status = fanin_conclude(&operation);

@@ -99,13 +99,6 @@ static uint64_t needed_here(const struct operation *operation)
     return bytes;
 }
 
-static int place_sides(struct operation *operation)
-{
-    operation->source.elements = operation->meaning.source;
-    operation->destination.elements = operation->meaning.destination;
-    return place_source(&operation->source) && place_destination(operation, needed_here(operation));
-}
-
 static void make_requests(struct operation *operation)
 {
     struct message *message = &operation->message;
@@ -131,7 +124,8 @@ static void fill_sizes(struct operation *operation)
         operation->sizes[block] = fanin_size_of(meaning, block);
 }
 
-/* All ranks know the sizes now. Whoever's own arguments say otherwise gets an error, and the others what they asked for. */
+/* All ranks know the sizes now. Whoever's own arguments say otherwise gets an error, and the others what they asked for.
+ * Any thread may come here, so nothing of the MPI is called: what this rank brings has been brought together before. */
 static enum fanin_status expand(struct transfer *transfer)
 {
     struct operation *operation = (struct operation *)transfer;
@@ -145,7 +139,7 @@ static enum fanin_status expand(struct transfer *transfer)
     for (int block = 0; meaning->sized != ALIKE && block < meaning->blocks; block++)
         if (operation->sizes[block] != fanin_size_of(meaning, block))
             operation->meaning.mismatch = 1;
-    if (!place_sides(operation))
+    if (!place_destination(operation, needed_here(operation)))
         return FANIN_NO_RESOURCES;
     make_requests(operation);
     return FANIN_SUCCESS;
@@ -202,10 +196,14 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
         operation->transfer.wqes = malloc(blocks * sizeof *operation->transfer.wqes);
     if (!operation->sizes || !operation->transfer.wqes)
         return 0;
+    operation->source.elements = meaning->source;
+    operation->destination.elements = meaning->destination;
+    if (!place_source(&operation->source))
+        return 0;
     if (meaning->counts_of_root)
         return prepare_exchange(operation);
     fill_sizes(operation);
-    if (!place_sides(operation))
+    if (!place_destination(operation, needed_here(operation)))
         return 0;
     make_requests(operation);
     return 1;

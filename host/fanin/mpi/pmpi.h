@@ -49,6 +49,9 @@
     X(Startall, (int, void *))                                                                                      \
     X(Request_free, (void *))                                                                                       \
     X(Request_get_status, (handle, int *, void *))                                                                  \
+    X(Request_get_status_any, (int, const void *, int *, int *, void *))                                            \
+    X(Request_get_status_all, (int, const void *, int *, void *))                                                   \
+    X(Request_get_status_some, (int, const void *, int *, int *, void *))                                           \
     X(Cancel, (void *))                                                                                             \
     X(Wait, (void *, void *))                                                                                       \
     X(Test, (void *, int *, void *))                                                                                \

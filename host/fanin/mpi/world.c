@@ -4,6 +4,7 @@
 #include "device.h"
 #include "elements.h"
 #include "pmpi.h"
+#include "progress.h"
 #include "report.h"
 #include "settings.h"
 #include <stdio.h>
@@ -83,6 +84,7 @@ void fanin_end_world(void)
     if (fanin_settings.report)
         fanin_report();
     fanin_communicators_end();
+    fanin_end_watching();
     pmpi.Comm_free(&progress);
     fanin_close_device();
 }
