@@ -41,6 +41,23 @@ def test_long_messages_and_four_ranks(mpi: Mpi, fabrics: Fabrics) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+def test_messages_of_64_mib(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("long"), str(64 << 20)], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "long: 0 wrong" in ended.stdout
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 7
+    assert set(counts.values()) == {(3, 0)}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_a_block_of_more_than_2_gib(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("long"), str((2 << 30) + (64 << 20)), "gather"], fabrics.variables(3, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "long: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Gatherv": (3, 0)}
+
+
 @pytest.mark.parametrize("scene", SCENES)
 def test_scenes(mpi: Mpi, fabrics: Fabrics, scene: str) -> None:
     ended = mpi.run(4, [mpi.build("mixed"), scene], fabrics.variables(4, "tree", FANIN_MPI_STRICT="1"))
@@ -60,6 +77,21 @@ def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
     ended = mpi.run(3, [mpi.build("mixed"), "counts"], fabrics.variables(3, "tree"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert offloaded(ended.stderr) == {"Allreduce": (3, 0), "Gatherv": (3, 0)}
+
+
+@pytest.mark.parametrize("scene", ["many", "counts"])
+def test_requests_go_on_while_the_program_is_elsewhere(mpi: Mpi, fabrics: Fabrics, scene: str) -> None:
+    ended = mpi.run(3, [mpi.build("elsewhere"), scene], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{scene}: 0 wrong" in ended.stdout
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI 5 has no such calls
+def test_requests_are_looked_at_beside_those_of_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("elsewhere"), "look"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "look: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (6, 0)}
 
 
 def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fabrics: Fabrics) -> None:
@@ -188,4 +220,4 @@ def test_a_broken_library_is_caught(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, 
 
 
 def test_programs_are_there() -> None:
-    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "inner", "mixed"}
+    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "elsewhere", "inner", "long", "mixed"}

@@ -43,7 +43,7 @@ static int is_within(const struct call *call, const struct meaning *meaning, enu
     uint64_t bytes = fanin_message_bytes(meaning);
 
     *reason = REASON_SIZE;
-    if (!meaning->computed && bytes > INT_MAX)
+    if (!meaning->computed && bytes > INT_MAX && !pmpi.Pack_c) /* some rank may have it as one element */
         return 0;
     *reason = REASON_THRESHOLD;
     if (meaning->counts_of_root) /* not known yet */

@@ -196,6 +196,8 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
         operation->transfer.wqes = malloc(blocks * sizeof *operation->transfer.wqes);
     if (!operation->sizes || !operation->transfer.wqes)
         return 0;
+    if (!fanin_is_convertible(&meaning->source) || !fanin_is_convertible(&meaning->destination))
+        return 0; /* the counts that decide about this are the root's */
     operation->source.elements = meaning->source;
     operation->destination.elements = meaning->destination;
     if (!place_source(&operation->source))

@@ -40,6 +40,8 @@
     X(Type_free, (void *))                                                                                          \
     X(Pack, (const void *, int, handle, void *, int, int *, handle))                                                \
     X(Unpack, (const void *, int, int *, void *, int, handle, handle))                                              \
+    X(Pack_c, (const void *, int64_t, handle, void *, int64_t, int64_t *, handle))                                  \
+    X(Unpack_c, (const void *, int64_t, int64_t *, void *, int64_t, handle, handle))                                \
     X(Recv_init, (void *, int, handle, int, int, handle, void *))                                                   \
     X(Grequest_start, (void *, void *, void *, void *, void *))                                                     \
     X(Grequest_complete, (handle))                                                                                  \
