@@ -141,7 +141,6 @@ void fanin_start(struct request *request)
     request->progress = PENDING;
     fanin_hold_member(request->member);
     if (fanin_prepare(operation, &request->member->terms, request->ranks)) {
-        fanin_count_offloaded(request->function, operation->source.bytes + operation->destination.bytes);
         fanin_stream_submit(&request->member->stream, &operation->transfer);
         fanin_watch(request->member);
         return;
@@ -154,8 +153,11 @@ void fanin_start(struct request *request)
 /* The devices are done: so is the request, for the MPI. */
 static void settle(struct request *request)
 {
-    enum fanin_status status = fanin_conclude(&request->operation);
+    struct operation *operation = &request->operation;
+    enum fanin_status status;
 
+    fanin_count_offloaded(request->function, operation->source.bytes + operation->destination.bytes);
+    status = fanin_conclude(operation);
     if (has_ended(&request->member->stream)) /* there was no memory for what the counts said */
         fanin_abandon_job(request->member);
     request->code = status == FANIN_SUCCESS ? 0 : fanin_error_code(status, fanin_function_name(request->function));
