@@ -1,18 +1,18 @@
-/* A rank dies in mid-collective: the others get an error, and do not wait. They say so in files of the folder that is the
- * first argument, since a launcher that has lost a rank passes on what it likes. The second is the form of the calls.
- */
-#include <mpi.h>
+/* A rank that is lost, in each form of a call. */
+#include "scenes.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LONGEST = 1 << 20, LENGTHS = 21, DEATH = 20, PATIENCE_S = 2 };
+enum { LONGEST = 1 << 20, LENGTHS = 21, DEATH = 20, PATIENCE_MS = 10000 };
 
-static int rank, ranks;
 static double in[LONGEST], out[LONGEST];
-static MPI_Request again[LENGTHS];
+#if HAS_PERSISTENT
+static MPI_Request again = MPI_REQUEST_NULL;
+#endif
 
 static int call(int count)
 {
@@ -54,15 +54,22 @@ static int wait_for_all(int count)
     return code == MPI_ERR_IN_STATUS ? statuses[1].MPI_ERROR : code;
 }
 
+#if HAS_PERSISTENT
 static int start(int count)
 {
-    int power = 0, code;
+    int code = MPI_SUCCESS;
 
-    while (1 << power < count)
-        power++;
-    code = MPI_Start(&again[power]);
-    return code ? code : MPI_Wait(&again[power], MPI_STATUS_IGNORE);
+    if (again == MPI_REQUEST_NULL)
+        code = MPI_Allreduce_init(in, out, LONGEST, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &again);
+    for (int i = 0; i < count && i < 2 && !code; i++) {
+        code = MPI_Start(&again);
+        code = code ? code : MPI_Wait(&again, MPI_STATUS_IGNORE);
+    }
+    return code;
 }
+#else
+#define start call
+#endif
 
 static const struct {
     const char *name;
@@ -70,40 +77,45 @@ static const struct {
 } forms[] = {{"call", call}, {"in place", call_in_place}, {"wait", wait_for}, {"test", test},
              {"wait for all", wait_for_all}, {"start", start}};
 
-static void say(const char *folder, const char *text)
+/* The launcher ends the others when one has ended, so each waits until all have said what they got. */
+static void say(const char *text)
 {
     char path[4096];
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/rank%d", folder, rank);
+    snprintf(path, sizeof path, "%s/rank%d", argument, rank);
     file = fopen(path, "w");
     fputs(text, file);
     fclose(file);
+    for (int other = 0, waited = 0; other < ranks - 1 && waited < PATIENCE_MS; waited++) {
+        snprintf(path, sizeof path, "%s/rank%d", argument, other);
+        if (access(path, F_OK))
+            usleep(1000);
+        else
+            other++;
+    }
 }
 
-int main(int argc, char **argv)
+/* A rank dies in mid-collective: the others get an error, and do not wait. They say so in files of the folder that the
+ * argument names, since a launcher that has lost a rank passes on what it likes. FORM in the environment says how they
+ * call it.
+ */
+void lose_a_rank(void)
 {
-    int (*act)(int) = NULL, code = MPI_SUCCESS, length;
+    const char *form = getenv("FORM");
     char text[MPI_MAX_ERROR_STRING] = "no error";
+    int code = MPI_SUCCESS, length, chosen = 0;
 
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    signal(SIGUSR1, SIG_IGN); /* of the launcher of MPICH, which tells that a rank is lost */
+    while (strcmp(forms[chosen].name, form))
+        chosen++;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        if (!strcmp(argv[2], forms[i].name))
-            act = forms[i].act;
-    for (int i = 0; i < LENGTHS && act == start; i++)
-        MPI_Allreduce_init(in, out, 1 << i, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &again[i]);
     for (int i = 0; i < 100000 && code == MPI_SUCCESS; i++) {
         if (i == DEATH && rank == ranks - 1)
             raise(SIGKILL);
-        code = act(1 << (i % LENGTHS));
+        code = forms[chosen].act(1 << (i % LENGTHS));
     }
     if (code)
         MPI_Error_string(code, text, &length);
-    say(argv[1], text);
-    sleep(PATIENCE_S); /* its launcher ends the others when one has ended so */
+    say(text);
     _Exit(3);
 }
