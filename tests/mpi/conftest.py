@@ -48,7 +48,12 @@ class Mpi:
         return self.programs[name]
 
     def run(
-        self, ranks: int, command: list[str | Path], variables: dict[str, str], options: Sequence[str] = ()
+        self,
+        ranks: int,
+        command: list[str | Path],
+        variables: dict[str, str],
+        options: Sequence[str] = (),
+        bound_s: float = BOUND_S,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command once per rank, with these environment variables in the ranks, and options of the launcher."""
         given = [f"{name}={value}" for name, value in (QUIET_WAITING | variables).items()]
@@ -63,7 +68,7 @@ class Mpi:
             *command,
         ]
         root = AS_ROOT if os.geteuid() == 0 else {}
-        return subprocess.run(line, capture_output=True, text=True, env=os.environ | root, timeout=BOUND_S)
+        return subprocess.run(line, capture_output=True, text=True, env=os.environ | root, timeout=bound_s)
 
     def python(self, *arguments: str | Path) -> list[str | Path]:
         """A command line of the interpreter that has this MPI's mpi4py."""
