@@ -8,15 +8,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from fanin.mpi import library_path
 from fanin_tools.bench import launch_agent
 from fanin_tools.bench.peers import PEERS
+from fanin_tools.cli import app
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench, counter, statuses
 from tests.fabric.test_namespaces import needs_namespaces
-from tests.mpi.conftest import AS_ROOT, BOUND_S, QUIET_WAITING, ROOT, Mpi
+from tests.mpi.conftest import AS_ROOT, BOUND_S, QUIET_WAITING, ROOT, Fabrics, Mpi
 from tests.mpi.report import offloaded
 
 HOSTS = 3
@@ -58,3 +60,22 @@ def test_mpi4py_on_three_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "offset 3.0000" in ended.stdout
     assert all(left == 0 < done for done, left in offloaded(ended.stderr).values())
+
+
+@needs_namespaces
+def test_the_launch_agent_of_a_user_is_that_of_the_tests(hosts: Running, tmp_path: Path) -> None:
+    written = launch_agent.write(hosts.fabric, tmp_path / "expected").read_text()
+    ended = CliRunner().invoke(
+        app, ["mpi-lib", "--launch-agent", str(tmp_path / "agent"), "--fabric", hosts.fabric.name]
+    )
+    assert ended.exit_code == 0
+    assert ended.stdout.strip() == str(library_path())
+    assert (tmp_path / "agent").read_text() == written
+    assert os.access(tmp_path / "agent", os.X_OK)
+
+
+def test_a_launch_agent_needs_a_fabric_in_namespaces(fabrics: Fabrics, tmp_path: Path) -> None:
+    for name in (fabrics.running.fabric.name, "absent"):
+        ended = CliRunner().invoke(app, ["mpi-lib", "--launch-agent", str(tmp_path / "agent"), "--fabric", name])
+        assert ended.exit_code == 1
+        assert "NO_FABRIC" in ended.stderr
