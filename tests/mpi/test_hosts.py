@@ -55,6 +55,15 @@ def test_ranks_on_three_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
 
 
 @needs_namespaces
+def test_long_messages_go_on_between_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
+    """While their sender waits for the devices."""
+    ended = run(mpi, hosts, tmp_path, [mpi.build("mixed"), "messages"])
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "messages: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (HOSTS, 0)}
+
+
+@needs_namespaces
 def test_mpi4py_on_three_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
     ended = run(mpi, hosts, tmp_path, ["env", "PYTHONPATH=", *mpi.python(ROOT / "examples/mpi/train.py")])
     assert ended.returncode == 0, ended.stdout + ended.stderr

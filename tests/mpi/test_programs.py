@@ -134,6 +134,14 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
     assert counts["Bcast"][1] == 0
 
 
+def test_what_a_call_costs_that_is_left_can_be_measured(mpi: Mpi, fabrics: Fabrics) -> None:
+    """Both figures of each call; how large they are says no test."""
+    ended = mpi.run(2, [mpi.build("cost"), "1"], fabrics.variables(2, "local", FANIN_MPI_THRESHOLDS="all=off"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert len(re.findall(r"^\w+ of .*: \d+ ns, \d+ without, -?\d+ more$", ended.stdout, re.M)) == 3
+    assert offloaded(ended.stderr) == {"Allreduce": (0, 8000), "Bcast": (0, 4000)}
+
+
 def test_fanin_run_starts_it(mpi: Mpi, fabrics: Fabrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the fabric that is up; the exit code is the program's."""
     for name, value in (AS_ROOT | QUIET_WAITING).items():
@@ -158,4 +166,12 @@ def test_mpi4py_runs_under_it(mpi: Mpi, fabrics: Fabrics) -> None:
 
 
 def test_programs_are_there() -> None:
-    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"barrier", "compare", "forms", "inner", "long", "mixed"}
+    assert {path.stem for path in PROGRAMS.glob("*.c")} == {
+        "barrier",
+        "compare",
+        "cost",
+        "forms",
+        "inner",
+        "long",
+        "mixed",
+    }
