@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fanin_tools.bench import bounds, machine, plot, report, setups
+from fanin_tools.bench import bounds, machine, plot, report, setups, shim
 from fanin_tools.bench.compare import Comparison, Row, fitting
 from fanin_tools.bench.samples import Summary, slowest_rank
 from fanin_tools.bench.setups import EVERY_SETUP, OVER_NETWORK, Setup
@@ -67,6 +68,33 @@ def test_table_for_the_documentation() -> None:
 def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
     lines = report.markdown(comparison(peers=False, setup=Setup(4, netns=True, ways=OVER_NETWORK))).splitlines()
     assert lines[2] == "| bytes | fanin tree | fanin ring | bandwidth |"
+
+
+REPORT = """
+fanin: calls of all ranks        offloaded            bytes  left to MPI  why
+fanin: Allreduce                       {}           249600 {:12}  {}
+fanin: THRESHOLD: outside the sizes of FANIN_MPI_THRESHOLDS
+"""
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (REPORT.format(480, 0, ""), ""),
+        (REPORT.format(470, 10, "THRESHOLD 10"), "10 of 480 calls not offloaded: THRESHOLD 10"),
+        (REPORT.format(470, 0, ""), "10 of 480 calls not offloaded"),
+        ("fanin: NO_DEVICE: collectives stay with MPI", "nothing offloaded: the shim has reported no call"),
+    ],
+)
+def test_what_the_shim_has_not_offloaded_is_told(report: str, words: str) -> None:
+    assert shim.shortfall(report, 480) == words
+
+
+def test_columns_of_the_shim_say_whether_they_are_ours() -> None:
+    found = replace(comparison(), shortfalls={"fanin ring": "2 of 9 calls not offloaded", "fanin tree": ""})
+    lines = report.markdown(found).splitlines()
+    assert lines[2].startswith("| bytes | fanin tree | fanin ring (not all offloaded) | Open MPI |")
+    assert lines[-3:] == ["fanin ring: 2 of 9 calls not offloaded.", "", "fanin tree: all calls offloaded."]
 
 
 def test_everything_is_saved(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_tools.bench import compare, launch_agent, peers
+from fanin_tools.bench.contenders import contenders
 from fanin_tools.bench.setups import Setup
 from fanin_tools.cli import app
-from fanin_tools.errors import ToolError
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape, make
 from fanin_tools.fabric.lifecycle import Running
@@ -49,6 +50,22 @@ def test_a_peer_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "PYTHONPATH" not in command.environment
     assert command.environment["PATH"].split(os.pathsep)[0] == str(tmp_path)
     assert command.line[-4:] == ["-P", str(peers.PROGRAM), "mpi", str(tmp_path / "ranks")]
+
+
+def test_its_ranks_alone_have_what_the_shim_needs(tmp_path: Path) -> None:
+    line = peers.PEERS[0].command(tmp_path, 2, FABRIC, tmp_path, {"LD_PRELOAD": "shim.so", "A": "1"}).line
+    program = line.index(str(tmp_path / "python"))
+    assert line[program - 3 : program] == ["env", "LD_PRELOAD=shim.so", "A=1"]
+
+
+def test_contenders_are_chosen_by_name(tmp_path: Path) -> None:
+    install(tmp_path, "python", "mpiexec")
+    every = contenders(Setup(2), tmp_path)
+    assert [each.name for each in every] == ["fanin", "fanin-ordinary", "open-mpi", "open-mpi-with-fanin"]
+    assert [(each.ours, each.shim) for each in every] == [(True, False), (True, False), (False, False), (True, True)]
+    assert [each.title for each in contenders(Setup(2), tmp_path, ["open-mpi", "fanin"])] == ["fanin", "Open MPI"]
+    with pytest.raises(UsageError, match=r"1 node, 2 ranks: there is no contender mpich; use some of fanin, fanin-ord"):
+        contenders(Setup(2), tmp_path, ["fanin", "mpich"])
 
 
 @pytest.mark.parametrize("peer", peers.PEERS)

@@ -28,6 +28,7 @@ def by_host_library(call: Call, rank: int, mid: int, position: int) -> list[byte
     queue = SimpleNamespace(_require_joined=lambda: (lease, membership), mid=mid, position=position)
     lease = queue._granted = Lease(SLOTS, SLOTS, CHUNK)
     queue.membership = membership
+    queue.segment_of = lambda work: CollectiveQP.segment_of(queue, work)
     queue.positions_of = lambda work: CollectiveQP.positions_of(queue, work)
     made = []
     for work in call.works(rank, REGIONS):
@@ -57,7 +58,7 @@ def by_shim(call: Call, name: str, rank: int, mid: int, position: int) -> list[b
             "destination": 0 if call.destination is None else call.destination.ctypes.data,
         },
     )
-    wqes = ffi.new("struct fanin_wqe[]", max(1, len(call.sizes)))
+    wqes = ffi.new("struct fanin_wqe[]", library.fanin_mpi_most_requests(message))
     made = []
     for index in range(library.fanin_mpi_plan(terms, message, wqes)):
         wqes[index].mid |= mid + index
@@ -110,6 +111,18 @@ def test_reductions_name_their_type(op: str, dtype: str, numpy: str) -> None:
     for name, root in (("allreduce", 0), ("reduce", 2)):
         call = Call(name, collective(name), (80000,), root=root, op=int(Op[op]), dtype=int(DType[dtype]))
         compare(whole(call, 2, True, True, numpy), name, 2)
+
+
+@pytest.mark.parametrize("size", [(512 << 10) - 4, 512 << 10, (512 << 10) + 4, 3 << 20, (64 << 20) + 4])
+@pytest.mark.parametrize("name", ["allreduce", "reduce", "broadcast"])
+def test_a_long_block_is_cut_alike(name: str, size: int) -> None:
+    row = collective(name)
+    call = Call(name, row, (size,), root=1)
+    if row.reduces:
+        call.op, call.dtype = int(Op["SUM"]), int(DType["F32"])
+    made = by_shim(whole(call, 1, True, True, "f4" if row.reduces else "u1"), name, 1, 7, 61)
+    assert len(made) == -(-size // library.fanin_mpi_part_length(size)) <= 128
+    compare(call, name, 1)
 
 
 def test_long_uneven_calls_signal_now_and_then() -> None:

@@ -56,6 +56,15 @@ static int meet(const struct record *one, const struct record *other)
     return one->place.address >> 24 != LOOPBACK || one->host == other->host;
 }
 
+/* Segments that never leave a node need not fit into packets. */
+static void lengthen_chunk(struct description *job)
+{
+    for (uint32_t rank = 1; rank < job->ranks; rank++)
+        if (job->places[rank].address != job->places[0].address)
+            return;
+    job->chunk = FANIN_LOCAL_CHUNK;
+}
+
 /* The description that follows from the records of all: the same on every rank. */
 static int describe_job(const struct record *records, int ranks, int world, struct place *places,
                         struct description *job)
@@ -72,6 +81,7 @@ static int describe_job(const struct record *records, int ranks, int world, stru
         if (!meet(&records[0], &records[rank]))
             return 0;
     }
+    lengthen_chunk(job);
     return 1;
 }
 

@@ -3,6 +3,7 @@
  * reductions. Arguments that make no sense are left to the MPI, which ends the program or says what is wrong.
  */
 #include "offload.h"
+#include "pieces.h"
 #include "pmpi.h"
 #include "settings.h"
 #include "world.h"
@@ -127,6 +128,15 @@ int fanin_fail(handle comm, uint32_t status, enum function function)
     return code;
 }
 
+/* Only who waits is there to copy pieces. */
+static int prepare(struct operation *operation, const struct communicator *communicator)
+{
+    int (*how)(struct operation *, const struct terms *, int) =
+        fanin_is_long(&operation->meaning) ? fanin_prepare_pieces : fanin_prepare;
+
+    return how(operation, &communicator->member->terms, communicator->ranks);
+}
+
 int fanin_blocking(struct call *call, int *code)
 {
     struct operation operation;
@@ -135,12 +145,13 @@ int fanin_blocking(struct call *call, int *code)
 
     if (!communicator)
         return *code;
-    if (fanin_prepare(&operation, &communicator->member->terms, communicator->ranks)) {
+    if (prepare(&operation, communicator)) {
         fanin_stream_submit(&communicator->member->stream, &operation.transfer);
         fanin_wait_for(&communicator->member->stream, &operation.transfer);
         if (has_ended(&communicator->member->stream)) /* there was no memory for what the counts said */
             fanin_abandon_job(communicator->member);
         fanin_count_offloaded(call->function, operation.source.bytes + operation.destination.bytes);
+        fanin_release_pieces(&operation);
         status = fanin_conclude(&operation);
     } else {
         fanin_abandon_job(communicator->member);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t bytes_of(const struct elements *elements)
+uint64_t fanin_bytes_of(const struct elements *elements)
 {
     uint64_t bytes = 0;
 
@@ -12,8 +12,7 @@ static uint64_t bytes_of(const struct elements *elements)
     return bytes;
 }
 
-/* Memory that is not the program's: registered where there is some, else ordinary. */
-static int stand_in(struct side *side)
+int fanin_stand_in(struct side *side)
 {
     side->copied = 1;
     side->area = fanin_lend(side->bytes);
@@ -26,14 +25,14 @@ static int place_source(struct side *side)
 {
     uint8_t *dense = fanin_dense_address(&side->elements);
 
-    side->bytes = bytes_of(&side->elements);
+    side->bytes = fanin_bytes_of(&side->elements);
     side->memory = dense;
     if (!side->bytes || (dense && side->bytes <= FANIN_MAX_INLINE))
         return 1; /* it goes into the request, or nowhere */
     side->area = fanin_lend(side->bytes);
     if (side->area)
         side->memory = side->area->address;
-    else if (!dense && !stand_in(side))
+    else if (!dense && !fanin_stand_in(side))
         return 0;
     if (side->memory != dense)
         fanin_collect(&side->elements, side->memory);
@@ -64,7 +63,7 @@ static int place_destination(struct operation *operation, uint64_t needed)
 {
     struct side *side = &operation->destination;
     uint8_t *dense = fanin_dense_address(&side->elements);
-    int fits = bytes_of(&side->elements) == needed;
+    int fits = fanin_bytes_of(&side->elements) == needed;
 
     side->bytes = needed;
     if (!needed)
@@ -76,7 +75,7 @@ static int place_destination(struct operation *operation, uint64_t needed)
         return 1;
     }
     side->memory = dense;
-    return (dense && fits && !operation->meaning.discard && apart(operation, dense)) || stand_in(side);
+    return (dense && fits && !operation->meaning.discard && apart(operation, dense)) || fanin_stand_in(side);
 }
 
 static uint32_t lkey_of(const struct side *side)
@@ -99,7 +98,7 @@ static uint64_t needed_here(const struct operation *operation)
     return bytes;
 }
 
-static void make_requests(struct operation *operation)
+void fanin_fill_message(struct operation *operation)
 {
     struct message *message = &operation->message;
     const struct meaning *meaning = &operation->meaning;
@@ -113,7 +112,12 @@ static void make_requests(struct operation *operation)
     message->destination = (uintptr_t)(operation->destination.bytes ? operation->destination.memory : NULL);
     message->source_lkey = lkey_of(&operation->source);
     message->destination_lkey = lkey_of(&operation->destination);
-    operation->transfer.count = fanin_mpi_plan(operation->terms, message, operation->transfer.wqes);
+}
+
+static void make_requests(struct operation *operation)
+{
+    fanin_fill_message(operation);
+    operation->transfer.count = fanin_mpi_plan(operation->terms, &operation->message, operation->transfer.wqes);
 }
 
 static void fill_sizes(struct operation *operation)
@@ -160,7 +164,7 @@ static int prepare_exchange(struct operation *operation)
     for (int block = 0; block < operation->ranks; block++)
         each[block] = sizeof(uint64_t);
     side->bytes = bytes;
-    if (stand_in(side)) {
+    if (fanin_stand_in(side)) {
         uint64_t *table = (uint64_t *)side->memory;
         for (int block = 0; brings && !gathers && block < operation->ranks; block++)
             table[block] = fanin_size_of(meaning, block);
@@ -180,7 +184,19 @@ static int prepare_exchange(struct operation *operation)
     return side->memory != NULL;
 }
 
-int fanin_prepare(struct operation *operation, const struct terms *terms, int ranks)
+/* For its requests: many even blocks are one. */
+static int make_room(struct operation *operation)
+{
+    const struct meaning *meaning = &operation->meaning;
+    int even = meaning->sized == ALIKE && !meaning->counts_of_root && meaning->blocks > 1;
+    uint32_t room = even ? 1 : fanin_mpi_most_requests(&operation->message);
+
+    if (room > 1)
+        operation->transfer.wqes = malloc(room * sizeof *operation->transfer.wqes);
+    return operation->transfer.wqes != NULL;
+}
+
+int fanin_begin_operation(struct operation *operation, const struct terms *terms, int ranks)
 {
     const struct meaning *meaning = &operation->meaning;
     size_t blocks = (size_t)meaning->blocks;
@@ -188,23 +204,31 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
     operation->transfer = (struct transfer){.wqes = &operation->transfer.one};
     operation->source = operation->destination = operation->exchange = (struct side){0};
     operation->meaning.mismatch = 0;
-    operation->message = (struct message){.blocks = (uint32_t)blocks};
     operation->terms = terms;
     operation->ranks = ranks;
+    operation->pieces.present = 0;
     operation->sizes = blocks > FEW ? malloc(blocks * sizeof *operation->sizes) : operation->few;
-    if (meaning->sized != ALIKE || meaning->counts_of_root)
-        operation->transfer.wqes = malloc(blocks * sizeof *operation->transfer.wqes);
-    if (!operation->sizes || !operation->transfer.wqes)
+    if (!operation->sizes)
         return 0;
     if (!fanin_is_convertible(&meaning->source) || !fanin_is_convertible(&meaning->destination))
         return 0; /* the counts that decide about this are the root's */
-    operation->source.elements = meaning->source;
-    operation->destination.elements = meaning->destination;
+    if (!meaning->counts_of_root)
+        fill_sizes(operation);
+    operation->message = (struct message){.collective = meaning->collective, .blocks = (uint32_t)blocks,
+                                          .sizes = operation->sizes};
+    return make_room(operation);
+}
+
+int fanin_prepare(struct operation *operation, const struct terms *terms, int ranks)
+{
+    if (!fanin_begin_operation(operation, terms, ranks))
+        return 0;
+    operation->source.elements = operation->meaning.source;
+    operation->destination.elements = operation->meaning.destination;
     if (!place_source(&operation->source))
         return 0;
-    if (meaning->counts_of_root)
+    if (operation->meaning.counts_of_root)
         return prepare_exchange(operation);
-    fill_sizes(operation);
     if (!place_destination(operation, needed_here(operation)))
         return 0;
     make_requests(operation);
@@ -212,7 +236,7 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
 }
 
 /* After a failure a device may still write: memory that it was given must never be used for anything else. */
-static void release(struct side *side, int spoiled)
+void fanin_release_side(struct side *side, int spoiled)
 {
     if (spoiled)
         return;
@@ -231,9 +255,9 @@ enum fanin_status fanin_conclude(struct operation *operation)
         status = FANIN_OP_MISMATCH;
     if (status == FANIN_SUCCESS && destination->copied && !operation->meaning.discard)
         fanin_distribute(&destination->elements, destination->memory);
-    release(&operation->source, operation->transfer.status != FANIN_SUCCESS);
-    release(destination, operation->transfer.status != FANIN_SUCCESS);
-    release(&operation->exchange, operation->transfer.status != FANIN_SUCCESS);
+    fanin_release_side(&operation->source, operation->transfer.status != FANIN_SUCCESS);
+    fanin_release_side(destination, operation->transfer.status != FANIN_SUCCESS);
+    fanin_release_side(&operation->exchange, operation->transfer.status != FANIN_SUCCESS);
     if (operation->transfer.wqes != &operation->transfer.one)
         free(operation->transfer.wqes);
     if (operation->sizes != operation->few)

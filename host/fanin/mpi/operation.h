@@ -7,7 +7,7 @@
 #include "staging.h"
 #include "stream.h"
 
-enum { FEW = 16 };
+enum { FEW = 16, DEPTH = 3 };
 
 enum sized { ALIKE, AS_SOURCE, AS_DESTINATION };
 
@@ -36,6 +36,13 @@ struct side {
     int copied;                /* `memory` is not the program's own */
 };
 
+/* A long message, cut: registered memory for those pieces that are under way (pieces.h). */
+struct pieces {
+    uint64_t block, part;      /* bytes of each block, and how many of them are in a piece */
+    uint32_t digest, present;  /* present: memories */
+    struct side memory[DEPTH];
+};
+
 struct operation {
     struct transfer transfer;
     const struct terms *terms;
@@ -45,6 +52,7 @@ struct operation {
     uint64_t *sizes;           /* bytes of the message's blocks: in `few`, or memory of their own */
     uint64_t few[FEW];
     int ranks;
+    struct pieces pieces;
 };
 
 /* Bytes of a block of the message, as this rank's arguments have it. */
@@ -63,6 +71,15 @@ uint64_t fanin_message_bytes(const struct meaning *meaning);
 
 /* Make the requests of an operation. Returns 0 if there is no memory for it. */
 int fanin_prepare(struct operation *operation, const struct terms *terms, int ranks);
+
+/* The steps that are common to all ways of preparing one. Return 0 if there is no memory. */
+int fanin_begin_operation(struct operation *operation, const struct terms *terms, int ranks);
+void fanin_fill_message(struct operation *operation);
+uint64_t fanin_bytes_of(const struct elements *elements);
+/* Memory that is not the program's, for `side->bytes`: registered where there is some, else ordinary. */
+int fanin_stand_in(struct side *side);
+/* Give it back; not if a device may still write there. */
+void fanin_release_side(struct side *side, int spoiled);
 
 /* The operation has ended: put what came where it belongs, and give back what was taken. Returns its status. */
 enum fanin_status fanin_conclude(struct operation *operation);

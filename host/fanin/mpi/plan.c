@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#define PART (512ull << 10)  /* bytes: a longer message of one block goes in messages of so many, or if that is too many ... */
+#define MOST_PARTS 128       /* ... of twice, four times ... as many: all parts find room in a send queue */
 #define SIGNAL_INTERVAL 64 /* requests of a long call: a queue of silent ones would never be known to have room again */
 
 enum who { NOBODY, EVERYONE, ROOT, OTHERS };
@@ -166,21 +168,79 @@ static void write_request(const struct terms *terms, const struct message *messa
     }
 }
 
-uint32_t fanin_mpi_plan(const struct terms *terms, const struct message *message, struct fanin_wqe *wqes)
+uint64_t fanin_mpi_part_length(uint64_t size)
+{
+    uint64_t length = PART;
+
+    while (length * MOST_PARTS < size)
+        length *= 2;
+    return length;
+}
+
+/* Bytes of the one block that a message consists of; 0: it has several, of which ranks have their own, or none. */
+static uint64_t only_block(const struct message *message)
 {
     const struct row *row = &rows[message->collective];
-    uint32_t digest = agreement(row, message) << FANIN_MID_BITS, count = 0, block = 0;
+
+    return message->blocks == 1 && !row->brings.own && !row->wants.own ? message->sizes[0] : 0;
+}
+
+uint32_t fanin_mpi_most_requests(const struct message *message)
+{
+    uint64_t size = only_block(message), length = fanin_mpi_part_length(size);
+
+    return size > length ? (uint32_t)segments(size, (uint32_t)length) : message->blocks ? message->blocks : 1;
+}
+
+/* The next part of a message of one block; it is as a run. Returns whether there is one. */
+static int next_part(uint64_t size, struct run *run)
+{
+    uint64_t offset = run->offset + run->length, length = fanin_mpi_part_length(size);
+
+    if (length > size - offset)
+        length = size - offset;
+    *run = (struct run){.blocks = 1, .place = -1, .block = length, .last = length, .length = length, .offset = offset};
+    return length > 0;
+}
+
+uint32_t fanin_digest(const struct message *message)
+{
+    return agreement(&rows[message->collective], message) << FANIN_MID_BITS;
+}
+
+void fanin_request_of(const struct terms *terms, const struct message *message, struct fanin_wqe *wqe)
+{
     struct run run = {0};
 
-    do {
-        block = next_run(message, block, terms->rank, &run);
-        if (!run.blocks && row->contributors != FANIN_CLASS_NONE)
-            break;
+    next_run(message, 0, terms->rank, &run);
+    write_request(terms, message, &run, wqe);
+}
+
+/* What the next request of a message carries, from block `*block` on. Returns whether there is one. */
+static int next_of(const struct message *message, uint32_t rank, uint32_t *block, struct run *run)
+{
+    uint64_t size = only_block(message);
+
+    if (size)
+        return next_part(size, run);
+    if (*block == message->blocks)
+        return 0;
+    *block = next_run(message, *block, rank, run);
+    return run->blocks > 0;
+}
+
+uint32_t fanin_mpi_plan(const struct terms *terms, const struct message *message, struct fanin_wqe *wqes)
+{
+    uint32_t digest = fanin_digest(message), count = 0, block = 0;
+    int is_barrier = rows[message->collective].contributors == FANIN_CLASS_NONE;
+    struct run run = {0};
+
+    while ((is_barrier && !count) || next_of(message, terms->rank, &block, &run)) {
         write_request(terms, message, &run, &wqes[count]);
         wqes[count].mid = digest;
         if (++count % SIGNAL_INTERVAL == 0)
             wqes[count - 1].flags |= FANIN_WQE_SIGNALED;
-    } while (block < message->blocks);
+    }
     if (count)
         wqes[count - 1].flags |= FANIN_WQE_SIGNALED;
     return count;

@@ -45,9 +45,21 @@ struct message {
     uint64_t destination;     /* where it wants what comes, dense; 0: nothing */
 };
 
+/* What all requests of a message say in their mid: 16 bits of what ranks must call alike. */
+uint32_t fanin_digest(const struct message *message);
+
+/* The one request of a message that is not cut: of even blocks. */
+void fanin_request_of(const struct terms *terms, const struct message *message, struct fanin_wqe *wqe);
+
 #pragma GCC visibility push(default)
-/* Write the requests of a rank into `wqes`, which has room for one for each block, and at least one. Returns how many:
- * none if there are no bytes. The place in the stream (seg, the count in mid, wr_id) is filled in when one is posted.
+/* Bytes of the messages that one of a single block is cut into, if it is longer, on all ranks. */
+uint64_t fanin_mpi_part_length(uint64_t size);
+
+/* For how many requests there must be room: one for each block or part, and at least one. */
+uint32_t fanin_mpi_most_requests(const struct message *message);
+
+/* Write the requests of a rank into `wqes`, which has room for fanin_mpi_most_requests. Returns how many: none if there are
+ * no bytes. The place in the stream (seg, the count in mid, wr_id) is filled in when one is posted.
  * Short data are copied into their request here. */
 uint32_t fanin_mpi_plan(const struct terms *terms, const struct message *message, struct fanin_wqe *wqes);
 #pragma GCC visibility pop

@@ -84,12 +84,13 @@ static void complete(struct stream *stream, const struct fanin_cqe *cqe)
     if (!transfer)
         return;
     uint32_t taken = (uint32_t)(cqe->wr_id - transfer->first_id) + 1;
-    if (taken > transfer->taken) {
-        stream->outstanding -= taken - transfer->taken;
-        transfer->taken = taken;
-    }
     if (cqe->status != FANIN_SUCCESS && transfer->status == FANIN_SUCCESS)
         transfer->status = cqe->status;
+    for (; transfer->taken < taken; transfer->taken++) {
+        stream->outstanding--;
+        if (transfer->store && transfer->status == FANIN_SUCCESS)
+            transfer->store(transfer, transfer->taken);
+    }
     if (transfer->taken == transfer->count)
         conclude(stream, transfer);
 }
@@ -110,7 +111,7 @@ static enum fanin_status take_completions(struct stream *stream)
 
 static enum fanin_status post_next(struct stream *stream, struct transfer *transfer)
 {
-    struct fanin_wqe *wqe = &transfer->wqes[transfer->posted];
+    struct fanin_wqe *wqe = transfer->load ? transfer->load(transfer, transfer->posted) : &transfer->wqes[transfer->posted];
     enum fanin_status status;
 
     if (!transfer->posted)
@@ -140,7 +141,8 @@ static enum fanin_status post_all(struct stream *stream)
             continue;
         }
         while (transfer->posted < transfer->count) {
-            if (stream->outstanding == FANIN_SQ_DEPTH)
+            if (stream->outstanding == FANIN_SQ_DEPTH ||
+                (transfer->load && transfer->posted - transfer->taken == transfer->window))
                 return FANIN_SUCCESS;
             enum fanin_status status = post_next(stream, transfer);
             if (status != FANIN_SUCCESS)

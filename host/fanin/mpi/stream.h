@@ -18,6 +18,11 @@ struct transfer {
     /* Whether the requests have only brought what is needed to make the others: called, under the stream's lock, to put
      * those in their place. Transfers behind this one wait, so that all ranks post in one order. NULL: no. */
     enum fanin_status (*expand)(struct transfer *transfer);
+    /* Of a transfer whose requests take turns in a little memory, `window` at a time: called, under the stream's lock, for
+     * each before it is posted (it returns what to post), and when it is complete. NULL: they are in `wqes`. */
+    struct fanin_wqe *(*load)(struct transfer *transfer, uint32_t number);
+    void (*store)(struct transfer *transfer, uint32_t number);
+    uint32_t window;
 };
 
 struct stream {

@@ -151,6 +151,9 @@ static void reductions(const struct type *row, MPI_Op op, int count)
         counts[i] = i == ranks - 1 ? left : i % 2 ? count / 3 : 0;
     BOTH(row, counts[rank], Reduce_scatter(in, out, counts, type, op, WORLD));
     NONBLOCKING(row, counts[rank], Ireduce_scatter(in, out, counts, type, op, WORLD, &request));
+    for (int i = 0; i < ranks; i++)
+        counts[i] = count;
+    BOTH(row, count, Reduce_scatter(in, out, counts, type, op, WORLD));
 }
 
 static void all_reductions(int count)
@@ -209,6 +212,9 @@ static void movements(const struct type *row, int count)
     }
     NONBLOCKING(row, total, Igather(in, count, type, out, count, type, 0, WORLD, &request));
     NONBLOCKING(row, count, Iscatter(in, count, type, out, count, type, 0, WORLD, &request));
+    for (int i = 0; i < ranks; i++)
+        counts[i] = count, offsets[i] = (ranks - 1 - i) * count;
+    BOTH(row, total, Allgatherv(in, count, type, out, counts, offsets, type, WORLD));
     for (int backwards = 0; backwards < 2; backwards++) {
         end = uneven(count, backwards);
         BOTH(row, end, Allgatherv(in, counts[rank], type, out, counts, offsets, type, WORLD));

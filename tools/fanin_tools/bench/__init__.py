@@ -4,6 +4,8 @@
 | --- | --- |
 | setups | what is compared: set-ups, sizes, how often |
 | contenders, peers, launch_agent | who is compared, and how the processes of each are started |
+| shim | an MPI with our devices below it, and whether it used them |
+| thresholds | which collectives of an MPI are faster on the devices |
 | rank_program, session | the program that every rank of every contender runs, and who tells it what to do |
 | compare, samples, bounds | turn by turn; medians, quartiles and ratios; what no implementation can beat |
 | progress | how far it is |

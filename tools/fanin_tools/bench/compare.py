@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
+from fanin_tools.bench import shim
 from fanin_tools.bench.bounds import bound_us
-from fanin_tools.bench.contenders import Contender, contenders
+from fanin_tools.bench.contenders import Contender
 from fanin_tools.bench.progress import Steps
 from fanin_tools.bench.samples import Summary
 from fanin_tools.bench.session import Session
@@ -44,10 +44,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows of a set-up."""
+    """All rows of a set-up. shortfalls: of each MPI with the shim what was not offloaded; "" if all was."""
 
     setup: Setup
     rows: tuple[Row, ...]
+    shortfalls: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def contenders(self) -> list[tuple[str, bool]]:
@@ -68,44 +69,63 @@ class Comparison:
         peers = [row.microseconds.median for row in self.rows if row.bytes == size and not row.ours]
         return min(peers) / self.row(contender, size).microseconds.median if peers else None
 
+    @property
+    def remarks(self) -> list[str]:
+        """What one must know who reads the columns of the shim."""
+        return [f"{title}: {words or 'all calls offloaded'}" for title, words in self.shortfalls.items()]
+
     def as_dict(self) -> dict[str, object]:
         """The same for `--json`."""
         rows = [row.as_dict() | {"ratio": self.ratio(row.contender, row.bytes)} for row in self.rows]
-        return {"setup": asdict(self.setup), "title": self.setup.title, "rows": rows}
+        return {
+            "setup": asdict(self.setup),
+            "title": self.setup.title,
+            "rows": rows,
+            "shortfalls": dict(self.shortfalls),
+        }
 
 
-def compare(running: Running, setup: Setup, sizes: Sequence[int], rounds: int, peers: Path, steps: Steps) -> Comparison:
+def compare(
+    running: Running, setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, steps: Steps
+) -> Comparison:
     """Measure every contender at every size, `rounds` times in turns. sizes: those of `fitting`."""
     rows: list[Row] = []
+    sessions: list[Session] = []
     with contextlib.ExitStack() as stack:
-        present = []
-        for contender in contenders(running, setup, peers):
+        for contender in present:
             steps.say(f"{setup.title}: starting {contender.title}")
-            present.append((contender, stack.enter_context(contender.start())))
+            sessions.append(stack.enter_context(contender.start(running)))
         for size in sizes:
-            rows += _rows(setup, size, _in_turns(present, size, rounds, f"{setup.title}, {render_size(size)}", steps))
-    return Comparison(setup, tuple(rows))
+            times = _in_turns(present, sessions, size, rounds, f"{setup.title}, {render_size(size)}", steps)
+            rows += _rows(setup, size, zip(present, times, strict=True))
+    return Comparison(setup, tuple(rows), _shortfalls(present, sessions))
 
 
 def _in_turns(
-    present: list[tuple[Contender, Session]], size: int, rounds: int, title: str, steps: Steps
-) -> Iterator[tuple[Contender, list[int]]]:
-    """Each contender with its times over all rounds."""
+    present: Sequence[Contender], sessions: Sequence[Session], size: int, rounds: int, title: str, steps: Steps
+) -> list[list[int]]:
+    """Of each contender the times over all rounds."""
     times: list[list[int]] = [[] for _ in present]
-    for _, session in present:
+    for session in sessions:
         session.prepare(size)
     for _ in range(rounds):
-        for number, (contender, session) in enumerate(present):
-            steps.next(f"{title}: {contender.title}")
+        for number, session in enumerate(sessions):
+            steps.next(f"{title}: {present[number].title}")
             times[number] += session.turn(size)
-    for _, session in present:
+    for session in sessions:
         session.release()
-    return zip((contender for contender, _ in present), times, strict=True)
+    return times
 
 
-def _rows(setup: Setup, size: int, times: Iterator[tuple[Contender, list[int]]]) -> list[Row]:
+def _rows(setup: Setup, size: int, times: Iterable[tuple[Contender, list[int]]]) -> list[Row]:
     bound = bound_us(setup, size)
     return [Row(contender.title, contender.ours, size, Summary.of(each), bound) for contender, each in times]
+
+
+def _shortfalls(present: Sequence[Contender], sessions: Sequence[Session]) -> dict[str, str]:
+    """Of each MPI with the shim, when its ranks have ended and said what was offloaded."""
+    measured = zip(present, sessions, strict=True)
+    return {who.title: shim.shortfall(session.said, session.calls) for who, session in measured if who.shim}
 
 
 def fitting(sizes: Sequence[int], arrays: int, say: Say) -> list[int]:

@@ -1,4 +1,5 @@
-"""Who takes part in a comparison: ours in each of its ways, and every peer that is installed."""
+"""Who takes part in a comparison: ours in each of its ways, every peer that is installed, and each of them with ours
+below it (the MPI shim, which sends its collectives to our devices)."""
 
 from __future__ import annotations
 
@@ -6,15 +7,16 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fanin_tools.bench import peers
+from fanin_tools.bench import peers, shim
 from fanin_tools.bench.peers import PROGRAM, Peer
 from fanin_tools.bench.session import Command, Session
 from fanin_tools.bench.setups import Setup, Way
+from fanin_tools.errors import UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job import job_file
@@ -23,26 +25,47 @@ from fanin_tools.job.placement import place
 
 @dataclass(frozen=True)
 class Contender:
-    """start: its ranks, for the time of a block."""
+    """start: its ranks, on a fabric, for the time of a block. shim: an MPI that is to use our devices."""
 
     title: str
     ours: bool
-    start: Callable[[], AbstractContextManager[Session]]
+    start: Callable[[Running], AbstractContextManager[Session]]
+    shim: bool = False
+
+    @property
+    def name(self) -> str:
+        """For the command line."""
+        return self.title.lower().replace(" ", "-")
 
 
-def contenders(running: Running, setup: Setup, folder: Path) -> list[Contender]:
-    """Ours first. folder: of the peers' environments."""
-    own = [ours(running, setup, way) for way in setup.ways]
-    return own + [_other(running, setup, peer, binaries) for peer, binaries in peers.installed(folder)]
+def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Contender]:
+    """Those of these names, or all; ours first. folder: of the peers' environments. UsageError for a name of nobody."""
+    every = [ours(setup, way) for way in setup.ways]
+    for peer, binaries in peers.installed(folder):
+        every += [_other(setup, peer, binaries), _with_shim(setup, peer, binaries)]
+    if unknown := sorted(set(names) - {contender.name for contender in every}):
+        present = ", ".join(contender.name for contender in every)
+        raise UsageError(f"{setup.title}: there is no contender {', '.join(unknown)}", f"use some of {present}")
+    return [contender for contender in every if not names or contender.name in names]
 
 
-def ours(running: Running, setup: Setup, way: Way) -> Contender:
+def ours(setup: Setup, way: Way) -> Contender:
     """Our ranks, over a way."""
-    return Contender(way.title, True, lambda: _our_session(running, setup, way))
+    return Contender(way.title, True, lambda running: _our_session(running, setup, way))
 
 
-def _other(running: Running, setup: Setup, peer: Peer, binaries: Path) -> Contender:
-    return Contender(peer.title, False, lambda: _peer_session(running, setup, peer, binaries))
+def _other(setup: Setup, peer: Peer, binaries: Path) -> Contender:
+    return Contender(peer.title, False, lambda running: _peer_session(running, setup, peer.title, peer, binaries, {}))
+
+
+def _with_shim(setup: Setup, peer: Peer, binaries: Path) -> Contender:
+    title, route = f"{peer.title} with Fanin", setup.ways[0].route
+
+    def start(running: Running) -> AbstractContextManager[Session]:
+        variables = shim.environment(running, setup.ranks, route)
+        return _peer_session(running, setup, title, peer, binaries, variables)
+
+    return Contender(title, True, start, shim=True)
 
 
 @contextlib.contextmanager
@@ -64,10 +87,13 @@ def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def _peer_session(running: Running, setup: Setup, peer: Peer, binaries: Path) -> Iterator[Session]:
+def _peer_session(
+    running: Running, setup: Setup, title: str, peer: Peer, binaries: Path, variables: dict[str, str]
+) -> Iterator[Session]:
+    """variables: more of them, for the ranks alone."""
     with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
-        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder))
-        yield from _open(Session(peer.title, False, setup.ranks, Path(folder), [command]))
+        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), variables)
+        yield from _open(Session(title, bool(variables), setup.ranks, Path(folder), [command]))
 
 
 def _open(session: Session) -> Iterator[Session]:

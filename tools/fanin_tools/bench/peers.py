@@ -8,15 +8,17 @@ elsewhere; Open MPI must be told if it can not see it by itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from fanin_tools.bench import launch_agent
 from fanin_tools.bench.session import Command
 from fanin_tools.fabric.description import Fabric
 
 NEEDED = ("mpiexec", "python")
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 PROGRAM = Path(__file__).with_name("rank_program.py")  # run with -P: beside it lie names of standard modules
 
 
@@ -30,14 +32,17 @@ class Peer:
     local: tuple[str, ...]
     network: Callable[[Fabric, Path], list[str]]
 
-    def command(self, binaries: Path, ranks: int, fabric: Fabric, folder: Path) -> Command:
-        """mpiexec with all ranks; folder: for the sockets of the ranks and the launch agent."""
+    def command(
+        self, binaries: Path, ranks: int, fabric: Fabric, folder: Path, variables: Mapping[str, str] = NO_VARIABLES
+    ) -> Command:
+        """mpiexec with all ranks; folder: for their sockets and the launch agent; variables: of the ranks."""
         line = [str(binaries / "mpiexec"), "-n", str(ranks), *self.local]
         if fabric.netns:
             options = self.network(fabric, folder)
             line = [*launch_agent.inside_first(fabric), str(binaries / "mpiexec"), "-n", str(ranks), *options]
         program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(folder / "ranks")]
-        return Command([*line, *program], _environment(binaries))
+        given = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
+        return Command([*line, *given, *program], _environment(binaries))
 
 
 # Of Open MPI where links are slow: from 512 KiB on a ring (4), which it would not choose by itself and which is faster

@@ -51,7 +51,7 @@ def measure(running: Running, setup: Setup, way: Way, sizes: Sequence[int], say:
     """Every size, over one way of ours."""
     rows = []
     devices = running.fabric.daemons if way.route == "tree" else running.fabric.nics
-    with ours(running, setup, way).start() as session:
+    with ours(setup, way).start(running) as session:
         for size in sizes:
             say(f"{render_size(size)} ...")
             rows += _profile(running, session, size, devices)

@@ -21,7 +21,7 @@ EXPLANATION = (
 
 def columns(found: Comparison) -> list[str]:
     """Headings."""
-    names = [name for name, _ in found.contenders]
+    names = [f"{name} (not all offloaded)" if found.shortfalls.get(name) else name for name, _ in found.contenders]
     ratio = ["ratio"] if _has_peers(found) else []
     return ["bytes", *names, "bandwidth", *ratio, *(["of bound"] if _has_bound(found) else [])]
 
@@ -60,7 +60,8 @@ def table(found: Comparison) -> Any:
     """For a terminal."""
     from rich.table import Table
 
-    shown = Table(title=f"allreduce f32 SUM, {found.setup.title}", title_justify="left", caption=EXPLANATION)
+    caption = " ".join([EXPLANATION, *(f"{remark}." for remark in found.remarks)])
+    shown = Table(title=f"allreduce f32 SUM, {found.setup.title}", title_justify="left", caption=caption)
     for column in columns(found):
         shown.add_column(column, justify="right")
     for line in lines(found):
@@ -72,7 +73,8 @@ def markdown(found: Comparison) -> str:
     """For the documentation."""
     heading = columns(found)
     rows = [heading, ["---"] * len(heading), *lines(found)]
-    return f"### {found.setup.title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    remarks = "".join(f"\n{remark}.\n" for remark in found.remarks)
+    return f"### {found.setup.title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows) + remarks
 
 
 def show(found: Comparison) -> None:

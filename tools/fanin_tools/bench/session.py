@@ -36,10 +36,14 @@ class Command:
 
 
 class Session:
-    """Ranks that listen. name: of the contender; ours: whose fault it is if one fails."""
+    """Ranks that listen. name: of the contender; ours: whose fault it is if one fails.
+
+    calls: of allreduce, of all ranks together. said: what its processes have said, once they have ended.
+    """
 
     def __init__(self, name: str, ours: bool, ranks: int, folder: Path, commands: Sequence[Command]) -> None:
         self.name, self._ours, self._size = name, ours, ranks
+        self.calls, self.said = 0, ""
         self._connections: dict[int, socket.socket] = {}
         self._streams: dict[int, Any] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -126,9 +130,10 @@ class Session:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def prepare(self, size: int) -> None:
-        """Make and warm the arrays of a message of `size` bytes."""
-        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
+    def prepare(self, size: int, collective: str | None = None) -> None:
+        """Make and warm the arrays of a message of `size` bytes. collective: of MPI; allreduce if it is not named."""
+        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM, collective=collective)
+        self.calls += self._size * FIRST_WARM
 
     def turn(self, size: int) -> list[int]:
         """Nanoseconds of each repetition, of its slowest rank."""
@@ -137,6 +142,7 @@ class Session:
     def time(self, size: int, warm: int, repeat: int) -> list[int]:
         """The same for so many repetitions after `warm` more. ToolError WRONG_RESULT: a fast wrong result is none."""
         answers = self.ask(do="time", warm=warm, repeat=repeat)
+        self.calls += self._size * (warm + repeat)
         if wrong := sum(answer["wrong"] for answer in answers):
             cause = f"{self.name}, {render_size(size)}: {wrong} elements have a wrong bit"
             raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
@@ -156,6 +162,7 @@ class Session:
             if not wait_for_all(self._processes, TERMINATE_SECONDS):
                 self._signal(signal.SIGKILL)
                 wait_for_all(self._processes, None)
+        self.said = self._output()
         self._errors.close()
 
     def _signal(self, number: int) -> None:
@@ -164,11 +171,14 @@ class Session:
             if process.poll() is None:
                 os.killpg(process.pid, number)
 
+    def _output(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")
+
     def _failure(self, what: str) -> ToolError:
         if self._processes and all(process.poll() is None for process in self._processes):
             wait_for_any(self._processes, LAST_WORDS_SECONDS)
-        self._errors.seek(0)
-        said = " ".join(self._errors.read().decode(errors="replace").split())[-SHOWN:]
+        said = " ".join(self._output().split())[-SHOWN:]
         cause = f"{self.name}: {what}{': ' if said else ''}{said}"
         if self._ours:
             return ToolError("PROGRAM_FAILED", cause, "look at fanin doctor, and at the logs of the devices")

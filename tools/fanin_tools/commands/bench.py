@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools import options
-from fanin_tools.commands import bench_parts, bench_profile
+from fanin_tools.commands import bench_parts, bench_profile, bench_thresholds
 from fanin_tools.errors import UsageError
 from fanin_tools.output import print_json, reporting, say
 
 if TYPE_CHECKING:
     from fanin_tools.bench.compare import Comparison
+    from fanin_tools.bench.contenders import Contender
     from fanin_tools.bench.report import Circumstances
     from fanin_tools.bench.setups import Setup
 
 app = typer.Typer(invoke_without_command=True)
 bench_parts.add_to(app)
 app.command("profile")(bench_profile.profile)
+app.command("thresholds")(bench_thresholds.thresholds)
 
 Peers = Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")]
 Sizes = Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M; else 8 B to --largest.")]
@@ -29,13 +31,18 @@ Largest = Annotated[str, typer.Option(help="Largest message.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How often each contender has its turn at each size.")]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw it as this picture.")]
 Ranks = Annotated[int, typer.Option(min=2, help="Ranks on the node.")]
+Contenders = Annotated[str, typer.Option(help="Some of them, as in fanin,open-mpi,open-mpi-with-fanin; else all.")]
 PEERS = Path(".bench")
 
 
 @app.callback()
 @reporting
 def bench(
-    context: typer.Context, peers: Peers = PEERS, name: options.Name = "bench", json_output: options.Json = False
+    context: typer.Context,
+    contenders: Contenders = "",
+    peers: Peers = PEERS,
+    name: options.Name = "bench",
+    json_output: options.Json = False,
 ) -> None:
     """Allreduce f32 beside its peers, in turns: a short form, on one node and, with root, over namespaces."""
     if context.invoked_subcommand is not None:
@@ -43,7 +50,7 @@ def bench(
         return
     from fanin_tools.bench import setups
 
-    _measure(setups.short(), setups.SHORT_SIZES, setups.SHORT_ROUNDS, peers, name, json_output)
+    _measure(setups.short(), setups.SHORT_SIZES, setups.SHORT_ROUNDS, peers, contenders, name, json_output)
 
 
 def _refuse_before_subcommand(given: list[str], subcommand: str) -> None:
@@ -61,6 +68,7 @@ def local(
     rounds: Rounds = 5,
     lanes: options.Lanes = 1,
     plot: PlotFile = None,
+    contenders: Contenders = "",
     peers: Peers = PEERS,
     name: options.Name = "bench",
     json_output: options.Json = False,
@@ -69,7 +77,9 @@ def local(
     from fanin_tools.bench.setups import Setup
 
     setup = Setup(ranks, lanes=lanes)
-    _measure([setup], _sizes(sizes, largest), rounds, peers, name, json_output, {setup: plot} if plot else {})
+    _measure(
+        [setup], _sizes(sizes, largest), rounds, peers, contenders, name, json_output, {setup: plot} if plot else {}
+    )
 
 
 @app.command()
@@ -82,6 +92,7 @@ def netns(
     rounds: Rounds = 5,
     lanes: options.Lanes = 1,
     plot: PlotFile = None,
+    contenders: Contenders = "",
     peers: Peers = PEERS,
     name: options.Name = "bench",
     json_output: options.Json = False,
@@ -90,7 +101,9 @@ def netns(
     from fanin_tools.bench.setups import OVER_NETWORK, Setup
 
     setup = Setup(nodes, netns=True, rate=rate, lanes=lanes, ways=OVER_NETWORK)
-    _measure([setup], _sizes(sizes, largest), rounds, peers, name, json_output, {setup: plot} if plot else {})
+    _measure(
+        [setup], _sizes(sizes, largest), rounds, peers, contenders, name, json_output, {setup: plot} if plot else {}
+    )
 
 
 @app.command("all")
@@ -101,6 +114,7 @@ def every(
     sizes: Sizes = "",
     largest: Largest = "256M",
     rounds: Rounds = 5,
+    contenders: Contenders = "",
     peers: Peers = PEERS,
     name: options.Name = "bench",
     json_output: options.Json = False,
@@ -113,7 +127,7 @@ def every(
     _make_folder(into)
     plots = {setup: into / f"{setup.name}.png" for setup in setups}
     keep = functools.partial(report.save, folder=into)
-    _measure(setups, _sizes(sizes, largest), rounds, peers, name, json_output, plots, keep)
+    _measure(setups, _sizes(sizes, largest), rounds, peers, contenders, name, json_output, plots, keep)
 
 
 def _sizes(sizes: str, largest: str) -> tuple[int, ...]:
@@ -140,6 +154,7 @@ def _measure(
     sizes: Sequence[int],
     rounds: int,
     peers: Path,
+    contenders: str,
     name: str,
     as_json: bool,
     plots: dict[Setup, Path] | None = None,
@@ -150,20 +165,20 @@ def _measure(
     keep: called with all that are there so far.
     """
     from fanin_tools.bench import compare, machine, plot, report
+    from fanin_tools.bench.contenders import contenders as contestants
     from fanin_tools.bench.peers import installed, versions
 
     if plots:
         plot.require_plot(plots.values())
-    others = installed(peers)
-    if not others:
+    if not installed(peers):
         say(f"no peer in {peers}: measuring ours alone (make bench installs them)")
     circumstances = report.Circumstances(machine.describe(), versions(peers))
-    contenders = {setup: len(setup.ways) + len(others) for setup in chosen}
-    fitting = {setup: compare.fitting(sizes, setup.ranks * contenders[setup], say) for setup in chosen}
+    names = contenders.split(",") if contenders else []
+    present = {setup: contestants(setup, peers, names) for setup in chosen}
+    fitting = {setup: compare.fitting(sizes, setup.ranks * len(present[setup]), say) for setup in chosen}
     found = []
     for setup in chosen:
-        turns = contenders[setup] * len(fitting[setup]) * rounds
-        found.append(_compare(setup, fitting[setup], rounds, turns, peers, name))
+        found.append(_compare(setup, present[setup], fitting[setup], rounds, name))
         if plots and setup in plots:
             plot.save(found[-1], plots[setup])
         if keep is not None:
@@ -174,12 +189,13 @@ def _measure(
         print_json(report.as_dict(found, circumstances))
 
 
-def _compare(setup: Setup, sizes: Sequence[int], rounds: int, turns: int, peers: Path, name: str) -> Comparison:
+def _compare(setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, name: str) -> Comparison:
     """On a fabric for this set-up alone."""
     from fanin_tools.bench import compare
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.borrow import borrowed
     from fanin_tools.fabric.generate import Plan
 
+    turns = len(present) * len(sizes) * rounds
     with steps_of(turns) as steps, borrowed(Plan(name, setup.shape), steps.say) as running:
-        return compare.compare(running, setup, sizes, rounds, peers, steps)
+        return compare.compare(running, setup, present, sizes, rounds, steps)
