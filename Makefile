@@ -14,7 +14,7 @@ CORE := setup.py $(wildcard host/fanin/core/*.[ch] host/fanin/mpi/*.[ch]) host/f
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
-.PHONY: help install demo test lint matrix models peers bench soak clean
+.PHONY: help install demo test lint matrix models peers mpi4py-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,7 +23,8 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
-	@echo "make peers   Open MPI and MPICH, each in an environment in .bench: for tests of the MPI shim, and for make bench"
+	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
+	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (half an hour)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
 	@echo "make install only the environment, in $(VENV)"
@@ -73,7 +74,19 @@ lint: $(VENV)/.tested
 	@.bench/$*/bin/python -m pip --disable-pip-version-check --quiet install '$*>=5,<6' 'mpi4py>=4,<5' 'numpy>=2,<3'
 	@touch $@
 
-peers: $(PEERS:%=.bench/%/.installed)
+# The tests of mpi4py are only in its source distribution: that of the version that has been installed.
+.bench/mpi4py/.installed: $(PEERS:%=.bench/%/.installed)
+	@echo "== fetching the tests of mpi4py into .bench/mpi4py"
+	@rm -rf .bench/mpi4py && mkdir -p .bench/mpi4py
+	@$(PIP) download --no-deps --no-binary mpi4py --dest .bench/mpi4py \
+	  mpi4py==$$(.bench/mpich/bin/python -c 'from importlib.metadata import version; print(version("mpi4py"))')
+	@tar --extract --file $$(echo .bench/mpi4py/mpi4py-*.tar.gz) --directory .bench/mpi4py --strip-components 1
+	@touch $@
+
+peers: $(PEERS:%=.bench/%/.installed) .bench/mpi4py/.installed
+
+mpi4py-suite: $(VENV)/.tested peers
+	@FANIN_TEST_MPI4PY=all $(BIN)/python -m pytest -s tests/mpi/test_mpi4py_suite.py $(PYTEST_FLAGS)
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

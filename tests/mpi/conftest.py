@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,12 +47,28 @@ class Mpi:
             self.programs[name] = target
         return self.programs[name]
 
-    def run(self, ranks: int, command: list[str | Path], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a command once per rank, with these environment variables in the ranks."""
+    def run(
+        self,
+        ranks: int,
+        command: list[str | Path],
+        variables: dict[str, str],
+        options: Sequence[str] = (),
+        bound_s: float = BOUND_S,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command once per rank, with these environment variables in the ranks, and options of the launcher."""
         given = [f"{name}={value}" for name, value in (QUIET_WAITING | variables).items()]
-        line = [self.folder / "bin/mpiexec", *FAMILIES[self.family], "-n", str(ranks), "env", *given, *command]
+        line = [
+            self.folder / "bin/mpiexec",
+            *FAMILIES[self.family],
+            *options,
+            "-n",
+            str(ranks),
+            "env",
+            *given,
+            *command,
+        ]
         root = AS_ROOT if os.geteuid() == 0 else {}
-        return subprocess.run(line, capture_output=True, text=True, env=os.environ | root, timeout=BOUND_S)
+        return subprocess.run(line, capture_output=True, text=True, env=os.environ | root, timeout=bound_s)
 
     def python(self, *arguments: str | Path) -> list[str | Path]:
         """A command line of the interpreter that has this MPI's mpi4py."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.mpi.conftest import AS_ROOT, BOUND_S, FAMILIES, PROGRAMS, ROOT, Fabrics
-from tests.mpi.test_programs import offloaded
+from tests.mpi.report import offloaded
 
 NEEDED = "gfortran and an MPI for it (Debian: gfortran libopenmpi-dev openmpi-bin libmpich-dev mpich)"
 RANKS = 3

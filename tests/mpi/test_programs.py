@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -12,15 +13,10 @@ import pytest
 
 from fanin.mpi import library_path
 from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT, Fabrics, Mpi
+from tests.mpi.report import offloaded
 
 ROUTES = ("local", "tree", "ring")
-SCENES = ("requests", "types", "messages", "communicators", "threads", "late")
-ROW = re.compile(r"^fanin: (\w+) +(\d+) +(\d+) +(\d+) ", re.M)
-
-
-def offloaded(report: str) -> dict[str, tuple[int, int]]:
-    """Of each function the calls that were offloaded, and that were not."""
-    return {name: (int(done), int(left)) for name, done, _, left in ROW.findall(report)}
+SCENES = ("requests", "types", "messages", "many", "scatter", "communicators", "threads", "late")
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -31,8 +27,7 @@ def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, r
     counts = offloaded(ended.stderr)
     assert len(counts) == 11
     assert all(done for done, _ in counts.values()), ended.stderr
-    alone = re.findall(r"^fanin: (\w+) .* COUNTS \d+$", ended.stderr, re.M)
-    assert {name for name, (_, left) in counts.items() if left} == set(alone) == {"Gatherv", "Scatterv"}
+    assert not any(left for _, left in counts.values()), ended.stderr
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
@@ -40,6 +35,42 @@ def test_long_messages_and_four_ranks(mpi: Mpi, fabrics: Fabrics) -> None:
     """Most of them beyond what is staged: ordinary memory is read and written in place."""
     ended = mpi.run(4, [mpi.build("compare"), "2000000"], fabrics.variables(4, "tree", FANIN_STAGING="10000"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_every_form_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics) -> None:
+    """Blocking, non-blocking and persistent, with int and with large counts."""
+    ended = mpi.run(3, [mpi.build("forms")], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"[1-9]\d+ comparisons of each rank, 0 wrong", ended.stdout)
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 11
+    assert set(counts.values()) == {(3 * 3 * 8, 0)}
+
+
+def test_nobody_leaves_a_barrier_before_all_have_come(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    ended = mpi.run(3, [mpi.build("barrier"), tmp_path / "arrived"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "barrier: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Barrier": (72, 0)}
+
+
+def test_messages_of_64_mib(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("long"), str(64 << 20)], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "long: 0 wrong" in ended.stdout
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 7
+    assert set(counts.values()) == {(3, 0)}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_a_block_of_more_than_2_gib(mpi: Mpi, fabrics: Fabrics) -> None:
+    if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 4 << 30:
+        pytest.skip("4 GiB of free memory")
+    ended = mpi.run(3, [mpi.build("long"), str((2 << 30) + (64 << 20)), "gather"], fabrics.variables(3, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "long: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Gatherv": (3, 0)}
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -57,11 +88,18 @@ def test_what_devices_do_not_do_is_left_and_counted(mpi: Mpi, fabrics: Fabrics) 
 
 
 def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
-    """The root waits in the MPI meanwhile, where nobody tells the devices anything."""
+    """They go on while the root waits in the MPI for a message that depends on what follows."""
     ended = mpi.run(3, [mpi.build("mixed"), "counts"], fabrics.variables(3, "tree"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert offloaded(ended.stderr) == {"Allreduce": (3, 0), "Gatherv": (0, 3)}
-    assert "COUNTS 3" in ended.stderr
+    assert offloaded(ended.stderr) == {"Allreduce": (3, 0), "Gatherv": (3, 0)}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI 5 has no such calls
+def test_requests_are_looked_at_beside_those_of_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "look"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "look: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (6, 0)}
 
 
 def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fabrics: Fabrics) -> None:
@@ -71,12 +109,6 @@ def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fab
     assert "queues: 0 wrong" in ended.stdout
     done, left = offloaded(ended.stderr)["Allreduce"]
     assert (done, left) == (3 * 64, 3 * 3), ended.stderr
-
-
-def test_a_rank_without_memory_is_an_error_of_all(mpi: Mpi, fabrics: Fabrics) -> None:
-    ended = mpi.run(3, [mpi.build("mixed"), "memory"], fabrics.variables(3, "tree", FANIN_STAGING="10000"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "memory: 0 wrong" in ended.stdout
 
 
 def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
@@ -102,29 +134,12 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
     assert counts["Bcast"][1] == 0
 
 
-def test_no_device_is_one_line_and_no_harm(mpi: Mpi, tmp_path: Path) -> None:
-    variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path)}
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
+def test_what_a_call_costs_that_is_left_can_be_measured(mpi: Mpi, fabrics: Fabrics) -> None:
+    """Both figures of each call; how large they are says no test."""
+    ended = mpi.run(2, [mpi.build("cost"), "1"], fabrics.variables(2, "local", FANIN_MPI_THRESHOLDS="all=off"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stderr.count("fanin: ") == ended.stderr.count("fanin: NO_DEVICE") == 1
-
-
-def test_a_device_that_one_rank_lacks_is_used_by_none(mpi: Mpi, fabrics: Fabrics) -> None:
-    variables = fabrics.variables(3, "tree")
-    variables["FANIN_SOCKET"] = variables["FANIN_SOCKET"].rpartition(":")[0] + ":/nowhere/nic.sock"
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "fanin: NO_DEVICE: collectives stay with MPI: rank 2" in ended.stderr
-    assert offloaded(ended.stderr) == {}
-
-
-def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics) -> None:
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], fabrics.variables(3, "tree", FANIN_ROUTE="local"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    said = "fanin: INVALID_REQUEST: a communicator of 3 ranks stays with MPI: rank 0 could not join its job"
-    assert ended.stderr.count(said) == 1
-    assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
-    assert "REFUSED" in ended.stderr
+    assert len(re.findall(r"^\w+ of .*: \d+ ns, \d+ without, -?\d+ more$", ended.stdout, re.M)) == 3
+    assert offloaded(ended.stderr) == {"Allreduce": (0, 8000), "Bcast": (0, 4000)}
 
 
 def test_fanin_run_starts_it(mpi: Mpi, fabrics: Fabrics, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,44 +165,13 @@ def test_mpi4py_runs_under_it(mpi: Mpi, fabrics: Fabrics) -> None:
     assert offloaded(ended.stderr) == {"Allreduce": (360, 0), "Reduce": (3, 0), "Bcast": (3, 0)}
 
 
-@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # MPICH's launcher ends all ranks when one dies
-def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
-    mpi.run(3, [mpi.build("mixed"), "loss", tmp_path], fabrics.variables(3, "tree"))
-    said = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert said == dict.fromkeys(("rank0", "rank1"), "MPI_Allreduce on Fanin: PEER_LOST")
-
-
-MUTANTS = {  # file, what stands there, what takes its place
-    "last byte of a result": (
-        "elements.c",
-        "memcpy(block_address(elements, block), memory, bytes)",
-        "bytes",
-        "bytes - 1",
-    ),
-    "offsets of blocks": ("elements.c", "item(elements->offsets, block) : 0;", "block)", "0)"),
-    "sum for maximum": ("family.c", "{FANIN_OP_MAX, {0x23", "FANIN_OP_MAX", "FANIN_OP_SUM"),
-}
-
-
-@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_broken_library_is_caught(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mutant: str) -> None:
-    name, line, old, new = MUTANTS[mutant]
-    folder = ROOT / "host/fanin/mpi"
-    text = (folder / name).read_text()
-    assert text.count(line) == 1
-    (tmp_path / name).write_text(text.replace(line, line.replace(old, new)))
-    sources = [path for path in folder.glob("*.c") if path.name != name] + [tmp_path / name]
-    sources += (ROOT / "host/fanin/core").glob("*.c")
-    includes = [f"-I{ROOT / path}" for path in ("host/fanin/mpi", "host/fanin/core", "protocol/fanin_wire")]
-    broken = tmp_path / "broken.so"
-    link = [f"-Wl,--version-script={folder / 'exports.map'}", "-ldl", "-o", broken]
-    flags = ["-std=c11", "-O1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden"]
-    subprocess.run(["cc", *flags, *includes, *sources, *link], check=True)
-    ended = mpi.run(3, [mpi.build("compare"), "20000"], fabrics.variables(3, "local", broken))
-    assert ended.returncode != 0
-    assert " differs" in ended.stderr
-
-
 def test_programs_are_there() -> None:
-    assert {path.stem for path in PROGRAMS.glob("*.c")} == {"compare", "inner", "mixed"}
+    assert {path.stem for path in PROGRAMS.glob("*.c")} == {
+        "barrier",
+        "compare",
+        "cost",
+        "forms",
+        "inner",
+        "long",
+        "mixed",
+    }

@@ -13,6 +13,8 @@ struct member {
     struct terms terms;
     struct fanin_request *leave; /* under way */
     int abandoned;             /* its queue pair is gone: the device may give the number to another */
+    struct member *watched_next; /* of those that progress.c looks after, while `watched` */
+    int watched;
     unsigned references;       /* requests of the program under way in it, and one until the device has let it go */
 };
 

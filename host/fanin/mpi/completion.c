@@ -34,15 +34,19 @@ static void rest(const struct request *pending, int looks)
         fanin_stream_sleep(&pending->member->stream, &pending->operation.transfer, SLICE_MS);
 }
 
-/* The error of a persistent request of ours; the MPI, which has completed a stand-in, knows of none. */
-static int error_of(struct request *request)
+/* The program has completed a request: a persistent one of ours is inactive again. Returns its error, of which the MPI,
+ * which has completed a stand-in, knows nothing.
+ */
+static int end_of(struct request *request)
 {
-    int code = request && request->persistent ? request->code : 0;
+    int code = 0;
 
-    if (!code)
+    if (!request || !request->persistent || request->progress != SETTLED)
         return 0;
-    request->code = 0;
-    pmpi.Comm_call_errhandler(request->comm, code);
+    request->progress = INACTIVE;
+    code = request->code;
+    if (code)
+        pmpi.Comm_call_errhandler(request->comm, code);
     return code;
 }
 
@@ -55,7 +59,7 @@ ENTRY int MPI_Wait(void *place, void *status)
     if (request)
         fanin_finish_request(request);
     code = pmpi.Wait(place, status);
-    return code || !persistent ? code : error_of(request);
+    return code || !persistent ? code : end_of(request);
 }
 
 ENTRY int MPI_Test(void *place, int *flag, void *status)
@@ -70,23 +74,25 @@ ENTRY int MPI_Test(void *place, int *flag, void *status)
         return 0;
     }
     code = pmpi.Test(place, flag, status);
-    return code || !persistent ? code : error_of(request);
+    return code || !persistent ? code : end_of(request);
 }
 
-/* The error of any persistent request of ours in an array that has been completed. */
-static int errors_of(int count, void *requests)
+/* An array of requests has been completed. Returns the first error of ours. */
+static int end_all(int count, void *requests)
 {
     int code = 0;
 
-    for (int i = 0; i < count && !code; i++)
-        code = error_of(fanin_request(handle_at(requests, i)));
+    for (int i = 0; i < count; i++) {
+        int own = end_of(fanin_request(handle_at(requests, i)));
+        code = code ? code : own;
+    }
     return code;
 }
 
 ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
 {
     fanin_bind();
-    int code;
+    int code, ours;
 
     for (int i = 0; i < count; i++) {
         struct request *request = fanin_request(handle_at(requests, i));
@@ -94,7 +100,8 @@ ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
             fanin_finish_request(request);
     }
     code = pmpi.Waitall(count, requests, statuses);
-    return code ? code : errors_of(count, requests);
+    ours = end_all(count, requests);
+    return code ? code : ours;
 }
 
 ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
@@ -108,7 +115,7 @@ ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
         return 0;
     }
     code = pmpi.Testall(count, requests, flag, statuses);
-    return code || !*flag ? code : errors_of(count, requests);
+    return code || !*flag ? code : end_all(count, requests);
 }
 
 ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *status)
@@ -119,7 +126,7 @@ ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *st
 
     if (!code && *flag && *index == UNDEFINED && pending)
         *flag = 0;
-    return code || !*flag || *index == UNDEFINED ? code : errors_of(1, handle_at(requests, *index));
+    return code || !*flag || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
 }
 
 ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
@@ -131,19 +138,21 @@ ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
     for (int looks = 0; (pending = look(count, requests)); looks++) {
         code = pmpi.Testany(count, requests, index, &flag, status);
         if (code || (flag && *index != UNDEFINED))
-            return code ? code : errors_of(1, handle_at(requests, *index));
+            return code ? code : end_all(1, handle_at(requests, *index));
         rest(pending, looks);
     }
     code = pmpi.Waitany(count, requests, index, status);
-    return code || *index == UNDEFINED ? code : errors_of(1, handle_at(requests, *index));
+    return code || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
 }
 
-static int errors_of_some(void *requests, int completed, const int *indices)
+static int end_some(void *requests, int completed, const int *indices)
 {
     int code = 0;
 
-    for (int i = 0; i < completed && !code; i++)
-        code = errors_of(1, handle_at(requests, indices[i]));
+    for (int i = 0; i < completed; i++) {
+        int own = end_of(fanin_request(handle_at(requests, indices[i])));
+        code = code ? code : own;
+    }
     return code;
 }
 
@@ -155,7 +164,7 @@ ENTRY int MPI_Testsome(int count, void *requests, int *completed, int *indices, 
 
     if (!code && *completed == UNDEFINED && pending)
         *completed = 0;
-    return code ? code : errors_of_some(requests, *completed, indices);
+    return code ? code : end_some(requests, *completed, indices);
 }
 
 ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, void *statuses)
@@ -167,25 +176,11 @@ ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, 
     for (int looks = 0; (pending = look(count, requests)); looks++) {
         code = pmpi.Testsome(count, requests, completed, indices, statuses);
         if (code || *completed > 0)
-            return code ? code : errors_of_some(requests, *completed, indices);
+            return code ? code : end_some(requests, *completed, indices);
         rest(pending, looks);
     }
     code = pmpi.Waitsome(count, requests, completed, indices, statuses);
-    return code ? code : errors_of_some(requests, *completed, indices);
-}
-
-ENTRY int MPI_Request_get_status(handle wanted, int *flag, void *status)
-{
-    fanin_bind();
-    wanted = clean(wanted);
-    struct request *request = fanin_request(&wanted);
-
-    if (request && fanin_is_pending(request)) {
-        *flag = 0;
-        fanin_let_mpi_progress();
-        return 0;
-    }
-    return pmpi.Request_get_status(wanted, flag, status);
+    return code ? code : end_some(requests, *completed, indices);
 }
 
 ENTRY int MPI_Start(void *place)

@@ -1,6 +1,6 @@
-/* Placement. $FANIN_SOCKET names the socket of this node's NIC; where one machine plays several nodes, one for each of
- * them with ':' between, and ranks take them in even blocks. Without it, it is the NIC of the fabric `default` that
- * `fanin fabric up` has brought up.
+/* Placement. $FANIN_SOCKET names the socket of this node's NIC, or several with ':' between. Without it they are those of
+ * the fabric `default` that `fanin fabric up` has brought up. Of several a rank takes the one with an address of its host
+ * (or network namespace); where several are there, one machine plays several nodes, and ranks take them in even blocks.
  *
  * What lies above a NIC stands in the file `ways` beside its socket, which `fanin fabric up` writes: a row
  * "SOCKET ADDRESS RING SWITCH...", the lowest switch first, RING 0 where there is none. Elsewhere $FANIN_SWITCHES has the
@@ -93,20 +93,50 @@ static int choice_of(int rank, int ranks, int choices)
     return length ? longer + (rank - longer * (length + 1)) / length : 0;
 }
 
+/* What lies above a NIC, by the file beside its socket; nothing where there is no such file. */
+static struct place way_of(const char *socket)
+{
+    char folder[MAX_PATH], *end;
+    struct row rows[MAX_NICS];
+    int count;
+
+    strcpy(folder, socket);
+    end = strrchr(folder, '/');
+    if (end)
+        *end = 0;
+    count = read_ways(end ? folder : ".", rows);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rows[i].socket, socket))
+            return rows[i].place;
+    return (struct place){0};
+}
+
+/* Leave out the NICs that are known to be of other hosts, unless that leaves none. */
+static int keep_local(struct row *rows, int count)
+{
+    int local = 0;
+
+    for (int i = 0; i < count; i++)
+        if (!rows[i].place.address || is_local(rows[i].place.address))
+            rows[local++] = rows[i];
+    return local ? local : count;
+}
+
 static int from_environment(const char *sockets, int rank, int ranks)
 {
-    char *list = strdup(sockets), *rest, *word;
-    int choices = 1, chosen;
+    char *list = strdup(sockets), *rest;
+    struct row rows[MAX_NICS];
+    int count = 0;
 
-    for (const char *letter = sockets; *letter; letter++)
-        choices += *letter == ':';
-    chosen = choice_of(rank, ranks, choices);
-    word = list ? strtok_r(list, ":", &rest) : NULL;
-    for (int i = 0; i < chosen && word; i++)
-        word = strtok_r(NULL, ":", &rest);
-    chosen = word && snprintf(fanin_device.socket, MAX_PATH, "%s", word) < MAX_PATH;
+    for (char *word = list ? strtok_r(list, ":", &rest) : NULL; word; word = strtok_r(NULL, ":", &rest))
+        if (count < MAX_NICS && snprintf(rows[count].socket, MAX_PATH, "%s", word) < MAX_PATH)
+            rows[count++].place = way_of(word);
     free(list);
-    return chosen;
+    if (!count)
+        return 0;
+    count = keep_local(rows, count);
+    strcpy(fanin_device.socket, rows[choice_of(rank, ranks, count)].socket);
+    return 1;
 }
 
 static int from_fabric(int rank, int ranks)
@@ -135,18 +165,9 @@ static void find_way(void)
 {
     const char *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
     struct place *place = &fanin_device.place;
-    char folder[MAX_PATH], *end, *list;
-    struct row rows[MAX_NICS];
-    int count;
+    char *list;
 
-    strcpy(folder, fanin_device.socket);
-    end = strrchr(folder, '/');
-    if (end)
-        *end = 0;
-    count = read_ways(end ? folder : ".", rows);
-    for (int i = 0; i < count; i++)
-        if (!strcmp(rows[i].socket, fanin_device.socket))
-            *place = rows[i].place;
+    *place = way_of(fanin_device.socket);
     if (switches && (list = strdup(switches))) {
         *place = (struct place){.ring = ring ? (uint32_t)strtoul(ring, NULL, 10) : 0};
         add_switches(place, list, ",");

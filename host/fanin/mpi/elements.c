@@ -1,6 +1,7 @@
 /* Derived datatypes are taken apart by the MPI itself (PMPI_Pack), so that they mean what they mean to it. */
 #include "elements.h"
 #include "pmpi.h"
+#include <limits.h>
 #include <string.h>
 
 #define PACKED_AT_ONCE (1 << 30) /* bytes: MPI_Pack counts in int */
@@ -136,8 +137,26 @@ uint8_t *fanin_dense_address(const struct elements *elements)
     return start ? start : elements->address;
 }
 
-/* Call MPI_Pack (MPI_Unpack) for one block, in parts that an int can count. */
-static void convert(const struct elements *elements, int block, uint8_t *memory, int collect)
+int fanin_is_convertible(const struct elements *elements)
+{
+    return !elements->blocks || elements->facts.dense || elements->facts.size <= INT_MAX || pmpi.Pack_c != NULL;
+}
+
+/* Call MPI_Pack (MPI_Unpack) for one block, with large counts. */
+static void convert_at_once(const struct elements *elements, int block, uint8_t *memory, int collect)
+{
+    int64_t count = count_of(elements, block), bytes = count * elements->facts.size, position = 0;
+    uint8_t *address = block_address(elements, block);
+    handle world = fanin_object(COMM_WORLD);
+
+    if (collect)
+        pmpi.Pack_c(address, count, elements->type, memory, bytes, &position, world);
+    else
+        pmpi.Unpack_c(memory, bytes, &position, address, count, elements->type, world);
+}
+
+/* The same in parts that an int can count. */
+static void convert_in_parts(const struct elements *elements, int block, uint8_t *memory, int collect)
 {
     const struct type_facts *facts = &elements->facts;
     int64_t left = count_of(elements, block);
@@ -162,8 +181,10 @@ static void copy(const struct elements *elements, uint8_t *memory, int collect)
         uint64_t bytes = fanin_block_bytes(elements, block);
         if (!bytes)
             continue;
-        if (!elements->facts.dense)
-            convert(elements, block, memory, collect);
+        if (!elements->facts.dense && pmpi.Pack_c)
+            convert_at_once(elements, block, memory, collect);
+        else if (!elements->facts.dense)
+            convert_in_parts(elements, block, memory, collect);
         else if (collect)
             memcpy(memory, block_address(elements, block), bytes);
         else

@@ -27,6 +27,9 @@ uint64_t fanin_block_bytes(const struct elements *elements, int block);
 /* Whether all blocks lie one after the other, without gaps, from the address that is returned; NULL: they do not. */
 uint8_t *fanin_dense_address(const struct elements *elements);
 
+/* Whether the MPI can bring them together: without large counts not where one element has 2 GiB and more. */
+int fanin_is_convertible(const struct elements *elements);
+
 /* Copy all elements, block by block, to (from) memory without gaps. */
 void fanin_collect(const struct elements *elements, uint8_t *memory);
 void fanin_distribute(const struct elements *elements, const uint8_t *memory);

@@ -11,16 +11,16 @@ enum { STANDARD, OPEN_MPI, MPICH }; /* rows of the next table, columns of those 
 
 static const struct family families[] = {
     {.name = "MPI ABI", .library = "libmpi_abi.so.1", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3,
-     .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_source = 0},
+     .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_source = 0, .status_bytes = 32},
     {.name = "Open MPI", .library = "libmpi.so.40", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
      .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
-     .proc_failed_since = "PMPIX_Comm_revoke", .fortran_past_c = 1, .status_source = 0},
+     .proc_failed_since = "PMPIX_Comm_revoke", .fortran_past_c = 1, .status_source = 0, .status_bytes = 24},
     {.name = "MPICH", .library = "libmpi.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
      .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .status_source = 2},
+     .error_proc_failed = 101, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
     {.name = "MPICH", .library = "libmpich.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
      .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .status_source = 2},
+     .error_proc_failed = 101, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
 };
 
 /* A predefined handle: its value with the standard ABI and with MPICH, its symbol with Open MPI. */

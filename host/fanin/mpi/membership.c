@@ -1,9 +1,10 @@
-/* Forming jobs. What all ranks must know to form one goes through the MPI: one exchange before, so that
- * none begins what another can not do, and one after, so that all go on together or none does.
+/* Forming jobs. What all ranks must know to form one goes through the MPI: one exchange before, so that none begins what
+ * another can not do, and others until the outcome is known of all, so that all go on together or none does.
  */
 #define _GNU_SOURCE
 #include "communicator.h"
 #include "device.h"
+#include "joining.h"
 #include "members.h"
 #include "pmpi.h"
 #include "settings.h"
@@ -50,11 +51,6 @@ static void describe_self(struct record *record)
                               .plenty = fanin_queues_in_use() < fanin_device.limits.max_qp / 2};
 }
 
-static int exchange(const void *mine, void *all, size_t bytes, handle comm)
-{
-    return pmpi.Allgather(mine, (int)bytes, fanin_object(TYPE_BYTE), all, (int)bytes, fanin_object(TYPE_BYTE), comm);
-}
-
 static int meet(const struct record *one, const struct record *other)
 {
     return one->place.address >> 24 != LOOPBACK || one->host == other->host;
@@ -96,48 +92,11 @@ static int describe_job(const struct record *records, int ranks, int world, stru
     return 1;
 }
 
-static void remember_terms(struct member *member, const struct fanin_join *join, uint32_t chunk, uint32_t rank)
-{
-    uint32_t nodes = join->node_count < 64 ? join->node_count : 64;
-
-    member->terms = (struct terms){.jid = join->jid, .chunk = chunk, .route = join->route, .rank = rank,
-                                   .node_bitmap = ~0ull >> (64 - nodes), .rank_bitmap = join->rank_bitmap};
-}
-
-static enum fanin_status join_job(struct member *member, struct fanin_join *join, uint32_t rank)
-{
-    struct fanin_join_reply reply = {.chunk = join->chunk};
-    struct fanin_request *request;
-    enum fanin_status status;
-
-    join->qp = member->stream.qp;
-    status = fanin_join(fanin_device.context, join, &request);
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = fanin_await(request, &reply, fanin_settings.join_ms);
-    fanin_forget(request);
-    if (status != FANIN_SUCCESS)
-        return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
-    fanin_stream_begin(&member->stream, fanin_device.context, join->qp, member->stream.cq, &reply);
-    remember_terms(member, join, reply.chunk ? reply.chunk : join->chunk, rank);
-    return FANIN_SUCCESS;
-}
-
-/* This rank's part. Whether the others have done theirs is not known yet. */
-static enum fanin_status try_to_join(struct member *member, const struct description *job, uint32_t rank,
-                                     char *complaint)
-{
-    struct fanin_join join;
-    enum fanin_status status = fanin_mpi_membership(job, rank, &join, complaint);
-
-    return status == FANIN_SUCCESS ? join_job(member, &join, rank) : status;
-}
-
 static void warn_of(const struct communicator *communicator, const uint32_t *statuses, const char *complaint)
 {
     int rank = 0;
 
-    while (rank < communicator->ranks - 1 && statuses[rank] == FANIN_SUCCESS)
+    while (rank < communicator->ranks - 1 && !fanin_is_refused(statuses[rank]))
         rank++;
     if (communicator->rank == 0)
         fanin_warn("%s: a communicator of %d ranks stays with MPI: rank %d could not join its job%s%s",
@@ -187,16 +146,17 @@ static void free_tables(struct tables *tables)
     free(tables->statuses);
 }
 
-/* Both exchanges, and what lies between. Nobody begins to join where a rank is known that can not. */
+/* All exchanges, and what lies between. Nobody begins to join where a rank is known that can not. */
 static enum state form(struct communicator *communicator, int early, struct member *member, struct record *mine,
                        struct tables *tables)
 {
     char complaint[MAX_COMPLAINT] = "its nodes have loopback addresses of different machines";
     int ranks = communicator->ranks, world = communicator->handle == fanin_object(COMM_WORLD);
-    uint32_t status = FANIN_INVALID_REQUEST;
+    struct joining joining = {.status = FANIN_INVALID_REQUEST};
     struct description job;
+    int code;
 
-    if (exchange(mine, tables->records, sizeof *mine, communicator->handle))
+    if (fanin_tell_all(mine, tables->records, sizeof *mine, communicator->handle))
         return LEFT_TO_MPI;
     if (early && !have_plenty(tables->records, ranks))
         return FRESH;
@@ -205,9 +165,11 @@ static enum state form(struct communicator *communicator, int early, struct memb
     if (all_joined(tables->statuses, ranks)) {
         if (describe_job(tables->records, ranks, world, tables->places, &job)) {
             *complaint = 0;
-            status = try_to_join(member, &job, (uint32_t)communicator->rank, complaint);
+            fanin_begin_joining(member, &job, (uint32_t)communicator->rank, &joining, complaint);
         }
-        if (exchange(&status, tables->statuses, sizeof status, communicator->handle))
+        code = fanin_await_all(&joining, communicator, tables->statuses);
+        fanin_end_joining(member, &joining, (uint32_t)communicator->rank);
+        if (code)
             return LEFT_TO_MPI;
     } else {
         *complaint = 0;

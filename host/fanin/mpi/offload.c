@@ -44,7 +44,7 @@ static int is_within(const struct call *call, const struct meaning *meaning, enu
     uint64_t bytes = fanin_message_bytes(meaning);
 
     *reason = REASON_SIZE;
-    if (!meaning->computed && bytes > INT_MAX)
+    if (!meaning->computed && bytes > INT_MAX && !pmpi.Pack_c) /* some rank may have it as one element */
         return 0;
     *reason = REASON_THRESHOLD;
     if (meaning->counts_of_root) /* not known yet */
@@ -70,9 +70,6 @@ static struct communicator *judge(struct call *call, enum form form, struct mean
         return NULL;
     *reason = REASON_ARGUMENTS;
     if (!fanin_meaning(call, communicator->rank, communicator->ranks, meaning))
-        return NULL;
-    *reason = REASON_COUNTS; /* whoever knows them goes on with the program, and may be waited for elsewhere */
-    if (meaning->counts_of_root && form != BLOCKING)
         return NULL;
     return is_within(call, meaning, reason) && joined(communicator, form, reason) ? communicator : NULL;
 }
@@ -151,7 +148,7 @@ int fanin_blocking(struct call *call, int *code)
     if (prepare(&operation, communicator)) {
         fanin_stream_submit(&communicator->member->stream, &operation.transfer);
         fanin_wait_for(&communicator->member->stream, &operation.transfer);
-        if (communicator->member->stream.ended) /* there was no memory for what the counts said */
+        if (has_ended(&communicator->member->stream)) /* there was no memory for what the counts said */
             fanin_abandon_job(communicator->member);
         fanin_count_offloaded(call->function, operation.source.bytes + operation.destination.bytes);
         fanin_release_pieces(&operation);

@@ -98,13 +98,6 @@ static uint64_t needed_here(const struct operation *operation)
     return bytes;
 }
 
-static int place_sides(struct operation *operation)
-{
-    operation->source.elements = operation->meaning.source;
-    operation->destination.elements = operation->meaning.destination;
-    return place_source(&operation->source) && place_destination(operation, needed_here(operation));
-}
-
 void fanin_fill_message(struct operation *operation)
 {
     struct message *message = &operation->message;
@@ -135,7 +128,8 @@ static void fill_sizes(struct operation *operation)
         operation->sizes[block] = fanin_size_of(meaning, block);
 }
 
-/* All ranks know the sizes now. Whoever's own arguments say otherwise gets an error, and the others what they asked for. */
+/* All ranks know the sizes now. Whoever's own arguments say otherwise gets an error, and the others what they asked for.
+ * Any thread may come here, so nothing of the MPI is called: what this rank brings has been brought together before. */
 static enum fanin_status expand(struct transfer *transfer)
 {
     struct operation *operation = (struct operation *)transfer;
@@ -149,7 +143,7 @@ static enum fanin_status expand(struct transfer *transfer)
     for (int block = 0; meaning->sized != ALIKE && block < meaning->blocks; block++)
         if (operation->sizes[block] != fanin_size_of(meaning, block))
             operation->meaning.mismatch = 1;
-    if (!place_sides(operation))
+    if (!place_destination(operation, needed_here(operation)))
         return FANIN_NO_RESOURCES;
     make_requests(operation);
     return FANIN_SUCCESS;
@@ -216,6 +210,8 @@ int fanin_begin_operation(struct operation *operation, const struct terms *terms
     operation->sizes = blocks > FEW ? malloc(blocks * sizeof *operation->sizes) : operation->few;
     if (!operation->sizes)
         return 0;
+    if (!fanin_is_convertible(&meaning->source) || !fanin_is_convertible(&meaning->destination))
+        return 0; /* the counts that decide about this are the root's */
     if (!meaning->counts_of_root)
         fill_sizes(operation);
     operation->message = (struct message){.collective = meaning->collective, .blocks = (uint32_t)blocks,
@@ -227,9 +223,13 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
 {
     if (!fanin_begin_operation(operation, terms, ranks))
         return 0;
+    operation->source.elements = operation->meaning.source;
+    operation->destination.elements = operation->meaning.destination;
+    if (!place_source(&operation->source))
+        return 0;
     if (operation->meaning.counts_of_root)
         return prepare_exchange(operation);
-    if (!place_sides(operation))
+    if (!place_destination(operation, needed_here(operation)))
         return 0;
     make_requests(operation);
     return 1;

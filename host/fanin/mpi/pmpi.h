@@ -40,6 +40,8 @@
     X(Type_free, (void *))                                                                                          \
     X(Pack, (const void *, int, handle, void *, int, int *, handle))                                                \
     X(Unpack, (const void *, int, int *, void *, int, handle, handle))                                              \
+    X(Pack_c, (const void *, int64_t, handle, void *, int64_t, int64_t *, handle))                                  \
+    X(Unpack_c, (const void *, int64_t, int64_t *, void *, int64_t, handle, handle))                                \
     X(Recv_init, (void *, int, handle, int, int, handle, void *))                                                   \
     X(Grequest_start, (void *, void *, void *, void *, void *))                                                     \
     X(Grequest_complete, (handle))                                                                                  \
@@ -49,6 +51,9 @@
     X(Startall, (int, void *))                                                                                      \
     X(Request_free, (void *))                                                                                       \
     X(Request_get_status, (handle, int *, void *))                                                                  \
+    X(Request_get_status_any, (int, const void *, int *, int *, void *))                                            \
+    X(Request_get_status_all, (int, const void *, int *, void *))                                                   \
+    X(Request_get_status_some, (int, const void *, int *, int *, void *))                                           \
     X(Cancel, (void *))                                                                                             \
     X(Wait, (void *, void *))                                                                                       \
     X(Test, (void *, int *, void *))                                                                                \

@@ -14,8 +14,7 @@
     X(OP, "the program's own operation, or one that devices do not compute")                                  \
     X(TYPE, "devices do not compute with this datatype, or not this operation with it")                       \
     X(ARGUMENTS, "arguments that make no sense: MPI says so in its own words")                                \
-    X(COUNTS, "counts that only the root knows, in a call that does not block: to tell them, all ranks must wait") \
-    X(SIZE, "2 GiB or more to be moved")                                                                      \
+    X(SIZE, "2 GiB or more to be moved, and this MPI packs no large counts")                                                                      \
     X(THRESHOLD, "outside the sizes of FANIN_MPI_THRESHOLDS")
 
 enum reason {

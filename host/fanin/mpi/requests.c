@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "requests.h"
 #include "pmpi.h"
+#include "progress.h"
 #include "world.h"
 #include <stdlib.h>
 
@@ -140,8 +141,8 @@ void fanin_start(struct request *request)
     request->progress = PENDING;
     fanin_hold_member(request->member);
     if (fanin_prepare(operation, &request->member->terms, request->ranks)) {
-        fanin_count_offloaded(request->function, operation->source.bytes + operation->destination.bytes);
         fanin_stream_submit(&request->member->stream, &operation->transfer);
+        fanin_watch(request->member);
         return;
     }
     fanin_abandon_job(request->member);
@@ -152,8 +153,13 @@ void fanin_start(struct request *request)
 /* The devices are done: so is the request, for the MPI. */
 static void settle(struct request *request)
 {
-    enum fanin_status status = fanin_conclude(&request->operation);
+    struct operation *operation = &request->operation;
+    enum fanin_status status;
 
+    fanin_count_offloaded(request->function, operation->source.bytes + operation->destination.bytes);
+    status = fanin_conclude(operation);
+    if (has_ended(&request->member->stream)) /* there was no memory for what the counts said */
+        fanin_abandon_job(request->member);
     request->code = status == FANIN_SUCCESS ? 0 : fanin_error_code(status, fanin_function_name(request->function));
     request->progress = SETTLED;
     fanin_release_member(request->member);

@@ -31,6 +31,12 @@ static void fail_all(struct stream *stream, enum fanin_status status)
     }
 }
 
+static void end(struct stream *stream, enum fanin_status status)
+{
+    __atomic_store_n(&stream->ended, status, __ATOMIC_RELEASE);
+    fail_all(stream, status);
+}
+
 /* All its completions are there. Where more is to be done, that begins; else it leaves the list. */
 static void conclude(struct stream *stream, struct transfer *transfer)
 {
@@ -43,8 +49,7 @@ static void conclude(struct stream *stream, struct transfer *transfer)
         transfer->expand = NULL;
         transfer->posted = transfer->taken = 0;
         if (status != FANIN_SUCCESS) { /* the others wait for what will never be posted here */
-            stream->ended = status;
-            fail_all(stream, status);
+            end(stream, status);
             return;
         }
         if (transfer->status == FANIN_SUCCESS)
@@ -187,8 +192,7 @@ void fanin_stream_submit(struct stream *stream, struct transfer *transfer)
 void fanin_stream_end(struct stream *stream, enum fanin_status status)
 {
     pthread_mutex_lock(&stream->lock);
-    stream->ended = status;
-    fail_all(stream, status);
+    end(stream, status);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -198,6 +202,16 @@ void fanin_stream_advance(struct stream *stream)
     if (stream->first)
         advance(stream);
     pthread_mutex_unlock(&stream->lock);
+}
+
+int fanin_stream_has_backlog(struct stream *stream)
+{
+    int waits;
+
+    pthread_mutex_lock(&stream->lock);
+    waits = stream->posting != NULL;
+    pthread_mutex_unlock(&stream->lock);
+    return waits;
 }
 
 void fanin_stream_sleep(struct stream *stream, const struct transfer *transfer, uint32_t timeout_ms)

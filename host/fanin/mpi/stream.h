@@ -45,8 +45,16 @@ void fanin_stream_submit(struct stream *stream, struct transfer *transfer);
 void fanin_stream_advance(struct stream *stream);
 /* Post nothing any more: all that is under way, and all that is submitted later, ends with this status. */
 void fanin_stream_end(struct stream *stream, enum fanin_status status);
+/* Whether something waits to be posted: for room, or for sizes that are still exchanged. */
+int fanin_stream_has_backlog(struct stream *stream);
 /* Sleep until a completion may have come, at most `timeout_ms`. */
 void fanin_stream_sleep(struct stream *stream, const struct transfer *transfer, uint32_t timeout_ms);
+
+/* Whether nothing is posted any more. */
+static inline int has_ended(const struct stream *stream)
+{
+    return __atomic_load_n(&stream->ended, __ATOMIC_ACQUIRE) != FANIN_SUCCESS;
+}
 
 static inline int is_done(const struct transfer *transfer)
 {

@@ -4,13 +4,15 @@
 #include "device.h"
 #include "elements.h"
 #include "pmpi.h"
+#include "progress.h"
 #include "report.h"
 #include "settings.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 int fanin_active;
-static handle progress; /* a communicator on which nothing is ever sent */
+static handle progress; /* a communicator on which nothing is ever sent; of all ranks, since MPICH looks at no network for
+                          * one of a single rank */
 
 /* The first rank that can not take part, and why; -1: all can. The same on all ranks. */
 static int first_without(const int *statuses, int ranks)
@@ -68,7 +70,7 @@ void fanin_begin_world(void)
         fanin_close_device();
         return;
     }
-    pmpi.Comm_dup(fanin_object(COMM_SELF), &progress);
+    pmpi.Comm_dup(fanin_object(COMM_WORLD), &progress);
     progress = load_handle(&progress);
     fanin_communicators_begin();
     fanin_active = 1;
@@ -83,6 +85,7 @@ void fanin_end_world(void)
     if (fanin_settings.report)
         fanin_report();
     fanin_communicators_end();
+    fanin_end_watching();
     pmpi.Comm_free(&progress);
     fanin_close_device();
 }

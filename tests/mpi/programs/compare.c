@@ -266,6 +266,7 @@ int main(int argc, char **argv)
     second = malloc(room);
     clear(room);
     all_reductions(19);
+    all_reductions(9001); /* several segments and a part, also of bytes */
     for (long bytes = 2; bytes <= longest; bytes = bytes * 5 + 6) {
         reductions(&doubles, MPI_SUM, (int)(bytes / 8));
         reductions(&pairs, MPI_MINLOC, (int)(bytes / 16));

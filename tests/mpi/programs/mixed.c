@@ -22,6 +22,9 @@ static const struct scene {
     {"memory", run_out_of_memory},
     {"refused", be_refused},
     {"loss", lose_a_rank},
+    {"many", begin_many},
+    {"scatter", scatter_counts},
+    {"look", look_at_all},
 };
 
 int rank, ranks, wrong;

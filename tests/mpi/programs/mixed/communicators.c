@@ -3,7 +3,10 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+enum { ROUNDS = 20, ALLOWED_PAGES = 512 }; /* what memory allocators and MPIs may take meanwhile: 2 MiB */
 
 static int descriptors(void)
 {
@@ -16,28 +19,50 @@ static int descriptors(void)
     return count;
 }
 
+static long pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long size, resident = 0;
+
+    expect(fscanf(file, "%ld %ld", &size, &resident) == 2, "the memory of this process is not known");
+    fclose(file);
+    return resident;
+}
+
+/* One that is freed while it is in use, and one for half of the ranks. */
+static void make_two(void)
+{
+    MPI_Comm twin, half;
+    MPI_Request request;
+    int sum, size;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    MPI_Comm_split(twin, rank % 2, -rank, &half);
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, twin, &request);
+    MPI_Comm_free(&twin);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    expect(sum == ranks * (ranks - 1) / 2, "the sum of a duplicate is wrong");
+    MPI_Comm_size(half, &size);
+    MPI_Allreduce(MPI_IN_PLACE, &size, 1, MPI_INT, MPI_MIN, half);
+    expect(size == (rank % 2 ? ranks / 2 : (ranks + 1) / 2), "the size of a half is wrong");
+    MPI_Comm_free(&half);
+}
+
+/* As often as the argument says. After a fifth of them all has been taken that is kept for good. */
 void make_communicators(void)
 {
-    enum { ROUNDS = 20 };
-    int before = 0, sum, size;
+    int rounds = *argument ? atoi(argument) : ROUNDS, open_then = 0;
+    long pages_then = 0;
 
-    for (int round = 0; round < ROUNDS; round++) {
-        MPI_Comm twin, half;
-        MPI_Request request;
-        MPI_Comm_dup(MPI_COMM_WORLD, &twin);
-        MPI_Comm_split(twin, rank % 2, -rank, &half);
-        MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, twin, &request);
-        MPI_Comm_free(&twin); /* while it is in use */
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        expect(sum == ranks * (ranks - 1) / 2, "the sum of a duplicate is wrong");
-        MPI_Comm_size(half, &size);
-        MPI_Allreduce(MPI_IN_PLACE, &size, 1, MPI_INT, MPI_MIN, half);
-        expect(size == (rank % 2 ? ranks / 2 : (ranks + 1) / 2), "the size of a half is wrong");
-        MPI_Comm_free(&half);
-        if (round == 2)
-            before = descriptors();
+    for (int round = 0; round < rounds; round++) {
+        make_two();
+        if (round == rounds / 5) {
+            open_then = descriptors();
+            pages_then = pages();
+        }
     }
-    expect(descriptors() == before, "descriptors are left");
+    expect(descriptors() == open_then, "descriptors are left");
+    expect(pages() <= pages_then + ALLOWED_PAGES, "memory is left");
 }
 
 /* More communicators than the device has queues, while a long sum is under way on one that has been freed. */

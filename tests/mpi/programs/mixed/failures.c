@@ -1,7 +1,6 @@
 /* Errors of collectives: every rank gets one, and none waits for the others. */
 #include "scenes.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -48,29 +47,4 @@ void be_refused(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     expect(MPI_Barrier(MPI_COMM_WORLD), "no error");
-}
-
-/* A rank dies in mid-collective: the others get an error, and do not wait. They say so in files, since a launcher that
- * has lost a rank passes on what it likes: the argument names the folder. */
-void lose_a_rank(void)
-{
-    static double in[1 << 20], out[1 << 20];
-    int code = MPI_SUCCESS, length;
-    char text[MPI_MAX_ERROR_STRING];
-
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    for (int i = 0; i < 100000 && code == MPI_SUCCESS; i++) {
-        if (i == 20 && rank == ranks - 1)
-            raise(SIGKILL);
-        code = MPI_Allreduce(in, out, 1 << (i % 21), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    }
-    expect(code != MPI_SUCCESS, "no error");
-    MPI_Error_string(code, text, &length);
-    char path[4096];
-    snprintf(path, sizeof path, "%s/rank%d", argument, rank);
-    FILE *file = fopen(path, "w");
-    fprintf(file, "%s", text);
-    fclose(file);
-    sleep(2); /* its launcher ends the others when one has ended so */
-    _Exit(wrong ? 1 : 3);
 }

@@ -39,6 +39,13 @@ void leave_to_mpi(void);
 /* failures.c */
 void run_out_of_memory(void);
 void be_refused(void);
+
+/* loss.c */
 void lose_a_rank(void);
+
+/* elsewhere.c */
+void begin_many(void);
+void scatter_counts(void);
+void look_at_all(void);
 
 #endif

@@ -1,0 +1,121 @@
+/* A rank that is lost, in each form of a call. */
+#include "scenes.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LONGEST = 1 << 20, LENGTHS = 21, DEATH = 20, PATIENCE_MS = 10000 };
+
+static double in[LONGEST], out[LONGEST];
+#if HAS_PERSISTENT
+static MPI_Request again = MPI_REQUEST_NULL;
+#endif
+
+static int call(int count)
+{
+    return MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* What is written over is what was brought. */
+static int call_in_place(int count)
+{
+    return MPI_Allreduce(MPI_IN_PLACE, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static int wait_for(int count)
+{
+    MPI_Request request;
+    int code = MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+
+    return code ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static int test(int count)
+{
+    MPI_Request request;
+    int flag = 0, code = MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+
+    while (!code && !flag)
+        code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    return code;
+}
+
+/* The error of one request among others stands in its status. */
+static int wait_for_all(int count)
+{
+    MPI_Request requests[2] = {MPI_REQUEST_NULL};
+    MPI_Status statuses[2];
+    int code = MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+
+    code = code ? code : MPI_Waitall(2, requests, statuses);
+    return code == MPI_ERR_IN_STATUS ? statuses[1].MPI_ERROR : code;
+}
+
+#if HAS_PERSISTENT
+static int start(int count)
+{
+    int code = MPI_SUCCESS;
+
+    if (again == MPI_REQUEST_NULL)
+        code = MPI_Allreduce_init(in, out, LONGEST, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &again);
+    for (int i = 0; i < count && i < 2 && !code; i++) {
+        code = MPI_Start(&again);
+        code = code ? code : MPI_Wait(&again, MPI_STATUS_IGNORE);
+    }
+    return code;
+}
+#else
+#define start call
+#endif
+
+static const struct {
+    const char *name;
+    int (*act)(int count);
+} forms[] = {{"call", call}, {"in place", call_in_place}, {"wait", wait_for}, {"test", test},
+             {"wait for all", wait_for_all}, {"start", start}};
+
+/* The launcher ends the others when one has ended, so each waits until all have said what they got. */
+static void say(const char *text)
+{
+    char path[4096];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/rank%d", argument, rank);
+    file = fopen(path, "w");
+    fputs(text, file);
+    fclose(file);
+    for (int other = 0, waited = 0; other < ranks - 1 && waited < PATIENCE_MS; waited++) {
+        snprintf(path, sizeof path, "%s/rank%d", argument, other);
+        if (access(path, F_OK))
+            usleep(1000);
+        else
+            other++;
+    }
+}
+
+/* A rank dies in mid-collective: the others get an error, and do not wait. They say so in files of the folder that the
+ * argument names, since a launcher that has lost a rank passes on what it likes. FORM in the environment says how they
+ * call it.
+ */
+void lose_a_rank(void)
+{
+    const char *form = getenv("FORM");
+    char text[MPI_MAX_ERROR_STRING] = "no error";
+    int code = MPI_SUCCESS, length, chosen = 0;
+
+    while (strcmp(forms[chosen].name, form))
+        chosen++;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 100000 && code == MPI_SUCCESS; i++) {
+        if (i == DEATH && rank == ranks - 1)
+            raise(SIGKILL);
+        code = forms[chosen].act(1 << (i % LENGTHS));
+    }
+    if (code)
+        MPI_Error_string(code, text, &length);
+    say(text);
+    _Exit(3);
+}

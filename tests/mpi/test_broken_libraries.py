@@ -1,0 +1,30 @@
+"""A shim that computes or moves wrongly is found by the comparison with the MPI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mpi.broken import build_broken
+from tests.mpi.conftest import Fabrics, Mpi
+
+WRONG = {  # file, what stands there, what takes its place
+    "last byte of a result": (
+        "elements.c",
+        "memcpy(block_address(elements, block), memory, bytes)",
+        "bytes",
+        "bytes - 1",
+    ),
+    "offsets of blocks": ("elements.c", "item(elements->offsets, block) : 0;", "block)", "0)"),
+    "sum for maximum": ("family.c", "{FANIN_OP_MAX, {0x23", "FANIN_OP_MAX", "FANIN_OP_SUM"),
+}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+@pytest.mark.parametrize("mutant", WRONG)
+def test_wrong_results_are_found(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mutant: str) -> None:
+    broken = build_broken(tmp_path, *WRONG[mutant])
+    ended = mpi.run(3, [mpi.build("compare"), "20000"], fabrics.variables(3, "local", broken))
+    assert ended.returncode != 0
+    assert " differs" in ended.stderr

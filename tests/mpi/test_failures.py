@@ -1,0 +1,72 @@
+"""What a rank, a device or a job that fails means for the others: an error, or the MPI instead, and never a hang."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fanin.mpi import library_path
+from tests.mpi.broken import build_broken
+from tests.mpi.conftest import Fabrics, Mpi
+from tests.mpi.report import offloaded
+
+FORMS = ("call", "in place", "wait", "test", "wait for all", "start")
+# Launchers end the ranks that are left, that of MPICH by SIGUSR1 even when it was told to let them be.
+SURVIVED = {"mpich": (["-disable-auto-cleanup"], ["sh", "-c", 'trap "" USR1; "$0" "$@"; true']), "openmpi": ([], [])}
+WORDS = {("mpich", "wait for all"): "user request query function returned error"}  # MPICH puts its own into a status
+
+
+def test_a_rank_without_memory_is_an_error_of_all(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "memory"], fabrics.variables(3, "tree", FANIN_STAGING="10000"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "memory: 0 wrong" in ended.stdout
+
+
+def test_no_device_is_one_line_and_no_harm(mpi: Mpi, tmp_path: Path) -> None:
+    variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path)}
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stderr.count("fanin: ") == ended.stderr.count("fanin: NO_DEVICE") == 1
+
+
+def test_a_device_that_one_rank_lacks_is_used_by_none(mpi: Mpi, fabrics: Fabrics) -> None:
+    variables = fabrics.variables(3, "tree")
+    variables["FANIN_SOCKET"] = variables["FANIN_SOCKET"].rpartition(":")[0] + ":/nowhere/nic.sock"
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "fanin: NO_DEVICE: collectives stay with MPI: rank 2" in ended.stderr
+    assert offloaded(ended.stderr) == {}
+
+
+def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], fabrics.variables(3, "tree", FANIN_ROUTE="local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    said = "fanin: INVALID_REQUEST: a communicator of 3 ranks stays with MPI: rank 0 could not join its job"
+    assert ended.stderr.count(said) == 1
+    assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
+    assert "REFUSED" in ended.stderr
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_a_job_that_is_refused_to_one_rank_holds_nobody_up(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    """Its device says so at once; the devices of the others would wait for it."""
+    line = "joining->join.qp = member->stream.qp;"
+    broken = build_broken(tmp_path, "joining.c", line, "stream.qp", "stream.qp + (rank == 1 ? 1u << 20 : 0)")
+    variables = fabrics.variables(3, "tree", broken, FANIN_MPI_JOIN_SECONDS="3600")
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "a communicator of 3 ranks stays with MPI: rank 1 could not join its job" in ended.stderr
+    assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, form: str) -> None:
+    options, wrapper = SURVIVED[mpi.family]
+    command = [*wrapper, mpi.build("mixed"), "loss", tmp_path]
+    mpi.run(3, command, fabrics.variables(3, "tree", FORM=form), options)
+    said = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert set(said) == {"rank0", "rank1"}
+    assert all(WORDS.get((mpi.family, form), "MPI_Allreduce on Fanin: PEER_LOST") in text for text in said.values()), (
+        said
+    )

@@ -1,0 +1,90 @@
+"""Several hosts: network namespaces with one NIC each below a switch, and the launcher of each MPI between them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin.mpi import library_path
+from fanin_tools.bench import launch_agent
+from fanin_tools.bench.peers import PEERS
+from fanin_tools.cli import app
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import Bench, counter, statuses
+from tests.fabric.test_namespaces import needs_namespaces
+from tests.mpi.conftest import AS_ROOT, BOUND_S, QUIET_WAITING, ROOT, Fabrics, Mpi
+from tests.mpi.report import offloaded
+
+HOSTS = 3
+
+
+@pytest.fixture(scope="module")
+def hosts(bench: Bench) -> Running:
+    """Three hosts below a switch."""
+    return bench.up(Shape(nodes=HOSTS, ranks_per_node=1, netns=True))
+
+
+def run(mpi: Mpi, hosts: Running, folder: Path, program: list[str | Path]) -> subprocess.CompletedProcess[str]:
+    """One rank on each host. Each is told of all sockets, and finds the one of its host's own NIC."""
+    peer = next(peer for peer in PEERS if peer.folder == mpi.family)
+    sockets = ":".join(str(hosts.state.socket(nic.name)) for nic in hosts.fabric.nics)
+    variables = QUIET_WAITING | {"LD_PRELOAD": str(library_path()), "FANIN_SOCKET": sockets, "FANIN_MPI_REPORT": "1"}
+    given = ["env", *(f"{name}={value}" for name, value in variables.items())]
+    launcher = [mpi.folder / "bin/mpiexec", "-n", str(HOSTS), *peer.network(hosts.fabric, folder)]
+    line = [*launch_agent.inside_first(hosts.fabric), *launcher, *given, *program]
+    environment = os.environ | AS_ROOT | {"PATH": f"{mpi.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=BOUND_S)
+
+
+@needs_namespaces
+def test_ranks_on_three_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
+    before = counter(statuses(hosts), "rx_CONTRIBUTION")
+    ended = run(mpi, hosts, tmp_path, [mpi.build("compare"), "20000"])
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"[1-9]\d+ comparisons of each rank, 0 wrong", ended.stdout)
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 11
+    assert not any(left for _, left in counts.values()), ended.stderr
+    assert counter(statuses(hosts), "rx_CONTRIBUTION") > before
+
+
+@needs_namespaces
+def test_long_messages_go_on_between_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
+    """While their sender waits for the devices."""
+    ended = run(mpi, hosts, tmp_path, [mpi.build("mixed"), "messages"])
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "messages: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (HOSTS, 0)}
+
+
+@needs_namespaces
+def test_mpi4py_on_three_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
+    ended = run(mpi, hosts, tmp_path, ["env", "PYTHONPATH=", *mpi.python(ROOT / "examples/mpi/train.py")])
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "offset 3.0000" in ended.stdout
+    assert all(left == 0 < done for done, left in offloaded(ended.stderr).values())
+
+
+@needs_namespaces
+def test_the_launch_agent_of_a_user_is_that_of_the_tests(hosts: Running, tmp_path: Path) -> None:
+    written = launch_agent.write(hosts.fabric, tmp_path / "expected").read_text()
+    ended = CliRunner().invoke(
+        app, ["mpi-lib", "--launch-agent", str(tmp_path / "agent"), "--fabric", hosts.fabric.name]
+    )
+    assert ended.exit_code == 0
+    assert ended.stdout.strip() == str(library_path())
+    assert (tmp_path / "agent").read_text() == written
+    assert os.access(tmp_path / "agent", os.X_OK)
+
+
+def test_a_launch_agent_needs_a_fabric_in_namespaces(fabrics: Fabrics, tmp_path: Path) -> None:
+    for name in (fabrics.running.fabric.name, "absent"):
+        ended = CliRunner().invoke(app, ["mpi-lib", "--launch-agent", str(tmp_path / "agent"), "--fabric", name])
+        assert ended.exit_code == 1
+        assert "NO_FABRIC" in ended.stderr

@@ -1,0 +1,29 @@
+"""Communicators that come and go leave nothing behind: in the processes of the ranks, and on the devices.
+
+400 of them by default; FANIN_TEST_COMMUNICATORS=10000 makes more.
+"""
+
+from __future__ import annotations
+
+import os
+
+from fanin_tools.faults.possessions import Growth, holding
+from tests.mpi.conftest import BOUND_S, Fabrics, Mpi
+from tests.mpi.report import offloaded
+
+COMMUNICATORS = int(os.environ.get("FANIN_TEST_COMMUNICATORS", "400"))
+OF_A_ROUND = 2
+PATIENCE_S = 0.05  # for each
+
+
+def test_communicators_leave_nothing(mpi: Mpi, fabrics: Fabrics) -> None:
+    rounds = COMMUNICATORS // OF_A_ROUND
+    growth = Growth()
+    growth.look(fabrics.running)
+    command = [mpi.build("mixed"), "communicators", str(rounds)]
+    ended = mpi.run(4, command, fabrics.variables(4, "tree"), bound_s=BOUND_S + COMMUNICATORS * PATIENCE_S)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "communicators: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr)["Allreduce"] == (4 * OF_A_ROUND * rounds, 0)
+    assert holding(fabrics.running) == []
+    assert growth.look(fabrics.running) == ({}, {})
