@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fanin.busy import busy, stalled
 from fanin.driver import ffi
+from fanin.questions import Posting
 from fanin.request import Request
 from fanin.verbs import WC, CollectiveQP
+from fanin.verbs.collective_qp import MESSAGES
 from fanin_wire.abi import Status
 
 if TYPE_CHECKING:
@@ -114,7 +116,25 @@ class FastPath:
         if prepared.c.progress != PREPARED:
             if prepared.entered is None:
                 prepared.entered = prepared.request(self._stream)
-            completion = WC.of(self._cqe) if prepared.c.progress == COMPLETE else None
-            self._stream.enter(prepared.entered, prepared, completion)
+            self._enter(prepared, prepared.entered)
         self._current = None  # last: until then nobody else may know of it
         return prepared.entered
+
+    def _enter(self, prepared: Prepared, request: Request) -> None:
+        if request.done:
+            return
+        c = prepared.c
+        positions = [self._qp.positions_of(work) for work in request.works]
+        parts = range(c.ended, c.posted)
+        postings = {c.first_id + part: posting_of(c, part, request, positions[part]) for part in parts}
+        self._stream.enter(request, postings, prepared)
+        request.segments_done = sum(positions[: c.ended])
+        if c.progress == COMPLETE:
+            self._stream.complete(WC.of(self._cqe))
+
+
+def posting_of(c: Any, number: int, request: Request, positions: int) -> Posting:
+    """A part of what a struct fanin_prepared stands for. Its `mid` is that of the part posted last."""
+    count = (c.wqe.mid - (c.posted - 1 - number)) % MESSAGES
+    mid = c.wqe.mid & ~(MESSAGES - 1) | count
+    return Posting(request, mid, positions, number + 1 == c.parts, request.call, number)

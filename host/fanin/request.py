@@ -69,11 +69,11 @@ class Request:
         """What the device can be asked about now."""
         return self
 
-    def resume(self, first_id: int, ended: int, segments: int) -> None:
-        """Its works were begun elsewhere, and so many have ended there."""
-        self.first_id, self.segments_done = first_id, segments
+    def resume(self, begun: Any) -> None:
+        """Its works were begun elsewhere, as a struct fanin_prepared tells, and some may have ended there."""
+        self.first_id, self.started = begun.first_id, begun.posted
         if self.call is not None:
-            self.call.resume(ended)
+            self.call.resume(begun.ended)
 
     def end_part(self, number: int) -> None:
         """Its work `number`, and those before it, are complete."""

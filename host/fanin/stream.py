@@ -91,23 +91,21 @@ class Stream:
         first, self._next_id = self._next_id, self._next_id + count
         return first
 
-    def enter(self, request: Request, prepared: Prepared, completion: WC | None) -> None:
-        """Enter what the fast path has posted, and perhaps has a completion of. Once more is as good as once."""
-        if request.done:
-            return
-        c = prepared.c
-        positions = [self._qp.positions_of(work) for work in request.works]
-        request.resume(c.first_id, c.ended, sum(positions[: c.ended]))
-        for number in range(c.ended, c.posted):
-            mid = c.wqe.mid & ~(MESSAGES - 1) | (c.wqe.mid - (c.posted - 1 - number)) % MESSAGES
-            last = number + 1 == c.parts
-            self._enter(c.first_id + number, Posting(request, mid, positions[number], last, request.call, number))
+    def enter(self, request: Request, postings: dict[int, Posting], prepared: Prepared) -> None:
+        """Enter what the fast path has posted of a request. `prepared` posts what is left. Once more is as good as
+        once."""
+        if request.started == 0:
+            self.posted += 1
+        request.resume(prepared.c)
+        self.outstanding.update(postings)
         if not request.is_posted and request not in self._backlog:
             request.prepared = prepared
             self._backlog.append(request)
         busy.add(self)
-        if completion is not None:
-            self._completions.complete(completion)
+
+    def complete(self, completion: WC) -> None:
+        """Take a completion of what was entered."""
+        self._completions.complete(completion)
 
     def advance(self) -> None:
         """Take completions and post what has waited for room, without blocking."""

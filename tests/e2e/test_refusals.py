@@ -21,7 +21,9 @@ LOCAL_RANKS = RANKS // NODES
 QUOTA = 16  # slots of every device
 SMALLEST = 4  # slots of a lease
 GRANTS = (8, 4, 4)  # to jobs that ask for all: each is left less than what was free, the last takes the rest
+LOCAL_GRANTS = (4,)  # of long chunks, which take two slots each
 ROUTES = [("tree", RANKS), ("ring", RANKS), ("local", LOCAL_RANKS)]
+ASKED = {"tree": "256 slots of 4096", "ring": "256 slots of 4096", "local": "64 slots of 16384"}
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +44,13 @@ def join(running: Running, placement: Placement, of: Callable[[int], Job]) -> li
 @pytest.mark.parametrize(("route", "size"), ROUTES)
 def test_lease_is_refused_when_all_slots_are_leased(running: Running, route: str, size: int) -> None:
     placement, wanted = describe(running, size, route)
+    grants = LOCAL_GRANTS if route == "local" else GRANTS
     with contextlib.ExitStack() as stack:
-        jobs = [stack.enter_context(job(running, size, route, slots=QUOTA)) for _ in GRANTS]
-        assert [members[0].status()["slots"] for members in jobs] == list(GRANTS)
+        jobs = [stack.enter_context(job(running, size, route, slots=QUOTA)) for _ in grants]
+        assert [members[0].status()["slots"] for members in jobs] == list(grants)
         outcomes = join(running, placement, lambda rank: wanted)
         assert errors_of(outcomes) == ["NoResources"] * size
-        assert all("asked for 256 slots of 4096 bytes, 0 would fit" in str(outcome) for outcome in outcomes)
+        assert all(f"asked for {ASKED[route]} bytes, 0 would fit" in str(outcome) for outcome in outcomes)
         # Whoever was there before is not disturbed.
         sums = together(size, lambda rank: jobs[0][rank].allreduce(np.ones(5, "i4"), timeout=BOUND_S)[0])
         assert sums == [size] * size
@@ -96,7 +99,7 @@ def test_switch_with_the_smallest_quota_decides(bench: Bench) -> None:
 @pytest.mark.parametrize(("route", "size"), ROUTES)
 def test_segments_larger_than_the_path_carries(running: Running, route: str, size: int) -> None:
     placement, wanted = describe(running, size, route)
-    outcomes = join(running, placement, lambda rank: replace(wanted, chunk=16384))
+    outcomes = join(running, placement, lambda rank: replace(wanted, chunk=32768))
     assert errors_of(outcomes) == ["NoResources"] * size
     assert_released(running)
 

@@ -49,8 +49,12 @@ def chunk_for(mtu: int) -> int:
 
 
 def describe(running: Running, placement: Placement, terms: Terms | None = None) -> dict[str, object]:
-    """The job as ranks read it. jid and key are random: the key tells this incarnation from every other."""
+    """The job as ranks read it. jid and key are random: the key tells this incarnation from every other.
+
+    Within one node segments are longer, and so fewer: as many would not stay in a core's cache.
+    """
     terms = terms or Terms()
+    chunk = abi.LOCAL_CHUNK if len(placement.nics) == 1 else chunk_for(running.fabric.mtu)
     nodes = [
         {"address": nic.address, "ranks": list(ranks), "switches": list(way.switches), "ring": way.ring}
         for nic, ranks, way in zip(placement.nics, placement.ranks, placement.ways, strict=True)
@@ -59,8 +63,8 @@ def describe(running: Running, placement: Placement, terms: Terms | None = None)
         "jid": 1 + secrets.randbelow(0xFFFFFFFE),
         "key": secrets.randbits(32),
         "route": placement.route,
-        "chunk": abi.LOCAL_CHUNK if len(placement.nics) == 1 else chunk_for(running.fabric.mtu),
-        "slots": terms.slots,
+        "chunk": chunk,
+        "slots": max(SMALLEST_SLOTS, terms.slots * CHUNK_LIMITS[1] // max(chunk, CHUNK_LIMITS[1])),
         "reproducible": terms.reproducible,
         "wide": terms.wide,
         "nodes": nodes,
