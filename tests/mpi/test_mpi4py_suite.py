@@ -18,7 +18,7 @@ TESTS = PEERS / "mpi4py/test"
 ROUTES = ("local", "tree", "ring")
 ALL = os.environ.get("FANIN_TEST_MPI4PY") == "all"
 MODULES = ("buf", "vec", "nb_buf", "nb_vec", "pr_buf", "pr_vec", "obj")
-SAMPLE = {  # each module, each route, each number of ranks
+SAMPLE = {  # each module but pr_buf, which makes thousands of jobs; on MPI_COMM_WORLD, not on a duplicate of it
     ("mpich", 2, "ring"): ("vec", "nb_vec"),
     ("mpich", 3, "tree"): ("buf", "nb_buf", "obj"),
     ("openmpi", 2, "tree"): ("vec", "pr_vec"),
@@ -40,7 +40,7 @@ def test_collectives(mpi: Mpi, fabrics: Fabrics, ranks: int, route: str) -> None
     if not (TESTS / "main.py").exists():
         pytest.skip(f"mpi4py's own tests in {TESTS} (make peers)")
     names = f"test_cco_({'|'.join(chosen)})[.]py$"
-    command = mpi.python(TESTS / "main.py", "-q", "-i", names)
+    command = mpi.python(TESTS / "main.py", "-q", "-i", names, *([] if ALL else ["-k", "World."]))
     ended = mpi.run(ranks, command, fabrics.variables(ranks, route, PYTHONPATH=""), bound_s=BOUND_S)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert len(RAN.findall(ended.stderr)) == ranks
