@@ -74,14 +74,16 @@ def counter(found: Statuses, name: str) -> int:
     return sum(status["counters"].get(name, 0) for status in found.values())
 
 
-def undisturbed(measure: Callable[[], tuple[Statuses, Statuses]]) -> tuple[Statuses, Statuses]:
-    """STATUS before and after a run in which no device asked. Who waits too long for a core is late, and asked for, so
-    of a few runs one must be such."""
+def undisturbed(
+    measure: Callable[[], tuple[Statuses, Statuses]], trouble: str = "tx_PROBE"
+) -> tuple[Statuses, Statuses]:
+    """STATUS before and after a run in which no device asked, or had other `trouble`. Who waits too long for a core is
+    late, and asked for, so of a few runs one must be such."""
     for _ in range(RUNS):
         before, after = measure()
-        if counter(after, "tx_PROBE") == counter(before, "tx_PROBE"):
+        if counter(after, trouble) == counter(before, trouble):
             return before, after
-    raise AssertionError(f"in each of {RUNS} runs without loss some device has asked")
+    raise AssertionError(f"in each of {RUNS} runs without loss some device has counted {trouble}")
 
 
 def drops(found: Statuses) -> dict[str, int]:

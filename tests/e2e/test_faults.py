@@ -23,7 +23,7 @@ from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.faults.links import cut_super_packets, link_down
 from fanin_tools.faults.victims import frozen, frozen_device, kill_device, open_descriptors, process_of
 from fanin_wire.fields import UDP_PORT
-from tests.e2e.fabrics import Bench, assert_released, counter, eventually, silent, statuses
+from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, eventually, silent, statuses, undisturbed
 from tests.e2e.members import describe, errors_of, job, socket_of, together
 from tests.e2e.test_dead_ranks import expect, process
 
@@ -108,25 +108,29 @@ def test_rank_that_is_stopped_is_slow_not_dead(running: Running, tmp_path: Path,
     placement, description = describe(running, RANKS, route)
     path = tmp_path / "job.json"
     path.write_text(json.dumps(description.to_dict()))
-    before = statuses(running)
-    with process(path, 3, socket_of(running, placement, 3), FEW) as child:
 
-        def act(rank: int) -> Any:
-            if rank == 3:
-                return None
-            member = Communicator(description, rank, socket_of(running, placement, rank), timeout=BOUND_S)
-            array = np.ones(FEW, "f4")
-            member.allreduce(array, out=array)
-            if rank == 0:
-                stop_for(child, 2 * DETECTION_S)
-            rounds = [member.allreduce(np.ones(FEW, "f4"), timeout=BOUND_S)[-1] for _ in range(2)]
-            member.close()
-            return rounds
+    def measure() -> tuple[Statuses, Statuses]:
+        before = statuses(running)
+        with process(path, 3, socket_of(running, placement, 3), FEW) as child:
 
-        expect_lines(child)
-        outcomes = together(RANKS, act, BOUND_S)
-    assert [outcomes[rank] for rank in range(RANKS) if rank != 3] == [[RANKS, RANKS]] * (RANKS - 1)
-    assert counter(statuses(running), "resent") == counter(before, "resent")
+            def act(rank: int) -> Any:
+                if rank == 3:
+                    return None
+                member = Communicator(description, rank, socket_of(running, placement, rank), timeout=BOUND_S)
+                array = np.ones(FEW, "f4")
+                member.allreduce(array, out=array)
+                if rank == 0:
+                    stop_for(child, 2 * DETECTION_S)
+                rounds = [member.allreduce(np.ones(FEW, "f4"), timeout=BOUND_S)[-1] for _ in range(2)]
+                member.close()
+                return rounds
+
+            expect_lines(child)
+            outcomes = together(RANKS, act, BOUND_S)
+        assert [outcomes[rank] for rank in range(RANKS) if rank != 3] == [[RANKS, RANKS]] * (RANKS - 1)
+        return before, statuses(running)
+
+    undisturbed(measure, "resent")
     assert_released(running)
 
 

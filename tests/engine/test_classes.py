@@ -184,7 +184,7 @@ def test_senseless_ranges_poison_the_request(change: dict) -> None:
         {"segments": 5, "sid": 2},
         {"segments": 0},
         {"sid": 2**32 - 1, "segments": 2},
-        {"flags": 16 | 1},
+        {"flags": 32 | 1},
         {"flags": 2 | 1},  # a list of one
     ],
     ids=str,

@@ -31,7 +31,7 @@ def job_of(route: Route, nodes: int, **parameters) -> Job:
 def test_every_byte_of_every_segment(mode: str, dtype: str) -> None:
     """Also where a slot holds the data of each rank by itself, and where partials are twice as wide."""
     datatype = datatype_by_name(dtype)
-    elements = 20 * LOCAL_CHUNK // datatype.bytes + 3
+    elements = 20 * LOCAL_CHUNK // datatype.itemsize + 3
     message = Message("allreduce", rough(datatype, (RANKS, elements), 1), RANKS, datatype=datatype)
     job = joined(job_of(Route.LOCAL, 1, reproducible=mode))
     results = job.start(message, spread=1_000_000)

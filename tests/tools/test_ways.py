@@ -14,6 +14,7 @@ from fanin_tools.fabric.state import FabricState
 from fanin_tools.job import job_file
 from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import place
+from fanin_wire import abi
 
 PREFIX = "127.77.9"
 DEEP = make("deep", Shape(8, 2, fanout=(2, 2, 2)), PREFIX)
@@ -99,8 +100,10 @@ def test_a_ring_has_a_limit_and_a_tree_has_not() -> None:
 def test_the_job_says_what_lies_above_each_node(
     state_root, fabric: Fabric, route: str, switches: list[list[str]], rings: list[int | None]
 ) -> None:
+    slots = 16 if route == "local" else 64  # of segments that are four times as long
     job = job_file.describe(Running(fabric, FabricState("any")), place(fabric, 4, route), Terms(64, "run", True))
-    assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (route, 64, "run", True)
+    assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (route, slots, "run", True)
+    assert job["chunk"] == (abi.LOCAL_CHUNK if route == "local" else 4096)
     nodes = job["nodes"]
     assert isinstance(nodes, list)
     assert [node["switches"] for node in nodes] == switches

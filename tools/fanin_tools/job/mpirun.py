@@ -14,7 +14,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job.placement import Placement
 
 LAUNCHER = "mpirun"
-NAMESPACES = "start it with a launcher that enters the namespaces (docs/mpi.md), or bring the fabric up without --netns"
+NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.md), or bring the fabric up without --netns"
 
 
 def command_line(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> list[str]:
