@@ -3,42 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t fanin_bytes_of(const struct elements *elements)
-{
-    uint64_t bytes = 0;
-
-    for (int block = 0; block < elements->blocks; block++)
-        bytes += fanin_block_bytes(elements, block);
-    return bytes;
-}
-
-int fanin_stand_in(struct side *side)
-{
-    side->copied = 1;
-    side->area = fanin_lend(side->bytes);
-    side->allocated = !side->area;
-    side->memory = side->area ? side->area->address : malloc(side->bytes);
-    return side->memory != NULL;
-}
-
-static int place_source(struct side *side)
-{
-    uint8_t *dense = fanin_dense_address(&side->elements);
-
-    side->bytes = fanin_bytes_of(&side->elements);
-    side->memory = dense;
-    if (!side->bytes || (dense && side->bytes <= FANIN_MAX_INLINE))
-        return 1; /* it goes into the request, or nowhere */
-    side->area = fanin_lend(side->bytes);
-    if (side->area)
-        side->memory = side->area->address;
-    else if (!dense && !fanin_stand_in(side))
-        return 0;
-    if (side->memory != dense)
-        fanin_collect(&side->elements, side->memory);
-    return 1;
-}
-
 /* Results may go where the data are read from, block on block: a segment is written when it has been read. */
 static int apart(const struct operation *operation, const uint8_t *destination)
 {
@@ -225,7 +189,7 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
         return 0;
     operation->source.elements = operation->meaning.source;
     operation->destination.elements = operation->meaning.destination;
-    if (!place_source(&operation->source))
+    if (!fanin_place_source(&operation->source))
         return 0;
     if (operation->meaning.counts_of_root)
         return prepare_exchange(operation);
@@ -233,17 +197,6 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
         return 0;
     make_requests(operation);
     return 1;
-}
-
-/* After a failure a device may still write: memory that it was given must never be used for anything else. */
-void fanin_release_side(struct side *side, int spoiled)
-{
-    if (spoiled)
-        return;
-    if (side->area)
-        fanin_take_back(side->area);
-    else if (side->allocated)
-        free(side->memory);
 }
 
 enum fanin_status fanin_conclude(struct operation *operation)

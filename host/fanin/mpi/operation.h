@@ -75,7 +75,10 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
 /* The steps that are common to all ways of preparing one. Return 0 if there is no memory. */
 int fanin_begin_operation(struct operation *operation, const struct terms *terms, int ranks);
 void fanin_fill_message(struct operation *operation);
+
 uint64_t fanin_bytes_of(const struct elements *elements);
+/* What a rank brings, by `side->elements`, where a device finds it. */
+int fanin_place_source(struct side *side);
 /* Memory that is not the program's, for `side->bytes`: registered where there is some, else ordinary. */
 int fanin_stand_in(struct side *side);
 /* Give it back; not if a device may still write there. */

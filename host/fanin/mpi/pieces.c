@@ -9,7 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-#define BEYOND_CACHES (8ull << 20) /* bytes of a message whose result is not in the caches anyway when the call returns */
+#define BEYOND_CACHES (4ull << 20) /* bytes of a message whose result is not in the caches anyway when the call returns */
 
 /* Who has all blocks rather than his own. */
 static const struct layout {
