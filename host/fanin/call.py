@@ -120,9 +120,9 @@ class Call:
         return _milliseconds(None if self.timeout is None else max(0.0, self.timeout - passed))
 
     def resume(self, ended: int) -> None:
-        """So many of its work requests have ended, and brought their results, elsewhere."""
+        """So many of its work requests have ended; their results have been seen to, or there are none."""
         if self.staged is not None:
-            self.staged.ended = ended
+            self.staged.resume(ended)
 
     def end_part(self, number: int) -> None:
         """Its work request `number`, and those before it, are complete."""

@@ -39,8 +39,7 @@ class Completions:
                 self._complete_one(self._taken[0])
                 self._taken.popleft()
             if count == BATCH:
-                count, completions = self._cq.poll(BATCH)
-                self._taken.extend(completions)
+                count = self._cq.poll_into(self._taken)
 
     def _complete_one(self, completion: WC) -> None:
         if completion.opcode == QUERY:
@@ -55,7 +54,7 @@ class Completions:
             return
         request = posting.request
         if completion.status:
-            request.note(self._failure(request, completion))
+            request.note(self._failure(request, completion), posting.number)
         else:
             request.end_part(posting.number)
         if posting.last:

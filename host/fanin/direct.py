@@ -74,7 +74,7 @@ class DirectCalls:
         if outcome is True:
             return attempt.result
         request = outcome or self._submit(attempt)
-        return request.wait(_limit(attempt.remembered.call_of(attempt)))
+        return request.wait(_limit(attempt.remembered))
 
     def start(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Request:
         """Start it, and return at once."""
@@ -176,6 +176,6 @@ def _lasting(key: Key) -> Key:
     return tuple(cast(POINTER, part) if isinstance(part, CData) else part for part in key)
 
 
-def _limit(call: Call | Deferred) -> float | None:
+def _limit(call: Call | Deferred | Remembered) -> float | None:
     """Seconds until it has ended for certain; None: it may last."""
     return None if call.limit is None else call.limit + DEADLINE_GRACE

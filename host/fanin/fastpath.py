@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
 PROGRESS = ffi.typeof("enum fanin_progress").relements
 PENDING = int(Status["PENDING"])
-PREPARED, COMPLETE = PROGRESS["FANIN_PREPARED"], PROGRESS["FANIN_COMPLETE"]
+PREPARED, POSTED, COMPLETE = (PROGRESS[f"FANIN_{name}"] for name in ("PREPARED", "POSTED", "COMPLETE"))
 
 
 class Prepared(Protocol):
@@ -79,7 +79,7 @@ class FastPath:
             return False
         busy.add(self._stream)  # whoever is told False submits something there, which sees to it that it is taken out
         self._place(prepared)
-        if self._qp.begin(prepared.c):
+        if self._qp.begin(prepared.c) and prepared.c.progress == PREPARED:
             self._current = None
             return False
         return True
@@ -108,6 +108,12 @@ class FastPath:
         """Whether it is begun, and neither done nor wholly entered."""
         return self._current is prepared
 
+    @property
+    def has_more_to_post(self) -> bool:
+        """Whether parts of what is begun wait for room."""
+        c = None if self._current is None else self._current.c
+        return c is not None and c.progress == POSTED and c.posted < c.parts
+
     def settle(self) -> Request | None:
         """Enter what is begun into the books of the stream; None if nothing is. Interrupted, it can be called again."""
         prepared = self._current
@@ -121,20 +127,17 @@ class FastPath:
         return prepared.entered
 
     def _enter(self, prepared: Prepared, request: Request) -> None:
-        if request.done:
-            return
         c = prepared.c
         positions = [self._qp.positions_of(work) for work in request.works]
         parts = range(c.ended, c.posted)
-        postings = {c.first_id + part: posting_of(c, part, request, positions[part]) for part in parts}
+        postings = {c.first_id + part: posting_of(c, part, request, positions[part], self._qp.mid) for part in parts}
         self._stream.enter(request, postings, prepared)
         request.segments_done = sum(positions[: c.ended])
         if c.progress == COMPLETE:
             self._stream.complete(WC.of(self._cqe))
 
 
-def posting_of(c: Any, number: int, request: Request, positions: int) -> Posting:
-    """A part of what a struct fanin_prepared stands for. Its `mid` is that of the part posted last."""
-    count = (c.wqe.mid - (c.posted - 1 - number)) % MESSAGES
-    mid = c.wqe.mid & ~(MESSAGES - 1) | count
-    return Posting(request, mid, positions, number + 1 == c.parts, request.call, number)
+def posting_of(c: Any, number: int, request: Request, positions: int, mid: int) -> Posting:
+    """A part of what a struct fanin_prepared stands for. mid: the count of the message after the last one posted."""
+    whole = c.wqe.mid & ~(MESSAGES - 1) | (mid - (c.posted - number)) % MESSAGES
+    return Posting(request, whole, positions, number + 1 == c.parts, request.call, number)

@@ -44,10 +44,10 @@ class Order:
         self._inline = works[0].inline
         self._bytes = [0 if memory is None else memory.nbytes for memory in (call.source, call.destination)]
 
-    def aim(self, own: Places, stand_in: tuple[Place | None, Place | None] = (None, None)) -> None:
+    def aim(self, own: Places, stand_ins: tuple[Place | None, Place | None] = (None, None)) -> None:
         """Name the memory of one time: the program's, and what the device finds in its place."""
         c, wqe = self.c, self.c.wqe
-        source, destination = stand_in[0] or own[0], stand_in[1] or own[1]
+        source, destination = stand_ins[0] or own[0], stand_ins[1] or own[1]
         wqe.source_lkey, wqe.address.source = source.lkey, source.address
         wqe.destination_lkey, wqe.address.destination = destination.lkey, destination.address
         sides = (c.source, own[0], source), (c.destination, own[1], destination)
@@ -104,6 +104,11 @@ class Remembered:
         if self._ordinary != (0, 0):
             staged = stand_in(staging, *self._ordinary, self._part_length if waits else None)
         return Attempt(self, values, None if self.fresh is None else np.empty(*self.fresh), staged)
+
+    @property
+    def limit(self) -> float | None:
+        """As of the call."""
+        return self._like.limit
 
     @property
     def moves(self) -> bool:

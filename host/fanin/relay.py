@@ -3,6 +3,8 @@
 Ordinary memory the device reads and writes by system calls, page after page, which takes longer than all the rest. The
 rank that waits has a core to spare: it copies the next parts in, and the last ones out, while the device works on those
 between. Only for calls that wait: nobody else is there to copy.
+
+Here for calls that are new, or that have left the fast path; on it `core/calls.c` does the same.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Relay:
     ) -> None:
         self._staging, self._area, self._part = staging, area, part_length
         self._stages_source, self._stages_destination = stages_source, stages_destination
-        self.ended = 0  # parts
+        self._ended = 0  # parts
         self.spoiled = False
 
     def places(self) -> tuple[Place | None, Place | None]:
@@ -38,7 +40,11 @@ class Relay:
 
     def has_room(self, number: int) -> bool:
         """Whether a part may be posted: that before it in its place has ended."""
-        return number < self.ended + DEPTH
+        return number < self._ended + DEPTH
+
+    def resume(self, ended: int) -> None:
+        """So many parts have ended; their results have been seen to."""
+        self._ended = max(self._ended, ended)
 
     def bring(self, number: int, source: np.ndarray | None) -> None:
         """Copy what the rank brings of a part."""
@@ -51,7 +57,7 @@ class Relay:
         if self._stages_destination and destination is not None:
             data = self._of_part(destination, number)
             data[:] = self._at(number)[: data.nbytes]
-        self.ended = max(self.ended, number + 1)
+        self.resume(number + 1)
 
     def end(self, destination: np.ndarray | None) -> None:
         """All parts are complete, and their results where they belong."""

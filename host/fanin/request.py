@@ -27,7 +27,7 @@ class Request:
         self.first_id = 0  # wr_id of the first; the others follow it
         self.segments_done = 0  # of works that are known to be complete
         self.call: Call | None = call  # keeps its memory alive until the device is done with it
-        self.prepared: Prepared | None = None  # its only work, ready to be posted, with its data
+        self.prepared: Prepared | None = None  # what posts its works, with their data, if that is not to be done here
         self.internal = False  # the exchange before another request, which stands for both
         self._stream = stream
         self.name = call.name
@@ -57,7 +57,7 @@ class Request:
         """Whether its next work is there and may be posted. Called by the stream, as are all up to finish."""
         if self.call is None:
             return True
-        if self._error is None and not self.call.has_room(self.started):  # else nothing makes room any more
+        if not self.call.has_room(self.started):
             return False
         if self.prepared is None:
             self.call.bring(self.started)
@@ -80,9 +80,11 @@ class Request:
         if self.call is not None:
             self.call.end_part(number)
 
-    def note(self, error: FaninError) -> None:
-        """A part has failed; the first failure counts."""
+    def note(self, error: FaninError, number: int) -> None:
+        """Its work `number` has failed; the first failure counts."""
         self._error = self._error or error
+        if self.call is not None:
+            self.call.resume(number + 1)
 
     def finish(self, error: Exception | None = None) -> None:
         """End the request and let go of its memory."""

@@ -101,6 +101,8 @@ class Staging:
         """More areas of a size, unless that is too much, for us or for the device."""
         length = max(size, REGION)
         if self._registered[0] + length > MOST:
+            self._free.clear()  # of other sizes
+        if self._registered[0] + length > MOST:
             return
         try:
             region = MR(self._pd, length, listed=False)
@@ -123,7 +125,6 @@ class Staged:
     def __init__(self, staging: Staging, source: Area | None, destination: Area | None) -> None:
         self._staging, self.source, self.destination = staging, source, destination
         self.spoiled = False
-        self.ended = 0  # work requests, or less
 
     def places(self) -> tuple[Place | None, Place | None]:
         """What stands in for source and destination."""
@@ -132,6 +133,9 @@ class Staged:
     def has_room(self, number: int) -> bool:
         """Whether work request `number` of the call may be posted."""
         return True
+
+    def resume(self, ended: int) -> None:
+        """So many have ended; their results have been seen to."""
 
     def bring(self, number: int, source: np.ndarray | None) -> None:
         """It is about to be: before the first, copy what the rank brings."""

@@ -60,7 +60,10 @@ class Stream:
         self.fast = FastPath(self, qp)
 
     def submit(self, *requests: Request) -> None:
-        """Take requests, one after the other; they are posted now or when there is room."""
+        """Take requests, one after the other; they are posted now or when there is room.
+
+        While another thread is in a long call whose parts come and go, it is waited for.
+        """
         with self.lock:
             if self.stopped:
                 raise InvalidRequest("the communicator is closed", remedy="Make a new one.")
@@ -79,7 +82,7 @@ class Stream:
     @property
     def has_backlog(self) -> bool:
         """Whether something has not been posted yet."""
-        return bool(self._backlog)
+        return bool(self._backlog) or self.fast.has_more_to_post
 
     @property
     def is_idle(self) -> bool:
@@ -100,7 +103,7 @@ class Stream:
         self.outstanding.update(postings)
         if not request.is_posted and request not in self._backlog:
             request.prepared = prepared
-            self._backlog.append(request)
+            self._backlog.appendleft(request)  # what was submitted since then comes behind it
         busy.add(self)
 
     def complete(self, completion: WC) -> None:

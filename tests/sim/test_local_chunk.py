@@ -58,3 +58,13 @@ def test_no_packet_has_such_a_chunk() -> None:
     job = job_of(Route.TREE, 2)
     job.join()
     assert {int(job.answers(member)[0]["status"]) for member in job.members} == {Status.INVALID_REQUEST}
+
+
+def test_who_has_nothing_gets_the_least_lease() -> None:
+    """In payloads, of which a slot takes many here: a job of many ranks on a small device is formed all the same."""
+    limits = LIMITS._replace(slots=4 * SPAN * RANKS, shared=1)
+    simulation = Simulation(Topology.direct(1), 5, limits=limits)
+    members = members_of(1, RANKS)
+    job = joined(Job(simulation, Route.LOCAL, members, slots=64, chunk=LOCAL_CHUNK, reproducible="run"))
+    assert simulation.nics[0].engine.tables["jobs"][0]["slots"] == 4
+    leave(job)

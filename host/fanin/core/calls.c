@@ -161,6 +161,8 @@ enum fanin_status fanin_finish(struct fanin_context *context, uint32_t qp, uint3
         }
         prepared->ended = part + 1;
         status = post_parts(context, qp, cursor, prepared);
+        if (status == FANIN_SUCCESS && fanin_now_ms() > deadline)
+            status = FANIN_PENDING; /* also where a completion is always there */
     }
     return status;
 }

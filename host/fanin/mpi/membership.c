@@ -69,7 +69,7 @@ static void lengthen_chunk(struct description *job)
         if (job->places[rank].address != job->places[0].address)
             return;
     ask_for_fewer_slots(job);
-    job->chunk = FANIN_LOCAL_CHUNK;
+    job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are shorter, or a lease would take more */
 }
 
 /* The description that follows from the records of all: the same on every rank. */

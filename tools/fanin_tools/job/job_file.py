@@ -13,6 +13,7 @@ from fanin_tools.job.placement import Placement
 from fanin_wire import abi, fields
 
 CHUNK_LIMITS = (256, 4096)  # InfiniBand's path MTUs
+LOCAL_TIMES = abi.LOCAL_CHUNK // CHUNK_LIMITS[1]  # so much longer are segments that no packet carries
 DEFAULT_SLOTS = 256
 SMALLEST_SLOTS = 4  # of a lease
 LARGEST_SLOTS = 1 << 20  # that a device may have
@@ -51,10 +52,12 @@ def chunk_for(mtu: int) -> int:
 def describe(running: Running, placement: Placement, terms: Terms | None = None) -> dict[str, object]:
     """The job as ranks read it. jid and key are random: the key tells this incarnation from every other.
 
-    Within one node segments are longer, and so fewer: as many would not stay in a core's cache.
+    Within one node segments are longer, and so fewer: as many would not stay in a core's cache. Those of a reproducible
+    job need a buffer for each rank, and stay short.
     """
     terms = terms or Terms()
-    chunk = abi.LOCAL_CHUNK if len(placement.nics) == 1 else chunk_for(running.fabric.mtu)
+    times = LOCAL_TIMES if len(placement.nics) == 1 and terms.reproducible == "none" else 1
+    chunk = chunk_for(running.fabric.mtu) * times
     nodes = [
         {"address": nic.address, "ranks": list(ranks), "switches": list(way.switches), "ring": way.ring}
         for nic, ranks, way in zip(placement.nics, placement.ranks, placement.ways, strict=True)
@@ -64,7 +67,7 @@ def describe(running: Running, placement: Placement, terms: Terms | None = None)
         "key": secrets.randbits(32),
         "route": placement.route,
         "chunk": chunk,
-        "slots": max(SMALLEST_SLOTS, terms.slots * CHUNK_LIMITS[1] // max(chunk, CHUNK_LIMITS[1])),
+        "slots": max(SMALLEST_SLOTS, terms.slots // times),
         "reproducible": terms.reproducible,
         "wide": terms.wide,
         "nodes": nodes,

@@ -1,7 +1,8 @@
 """Requests of the clients, cut for the lanes.
 
-A message of S segments goes to min(L, max(1, S div FEWEST_SEGMENTS)) lanes, in runs of whole segments that differ by
-at most one. All ranks of a job must cut alike, so nothing else may decide: no load, no lease, no address, no flag.
+A message of S segments goes to min(L, max(1, S div F)) lanes, in runs of whole segments that differ by at most one. F
+is FEWEST_SEGMENTS, or less where FEWEST_BYTES are fewer of the job's chunks. All ranks of a job must cut alike, so
+nothing else may decide: no load, no lease, no address, no flag.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import WqeFlag, WqeOpcode
 
 QUERY, FENCE = int(WqeOpcode.QUERY), int(WqeFlag.FENCE)
-FEWEST_SEGMENTS = np.uint64(16)  # of a lane: fewer are done before another core is awake
+# What a lane is given at least: less is done before another core is awake.
+FEWEST_SEGMENTS, FEWEST_BYTES = np.uint64(16), np.uint64(65536)
 MOST_SEGMENTS = np.uint64(0x3FFF_FFFF)  # of a message, as for the engine
 LAST_SEGMENT = np.uint64(0xFFFF_FFFF)
 POSTS_PER_TURN = 32
@@ -120,7 +122,7 @@ def cut(splitter, place):
     wqe.flags |= SIGNALED
     parts = uint64(1)
     if is_divisible(queue, wqe):
-        parts = lanes_of(uint64(wqe.segments), splitter.lanes)
+        parts = lanes_of(uint64(wqe.segments), uint64(wqe.chunk), splitter.lanes)
         give_parts(queue, wqe_address(place, queue.given), parts)
     else:
         submit(queue.lane_send_ring[0], wqe_address(place, queue.given))
@@ -136,9 +138,10 @@ def is_divisible(queue, wqe):
 
 
 @compiled
-def lanes_of(segments, lanes):
-    """How many lanes a message of so many segments goes to."""
-    return max(uint64(1), min(uint64(lanes), segments // FEWEST_SEGMENTS))
+def lanes_of(segments, chunk, lanes):
+    """How many lanes a message of so many segments goes to. What has no chunk makes no sense, as the engine will say."""
+    fewest = max(uint64(1), min(FEWEST_SEGMENTS, FEWEST_BYTES // max(uint64(1), chunk)))
+    return max(uint64(1), min(uint64(lanes), segments // fewest))
 
 
 @compiled

@@ -70,7 +70,7 @@ def new_job(e, jid, key, owner):
 def grant(e, job, offered):
     """Slots that a job can lease now: the largest power of two that is free and that its owner may have, at most what
     is offered; 0 if none."""
-    most = min(int64(e.max_lease), payloads_allowed(e, job.owner)) // int64(job.buffers)
+    most = min(int64(e.max_lease), payloads_allowed(e, job)) // int64(job.buffers)
     size = int64(e.min_lease)
     while size * 2 <= offered and size * 2 <= most:
         size *= 2

@@ -39,11 +39,12 @@ BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload
 @internal
 def member_window(e, job):
     """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
+    half = max(ONE, U64(job.slots) // U64(2))
     if job.route == LOCAL:
-        return max(ONE, U64(job.slots) // U64(2))
+        return half
     senders = U64(2) if job.route == RING else max(ONE, count_bits(job.node_mask))  # a ring: partials and results
     room = U64(e.receive_segments) * U64(e.max_chunk + BUFFER_OVERHEAD) // U64(job.chunk + BUFFER_OVERHEAD)
-    return max(ONE, min(U64(job.slots) // U64(2), room // senders))
+    return max(ONE, min(half, room // senders))
 
 
 @internal

@@ -58,15 +58,16 @@ def jobs_allowed(e, owner):
 
 
 @internal
-def payloads_allowed(e, owner):
-    """How many more payloads (slots, times the payloads for each) an owner may lease here."""
+def payloads_allowed(e, job):
+    """How many more payloads (slots, times the payloads for each) the owner of a job may lease here."""
     held, free = int64(0), int64(e.slots)
     for index in range(e.jobs):
-        job = job_at(e, index)
-        if job.state != FREE:
-            size = int64(job.slots) * int64(job.buffers)
+        other = job_at(e, index)
+        if other.state != FREE:
+            size = int64(other.slots) * int64(other.buffers)
             free -= size
-            held += size if job.owner == owner else 0
+            held += size if other.owner == job.owner else 0
     if not e.shared:
         return free
-    return max(min(free, int64(e.min_lease)) if held == 0 else 0, share_of(held, free))
+    least = int64(e.min_lease) * int64(job.buffers)
+    return max(min(free, least) if held == 0 else 0, share_of(held, free))
