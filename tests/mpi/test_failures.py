@@ -70,3 +70,12 @@ def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_p
     assert all(WORDS.get((mpi.family, form), "MPI_Allreduce on Fanin: PEER_LOST") in text for text in said.values()), (
         said
     )
+
+
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    """The MPI tells of it where the shim looks at the network for it: the program's error handler decides, not ours."""
+    command = [mpi.build("survivors"), tmp_path]
+    ended = mpi.run(3, command, fabrics.variables(3, "tree"), ["--with-ft", "ulfm"])
+    said = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert said == {"rank0": "3\n", "rank1": "3\n"}, ended.stderr

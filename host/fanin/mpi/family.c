@@ -11,7 +11,8 @@ enum { STANDARD, OPEN_MPI, MPICH }; /* rows of the next table, columns of those 
 
 static const struct family families[] = {
     {.name = "MPI ABI", .library = "libmpi_abi.so.1", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3,
-     .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_source = 0, .status_bytes = 32},
+     .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_source = 0,
+     .status_bytes = 32},
     {.name = "Open MPI", .library = "libmpi.so.40", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
      .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
      .proc_failed_since = "PMPIX_Comm_revoke", .fortran_past_c = 1, .status_source = 0, .status_bytes = 24},
@@ -33,6 +34,7 @@ static const struct constant objects[OBJECTS] = {
     [COMM_WORLD] = {0x101, 0x44000000, "ompi_mpi_comm_world"},
     [COMM_SELF] = {0x102, 0x44000001, "ompi_mpi_comm_self"},
     [COMM_NULL] = {0x100, 0x04000000, "ompi_mpi_comm_null"},
+    [ERRORS_RETURN] = {0x143, 0x54000001, "ompi_mpi_errors_return"},
     [REQUEST_NULL] = {0x180, 0x2c000000, "ompi_request_null"},
     [TYPE_NULL] = {0x200, 0x0c000000, "ompi_mpi_datatype_null"},
     [TYPE_BYTE] = {0x247, 0x4c00010d, "ompi_mpi_byte"},

@@ -28,7 +28,10 @@ struct family {
 };
 
 /* Handles of the family at hand that the shim names itself. */
-enum object { COMM_WORLD, COMM_SELF, COMM_NULL, REQUEST_NULL, TYPE_NULL, TYPE_BYTE, TYPE_UINT64, TYPE_SHORT_INT, OP_SUM, OBJECTS };
+enum object {
+    COMM_WORLD, COMM_SELF, COMM_NULL, ERRORS_RETURN, REQUEST_NULL, TYPE_NULL, TYPE_BYTE, TYPE_UINT64, TYPE_SHORT_INT,
+    OP_SUM, OBJECTS
+};
 
 /* What a predefined datatype is to a device, and which ops MPI allows for it. */
 enum kind { KIND_NONE, KIND_INTEGER, KIND_ADDRESS, KIND_FLOAT, KIND_COMPLEX, KIND_LOGICAL, KIND_BYTE, KIND_PAIR };

@@ -22,6 +22,7 @@
     X(Comm_free, (void *))                                                                                          \
     X(Comm_create_keyval, (void *, void *, int *, void *))                                                          \
     X(Comm_free_keyval, (int *))                                                                                    \
+    X(Comm_set_errhandler, (handle, handle))                                                                        \
     X(Comm_set_attr, (handle, int, void *))                                                                         \
     X(Comm_call_errhandler, (handle, int))                                                                          \
     X(Add_error_code, (int, int *))                                                                                 \

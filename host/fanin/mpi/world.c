@@ -72,6 +72,7 @@ void fanin_begin_world(void)
     }
     pmpi.Comm_dup(fanin_object(COMM_WORLD), &progress);
     progress = load_handle(&progress);
+    pmpi.Comm_set_errhandler(progress, fanin_object(ERRORS_RETURN)); /* whom a lost rank concerns, says the program */
     fanin_communicators_begin();
     fanin_active = 1;
     fanin_created(fanin_object(COMM_WORLD));

@@ -139,7 +139,7 @@ def is_divisible(queue, wqe):
 
 @compiled
 def lanes_of(segments, chunk, lanes):
-    """How many lanes a message of so many segments goes to. What has no chunk makes no sense, as the engine will say."""
+    """How many lanes a message of so many segments goes to. One without a chunk makes no sense, as the engine says."""
     fewest = max(uint64(1), min(FEWEST_SEGMENTS, FEWEST_BYTES // max(uint64(1), chunk)))
     return max(uint64(1), min(uint64(lanes), segments // fewest))
 

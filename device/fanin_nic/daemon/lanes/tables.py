@@ -83,7 +83,7 @@ splitter_at = record_at(SPLITTER[[name for name in SPLITTER.names or () if name 
 split_queue_at = record_at(SPLIT_QUEUE[[name for name in SPLIT_QUEUE.names or () if name not in _TABLES]])
 request_at = record_at(REQUEST)
 # What the splitter looks at or changes in a WQE; the rest is the engine's business.
-wqe_at = record_at(abi.WQE[["opcode", "flags", "wr_id", "jid", "mid", "sid", "seg", "segments"]])
+wqe_at = record_at(abi.WQE[["opcode", "flags", "wr_id", "jid", "mid", "sid", "seg", "chunk", "segments"]])
 cqe_at = record_at(abi.CQE)
 
 
