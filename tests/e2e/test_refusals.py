@@ -21,7 +21,7 @@ LOCAL_RANKS = RANKS // NODES
 QUOTA = 16  # slots of every device
 SMALLEST = 4  # slots of a lease
 GRANTS = (8, 4, 4)  # to jobs that ask for all: each is left less than what was free, the last takes the rest
-LOCAL_GRANTS = (4,)  # of long chunks, which take two slots each
+LOCAL_GRANTS = (4, 4)  # of long chunks, which take two slots each
 ROUTES = [("tree", RANKS), ("ring", RANKS), ("local", LOCAL_RANKS)]
 ASKED = {"tree": "256 slots of 4096", "ring": "256 slots of 4096", "local": "64 slots of 16384"}
 
