@@ -131,9 +131,9 @@ def test_options_stand_under_their_command() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_targets_of_make_and_modules_are_there(page: Path) -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
+    targets = re.findall(r"^([a-z\d-]+):", (ROOT / "Makefile").read_text(), re.M)
     for code in code_in(page):
-        assert set(re.findall(r"^make ([a-z]+)", code)) <= set(targets), code
+        assert set(re.findall(r"^make ([a-z\d-]+)", code)) <= set(targets), code
         for module in re.findall(r"python -m ([\w.]+)", code):
             assert importlib.util.find_spec(module), code
 
@@ -141,6 +141,8 @@ def test_targets_of_make_and_modules_are_there(page: Path) -> None:
 def test_variables_are_read_somewhere() -> None:
     code = [path for part in CODE for path in (ROOT / part).rglob("*") if path.suffix in (".py", ".c", ".h")]
     known = set(re.findall(r"\bFANIN_[A-Z_]+\b", "".join(path.read_text() for path in code)))
+    for path in (ROOT / "tests").rglob("*.py"):  # settings of the tests themselves
+        known |= set(re.findall(r'environ\.get\("(FANIN_[A-Z_]+)"', path.read_text()))
     named = set(re.findall(r"\bFANIN_[A-Z_]+\b", "".join(page.read_text() for page in PAGES)))
     assert len(named) > 10
     assert named <= known

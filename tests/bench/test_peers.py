@@ -83,17 +83,29 @@ def test_open_mpi_is_told_of_slow_links(tmp_path: Path) -> None:
         assert (str(tmp_path / "rules") in line) == told == (tmp_path / "rules").exists()
 
 
-def test_launch_agent_goes_to_the_namespace_of_the_host(tmp_path: Path) -> None:
+def call_agent(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The launch agent, with an `ip` that prints what it is given."""
     fake = tmp_path / "ip"
     fake.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     fake.chmod(0o700)
     agent = launch_agent.write(FABRIC, tmp_path / "agent")
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    command = [str(agent), "-x", "-q", "10.77.0.2", "start", "it; then that"]
-    found = subprocess.run(command, capture_output=True, text=True, env={"PATH": path})
-    words = found.stdout.split("|")
+    return subprocess.run([str(agent), *words], capture_output=True, text=True, env={"PATH": path})
+
+
+@pytest.mark.parametrize("options", [["-x", "-q"], ["-l", "user", "-p", "22", "-oBatchMode=yes", "-o", "Port=22"], []])
+def test_launch_agent_goes_to_the_namespace_of_the_host(tmp_path: Path, options: list[str]) -> None:
+    words = call_agent(tmp_path, *options, "10.77.0.2", "start", "it; then that").stdout.split("|")
     assert words[:4] == ["netns", "exec", "fanin-f-host1", "unshare"]
     assert words[-2] == "hostname fanin-f-host1; start it; then that"
+
+
+def test_launch_agent_says_which_hosts_there_are(tmp_path: Path) -> None:
+    ended = call_agent(tmp_path, "-x", "10.9.9.9", "start")
+    assert ended.returncode == 255
+    assert ended.stdout == ""
+    assert "UNKNOWN_HOST: '10.9.9.9'" in ended.stderr
+    assert "10.77.0.1, 10.77.0.2" in ended.stderr
 
 
 def test_ours_alone_on_one_node(state_root: Path, tmp_path: Path) -> None:

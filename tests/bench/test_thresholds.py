@@ -34,6 +34,16 @@ def test_what_takes_far_longer_is_left_to_the_mpi(ratios: tuple[float, ...], fou
     assert value([*others, *cells("Bcast", *ratios)], slower=1.5) == found
 
 
+@pytest.mark.parametrize("name", ["Gatherv", "Scatterv"])
+@pytest.mark.parametrize(
+    ("ratios", "range_"), [((1, 1, 1), ""), ((0.1, 1, 1), "off"), ((1, 1, 0.1), "off"), ((0.1,), "off")]
+)
+def test_without_known_sizes_it_is_all_or_nothing(name: str, ratios: tuple[float, ...], range_: str) -> None:
+    others = [cell for other in COLLECTIVES if other != name for cell in cells(other, 1, 1)]
+    found = f"all=0-, {name.lower()}={range_}" if range_ else "all=0-"
+    assert value([*others, *cells(name, *ratios)], slower=1.5) == found
+
+
 def test_calls_that_were_not_offloaded_spoil_the_measurement() -> None:
     head = "fanin: calls of all ranks        offloaded            bytes  left to MPI  why\n"
     assert shim.left_to_mpi("nothing") is None

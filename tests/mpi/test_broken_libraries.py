@@ -8,6 +8,7 @@ import pytest
 
 from tests.mpi.broken import build_broken
 from tests.mpi.conftest import Fabrics, Mpi
+from tests.mpi.test_pieces import LONG
 
 WRONG = {  # file, what stands there, what takes its place
     "last byte of a result": (
@@ -19,12 +20,17 @@ WRONG = {  # file, what stands there, what takes its place
     "offsets of blocks": ("elements.c", "item(elements->offsets, block) : 0;", "block)", "0)"),
     "sum for maximum": ("family.c", "{FANIN_OP_MAX, {0x23", "FANIN_OP_MAX", "FANIN_OP_SUM"),
 }
+WRONG_PIECES = {
+    "offsets of pieces": ("pieces.c", "offset = number * pieces->part,", "number * pieces->part", "0"),
+    "memories of pieces": ("pieces.c", "uint8_t *memory = pieces->memory[number % DEPTH]", "number % DEPTH", "0"),
+}
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
-@pytest.mark.parametrize("mutant", WRONG)
+@pytest.mark.parametrize("mutant", [*WRONG, *WRONG_PIECES])
 def test_wrong_results_are_found(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mutant: str) -> None:
-    broken = build_broken(tmp_path, *WRONG[mutant])
-    ended = mpi.run(3, [mpi.build("compare"), "20000"], fabrics.variables(3, "local", broken))
+    longest = LONG if mutant in WRONG_PIECES else "20000"
+    broken = build_broken(tmp_path, *(WRONG | WRONG_PIECES)[mutant])
+    ended = mpi.run(3, [mpi.build("compare"), longest], fabrics.variables(3, "local", broken))
     assert ended.returncode != 0
     assert " differs" in ended.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mpi.conftest import Fabrics, Mpi
+from tests.mpi.report import offloaded
 
 LONG = "1400000"  # bytes of the longest: of every collective some whole pieces, and a shorter one at the end
 
@@ -17,3 +18,7 @@ def test_every_piece_comes_to_its_place(mpi: Mpi, fabrics: Fabrics, route: str, 
     ended = mpi.run(ranks, ["sh", "-c", few, mpi.build("compare")], variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert " 0 wrong" in ended.stdout
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 11
+    assert all(done for done, _ in counts.values()), ended.stderr
+    assert not any(left for _, left in counts.values()), ended.stderr

@@ -32,9 +32,13 @@ def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, r
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_long_messages_and_four_ranks(mpi: Mpi, fabrics: Fabrics) -> None:
-    """Most of them beyond what is staged: ordinary memory is read and written in place."""
+    """Most of them beyond what is staged: pieces are copied through ordinary memory, the rest is read where it is."""
     ended = mpi.run(4, [mpi.build("compare"), "2000000"], fabrics.variables(4, "tree", FANIN_STAGING="10000"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 11
+    assert all(done for done, _ in counts.values()), ended.stderr
+    assert not any(left for _, left in counts.values()), ended.stderr
 
 
 def test_every_form_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics) -> None:
@@ -132,6 +136,15 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
     counts = offloaded(ended.stderr)
     assert min(counts["Allreduce"]) > 0
     assert counts["Bcast"][1] == 0
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_a_time_that_is_too_long_is_refused_by_name(mpi: Mpi, fabrics: Fabrics) -> None:
+    variables = fabrics.variables(3, "local", FANIN_MPI_JOIN_SECONDS=str(2**32 // 1000 + 1))
+    ended = mpi.run(3, [mpi.build("mixed"), "messages"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "fanin: BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than 4294967" in ended.stderr
+    assert offloaded(ended.stderr) == {"Allreduce": (3, 0)}
 
 
 def test_what_a_call_costs_that_is_left_can_be_measured(mpi: Mpi, fabrics: Fabrics) -> None:

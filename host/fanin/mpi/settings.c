@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#define JOIN_SECONDS 60
 #define DEFAULT_THRESHOLDS "all=0-" /* what it costs and gains on one host: docs/mpi.md */
 
 struct settings fanin_settings;
@@ -74,8 +75,20 @@ const char *fanin_parse_thresholds(const char *text, struct range *ranges)
 static uint32_t number_of(const char *variable, uint32_t otherwise)
 {
     const char *text = getenv(variable);
+    unsigned long number = text && isdigit((unsigned char)*text) ? strtoul(text, NULL, 10) : otherwise;
 
-    return text && isdigit((unsigned char)*text) ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
+    return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+static uint32_t join_ms(void)
+{
+    uint32_t seconds = number_of("FANIN_MPI_JOIN_SECONDS", JOIN_SECONDS);
+
+    if (seconds <= UINT32_MAX / 1000)
+        return 1000 * seconds;
+    fanin_warn("BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than %u, so %d are taken; write a smaller number",
+               UINT32_MAX / 1000, JOIN_SECONDS);
+    return 1000 * JOIN_SECONDS;
 }
 
 static uint32_t route_of(const char *name)
@@ -99,7 +112,7 @@ void fanin_read_settings(void)
                                        .late = join && !strcmp(join, "late"),
                                        .route = route_of(getenv("FANIN_ROUTE")),
                                        .slots = number_of("FANIN_MPI_SLOTS", 256),
-                                       .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", 60)};
+                                       .join_ms = join_ms()};
     fanin_parse_thresholds(DEFAULT_THRESHOLDS, fanin_settings.ranges);
     memcpy(ranges, fanin_settings.ranges, sizeof ranges);
     wrong = thresholds ? fanin_parse_thresholds(thresholds, ranges) : NULL;

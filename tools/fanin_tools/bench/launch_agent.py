@@ -7,13 +7,22 @@ from pathlib import Path
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.namespaces import namespace
 
+VALUED = "BbcDEeFIiJLlmOoPpQRSWw"  # options of ssh whose value is the next word
 # Called as ssh is: options, host, command. Each host has a name of its own: MPIs take equal names for one host.
 SCRIPT = """#!/bin/sh
-while [ "${1#-}" != "$1" ]; do shift; done
+while [ "${1#-}" != "$1" ]; do
+    case $1 in -[%(valued)s]) shift ;; esac
+    shift
+done
 host=$1
 shift
 case $host in
-%s
+%(cases)s
+*)
+    echo "UNKNOWN_HOST: '$host' is no host of the fabric '%(fabric)s'; its hosts are %(hosts)s:" \
+        "name these to the launcher, or write the launch agent anew if the fabric has changed" >&2
+    exit 255
+    ;;
 esac
 exec ip netns exec "$network" unshare --uts sh -c "hostname $network; $*"
 """
@@ -22,7 +31,8 @@ exec ip netns exec "$network" unshare --uts sh -c "hostname $network; $*"
 def write(fabric: Fabric, path: Path) -> Path:
     """The script for the hosts of a fabric, which are called by the addresses of their NICs."""
     cases = [f"{nic.address}) network={namespace(fabric, nic.host)} ;;" for nic in fabric.nics]
-    path.write_text(SCRIPT % "\n".join(cases))
+    hosts = ", ".join(nic.address for nic in fabric.nics)
+    path.write_text(SCRIPT % {"valued": VALUED, "cases": "\n".join(cases), "fabric": fabric.name, "hosts": hosts})
     path.chmod(0o700)
     return path
 

@@ -34,6 +34,7 @@ COLLECTIVES = (
     "Barrier",
 )
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20)
+COUNTS_OF_ROOT = ("Gatherv", "Scatterv")  # no size is known when it is decided: offloaded at all sizes, or at none
 UNITS = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 
 
@@ -86,13 +87,13 @@ def _unlike(ranges: Mapping[str, str]) -> dict[str, str]:
 
 
 def _range(cells: Sequence[Cell], slower: float) -> str:
-    """LEAST-MOST, LEAST- or off, as the shim reads them."""
+    """LEAST-MOST, LEAST- or off, as the shim reads them; of counts that only the root knows 0- or off."""
     best: list[int] = []
     row: list[int] = []
     for cell in cells:
         row = [*row, cell.bytes] if cell.offloaded <= slower * cell.alone else []
         best = row if len(row) > len(best) else best
-    if not best:
+    if not best or (cells[0].collective in COUNTS_OF_ROOT and len(best) < len(cells)):
         return "off"
     least = "0" if best[0] == cells[0].bytes else _size(best[0])
     return f"{least}-{'' if best[-1] == cells[-1].bytes else _size(best[-1])}"
