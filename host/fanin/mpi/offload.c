@@ -155,6 +155,8 @@ int fanin_blocking(struct call *call, int *code)
         status = fanin_conclude(&operation);
     } else {
         fanin_abandon_job(communicator->member);
+        fanin_release_pieces(&operation);
+        fanin_drop_operation(&operation);
     }
     *code = status == FANIN_SUCCESS ? 0 : fanin_fail(call->comm, status, call->function);
     return 1;

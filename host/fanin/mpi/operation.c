@@ -199,6 +199,25 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
     return 1;
 }
 
+static void give_back(struct operation *operation, int spoiled)
+{
+    fanin_release_side(&operation->source, spoiled);
+    fanin_release_side(&operation->destination, spoiled);
+    fanin_release_side(&operation->exchange, spoiled);
+    if (operation->transfer.wqes != &operation->transfer.one)
+        free(operation->transfer.wqes);
+    if (operation->sizes != operation->few)
+        free(operation->sizes);
+}
+
+void fanin_drop_operation(struct operation *operation)
+{
+    give_back(operation, 0);
+    operation->source = operation->destination = operation->exchange = (struct side){0};
+    operation->transfer = (struct transfer){.wqes = &operation->transfer.one, .status = FANIN_NO_RESOURCES, .done = 1};
+    operation->sizes = operation->few;
+}
+
 enum fanin_status fanin_conclude(struct operation *operation)
 {
     enum fanin_status status = operation->transfer.status;
@@ -208,12 +227,6 @@ enum fanin_status fanin_conclude(struct operation *operation)
         status = FANIN_OP_MISMATCH;
     if (status == FANIN_SUCCESS && destination->copied && !operation->meaning.discard)
         fanin_distribute(&destination->elements, destination->memory);
-    fanin_release_side(&operation->source, operation->transfer.status != FANIN_SUCCESS);
-    fanin_release_side(destination, operation->transfer.status != FANIN_SUCCESS);
-    fanin_release_side(&operation->exchange, operation->transfer.status != FANIN_SUCCESS);
-    if (operation->transfer.wqes != &operation->transfer.one)
-        free(operation->transfer.wqes);
-    if (operation->sizes != operation->few)
-        free(operation->sizes);
+    give_back(operation, operation->transfer.status != FANIN_SUCCESS);
     return status;
 }

@@ -84,6 +84,9 @@ int fanin_stand_in(struct side *side);
 /* Give it back; not if a device may still write there. */
 void fanin_release_side(struct side *side, int spoiled);
 
+/* It could not be prepared, so no device knows of it: give back what was taken. Its status is NO_RESOURCES then. */
+void fanin_drop_operation(struct operation *operation);
+
 /* The operation has ended: put what came where it belongs, and give back what was taken. Returns its status. */
 enum fanin_status fanin_conclude(struct operation *operation);
 #endif

@@ -61,7 +61,7 @@ static struct walk walk_of(const struct operation *operation, uint32_t number, i
     const struct pieces *pieces = &operation->pieces;
     uint64_t offset = number * pieces->part, rest = pieces->block - offset;
     uint64_t bytes = rest < pieces->part ? rest : pieces->part;
-    uint8_t *memory = pieces->memory[number % DEPTH].memory;
+    uint8_t *memory = pieces->memory[number % pieces->present].memory;
 
     if (all)
         return (struct walk){(uint64_t)operation->meaning.blocks, offset, bytes, memory};
@@ -80,7 +80,7 @@ static struct fanin_wqe *load(struct transfer *transfer, uint32_t number)
 {
     struct operation *operation = (struct operation *)transfer;
     const struct layout *layout = &layouts[operation->meaning.collective];
-    const struct side *memory = &operation->pieces.memory[number % DEPTH];
+    const struct side *memory = &operation->pieces.memory[number % operation->pieces.present];
     struct walk source = walk_of(operation, number, layout->brings_all);
     struct walk destination = walk_of(operation, number, layout->wants_all);
     struct message message = operation->message;
@@ -164,6 +164,7 @@ static int place_sides(struct operation *operation)
     return 1;
 }
 
+/* One memory is enough: then one piece is under way at a time. */
 static int lend_memory(struct operation *operation)
 {
     struct pieces *pieces = &operation->pieces;
@@ -173,9 +174,10 @@ static int lend_memory(struct operation *operation)
         struct side *memory = &pieces->memory[pieces->present];
         *memory = (struct side){.bytes = pieces->part * (uint64_t)operation->meaning.blocks};
         if (!fanin_stand_in(memory))
-            return 0;
+            break;
     }
-    return 1;
+    operation->transfer.window = pieces->present;
+    return pieces->present > 0;
 }
 
 int fanin_prepare_pieces(struct operation *operation, const struct terms *terms, int ranks)
@@ -193,7 +195,6 @@ int fanin_prepare_pieces(struct operation *operation, const struct terms *terms,
     pieces->digest = fanin_digest(&operation->message); /* of the whole, so that ranks notice who has another one */
     transfer->load = load;
     transfer->store = store;
-    transfer->window = DEPTH;
     transfer->count = (uint32_t)((pieces->block + pieces->part - 1) / pieces->part);
     return lend_memory(operation);
 }

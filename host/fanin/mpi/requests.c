@@ -146,8 +146,7 @@ void fanin_start(struct request *request)
         return;
     }
     fanin_abandon_job(request->member);
-    operation->transfer.status = FANIN_NO_RESOURCES;
-    operation->transfer.done = 1;
+    fanin_drop_operation(operation);
 }
 
 /* The devices are done: so is the request, for the MPI. */
