@@ -16,13 +16,6 @@ BOUND_S = 20
 
 
 @pytest.fixture
-def alone(device, make_job):
-    """A communicator of one rank."""
-    with Communicator(make_job(1), 0, device.socket) as communicator:
-        yield communicator
-
-
-@pytest.fixture
 def staging(pd: PD, context: Context) -> Staging:
     return Staging(pd, context.regions)
 
