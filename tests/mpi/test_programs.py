@@ -187,4 +187,5 @@ def test_programs_are_there() -> None:
         "inner",
         "long",
         "mixed",
+        "survivors",
     }

@@ -89,6 +89,16 @@ def test_a_ring_has_a_limit_and_a_tree_has_not() -> None:
 
 
 @pytest.mark.parametrize(
+    ("route", "mode", "chunk", "slots"),
+    [("tree", "none", 4096, 64), ("local", "none", abi.LOCAL_CHUNK, 16), ("local", "run", 4096, 64)],
+)
+def test_segments_that_no_packet_carries_are_longer_and_fewer(route: str, mode: str, chunk: int, slots: int) -> None:
+    """But those of a reproducible job, whose slots have a buffer for each rank."""
+    job = job_file.describe(Running(STAR, FabricState("any")), place(STAR, 4, route), Terms(64, mode))
+    assert (job["chunk"], job["slots"]) == (chunk, slots)
+
+
+@pytest.mark.parametrize(
     ("fabric", "route", "switches", "rings"),
     [
         (STAR, "tree", [list(addresses(STAR, "switch"))] * 4, [None] * 4),
@@ -100,10 +110,8 @@ def test_a_ring_has_a_limit_and_a_tree_has_not() -> None:
 def test_the_job_says_what_lies_above_each_node(
     state_root, fabric: Fabric, route: str, switches: list[list[str]], rings: list[int | None]
 ) -> None:
-    slots = 16 if route == "local" else 64  # of segments that are four times as long
     job = job_file.describe(Running(fabric, FabricState("any")), place(fabric, 4, route), Terms(64, "run", True))
-    assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (route, slots, "run", True)
-    assert job["chunk"] == (abi.LOCAL_CHUNK if route == "local" else 4096)
+    assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (route, 64, "run", True)
     nodes = job["nodes"]
     assert isinstance(nodes, list)
     assert [node["switches"] for node in nodes] == switches
