@@ -21,11 +21,10 @@ from fanin.seconds import require_seconds
 from fanin.staging import Place, Staged, Staging
 from fanin.verbs import Address, CollectiveWR
 from fanin.verbs.regions import RegionTable
-from fanin_wire.abi import LKEY_PROCESS, MAX_INLINE, MID_BITS, DType, Op, WqeFlag
+from fanin_wire.abi import LKEY_PROCESS, LONG_BYTES, MAX_INLINE, MID_BITS, DType, Op, WqeFlag
 
 SIGNALED, FENCE, LONG = (int(WqeFlag[name]) for name in ("SIGNALED", "FENCE", "LONG"))
 SIGNAL_INTERVAL = 64  # parts of a long call: a queue of silent requests would never be known to have room again
-LONG_RESULT = 4 << 20  # bytes of all parts: more than caches hold
 MAX_NAMED = 8  # sizes of a message for people
 MAX_DEADLINE_MS = (1 << 32) - 1
 AGREEMENT_MASK = (1 << MID_BITS) - 1
@@ -165,7 +164,7 @@ class Call:
             work.flags |= SIGNALED
         if self.fence and works:
             works[0].flags |= FENCE
-        if sum(self.sizes) >= LONG_RESULT and not destination.is_ordinary and not destination.stands_in:
+        if sum(self.sizes) >= LONG_BYTES and not destination.is_ordinary and not destination.stands_in:
             for work in works:
                 work.flags |= LONG
 

@@ -16,6 +16,7 @@
 #define FANIN_MID_BITS 16         /* of a message number: its count; above them stands what ranks must agree on */
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
 #define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node, which sends no packets */
+#define FANIN_LONG_BYTES 4194304  /* of a message: from so many on results are not in the caches when it is complete */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
 enum fanin_status {

@@ -204,3 +204,24 @@ def joined(pd: PD, make_job: Callable[..., Job]) -> Iterator[tuple[CollectiveQP,
     yield qp, cq
     qp.close()
     cq.close()
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Function: Ctrl-C comes `when` ("before", "after") the next time, or the `which`-th, that a method is called."""
+
+    def arm(owner: type, name: str, when: str, which: int = 1) -> None:
+        method, times = getattr(owner, name), itertools.count(1)
+
+        def interrupted(*arguments: Any) -> Any:
+            now = next(times) == which
+            if now and when == "before":
+                raise KeyboardInterrupt
+            outcome = method(*arguments)
+            if now:
+                raise KeyboardInterrupt
+            return outcome
+
+        monkeypatch.setattr(owner, name, interrupted)
+
+    return arm

@@ -21,27 +21,6 @@ PENDING = int(Status["PENDING"])
 
 
 @pytest.fixture
-def interrupt(monkeypatch):
-    """Function: Ctrl-C comes `when` ("before", "after") the next time that a method is called."""
-
-    def arm(owner: type, name: str, when: str) -> None:
-        method, times = getattr(owner, name), iter([True])
-
-        def interrupted(*arguments):
-            now = next(times, False)
-            if now and when == "before":
-                raise KeyboardInterrupt
-            outcome = method(*arguments)
-            if now:
-                raise KeyboardInterrupt
-            return outcome
-
-        monkeypatch.setattr(owner, name, interrupted)
-
-    return arm
-
-
-@pytest.fixture
 def others(device, make_job):
     """Function: a communicator of rank 0 of 2. Rank 1 does as many allreduces as it is told, when it is told so."""
     threads = []

@@ -9,8 +9,6 @@
 #include <emmintrin.h>
 #endif
 
-#define BEYOND_CACHES (4ull << 20) /* bytes of a message whose result is not in the caches anyway when the call returns */
-
 /* Who has all blocks rather than his own. */
 static const struct layout {
     uint8_t brings_all, wants_all;
@@ -119,7 +117,7 @@ static void store(struct transfer *transfer, uint32_t number)
 {
     struct operation *operation = (struct operation *)transfer;
     struct walk walk = walk_of(operation, number, layouts[operation->meaning.collective].wants_all);
-    int beyond = operation->destination.bytes >= BEYOND_CACHES;
+    int beyond = operation->destination.bytes >= FANIN_LONG_BYTES;
 
     if (!operation->destination.bytes || operation->meaning.discard)
         return;
