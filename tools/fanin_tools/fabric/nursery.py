@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import signal
 import sys
 import traceback
 from typing import NoReturn
@@ -67,8 +68,13 @@ def _be_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
 
 
 def _settle(device: Device, fabric: Fabric, state: FabricState) -> None:
-    """A session, a log, a name and a network of its own."""
-    os.setsid()
+    """A process group, a log, a name and a network of its own; no end of a terminal ends it.
+
+    Not a session: Linux shares cores out among sessions first (autogroup), and then a device that yields, with nothing
+    to do, does so to nobody; ranks that share its core wait for nothing.
+    """
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     log = os.open(state.log(device.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
