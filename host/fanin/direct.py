@@ -72,6 +72,7 @@ class DirectCalls:
         with stream.lock:
             outcome = stream.fast.call(attempt)
         if outcome is True:
+            attempt.remembered.keep(attempt)
             return attempt.result
         request = outcome or self._submit(attempt)
         return request.wait(_limit(attempt.remembered))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from fanin.verbs.regions import RegionTable
 from fanin_wire.abi import LKEY_PROCESS
 
 Places = tuple[Place, Place]  # of source and destination
+KEPT = 64 << 10  # bytes: what stands in for no more than that is kept for the next time
 
 
 class Composer(Protocol):
@@ -95,6 +97,10 @@ class Remembered:
             self.fresh = call.destination.shape, call.destination.dtype
         self._ordinary = (0, 0) if call.fence else call.ordinary_bytes(staging)
         self._part_length = call.part_length
+        self._moves = self.fresh is not None or self._ordinary != (0, 0)  # whether its memory is another each time
+        self._keeps = max(self._ordinary) <= KEPT
+        self._spare: list[Staged | Relay] = []  # what stood in the last time, if it is kept
+        self._aimed: Callable[[], object] = _nothing  # what the order names in place of the program's memory
         self._like = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
         self.order.aim(own)
 
@@ -102,18 +108,34 @@ class Remembered:
         """What this time takes. waits: as of a call."""
         staged = None
         if self._ordinary != (0, 0):
-            staged = stand_in(staging, *self._ordinary, self._part_length if waits else None)
+            try:
+                staged = self._spare.pop()
+            except IndexError:  # another thread has it, or a request that is under way
+                staged = stand_in(staging, *self._ordinary, self._part_length if waits else None)
         return Attempt(self, values, None if self.fresh is None else np.empty(*self.fresh), staged)
+
+    def aim(self, attempt: Attempt) -> None:
+        """Put the memory of one time into the request."""
+        staged = attempt.staged
+        if not self._moves or (self.fresh is None and staged is not None and self._aimed() is staged):
+            return
+        source, destination = self.own
+        if attempt.new is not None:
+            destination = Place(address_of(attempt.new), LKEY_PROCESS)
+        self._aimed = _nothing  # Ctrl-C may come amid the next line
+        self.order.aim((source, destination), staged.places() if staged else (None, None))
+        if staged is not None:
+            self._aimed = weakref.ref(staged)
+
+    def keep(self, attempt: Attempt) -> None:
+        """It is done, and nothing was entered into any books: what stood in for its memory can do so again."""
+        if attempt.staged is not None and self._keeps and not self._spare:
+            self._spare.append(attempt.staged)
 
     @property
     def limit(self) -> float | None:
         """As of the call."""
         return self._like.limit
-
-    @property
-    def moves(self) -> bool:
-        """Whether the memory of one time may be another than that of the last."""
-        return self.fresh is not None or self._ordinary != (0, 0)
 
     def call_of(self, attempt: Attempt) -> Call:
         """The whole call, with its memory."""
@@ -139,12 +161,7 @@ class Attempt:
 
     def aim(self) -> None:
         """Put the memory of this time into the request."""
-        if not self.remembered.moves:
-            return
-        source, destination = self.remembered.own
-        if self.new is not None:
-            destination = Place(address_of(self.new), LKEY_PROCESS)
-        self.remembered.order.aim((source, destination), self.staged.places() if self.staged else (None, None))
+        self.remembered.aim(self)
 
     def request(self, stream: Any) -> Request:
         """As a request of the usual kind."""
@@ -155,6 +172,10 @@ class Attempt:
         """What the program gets."""
         place = self.remembered.result
         return self.new if place is None else self.values[place]
+
+
+def _nothing() -> None:
+    """Like a weak reference to what is gone."""
 
 
 def is_one_message(call: Call, works: list[CollectiveWR]) -> bool:

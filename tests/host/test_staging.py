@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, errors
+from fanin.buffers import address_of
 from fanin.staging import LARGEST, REGION, SMALLEST, Staging
 from fanin.verbs import PD, Context
 from fanin_wire.abi import LKEY_PROCESS
@@ -121,6 +122,32 @@ def test_requests_that_are_done_hold_no_areas(alone):
     free = {size: len(areas) for size, areas in staging._free.items()}
     assert free == {size: REGION // size for size in free}
     assert free
+
+
+def test_a_call_that_waits_keeps_what_stood_in_for_its_memory(alone, monkeypatch):
+    array, out, staging = np.ones(1000), np.zeros(1000), alone._member.attachment.staging
+    for number in range(4):
+        if number == 2:  # the first makes the call, the second lends
+            monkeypatch.setattr(staging, "lend", None)
+        array[:] = number
+        assert np.all(alone.allreduce(array, out=out) == number)
+
+
+def test_what_stands_in_may_change_from_time_to_time(alone, monkeypatch):
+    """Of two threads that make the same call, one finds no room: its memory is named, and then the areas again."""
+    array, out, staging = np.ones(1000), np.zeros(1000), alone._member.attachment.staging
+    for _ in range(2):
+        alone.allreduce(array, out=out)
+    (remembered,) = alone.direct._known.values()
+    values = (array, out)
+    first = remembered.begin(values, staging, waits=True)
+    monkeypatch.setattr(staging, "lend", lambda _: None)
+    second = remembered.begin(values, staging, waits=True)
+    assert second.staged is None
+    for attempt in (first, second, first, second):
+        attempt.aim()
+        assert (attempt.c.source.length > 0) == (attempt is first)
+        assert (attempt.c.wqe.address.source == address_of(array)) == (attempt is second)
 
 
 def test_areas_are_lent_again(staging):
