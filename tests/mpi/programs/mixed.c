@@ -15,6 +15,7 @@ static const struct scene {
     {"types", derive_types},
     {"messages", let_messages_go_on},
     {"counts", gather_counts},
+    {"sizes", change_sizes},
     {"communicators", make_communicators},
     {"queues", use_up_queues},
     {"threads", use_threads},
@@ -22,9 +23,11 @@ static const struct scene {
     {"memory", run_out_of_memory},
     {"refused", be_refused},
     {"loss", lose_a_rank},
+    {"loss in a piece", lose_a_rank_in_a_piece},
     {"many", begin_many},
     {"scatter", scatter_counts},
     {"look", look_at_all},
+    {"lookers", look_from_two_threads},
 };
 
 int rank, ranks, wrong;

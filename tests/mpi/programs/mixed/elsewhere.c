@@ -1,6 +1,7 @@
 /* Requests that go on, or are looked at, while the program is elsewhere. */
 #include "scenes.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,34 @@ void scatter_counts(void)
     free(offsets);
     free(in);
     free(out);
+}
+
+static void *look_until_done(void *request)
+{
+    int flag = 0;
+
+    while (!flag)
+        MPI_Request_get_status(*(MPI_Request *)request, &flag, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+/* To look completes nothing, so two threads may do it at a time. */
+void look_from_two_threads(void)
+{
+    enum { ROUNDS = 300, LENGTH = 4000 };
+    static double in[LENGTH], out[LENGTH];
+    MPI_Request request;
+    pthread_t other;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        in[LENGTH - 1] = rank + round;
+        MPI_Iallreduce(in, out, LENGTH, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+        pthread_create(&other, NULL, look_until_done, &request);
+        look_until_done(&request);
+        pthread_join(other, NULL);
+        expect(out[LENGTH - 1] == ranks * (ranks - 1) / 2 + ranks * round, "the sum is wrong");
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
 }
 
 #if MPI_VERSION >= 5 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)

@@ -28,6 +28,9 @@ void derive_types(void);
 void let_messages_go_on(void);
 void gather_counts(void);
 
+/* memory.c */
+void change_sizes(void);
+
 /* communicators.c */
 void make_communicators(void);
 void use_up_queues(void);
@@ -42,10 +45,12 @@ void be_refused(void);
 
 /* loss.c */
 void lose_a_rank(void);
+void lose_a_rank_in_a_piece(void);
 
 /* elsewhere.c */
 void begin_many(void);
 void scatter_counts(void);
 void look_at_all(void);
+void look_from_two_threads(void);
 
 #endif
