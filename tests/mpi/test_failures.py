@@ -73,7 +73,7 @@ def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_p
 
 
 def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
-    """It dies copying a piece, with others under way; calls that fail afterwards keep no memory of the program's data."""
+    """It dies copying a piece, with others under way; calls that fail afterwards keep no memory of what they copied."""
     options, wrapper = SURVIVED[mpi.family]
     mpi.run(3, [*wrapper, mpi.build("mixed"), "loss in a piece", tmp_path], fabrics.variables(3, "tree"), options)
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
