@@ -115,6 +115,14 @@ def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fab
     assert (done, left) == (3 * 64, 3 * 3), ended.stderr
 
 
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_communicators_that_nobody_uses_cost_no_job(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "unused"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert offloaded(ended.stderr) == {"Barrier": (3, 3)}
+    assert "NOT_JOINED 3" in ended.stderr
+
+
 def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
     ended = mpi.run(3, [mpi.build("mixed"), "left"], fabrics.variables(3, "tree", FANIN_MPI_STRICT="1"))
     assert ended.returncode != 0

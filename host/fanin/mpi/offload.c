@@ -19,6 +19,8 @@ static int reduces(enum function function)
 
 static int joined(struct communicator *communicator, enum form form, enum reason *reason)
 {
+    if (!communicator->used)
+        fanin_note_use(communicator);
     if (communicator->state == FRESH && form == NONBLOCKING) {
         *reason = REASON_NOT_JOINED; /* to agree now could wait for a rank that waits for this one */
         return 0;

@@ -17,6 +17,7 @@ static const struct scene {
     {"counts", gather_counts},
     {"sizes", change_sizes},
     {"communicators", make_communicators},
+    {"unused", make_unused},
     {"queues", use_up_queues},
     {"threads", use_threads},
     {"left", leave_to_mpi},

@@ -33,6 +33,7 @@ void change_sizes(void);
 
 /* communicators.c */
 void make_communicators(void);
+void make_unused(void);
 void use_up_queues(void);
 void use_threads(void);
 
