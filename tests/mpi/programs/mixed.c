@@ -29,6 +29,7 @@ static const struct scene {
     {"scatter", scatter_counts},
     {"look", look_at_all},
     {"lookers", look_from_two_threads},
+    {"starved", test_beside_a_starved_device},
 };
 
 int rank, ranks, wrong;

@@ -53,5 +53,6 @@ void begin_many(void);
 void scatter_counts(void);
 void look_at_all(void);
 void look_from_two_threads(void);
+void test_beside_a_starved_device(void);
 
 #endif
