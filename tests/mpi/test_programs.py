@@ -91,6 +91,14 @@ def test_what_devices_do_not_do_is_left_and_counted(mpi: Mpi, fabrics: Fabrics) 
     assert "OP 3" in ended.stderr
 
 
+def test_one_buffer_for_both_is_refused_where_the_mpi_refuses_it(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "aliases"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "aliases: 0 wrong" in ended.stdout
+    refused = {"mpich": 3, "openmpi": 0}[mpi.family]
+    assert offloaded(ended.stderr)["Allreduce"] == (6 - refused, refused)
+
+
 def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
     """They go on while the root waits in the MPI for a message that depends on what follows."""
     ended = mpi.run(3, [mpi.build("mixed"), "counts"], fabrics.variables(3, "tree"))

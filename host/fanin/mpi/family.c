@@ -19,10 +19,10 @@ static const struct family families[] = {
      .proc_failed_since = "PMPIX_Comm_revoke", .fortran_past_c = 1, .status_source = 0, .status_bytes = 24},
     {.name = "MPICH", .library = "libmpi.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
      .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
+     .error_proc_failed = 101, .may_refuse_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
     {.name = "MPICH", .library = "libmpich.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
      .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
+     .error_proc_failed = 101, .may_refuse_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
 };
 
 /* A predefined handle: its value with the standard ABI and with MPICH, its symbol with Open MPI. */

@@ -21,6 +21,7 @@ static const struct scene {
     {"queues", use_up_queues},
     {"threads", use_threads},
     {"left", leave_to_mpi},
+    {"aliases", alias_buffers},
     {"memory", run_out_of_memory},
     {"refused", be_refused},
     {"loss", lose_a_rank},

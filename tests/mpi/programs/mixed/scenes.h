@@ -39,6 +39,7 @@ void use_threads(void);
 
 /* left.c */
 void leave_to_mpi(void);
+void alias_buffers(void);
 
 /* failures.c */
 void run_out_of_memory(void);
