@@ -99,6 +99,13 @@ def test_one_buffer_for_both_is_refused_where_the_mpi_refuses_it(mpi: Mpi, fabri
     assert offloaded(ended.stderr)["Allreduce"] == (6 - refused, refused)
 
 
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI ends the program by itself
+def test_a_communicator_that_is_no_more_is_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "freed"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "freed: 0 wrong" in ended.stdout
+
+
 def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
     """They go on while the root waits in the MPI for a message that depends on what follows."""
     ended = mpi.run(3, [mpi.build("mixed"), "counts"], fabrics.variables(3, "tree"))

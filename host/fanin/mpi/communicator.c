@@ -103,11 +103,13 @@ static int is_of_world(handle comm, int ranks)
     return inside;
 }
 
-static void look_at(struct communicator *communicator)
+/* Returns 0 if it is none, as one that has been freed; the MPI has called an error handler then. */
+static int look_at(struct communicator *communicator)
 {
     int inter = 0;
 
-    pmpi.Comm_size(communicator->handle, &communicator->ranks);
+    if (pmpi.Comm_size(communicator->handle, &communicator->ranks))
+        return 0;
     pmpi.Comm_rank(communicator->handle, &communicator->rank);
     pmpi.Comm_test_inter(communicator->handle, &inter);
     communicator->state = LEFT_TO_MPI;
@@ -119,6 +121,7 @@ static void look_at(struct communicator *communicator)
         communicator->reason = REASON_OTHER_WORLD;
     else
         communicator->state = FRESH;
+    return 1;
 }
 
 static struct communicator *find(handle comm)
@@ -137,7 +140,10 @@ static struct communicator *add(handle comm)
     if (!communicator)
         abort();
     communicator->handle = comm;
-    look_at(communicator);
+    if (!look_at(communicator)) {
+        free(communicator);
+        return NULL;
+    }
     pthread_rwlock_wrlock(&lock);
     communicator->next = buckets[bucket_of(comm)];
     buckets[bucket_of(comm)] = communicator;

@@ -34,7 +34,7 @@ void fanin_communicators_begin(void);
 /* Leave all jobs. Collective over MPI_COMM_WORLD, since MPI_Finalize is. */
 void fanin_communicators_end(void);
 
-/* What is known of a communicator; never NULL for one that exists. */
+/* What is known of a communicator; NULL for what is none. */
 struct communicator *fanin_communicator(handle comm);
 
 /* Form the job of a FRESH communicator: all its ranks call this at the same point. It is JOINED or LEFT_TO_MPI then. Where

@@ -67,6 +67,8 @@ static struct communicator *judge(struct call *call, enum form form, struct mean
     if (!call->comm || call->comm == fanin_object(COMM_NULL))
         return NULL;
     communicator = fanin_communicator(call->comm);
+    if (!communicator)
+        return NULL;
     *reason = communicator->reason;
     if (communicator->state == LEFT_TO_MPI)
         return NULL;

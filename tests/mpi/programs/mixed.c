@@ -22,6 +22,7 @@ static const struct scene {
     {"threads", use_threads},
     {"left", leave_to_mpi},
     {"aliases", alias_buffers},
+    {"freed", use_what_is_freed},
     {"memory", run_out_of_memory},
     {"refused", be_refused},
     {"loss", lose_a_rank},

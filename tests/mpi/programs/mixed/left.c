@@ -1,4 +1,4 @@
-/* An operation of the program's own, and a communicator of two groups. */
+/* What is left to the MPI: an operation of the program's own, a communicator of two groups, and what makes no sense. */
 #include "scenes.h"
 
 #include <stddef.h>
@@ -48,4 +48,17 @@ void alias_buffers(void)
     expect(!code, "a gathering after one that was refused");
     code = MPI_Allreduce(one, one, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     expect(!code, "a sum of nothing");
+}
+
+/* A communicator that has been freed is an error, and not the end of the program. */
+void use_what_is_freed(void)
+{
+    MPI_Comm twin, copy;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    copy = twin;
+    MPI_Comm_free(&twin);
+    expect(MPI_Barrier(copy), "no error of a communicator that is no more");
+    expect(!MPI_Barrier(MPI_COMM_WORLD), "an error of one that is there");
 }

@@ -40,6 +40,7 @@ void use_threads(void);
 /* left.c */
 void leave_to_mpi(void);
 void alias_buffers(void);
+void use_what_is_freed(void);
 
 /* failures.c */
 void run_out_of_memory(void);
