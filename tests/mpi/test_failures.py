@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fanin.mpi import library_path
+from tests.e2e.fabrics import pid_of
 from tests.mpi.broken import build_broken
 from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
@@ -70,6 +71,23 @@ def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_p
     assert all(WORDS.get((mpi.family, form), "MPI_Allreduce on Fanin: PEER_LOST") in text for text in said.values()), (
         said
     )
+
+
+def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    """It dies copying a piece, with others under way; calls that fail afterwards keep no memory of what they copied."""
+    options, wrapper = SURVIVED[mpi.family]
+    mpi.run(3, [*wrapper, mpi.build("mixed"), "loss in a piece", tmp_path], fabrics.variables(3, "tree"), options)
+    said = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    expected = "MPI_Allreduce on Fanin: PEER_LOST; 0 wrong; kept 0 MiB"
+    assert said == {"rank0": expected, "rank1": expected}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_a_device_without_a_core_is_left_one(mpi: Mpi, fabrics: Fabrics) -> None:
+    command = [mpi.build("mixed"), "starved", str(pid_of(fabrics.running, "nic0"))]
+    ended = mpi.run(2, command, fabrics.variables(2, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "starved: 0 wrong" in ended.stdout
 
 
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)

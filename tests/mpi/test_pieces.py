@@ -22,3 +22,10 @@ def test_every_piece_comes_to_its_place(mpi: Mpi, fabrics: Fabrics, route: str, 
     assert len(counts) == 11
     assert all(done for done, _ in counts.values()), ended.stderr
     assert not any(left for _, left in counts.values()), ended.stderr
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_registered_memory_goes_to_the_sizes_that_need_it(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(2, [mpi.build("mixed"), "sizes"], fabrics.variables(2, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "sizes: 0 wrong" in ended.stdout

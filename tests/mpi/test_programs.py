@@ -16,7 +16,7 @@ from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT,
 from tests.mpi.report import offloaded
 
 ROUTES = ("local", "tree", "ring")
-SCENES = ("requests", "types", "messages", "many", "scatter", "communicators", "threads", "late")
+SCENES = ("requests", "types", "messages", "many", "scatter", "communicators", "threads", "late", "lookers")
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -91,6 +91,21 @@ def test_what_devices_do_not_do_is_left_and_counted(mpi: Mpi, fabrics: Fabrics) 
     assert "OP 3" in ended.stderr
 
 
+def test_one_buffer_for_both_is_refused_where_the_mpi_refuses_it(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "aliases"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "aliases: 0 wrong" in ended.stdout
+    refused = {"mpich": 3, "openmpi": 0}[mpi.family]
+    assert offloaded(ended.stderr)["Allreduce"] == (6 - refused, refused)
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI ends the program by itself
+def test_a_communicator_that_is_no_more_is_an_error(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "freed"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "freed: 0 wrong" in ended.stdout
+
+
 def test_counts_of_the_root_hold_nothing_up(mpi: Mpi, fabrics: Fabrics) -> None:
     """They go on while the root waits in the MPI for a message that depends on what follows."""
     ended = mpi.run(3, [mpi.build("mixed"), "counts"], fabrics.variables(3, "tree"))
@@ -113,6 +128,14 @@ def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fab
     assert "queues: 0 wrong" in ended.stdout
     done, left = offloaded(ended.stderr)["Allreduce"]
     assert (done, left) == (3 * 64, 3 * 3), ended.stderr
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_communicators_that_nobody_uses_cost_no_job(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "unused"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert offloaded(ended.stderr) == {"Barrier": (3, 3)}
+    assert "NOT_JOINED 3" in ended.stderr
 
 
 def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #define HEALTH_INTERVAL_MS 10 /* a busy poller must not pay a system call each time */
-#define WAKE_INTERVALS 10     /* wake-ups in the time after which a device is lost */
+#define WAKE_INTERVALS 25     /* wake-ups in the time after which a device is lost */
+#define GRACE_MS 20           /* after a wake-up a device shows a beat, if it gets a core */
+#define NAP_MS 10
 
 uint64_t fanin_now_ms(void)
 {
@@ -35,6 +37,13 @@ void fanin_wake_device(const struct fanin_context *context)
         return;
 }
 
+/* Ranks that poll and yield can keep a device on the same cores from running for seconds (Linux 6.18: a yield is to the
+ * others of the session). Whoever needs it leaves his core for some time. */
+static void give_way(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
+}
+
 /* `idle_ms`: since the last look. Who has not looked for long (the program was busy, or stopped itself) has woken nobody:
  * that time does not count. */
 static int stands_still(struct fanin_context *context, uint64_t now, uint64_t idle_ms)
@@ -58,6 +67,8 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
     if (now - context->device_woken_ms >= bound / WAKE_INTERVALS) {
         context->device_woken_ms = now;
         fanin_wake_device(context);
+    } else if (context->device_woken_ms > context->beat_changed_ms && now - context->device_woken_ms >= GRACE_MS) {
+        give_way();
     }
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define BUCKETS 1024
+#define ENOUGH 8       /* communicators that have joined for nothing, one after the other */
 #define LEAVE_MS 10000 /* that a device may take to confirm */
 
 static struct communicator *buckets[BUCKETS];
@@ -21,6 +22,7 @@ static __thread struct {
     unsigned generation;
 } recent;
 static unsigned generation = 1;
+static unsigned for_nothing; /* communicators that have joined and were never used, since the last that was used */
 
 static unsigned bucket_of(handle comm)
 {
@@ -29,9 +31,22 @@ static unsigned bucket_of(handle comm)
 
 static void forget(struct communicator *communicator)
 {
+    if (communicator->member && !communicator->used)
+        __atomic_add_fetch(&for_nothing, 1, __ATOMIC_RELAXED);
     if (communicator->member)
         fanin_leave_job(communicator->member);
     free(communicator);
+}
+
+void fanin_note_use(struct communicator *communicator)
+{
+    communicator->used = 1;
+    __atomic_store_n(&for_nothing, 0, __ATOMIC_RELAXED);
+}
+
+int fanin_early_pays(void)
+{
+    return __atomic_load_n(&for_nothing, __ATOMIC_RELAXED) < ENOUGH;
 }
 
 /* MPI_Comm_delete_attr_function: the communicator is about to be freed. */
@@ -88,11 +103,13 @@ static int is_of_world(handle comm, int ranks)
     return inside;
 }
 
-static void look_at(struct communicator *communicator)
+/* Returns 0 if it is none, as one that has been freed; the MPI has called an error handler then. */
+static int look_at(struct communicator *communicator)
 {
     int inter = 0;
 
-    pmpi.Comm_size(communicator->handle, &communicator->ranks);
+    if (pmpi.Comm_size(communicator->handle, &communicator->ranks))
+        return 0;
     pmpi.Comm_rank(communicator->handle, &communicator->rank);
     pmpi.Comm_test_inter(communicator->handle, &inter);
     communicator->state = LEFT_TO_MPI;
@@ -104,6 +121,7 @@ static void look_at(struct communicator *communicator)
         communicator->reason = REASON_OTHER_WORLD;
     else
         communicator->state = FRESH;
+    return 1;
 }
 
 static struct communicator *find(handle comm)
@@ -122,7 +140,10 @@ static struct communicator *add(handle comm)
     if (!communicator)
         abort();
     communicator->handle = comm;
-    look_at(communicator);
+    if (!look_at(communicator)) {
+        free(communicator);
+        return NULL;
+    }
     pthread_rwlock_wrlock(&lock);
     communicator->next = buckets[bucket_of(comm)];
     buckets[bucket_of(comm)] = communicator;

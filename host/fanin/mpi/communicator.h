@@ -27,18 +27,25 @@ struct communicator {
     enum state state;
     enum reason reason;        /* LEFT_TO_MPI: why */
     struct member *member;     /* JOINED */
+    int used;                  /* by a call that could be offloaded */
 };
 
 void fanin_communicators_begin(void);
 /* Leave all jobs. Collective over MPI_COMM_WORLD, since MPI_Finalize is. */
 void fanin_communicators_end(void);
 
-/* What is known of a communicator; never NULL for one that exists. */
+/* What is known of a communicator; NULL for what is none. */
 struct communicator *fanin_communicator(handle comm);
 
 /* Form the job of a FRESH communicator: all its ranks call this at the same point. It is JOINED or LEFT_TO_MPI then. Where
- * that is `early`, before any use, it stays FRESH unless all ranks have plenty of queues left. */
+ * that is `early`, before any use, it stays FRESH unless that pays, and all ranks have plenty of queues left. */
 void fanin_join_communicator(struct communicator *communicator, int early);
+
+/* It is used for the first time. */
+void fanin_note_use(struct communicator *communicator);
+
+/* Whether programs use what joins when it is made: not if it has lately freed several that it never used. */
+int fanin_early_pays(void);
 
 /* All ranks of a communicator have just made it. */
 void fanin_created(handle comm);

@@ -22,6 +22,7 @@ struct family {
     int error_other, error_proc_failed; /* error classes; 0: it has none */
     const char *proc_failed_since;      /* a function of the versions that have error_proc_failed; NULL: all have it */
     int fortran_past_c;    /* its Fortran library does not call the entries of C */
+    int may_refuse_aliases; /* calls whose two buffers are one: an error of their communicator, if it checks arguments */
     int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
     int status_bytes;      /* of a status */
     int status_ignore;     /* MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE */

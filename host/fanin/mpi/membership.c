@@ -23,7 +23,7 @@ struct record {
     uint32_t chunk;            /* that its device can have */
     uint32_t jid, key;         /* random: those of rank 0 count */
     uint32_t host;             /* tells machines apart that have the same loopback addresses */
-    uint32_t plenty;           /* its device has half of its queues left for it */
+    uint32_t plenty;           /* joining before any use pays, and its device has half of its queues left for it */
     uint32_t status;           /* enum fanin_status: whether it has the queues for this job */
 };
 
@@ -48,7 +48,8 @@ static void describe_self(struct record *record)
         chunk /= 2;
     *record = (struct record){.place = fanin_device.place, .chunk = chunk, .jid = random[0] ? random[0] : 1,
                               .key = random[1], .host = host_number(),
-                              .plenty = fanin_queues_in_use() < fanin_device.limits.max_qp / 2};
+                              .plenty = fanin_early_pays() &&
+                                        fanin_queues_in_use() < fanin_device.limits.max_qp / 2};
 }
 
 static int meet(const struct record *one, const struct record *other)

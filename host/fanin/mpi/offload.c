@@ -3,12 +3,14 @@
  * reductions. Arguments that make no sense are left to the MPI, which ends the program or says what is wrong.
  */
 #include "offload.h"
+#include "aliases.h"
 #include "pieces.h"
 #include "pmpi.h"
 #include "settings.h"
 #include "world.h"
 #include <limits.h>
 
+#define ERR_BUFFER 1 /* MPI_ERR_BUFFER, the same everywhere */
 #define SLICE_MS 1   /* of a wait, before the MPI is looked after */
 #define ROUNDS 8     /* of its progress then: a long message takes several */
 
@@ -19,6 +21,8 @@ static int reduces(enum function function)
 
 static int joined(struct communicator *communicator, enum form form, enum reason *reason)
 {
+    if (!communicator->used)
+        fanin_note_use(communicator);
     if (communicator->state == FRESH && form == NONBLOCKING) {
         *reason = REASON_NOT_JOINED; /* to agree now could wait for a rank that waits for this one */
         return 0;
@@ -63,6 +67,8 @@ static struct communicator *judge(struct call *call, enum form form, struct mean
     if (!call->comm || call->comm == fanin_object(COMM_NULL))
         return NULL;
     communicator = fanin_communicator(call->comm);
+    if (!communicator)
+        return NULL;
     *reason = communicator->reason;
     if (communicator->state == LEFT_TO_MPI)
         return NULL;
@@ -89,6 +95,14 @@ static int strict_error(const struct call *call, enum reason reason)
     return code;
 }
 
+/* In its place, and at once: the others may go on without this rank, or wait for a call of it that is right. */
+static int alias_error(const struct call *call)
+{
+    fanin_count_left(call->function, REASON_ARGUMENTS);
+    pmpi.Comm_call_errhandler(call->comm, ERR_BUFFER);
+    return ERR_BUFFER;
+}
+
 struct communicator *fanin_decide(struct call *call, enum form form, struct meaning *meaning, int *refused)
 {
     struct communicator *communicator;
@@ -103,6 +117,9 @@ struct communicator *fanin_decide(struct call *call, enum form form, struct mean
     if (!communicator) {
         fanin_count_left(call->function, reason);
         *refused = strict_error(call, reason);
+    } else if (fanin_is_alias(call, communicator, meaning)) {
+        *refused = alias_error(call);
+        return NULL;
     }
     return communicator;
 }

@@ -199,6 +199,7 @@ int fanin_prepare(struct operation *operation, const struct terms *terms, int ra
     return 1;
 }
 
+/* spoiled: a device may still write there. Of a message in pieces it knows the memories of the pieces only. */
 static void give_back(struct operation *operation, int spoiled)
 {
     fanin_release_side(&operation->source, spoiled);
@@ -227,6 +228,6 @@ enum fanin_status fanin_conclude(struct operation *operation)
         status = FANIN_OP_MISMATCH;
     if (status == FANIN_SUCCESS && destination->copied && !operation->meaning.discard)
         fanin_distribute(&destination->elements, destination->memory);
-    give_back(operation, operation->transfer.status != FANIN_SUCCESS);
+    give_back(operation, operation->transfer.status != FANIN_SUCCESS && !operation->pieces.present);
     return status;
 }

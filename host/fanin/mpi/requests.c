@@ -134,11 +134,21 @@ static struct request *new_request(const struct call *call, const struct communi
     return request;
 }
 
+static enum progress progress_of(const struct request *request)
+{
+    return __atomic_load_n(&request->progress, __ATOMIC_ACQUIRE);
+}
+
+static void set_progress(struct request *request, enum progress progress)
+{
+    __atomic_store_n(&request->progress, progress, __ATOMIC_RELEASE);
+}
+
 void fanin_start(struct request *request)
 {
     struct operation *operation = &request->operation;
 
-    request->progress = PENDING;
+    set_progress(request, PENDING);
     fanin_hold_member(request->member);
     if (fanin_prepare(operation, &request->member->terms, request->ranks)) {
         fanin_stream_submit(&request->member->stream, &operation->transfer);
@@ -149,43 +159,54 @@ void fanin_start(struct request *request)
     fanin_drop_operation(operation);
 }
 
-/* The devices are done: so is the request, for the MPI. */
-static void settle(struct request *request)
+/* Several threads may look at one request: it is for one of them to settle it. */
+static int is_ours_to_settle(struct request *request)
+{
+    enum progress expected = PENDING;
+
+    return __atomic_compare_exchange_n(&request->progress, &expected, SETTLING, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* The devices are done: so is the request, for the MPI. Returns 0 if another thread is at it. */
+static int settle(struct request *request)
 {
     struct operation *operation = &request->operation;
     enum fanin_status status;
 
+    if (!is_ours_to_settle(request))
+        return 0;
     fanin_count_offloaded(request->function, operation->source.bytes + operation->destination.bytes);
     status = fanin_conclude(operation);
     if (has_ended(&request->member->stream)) /* there was no memory for what the counts said */
         fanin_abandon_job(request->member);
     request->code = status == FANIN_SUCCESS ? 0 : fanin_error_code(status, fanin_function_name(request->function));
-    request->progress = SETTLED;
     fanin_release_member(request->member);
     if (request->persistent) {
         pmpi.Start(&request->handle);
+        set_progress(request, SETTLED);
     } else {
         erase(request);
         drop_buffers(request);
+        set_progress(request, SETTLED);
         pmpi.Grequest_complete(request->handle);
     }
+    return 1;
 }
 
 int fanin_is_pending(struct request *request)
 {
-    if (request->progress != PENDING)
-        return 0;
+    enum progress progress = progress_of(request);
+
+    if (progress != PENDING)
+        return progress == SETTLING;
     if (!is_done(&request->operation.transfer))
         fanin_stream_advance(&request->member->stream);
-    if (!is_done(&request->operation.transfer))
-        return 1;
-    settle(request);
-    return 0;
+    return !is_done(&request->operation.transfer) || !settle(request);
 }
 
 void fanin_finish_request(struct request *request)
 {
-    if (request->progress != PENDING)
+    if (progress_of(request) != PENDING)
         return;
     fanin_wait_for(&request->member->stream, &request->operation.transfer);
     settle(request);

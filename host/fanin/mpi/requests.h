@@ -9,7 +9,7 @@
 #define FANIN_MPI_REQUESTS_H
 #include "offload.h"
 
-enum progress { INACTIVE, PENDING, SETTLED };
+enum progress { INACTIVE, PENDING, SETTLING, SETTLED }; /* SETTLING: a thread is at it */
 
 struct request {
     struct request *next;      /* of its bucket */

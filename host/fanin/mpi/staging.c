@@ -1,4 +1,6 @@
-/* Areas by powers of two, cut from registered regions that are kept until the process ends. */
+/* Areas by powers of two, cut from registered regions. A region is kept for what it was cut into, until there is no room
+ * for another one: then those that nobody uses are given back.
+ */
 #include "staging.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -7,9 +9,19 @@ enum { SMALLEST = 12, LARGEST = 24 };  /* orders: 4 KiB to 16 MiB. Longer messag
 #define REGION (1ull << 20)            /* bytes that are registered together, for areas that are not larger */
 #define MOST (128ull << 20)            /* bytes in all: what is beyond that is read where it is */
 
+struct region {
+    struct region *next;
+    void *memory;
+    uint64_t length;
+    uint32_t lkey;
+    uint32_t lent;                     /* areas */
+    struct area areas[];
+};
+
 static struct fanin_context *device;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct area *unused[LARGEST + 1];
+static struct region *regions;
 static uint64_t registered, longest;
 
 void fanin_staging_begin(struct fanin_context *context)
@@ -29,25 +41,64 @@ static uint32_t order_of(uint64_t bytes)
     return order;
 }
 
+/* Take the areas of a region out of those that can be lent. */
+static void withdraw(const struct region *region)
+{
+    for (struct area **link = &unused[region->areas[0].order]; *link;)
+        if ((*link)->region == region)
+            *link = (*link)->next;
+        else
+            link = &(*link)->next;
+}
+
+/* Give back what nobody uses, until there is room for `length` bytes. Returns whether there is. */
+static int make_room(uint64_t length)
+{
+    for (struct region **link = &regions; *link && registered + length > MOST;) {
+        struct region *region = *link;
+        if (region->lent || fanin_deregister(device, region->lkey) != FANIN_SUCCESS) {
+            link = &region->next;
+            continue;
+        }
+        *link = region->next;
+        withdraw(region);
+        fanin_unmap(region->memory, region->length);
+        registered -= region->length;
+        free(region);
+    }
+    return registered + length <= MOST;
+}
+
+static void cut(struct region *region, uint32_t order)
+{
+    for (uint64_t i = 0; i < region->length >> order; i++) {
+        region->areas[i] = (struct area){.next = unused[order], .address = (uint8_t *)region->memory + (i << order),
+                                         .region = region, .lkey = region->lkey, .order = order};
+        unused[order] = &region->areas[i];
+    }
+}
+
 /* More areas of a size, unless that is too much, for us or for the device. */
 static void add_region(uint32_t order)
 {
     uint64_t bytes = 1ull << order, length = bytes > REGION ? bytes : REGION;
-    struct area *areas = registered + length > MOST ? NULL : calloc(length / bytes, sizeof *areas);
-    void *memory;
-    uint32_t lkey;
+    struct region *region;
 
-    if (!areas)
+    if (!make_room(length))
         return;
-    if (fanin_allocate(device, length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &memory, &lkey) != FANIN_SUCCESS) {
-        free(areas);
+    region = calloc(1, sizeof *region + (length >> order) * sizeof *region->areas);
+    if (!region)
+        return;
+    region->length = length;
+    if (fanin_allocate(device, length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &region->memory, &region->lkey) !=
+        FANIN_SUCCESS) {
+        free(region);
         return;
     }
+    region->next = regions;
+    regions = region;
     registered += length;
-    for (uint64_t i = 0; i < length / bytes; i++) {
-        areas[i] = (struct area){unused[order], (uint8_t *)memory + i * bytes, lkey, order};
-        unused[order] = &areas[i];
-    }
+    cut(region, order);
 }
 
 struct area *fanin_lend(uint64_t bytes)
@@ -61,8 +112,10 @@ struct area *fanin_lend(uint64_t bytes)
     if (!unused[order])
         add_region(order);
     area = unused[order];
-    if (area)
+    if (area) {
         unused[order] = area->next;
+        area->region->lent++;
+    }
     pthread_mutex_unlock(&lock);
     return area;
 }
@@ -72,5 +125,6 @@ void fanin_take_back(struct area *area)
     pthread_mutex_lock(&lock);
     area->next = unused[area->order];
     unused[area->order] = area;
+    area->region->lent--;
     pthread_mutex_unlock(&lock);
 }

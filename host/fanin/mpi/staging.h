@@ -8,6 +8,7 @@
 struct area {
     struct area *next;
     uint8_t *address;
+    struct region *region;     /* that it was cut from */
     uint32_t lkey;
     uint32_t order;            /* it has 1 << order bytes */
 };

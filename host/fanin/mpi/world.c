@@ -1,5 +1,6 @@
 /* The agreement of all ranks of MPI_COMM_WORLD, and the end of everything. */
 #include "world.h"
+#include "aliases.h"
 #include "communicator.h"
 #include "device.h"
 #include "elements.h"
@@ -73,6 +74,7 @@ void fanin_begin_world(void)
     pmpi.Comm_dup(fanin_object(COMM_WORLD), &progress);
     progress = load_handle(&progress);
     pmpi.Comm_set_errhandler(progress, fanin_object(ERRORS_RETURN)); /* whom a lost rank concerns, says the program */
+    fanin_try_alias();
     fanin_communicators_begin();
     fanin_active = 1;
     fanin_created(fanin_object(COMM_WORLD));

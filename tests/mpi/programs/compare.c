@@ -26,6 +26,7 @@ struct op {
 /* Small whole numbers, so that sums and products of floats are exact; pairs get an index as well. */
 static void fill(void *memory, const struct type *type, size_t elements, unsigned seed)
 {
+    static const uint16_t halves[] = {0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500}; /* -2 to 5 */
     int size;
     MPI_Aint lower, extent;
 
@@ -35,7 +36,9 @@ static void fill(void *memory, const struct type *type, size_t elements, unsigne
     for (size_t i = 0; i < elements; i++) {
         char *place = (char *)memory + i * (size_t)extent;
         unsigned value = (seed = seed * 1103515245u + 12345u) >> 16 & 7;
-        if (type->family == 'f' && size == 4)
+        if (type->family == 'f' && size == 2)
+            *(uint16_t *)place = halves[value];
+        else if (type->family == 'f' && size == 4)
             *(float *)place = (float)value - 2;
         else if (type->family == 'f')
             *(double *)place = (double)value - 2;
@@ -163,8 +166,12 @@ static void all_reductions(int count)
                                     {"lxor", MPI_LXOR, "il"}, {"band", MPI_BAND, "ib"}, {"bor", MPI_BOR, "ib"},
                                     {"bxor", MPI_BXOR, "ib"}, {"minloc", MPI_MINLOC, "p"}, {"maxloc", MPI_MAXLOC, "p"}};
     const struct type types[] = {
-        {"signed char", MPI_SIGNED_CHAR, 'i'}, {"unsigned char", MPI_UNSIGNED_CHAR, 'i'}, {"short", MPI_SHORT, 'i'},
-        {"unsigned short", MPI_UNSIGNED_SHORT, 'i'}, {"int", MPI_INT, 'i'}, {"unsigned", MPI_UNSIGNED, 'i'},
+        {"char", MPI_CHAR, 'i'}, {"signed char", MPI_SIGNED_CHAR, 'i'}, {"unsigned char", MPI_UNSIGNED_CHAR, 'i'},
+        {"short", MPI_SHORT, 'i'}, {"unsigned short", MPI_UNSIGNED_SHORT, 'i'}, {"int", MPI_INT, 'i'},
+        {"unsigned", MPI_UNSIGNED, 'i'},
+#ifdef MPIX_C_FLOAT16
+        {"half", MPIX_C_FLOAT16, 'f'},
+#endif
         {"long", MPI_LONG, 'i'}, {"unsigned long", MPI_UNSIGNED_LONG, 'i'}, {"int64", MPI_INT64_T, 'i'},
         {"float", MPI_FLOAT, 'f'}, {"double", MPI_DOUBLE, 'f'}, {"float complex", MPI_C_FLOAT_COMPLEX, 'c'},
         {"double complex", MPI_C_DOUBLE_COMPLEX, 'c'}, {"bool", MPI_C_BOOL, 'l'}, {"byte", MPI_BYTE, 'b'},

@@ -15,16 +15,23 @@ static const struct scene {
     {"types", derive_types},
     {"messages", let_messages_go_on},
     {"counts", gather_counts},
+    {"sizes", change_sizes},
     {"communicators", make_communicators},
+    {"unused", make_unused},
     {"queues", use_up_queues},
     {"threads", use_threads},
     {"left", leave_to_mpi},
+    {"aliases", alias_buffers},
+    {"freed", use_what_is_freed},
     {"memory", run_out_of_memory},
     {"refused", be_refused},
     {"loss", lose_a_rank},
+    {"loss in a piece", lose_a_rank_in_a_piece},
     {"many", begin_many},
     {"scatter", scatter_counts},
     {"look", look_at_all},
+    {"lookers", look_from_two_threads},
+    {"starved", test_beside_a_starved_device},
 };
 
 int rank, ranks, wrong;

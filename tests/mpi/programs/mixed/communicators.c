@@ -65,6 +65,32 @@ void make_communicators(void)
     expect(pages() <= pages_then + ALLOWED_PAGES, "memory is left");
 }
 
+static void meet_without_blocking(void)
+{
+    MPI_Comm twin;
+    MPI_Request request;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    MPI_Ibarrier(twin, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&twin);
+}
+
+/* After many that were never used, the next one joins when it is used, which a non-blocking call does not wait for. After
+ * one that was used, they join again when they are made.
+ */
+void make_unused(void)
+{
+    MPI_Comm twin;
+
+    for (int i = 0; i < 10; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+        MPI_Comm_free(&twin);
+    }
+    meet_without_blocking();
+    meet_without_blocking();
+}
+
 /* More communicators than the device has queues, while a long sum is under way on one that has been freed. */
 void use_up_queues(void)
 {

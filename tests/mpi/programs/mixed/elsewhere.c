@@ -1,8 +1,12 @@
 /* Requests that go on, or are looked at, while the program is elsewhere. */
+#define _GNU_SOURCE
 #include "scenes.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Rank 0 waits in MPI_Recv, which reaches no device, for a rank that needs all that rank 0 has begun. */
 static void wait_in_receive(MPI_Request *last)
@@ -64,6 +68,62 @@ void scatter_counts(void)
     free(offsets);
     free(in);
     free(out);
+}
+
+/* The device, whose process the argument names, gets no core meanwhile. Who tests again and again leaves it his own, and
+ * does not give it up.
+ */
+void test_beside_a_starved_device(void)
+{
+    enum { NAPS = 5 };
+    struct rusage usage;
+    MPI_Request request;
+    int one = 1, sum = 0, done = 0, code = 0;
+    long before;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        kill(atoi(argument), SIGSTOP);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    getrusage(RUSAGE_THREAD, &usage);
+    for (before = usage.ru_nvcsw; !rank && !done && !code && usage.ru_nvcsw < before + NAPS;) {
+        code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        getrusage(RUSAGE_THREAD, &usage);
+    }
+    if (rank == 0)
+        kill(atoi(argument), SIGCONT);
+    expect(!code && (rank || !done), "the device was given up, or was not there to wait for");
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    expect(sum == ranks, "the sum is wrong");
+}
+
+static void *look_until_done(void *request)
+{
+    int flag = 0;
+
+    while (!flag)
+        MPI_Request_get_status(*(MPI_Request *)request, &flag, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+/* To look completes nothing, so two threads may do it at a time. */
+void look_from_two_threads(void)
+{
+    enum { ROUNDS = 300, LENGTH = 4000 };
+    static double in[LENGTH], out[LENGTH];
+    MPI_Request request;
+    pthread_t other;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        in[LENGTH - 1] = rank + round;
+        MPI_Iallreduce(in, out, LENGTH, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+        pthread_create(&other, NULL, look_until_done, &request);
+        look_until_done(&request);
+        pthread_join(other, NULL);
+        expect(out[LENGTH - 1] == ranks * (ranks - 1) / 2 + ranks * round, "the sum is wrong");
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
 }
 
 #if MPI_VERSION >= 5 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)

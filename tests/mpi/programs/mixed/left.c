@@ -1,5 +1,7 @@
-/* An operation of the program's own, and a communicator of two groups. */
+/* What is left to the MPI: an operation of the program's own, a communicator of two groups, and what makes no sense. */
 #include "scenes.h"
+
+#include <stddef.h>
 
 static void user_op(void *in, void *out, int *count, MPI_Datatype *type)
 {
@@ -24,4 +26,39 @@ void leave_to_mpi(void)
     expect(sum == (rank % 2 ? (ranks + 1) / 2 : ranks / 2), "the sum of the other group is wrong");
     MPI_Comm_free(&both);
     MPI_Comm_free(&half);
+}
+
+/* What is sent and what is received in the same memory: MPICH refuses it, on the ranks that have it so, and goes on. */
+void alias_buffers(void)
+{
+    enum { MOST = 8 };
+    static int one[MOST], other[MOST];
+    int refused, code;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    refused = PMPI_Allgather(one + rank, 1, MPI_INT, one, 1, MPI_INT, MPI_COMM_WORLD);
+    code = MPI_Allreduce(one, one, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect(!code == !refused, "a sum of one buffer");
+    code = MPI_Allgather(one + rank, 1, MPI_INT, one, 1, MPI_INT, MPI_COMM_WORLD);
+    expect(!code == !refused, "a gathering of one buffer for all");
+    code = MPI_Gather(one, 1, MPI_INT, rank ? NULL : one, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    expect(!code == (!refused || rank), "a gathering of one buffer");
+    if (code)
+        code = MPI_Gather(one, 1, MPI_INT, other, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    expect(!code, "a gathering after one that was refused");
+    code = MPI_Allreduce(one, one, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect(!code, "a sum of nothing");
+}
+
+/* A communicator that has been freed is an error, and not the end of the program. */
+void use_what_is_freed(void)
+{
+    MPI_Comm twin, copy;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    copy = twin;
+    MPI_Comm_free(&twin);
+    expect(MPI_Barrier(copy), "no error of a communicator that is no more");
+    expect(!MPI_Barrier(MPI_COMM_WORLD), "an error of one that is there");
 }

@@ -1,10 +1,12 @@
-/* A rank that is lost, in each form of a call. */
+/* A rank that is lost, in each form of a call, and in the middle of a piece of a long message. */
 #include "scenes.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { LONGEST = 1 << 20, LENGTHS = 21, DEATH = 20, PATIENCE_MS = 10000 };
@@ -116,6 +118,61 @@ void lose_a_rank(void)
     }
     if (code)
         MPI_Error_string(code, text, &length);
+    say(text);
+    _Exit(3);
+}
+
+enum { LONG = 4 << 20, SPREAD = 1 << 20, FAILURES = 10 };
+
+static void die(int signal)
+{
+    (void)signal;
+    raise(SIGKILL);
+}
+
+/* LONG numbers, of which a rank that dies can read the first half only. */
+static double *half_readable(void)
+{
+    size_t bytes = LONG * sizeof(double);
+    double *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (rank == ranks - 1) {
+        signal(SIGSEGV, die);
+        signal(SIGBUS, die);
+        mprotect((char *)data + bytes / 2, bytes / 2, PROT_NONE);
+    }
+    return data;
+}
+
+/* Calls that fail, with data that have to be brought together first: bytes of memory that they have kept for good. */
+static size_t kept_by_failures(void)
+{
+    double *spread = calloc(2 * SPREAD, sizeof *spread);
+    MPI_Datatype type;
+    size_t before;
+
+    MPI_Type_vector(SPREAD, 1, 2, MPI_DOUBLE, &type);
+    MPI_Type_commit(&type);
+    before = mallinfo2().hblkhd;
+    for (int i = 0; i < FAILURES; i++)
+        expect(MPI_Bcast(spread, 1, type, 0, MPI_COMM_WORLD), "no error in what follows");
+    return mallinfo2().hblkhd - before;
+}
+
+/* The others have posted some pieces, and hold more of them ready. */
+void lose_a_rank_in_a_piece(void)
+{
+    double *data = half_readable(), *result = malloc(LONG * sizeof *result);
+    char text[MPI_MAX_ERROR_STRING + 100], error[MPI_MAX_ERROR_STRING] = "no error";
+    int code, length;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    code = MPI_Allreduce(data, result, LONG, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (code)
+        MPI_Error_string(code, error, &length);
+    length = (int)(kept_by_failures() >> 20);
+    snprintf(text, sizeof text, "%s; %d wrong; kept %d MiB", error, wrong, length);
     say(text);
     _Exit(3);
 }

@@ -28,13 +28,19 @@ void derive_types(void);
 void let_messages_go_on(void);
 void gather_counts(void);
 
+/* memory.c */
+void change_sizes(void);
+
 /* communicators.c */
 void make_communicators(void);
+void make_unused(void);
 void use_up_queues(void);
 void use_threads(void);
 
 /* left.c */
 void leave_to_mpi(void);
+void alias_buffers(void);
+void use_what_is_freed(void);
 
 /* failures.c */
 void run_out_of_memory(void);
@@ -42,10 +48,13 @@ void be_refused(void);
 
 /* loss.c */
 void lose_a_rank(void);
+void lose_a_rank_in_a_piece(void);
 
 /* elsewhere.c */
 void begin_many(void);
 void scatter_counts(void);
 void look_at_all(void);
+void look_from_two_threads(void);
+void test_beside_a_starved_device(void);
 
 #endif
