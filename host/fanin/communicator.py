@@ -191,6 +191,7 @@ class Communicator(Collectives):
             request.end(leave)
         self._persistent.clear()
         self._member.end(leave)
+        self.direct.forget()
 
     def is_member(self, job: Job, rank: int) -> bool:
         """Whether it is this rank of this job, and has not been closed; a forked child is no member."""

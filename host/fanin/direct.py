@@ -87,7 +87,7 @@ class DirectCalls:
     def _recall(self, key: Key | None, values: tuple, waits: bool = False) -> Attempt | None:
         """A call with this key, to be done once more; None if there is none."""
         if self._version != self._regions.version:
-            self._forget()
+            self.forget()
         remembered = self._known.get(key) if key else None
         if key is None or remembered is None:
             return None
@@ -97,8 +97,8 @@ class DirectCalls:
             return None
         return remembered.begin(values, self._member.attachment.staging, waits)
 
-    def _forget(self) -> None:
-        """Keys of memory have changed."""
+    def forget(self) -> None:
+        """Keys of memory have changed, or nothing will be done again."""
         with self._lock:
             self._known.clear()
             self._version = self._regions.version

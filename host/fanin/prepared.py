@@ -99,14 +99,14 @@ class Remembered:
         self._part_length = call.part_length
         self._moves = self.fresh is not None or self._ordinary != (0, 0)  # whether its memory is another each time
         self._keeps = max(self._ordinary) <= KEPT
-        self._spare: list[Staged | Relay] = []  # what stood in the last time, if it is kept
+        self._spare: list[Staged] = []  # what stood in the last time, if it is kept
         self._aimed: Callable[[], object] = _nothing  # what the order names in place of the program's memory
         self._like = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
         self.order.aim(own)
 
     def begin(self, values: tuple, staging: Staging, waits: bool) -> Attempt:
         """What this time takes. waits: as of a call."""
-        staged = None
+        staged: Staged | Relay | None = None
         if self._ordinary != (0, 0):
             try:
                 staged = self._spare.pop()
@@ -129,8 +129,9 @@ class Remembered:
 
     def keep(self, attempt: Attempt) -> None:
         """It is done, and nothing was entered into any books: what stood in for its memory can do so again."""
-        if attempt.staged is not None and self._keeps and not self._spare:
-            self._spare.append(attempt.staged)
+        staged = attempt.staged
+        if isinstance(staged, Staged) and self._keeps and not self._spare and staged.keep(*self._ordinary):
+            self._spare.append(staged)
 
     @property
     def limit(self) -> float | None:

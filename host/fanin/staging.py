@@ -8,6 +8,7 @@ Only the rank knows: to the devices, and to the other ranks, all requests look a
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections import defaultdict
 from typing import NamedTuple
@@ -23,6 +24,7 @@ VARIABLE = "FANIN_STAGING"  # the environment's: bytes of the longest message th
 SMALLEST, LARGEST = 4 << 10, 4 << 20  # bytes of an area: a power of two
 REGION = 1 << 20  # bytes that are registered together, for areas that are not larger
 MOST = 64 << 20  # bytes in all: what is beyond that is read where it is
+MOST_KEPT = 8 << 20  # bytes of them that wait for the next time of the same call
 
 
 def longest_staged() -> int:
@@ -76,6 +78,8 @@ class Staging:
         self._largest = longest_staged()
         self._free: defaultdict[int, list[Area]] = defaultdict(list)
         self._registered = [0]  # bytes; less when a region goes, as those of failed requests do
+        self._kept = 0  # bytes
+        self._lock = threading.RLock()  # of the line above; again where the end of what is kept comes amid it
 
     def ordinary_bytes(self, memory: np.ndarray) -> int:
         """Bytes of an array that is to be staged; 0 if it is registered itself, or if nothing is to be."""
@@ -112,6 +116,19 @@ class Staging:
         weakref.finalize(region, _subtract, self._registered, length)
         self._free[size] += [Area(region, offset, size) for offset in range(0, length, size)]
 
+    def keep(self, nbytes: int) -> bool:
+        """Whether areas of so many bytes may stay with a call when it has ended."""
+        with self._lock:
+            if self._kept + nbytes > MOST_KEPT:
+                return False
+            self._kept += nbytes
+        return True
+
+    def let_go(self, nbytes: int) -> None:
+        """They go."""
+        with self._lock:
+            self._kept -= nbytes
+
     def take_back(self, area: Area) -> None:
         """The device is done with an area."""
         self._free[area.size].append(area)
@@ -124,11 +141,23 @@ class Staged:
 
     def __init__(self, staging: Staging, source: Area | None, destination: Area | None) -> None:
         self._staging, self.source, self.destination = staging, source, destination
-        self.spoiled = False
+        self.spoiled = self._kept = False
 
     def places(self) -> tuple[Place | None, Place | None]:
         """What stands in for source and destination."""
         return _place(self.source), _place(self.destination)
+
+    def keep(self, source: int, destination: int) -> bool:
+        """Whether it may stand in again, the next time that the same call is made: if it has areas for both sides that
+        are ordinary memory, of so many bytes."""
+        if not self._kept:
+            is_whole = (self.source is not None or not source) and (self.destination is not None or not destination)
+            self._kept = is_whole and self._staging.keep(self._bytes)
+        return self._kept
+
+    @property
+    def _bytes(self) -> int:
+        return sum(area.size for area in (self.source, self.destination) if area is not None)
 
     def has_room(self, number: int) -> bool:
         """Whether work request `number` of the call may be posted."""
@@ -151,6 +180,8 @@ class Staged:
             bytes_of(destination)[:] = self.destination.memory[: destination.nbytes]
 
     def __del__(self) -> None:
+        if self._kept:
+            self._staging.let_go(self._bytes)
         for area in (self.source, self.destination):
             if area is not None and not self.spoiled:
                 self._staging.take_back(area)

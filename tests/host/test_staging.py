@@ -133,6 +133,31 @@ def test_a_call_that_waits_keeps_what_stood_in_for_its_memory(alone, monkeypatch
         assert np.all(alone.allreduce(array, out=out) == number)
 
 
+def test_there_is_a_limit_to_what_is_kept(alone, monkeypatch):
+    """Of all calls of a connection together; a communicator that is closed keeps nothing."""
+    staging, arrays = alone._member.attachment.staging, [np.full(100, number) for number in range(6)]
+    monkeypatch.setattr("fanin.staging.MOST_KEPT", 5 * SMALLEST)
+    for _ in range(3):
+        for number, array in enumerate(arrays):
+            assert np.all(alone.allreduce(array, out=array) == number)
+    assert staging._kept == 4 * SMALLEST
+    alone.close()
+    assert staging._kept == 0
+
+
+def test_what_stands_in_for_one_side_only_is_not_kept(alone, monkeypatch):
+    array, out, staging = np.ones(1000), np.zeros(1000), alone._member.attachment.staging
+    true, lent = staging.lend, itertools.count()
+    monkeypatch.setattr(staging, "lend", lambda nbytes: None if next(lent) % 2 else true(nbytes))
+    for _ in range(3):
+        assert np.all(alone.allreduce(array, out=out) == 1)
+    assert staging._kept == 0
+    monkeypatch.setattr(staging, "lend", true)
+    for _ in range(2):
+        assert np.all(alone.allreduce(array, out=out) == 1)
+    assert staging._kept == 2 * 8192
+
+
 def test_what_stands_in_may_change_from_time_to_time(alone, monkeypatch):
     """Of two threads that make the same call, one finds no room: its memory is named, and then the areas again."""
     array, out, staging = np.ones(1000), np.zeros(1000), alone._member.attachment.staging

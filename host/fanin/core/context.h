@@ -22,6 +22,7 @@ struct fanin_context {
     uint32_t beat;                 /* of the doorbell page, when it last changed; one thread at a time looks */
     uint64_t beat_changed_ms;
     uint64_t device_woken_ms;
+    uint64_t first_woken_ms;       /* since the beat last changed; 0: not yet */
     uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
     uint32_t sleeps;               /* without any, since that was too few to help */
 

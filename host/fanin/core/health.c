@@ -60,16 +60,19 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
     if (beat != context->beat || context->beat_changed_ms > now) {
         context->beat = beat;
         context->beat_changed_ms = context->device_woken_ms = now;
+        context->first_woken_ms = 0;
         return 0;
     }
     if ((int64_t)(now - context->beat_changed_ms) > (int64_t)bound)
         return 1;
     if (now - context->device_woken_ms >= bound / WAKE_INTERVALS) {
         context->device_woken_ms = now;
+        if (!context->first_woken_ms)
+            context->first_woken_ms = now;
         fanin_wake_device(context);
-    } else if (context->device_woken_ms > context->beat_changed_ms && now - context->device_woken_ms >= GRACE_MS) {
-        give_way();
     }
+    if (context->first_woken_ms && now - context->first_woken_ms >= GRACE_MS)
+        give_way();
     return 0;
 }
 

@@ -182,7 +182,7 @@ void fanin_created(handle comm)
     if (!fanin_active || fanin_settings.late || comm == fanin_object(COMM_NULL))
         return;
     communicator = fanin_communicator(comm);
-    if (communicator->state == FRESH)
+    if (communicator && communicator->state == FRESH)
         fanin_join_communicator(communicator, 1);
 }
 

@@ -41,7 +41,10 @@ static int end_of(struct request *request)
 {
     int code = 0;
 
-    if (!request || !request->persistent || request->progress != SETTLED)
+    if (!request || !request->persistent)
+        return 0;
+    fanin_let_settle(request);
+    if (request->progress != SETTLED)
         return 0;
     request->progress = INACTIVE;
     code = request->code;

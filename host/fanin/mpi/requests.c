@@ -4,6 +4,7 @@
 #include "pmpi.h"
 #include "progress.h"
 #include "world.h"
+#include <sched.h>
 #include <stdlib.h>
 
 #define BUCKETS 256
@@ -148,15 +149,15 @@ void fanin_start(struct request *request)
 {
     struct operation *operation = &request->operation;
 
-    set_progress(request, PENDING);
     fanin_hold_member(request->member);
     if (fanin_prepare(operation, &request->member->terms, request->ranks)) {
         fanin_stream_submit(&request->member->stream, &operation->transfer);
         fanin_watch(request->member);
-        return;
+    } else {
+        fanin_abandon_job(request->member);
+        fanin_drop_operation(operation);
     }
-    fanin_abandon_job(request->member);
-    fanin_drop_operation(operation);
+    set_progress(request, PENDING); /* last: a thread that looks earlier would take the last time's end for this one's */
 }
 
 /* Several threads may look at one request: it is for one of them to settle it. */
@@ -204,12 +205,19 @@ int fanin_is_pending(struct request *request)
     return !is_done(&request->operation.transfer) || !settle(request);
 }
 
+void fanin_let_settle(const struct request *request)
+{
+    while (progress_of(request) == SETTLING)
+        sched_yield();
+}
+
 void fanin_finish_request(struct request *request)
 {
-    if (progress_of(request) != PENDING)
-        return;
-    fanin_wait_for(&request->member->stream, &request->operation.transfer);
-    settle(request);
+    if (progress_of(request) == PENDING) {
+        fanin_wait_for(&request->member->stream, &request->operation.transfer);
+        settle(request);
+    }
+    fanin_let_settle(request);
 }
 
 int fanin_nonblocking(struct call *call, void *place, int *code)

@@ -38,6 +38,9 @@ void fanin_start(struct request *request);
 int fanin_is_pending(struct request *request);
 void fanin_finish_request(struct request *request);
 
+/* Another thread that looks at it may be settling it: until it has. */
+void fanin_let_settle(const struct request *request);
+
 /* The program frees a persistent request. */
 void fanin_forget_request(struct request *request);
 #endif

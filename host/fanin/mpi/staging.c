@@ -56,12 +56,15 @@ static int make_room(uint64_t length)
 {
     for (struct region **link = &regions; *link && registered + length > MOST;) {
         struct region *region = *link;
-        if (region->lent || fanin_deregister(device, region->lkey) != FANIN_SUCCESS) {
+        if (!region->lent) {
+            withdraw(region);
+            region->lent = fanin_deregister(device, region->lkey) != FANIN_SUCCESS; /* for good: who knows what it did */
+        }
+        if (region->lent) {
             link = &region->next;
             continue;
         }
         *link = region->next;
-        withdraw(region);
         fanin_unmap(region->memory, region->length);
         registered -= region->length;
         free(region);

@@ -31,6 +31,7 @@ static const struct scene {
     {"scatter", scatter_counts},
     {"look", look_at_all},
     {"lookers", look_from_two_threads},
+    {"looker", look_while_another_waits},
     {"starved", test_beside_a_starved_device},
 };
 

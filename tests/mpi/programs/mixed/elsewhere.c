@@ -126,6 +126,44 @@ void look_from_two_threads(void)
     }
 }
 
+#if MPI_VERSION >= 4
+static int waited;
+
+static void *look_until_waited(void *request)
+{
+    int flag;
+
+    while (!__atomic_load_n(&waited, __ATOMIC_ACQUIRE))
+        MPI_Request_get_status(*(MPI_Request *)request, &flag, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+/* A persistent request may be found done by who looks, while another thread waits for it and starts it again. */
+void look_while_another_waits(void)
+{
+    enum { ROUNDS = 1000, LENGTH = 4000 };
+    static double in[LENGTH], out[LENGTH];
+    MPI_Request request;
+    pthread_t other;
+
+    MPI_Allreduce_init(in, out, LENGTH, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    pthread_create(&other, NULL, look_until_waited, &request);
+    for (int round = 0; round < ROUNDS; round++) {
+        in[LENGTH - 1] = rank + round;
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        expect(out[LENGTH - 1] == ranks * (ranks - 1) / 2 + ranks * round, "the sum is wrong");
+    }
+    __atomic_store_n(&waited, 1, __ATOMIC_RELEASE);
+    pthread_join(other, NULL);
+    MPI_Request_free(&request);
+}
+#else
+void look_while_another_waits(void)
+{
+}
+#endif
+
 #if MPI_VERSION >= 5 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
 enum { NOTHING, SLEEPING, SUM, AGAIN, RECEIVED, SENT, KINDS };
 

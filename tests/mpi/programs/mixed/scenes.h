@@ -55,6 +55,7 @@ void begin_many(void);
 void scatter_counts(void);
 void look_at_all(void);
 void look_from_two_threads(void);
+void look_while_another_waits(void);
 void test_beside_a_starved_device(void);
 
 #endif
