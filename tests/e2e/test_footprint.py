@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -61,6 +62,17 @@ def test_idle_devices_use_no_cpu(running: Running, with_job: bool) -> None:
         for members in (tree, ring):
             together(RANKS, lambda rank, members=members: members[rank].allreduce(np.ones(5000), timeout=BOUND_S))
         assert max(busy_shares(running).values()) < IDLE_SHARE
+
+
+def test_devices_share_the_session_of_who_starts_them_and_outlive_its_terminal(running: Running) -> None:
+    """Between sessions Linux lets no yield through; a hangup, as of a terminal that is closed, ends none of them."""
+    for device in running.fabric.devices:
+        pid = pid_of(running, device.name)
+        assert (os.getsid(pid), os.getpgid(pid)) == (os.getsid(0), pid)
+        os.kill(pid, signal.SIGHUP)
+    with job(running, RANKS, "tree") as members:
+        sums = together(RANKS, lambda rank: members[rank].allreduce(np.ones(1, "f4"), timeout=BOUND_S))
+    assert [total[0] for total in sums] == [RANKS] * RANKS
 
 
 @pytest.mark.parametrize("registered", [True, False], ids=["registered", "ordinary"])

@@ -215,7 +215,8 @@ void fanin_finish_request(struct request *request)
 {
     if (progress_of(request) == PENDING) {
         fanin_wait_for(&request->member->stream, &request->operation.transfer);
-        settle(request);
+        if (settle(request))
+            return;
     }
     fanin_let_settle(request);
 }
