@@ -81,3 +81,22 @@ def test_choice_by_cpu_features(features, fastest):
 
 def test_the_fastest_variant_of_this_cpu_is_in_use():
     assert crc.crc_update is next(iter(crc.available_variants(crc.cpu_features()).values()))
+
+
+@pytest.mark.parametrize("multiply", crc.MULTIPLICATIONS, ids=lambda function: function.__name__)
+@given(one=st.integers(0, 2**32 - 1), other=st.integers(0, 2**32 - 1))
+def test_product_of_two_registers(multiply, one, other):
+    """Of polynomials whose highest coefficient is the lowest bit."""
+    product = 0
+    for bit in range(polynomial.DEGREE):
+        if polynomial.reflect(one, 32) >> bit & 1:
+            product ^= polynomial.reflect(other, 32) << bit
+    expected = polynomial.reflect(polynomial.divide(product)[1], 32)
+    assert int(multiply(np.uint32(one), np.uint32(other))) == expected
+
+
+@given(state=st.integers(0, 2**32 - 1), difference=st.integers(0, 2**32 - 1), length=st.integers(0, 5000))
+def test_what_another_beginning_comes_to(state, difference, length):
+    other = crc_of(crc.crc_update, 3, length, state ^ difference)
+    change = crc.crc_multiply(np.uint32(difference), crc.crc_power(np.uint64(length)))
+    assert crc_of(crc.crc_update, 3, length, state) ^ int(change) == other

@@ -129,6 +129,21 @@ def test_the_port_fills_in_the_transport_header(open_port, traffic):
     assert first[12] == second[12] == fields.WIRE_VERSION
 
 
+@pytest.mark.parametrize("size", [1, 1023, 4096])
+def test_one_payload_for_several(open_port, traffic, size):
+    """Its CRC is computed once for all of a batch; in the next there may be something else in its place."""
+    sender, receivers = open_port(), [open_port() for _ in range(3)]
+    payload = bytearray(size)
+    for batch in range(2):
+        payload[:] = payload_of(size, batch)
+        packets = [traffic.Packet(receiver.address, payload, position=batch) for receiver in receivers]
+        assert traffic.send(sender, packets) == 3
+        for receiver in receivers:
+            arrivals = traffic.take(receiver, 1)
+            assert (positions(arrivals), payloads(arrivals)) == ([batch], [bytes(payload)])
+            assert receiver.drops()["drop_icrc"] == 0
+
+
 def test_other_actions_are_skipped(open_port, traffic):
     sender, receiver = open_port(), open_port()
     assert traffic.send(sender, stream(traffic, receiver.address, [4, 4]), kind=ActionKind.DMA_WRITE) == 0

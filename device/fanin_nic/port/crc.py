@@ -3,6 +3,9 @@
 `crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes. The
 register is neither inverted on the way in nor on the way out: begin with `START`, take `~state` at the end
 (`zlib.crc32` does both). `VARIANTS` has every implementation that this CPU can run.
+
+The register is linear in what it began with: begun with another state, it differs behind `length` bytes, whatever they
+are, by `crc_multiply(difference of the states, crc_power(length))`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from fanin_nic.port.polynomial import BARRETT_POLYNOMIAL, BARRETT_QUOTIENT, byte
 START = 0xFFFF_FFFF
 
 TABLES = byte_tables(16)
+ONE_REGISTER, BYTE_REGISTER = 1 << 31, 1 << 23  # the polynomials 1 and x^8
 X64 = np.uint64(multiplier(64))
 X96 = np.uint64(multiplier(96))
 QUOTIENT = np.uint64(BARRETT_QUOTIENT)
@@ -121,6 +125,35 @@ def crc_clmul_512(state, address, length):
     return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
 
 
+@compiled
+def multiply_clmul(one, other):
+    """Product of two registers as polynomials, modulo the polynomial."""
+    return _reduce_64(carryless_multiply(uint64(one), uint64(other))[0] << uint64(1))
+
+
+@compiled
+def multiply_bitwise(one, other):
+    """The same, for every CPU."""
+    product, factor = uint32(0), uint32(other)
+    for bit in range(31, -1, -1):
+        if (one >> uint32(bit)) & uint32(1):
+            product ^= factor
+        factor = uint32(factor >> uint32(1)) ^ (TABLES[0, 0x80] if factor & uint32(1) else uint32(0))
+    return product
+
+
+@compiled
+def crc_power(length):
+    """What a register is multiplied by while it takes in `length` bytes: x^(8 length)."""
+    power, square, left = uint32(ONE_REGISTER), uint32(BYTE_REGISTER), uint64(length)
+    while left:
+        if left & uint64(1):
+            power = crc_multiply(power, square)
+        square = crc_multiply(square, square)
+        left >>= uint64(1)
+    return power
+
+
 # Fastest first: implementation and the CPU features that it needs.
 REQUIREMENTS = (
     (crc_clmul_512, ("vpclmulqdq", "avx512f", "pclmul")),
@@ -143,3 +176,5 @@ def available_variants(features: frozenset[str]) -> dict:
 
 VARIANTS = available_variants(cpu_features())
 crc_update = next(iter(VARIANTS.values()))
+MULTIPLICATIONS = [multiply_bitwise, *([multiply_clmul] if "pclmul" in cpu_features() else [])]
+crc_multiply = MULTIPLICATIONS[-1]

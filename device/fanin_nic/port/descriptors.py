@@ -105,6 +105,12 @@ PORT = np.dtype(
         ("send_filled", "u4"),  # send messages of the present batch
         ("last_error", "u4"),  # errno behind the last SEND_ERROR or failed recvmmsg
         ("receive_errors", "u4"),  # recvmmsg calls that failed
+        ("crc_length", "u4"),  # bytes of `crc_payload`
+        ("crc_power_length", "u4"),  # bytes; and what a register is multiplied by behind so many
+        ("crc_power", "u4"),
+        ("crc_before", "u4"),  # CRC register before `crc_payload`, and behind it
+        ("crc_behind", "u4"),
+        ("crc_payload", "u8"),  # address of the payload that was sent last in this batch; 0: none
         ("profile", "u8"),  # address of a PROFILE while somebody profiles the device; else 0
         ("received_table", "u8"),  # RECEIVED [RECEIVED_CAPACITY]
         ("receive_message_table", "u8"),  # MMSGHDR [RECEIVE_MESSAGES]

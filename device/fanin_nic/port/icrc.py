@@ -53,21 +53,33 @@ def _headers_state(source, destination, source_port, udp_length, identification,
 
 
 @compiled
+def header_state(source, destination, source_port, transport, transport_length, payload_length, identification):
+    """CRC register behind the headers of a packet whose payload comes next. Arguments as of `packet_icrc`."""
+    padding = -payload_length & 3
+    udp_length = UDP_HEADER_SIZE + transport_length + payload_length + padding + ICRC_SIZE
+    length = uint64(transport_length)
+    return _headers_state(source, destination, source_port, uint64(udp_length), identification, transport, length)
+
+
+@compiled
+def final_icrc(state, padding):
+    """ICRC of a packet from the register behind its payload, with so many zeros of padding."""
+    zeros = stack_bytes(4)
+    store_u32(zeros, 0)
+    return uint32(~crc_update(state, zeros, uint64(padding)))
+
+
+@compiled
 def packet_icrc(source, destination, source_port, transport, transport_length, payload, payload_length, identification):
     """ICRC of the packet made of transport headers, payload, and zeros up to a multiple of 4.
 
     Addresses are IPv4 in host order; `transport` and `payload` are memory addresses; `transport_length` is 12 to 68,
     from the BTH on.
     """
-    padding = -payload_length & 3
-    udp_length = UDP_HEADER_SIZE + transport_length + payload_length + padding + ICRC_SIZE
-    state = _headers_state(
-        source, destination, source_port, uint64(udp_length), identification, transport, uint64(transport_length)
-    )
-    state = crc_update(state, payload, uint64(payload_length))
-    zeros = stack_bytes(4)
-    store_u32(zeros, 0)
-    return uint32(~crc_update(state, zeros, uint64(padding)))
+    state = header_state(
+        source, destination, source_port, transport, transport_length, payload_length, identification
+    )  # fmt: skip
+    return final_icrc(crc_update(state, payload, uint64(payload_length)), -payload_length & 3)
 
 
 @compiled

@@ -18,6 +18,7 @@ from fanin_nic.native.memory import record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import PORT, SEND_MESSAGES, Drop
 from fanin_nic.port.peers import find_peer, peer_at
+from fanin_nic.port.repeated import forget_payload
 from fanin_nic.port.super_packet import (
     action_at,
     admits,
@@ -66,6 +67,7 @@ def transmit(port_address, actions, headers, count):
     `actions` and `headers` are addresses of parallel ACTION and HEADER tables; actions other than SEND are skipped.
     """
     port = port_at(port_address)
+    forget_payload(port)
     sent = int64(0)
     for i in range(int64(count)):
         action = action_at(uint64(actions) + uint64(i * ACTION_SIZE))
