@@ -15,7 +15,7 @@ from numba import int64
 from fanin_nic.daemon.lane_record import WQE_SCRATCH, lane_at
 from fanin_nic.daemon.lanes.merge import has_overruns, merge
 from fanin_nic.daemon.lanes.split import split
-from fanin_nic.daemon.perform import flush, show_results
+from fanin_nic.daemon.perform import attend, flush, show_results
 from fanin_nic.daemon.sleep import is_called, is_only_port, sleep, wait
 from fanin_nic.engine import events
 from fanin_nic.engine.control.posting import can_post
@@ -32,6 +32,7 @@ from fanin_nic.port.receive import receive
 YIELDS = 50  # before sleep; letting a core go idle costs a wake-up of about 25 us
 CONTROL_INTERVAL = 1_000_000  # ns between looks at the control socket while there is work
 LONGEST_RUN = 50_000_000  # ns
+RECEIVE_INTERVAL = 10_000  # ns between looks at a port that is quiet: each costs as much as a short message in a node
 POSTS_PER_TURN = 32
 SEGMENTS_PER_TURN = 512
 RECEIVED_SIZE = U64(RECEIVED.itemsize)
@@ -94,6 +95,7 @@ def work(lane):
             return TIME
         if idle > YIELDS:
             woken = sleep(lane, now)
+            lane.next_receive = U64(0)
             lap(lane.profile, SLEEP)
             if not woken:
                 return CONTROL
@@ -146,7 +148,13 @@ def count_stage(lane, work, stage):
 @compiled
 def take_packets(lane, e, now):
     """Everything that one receive brings, into the engine."""
+    if now < lane.next_receive:
+        return 0
     packets = receive(lane.port)
+    if packets:
+        attend(lane, now)
+    elif now >= lane.attentive_until:
+        lane.next_receive = now + U64(RECEIVE_INTERVAL)
     table = port_at(lane.port).received_table
     for index in range(packets):
         if e.action_count > e.actions // 2:

@@ -42,6 +42,8 @@ LANE = np.dtype(
         ("streamed", "u4"),  # 1: results have gone past the caches since the last fence
         ("doorbells", "u8"),  # addresses of the clients' doorbell pages
         ("next_control", "u8"),  # ns
+        ("next_receive", "u8"),  # ns
+        ("attentive_until", "u8"),  # ns: so long the port is looked at in every turn
         ("cq_overflows", "u8"),
         ("dma_errors", "u8"),
         ("wqe", abi.WQE),

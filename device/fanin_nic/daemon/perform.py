@@ -16,10 +16,13 @@ from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
 
+ATTENTION_SPAN = 1_000_000  # ns after a packet in which the port is looked at in every turn
 MAX_NEWS = MAX_NOTICES // 2  # notices that are PENDING: answers always find room
 STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
 STAGE_READ, STAGE_REDUCE = int(Stage.DMA_READ), int(Stage.REDUCE)
+STAGE_IN_PLACE = int(Stage.READ_AND_REDUCE)
 DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
+REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 PENDING, CQ_OVERRUN = int(abi.Status["PENDING"]), int(abi.Status["CQ_OVERRUN"])
 ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
@@ -31,16 +34,16 @@ read_at = record_at(ACTION)
 @compiled
 def flush(lane, e, now):
     """Perform all actions. DMA reads come last, for each brings more. Returns how many there were."""
-    done = perform_all(lane, e)
+    done = perform_all(lane, e, now)
     for number in range(lane.read_count):
         if e.action_count > e.actions // 2:
-            done += perform_all(lane, e)
+            done += perform_all(lane, e, now)
         finish_read(lane, number, now)
     lane.read_count = 0
-    done += perform_all(lane, e)
+    done += perform_all(lane, e, now)
     if lane.overruns:
         fail_overrun(lane, e, now)
-        done += perform_all(lane, e)
+        done += perform_all(lane, e, now)
     return done
 
 
@@ -55,10 +58,11 @@ def fail_overrun(lane, e, now):
 
 
 @compiled
-def perform_all(lane, e):
+def perform_all(lane, e, now):
     """Empty the table of actions."""
     count = U64(e.action_count)
-    transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count)
+    if transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count):
+        attend(lane, now)
     index, stage = U64(0), -1
     while index < U64(e.action_count):  # a write that fails may add a completion
         stage = begin_stage(lane.profile, stage, action_at(e, index).kind)
@@ -68,6 +72,13 @@ def perform_all(lane, e):
     begin_stage(lane.profile, stage, -1)
     e.action_count = 0
     return int(count)
+
+
+@compiled
+def attend(lane, now):
+    """A packet has come or gone, so others may follow soon."""
+    lane.attentive_until = now + U64(ATTENTION_SPAN)
+    lane.next_receive = U64(0)
 
 
 @compiled
@@ -84,7 +95,13 @@ def wake_ranks(lane, e):
 @compiled
 def begin_stage(profile, stage, kind):
     """The stage of an action; where that is another than the one before, the one before is over."""
-    following = STAGE_WRITE if kind == DMA_WRITE else STAGE_COMPLETE if kind == COMPLETE else -1
+    following = -1
+    if kind in (REDUCE, SOURCE, TARGET):
+        following = STAGE_IN_PLACE
+    elif kind == DMA_WRITE:
+        following = STAGE_WRITE
+    elif kind == COMPLETE:
+        following = STAGE_COMPLETE
     if stage >= 0 and following != stage:
         lap(profile, stage)
     return following
@@ -94,7 +111,10 @@ def begin_stage(profile, stage, kind):
 def perform(lane, e, index, end):
     """One action other than SEND; of those up to `end`, a DMA write may take others with it."""
     action = action_at(e, index)
-    if action.kind == DMA_WRITE:
+    if action.kind == REDUCE:
+        events.reduce(lane.engine, index)
+        lane.streamed |= action.is_long
+    elif action.kind == DMA_WRITE:
         if not action.process:
             write_mapped(action)
             lane.streamed |= action.is_long

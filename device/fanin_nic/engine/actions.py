@@ -19,6 +19,9 @@ class ActionKind(enum.IntEnum):
     DMA_WRITE = 3  # memory of the device to a client
     COMPLETE = 4  # a completion queue entry
     NOTICE = 5  # the answer to a JOIN or LEAVE of a queue pair
+    REDUCE = 6  # memory of ranks into memory of ranks: the SOURCEs behind it, and the TARGETs behind those
+    SOURCE = 7  # memory of a rank that a REDUCE reads
+    TARGET = 8  # memory of a rank that a REDUCE writes
 
 
 ACTION = np.dtype(
@@ -27,22 +30,23 @@ ACTION = np.dtype(
         ("status", "u1"),  # COMPLETE, NOTICE: enum fanin_status
         ("missing_kind", "u1"),  # COMPLETE, NOTICE: 0 ranks of this node, 1 nodes
         ("opcode", "u1"),  # COMPLETE: of the WQE; NOTICE: enum fanin_message_type
-        ("queue", "u4"),  # DMA_READ, COMPLETE, NOTICE: index of the send queue
+        ("queue", "u4"),  # all but SEND: index of the send queue
         ("destination", "u4"),  # SEND: IPv4 address, host order
-        ("length", "u4"),  # SEND: payload bytes without padding; DMA: bytes; NOTICE: chunk
-        ("payload", "u8"),  # SEND: address of the payload; DMA: address on the device
-        ("remote", "u8"),  # DMA: address in the memory of the client (see `process`)
+        ("length", "u4"),  # SEND: payload bytes without padding; NOTICE: chunk; else bytes
+        ("payload", "u8"),  # SEND: address of the payload; DMA: address on the device; REDUCE: room for a block
+        ("remote", "u8"),  # DMA, SOURCE, TARGET: address in the memory of the client (see `process`)
         ("process", "u4"),  # DMA: 0: `remote` is mapped here; else 1 + the client whose process memory it is in
-        ("position", "u4"),  # DMA_READ: first position; DMA_WRITE: position; COMPLETE: positions done
-        ("count", "u4"),  # DMA_READ: positions; COMPLETE: number of the queue pair
+        ("position", "u4"),  # DMA_READ, REDUCE, TARGET: the first; DMA_WRITE: position; COMPLETE: positions done
+        ("count", "u4"),  # DMA_READ: positions; REDUCE: SOURCEs; COMPLETE: number of the queue pair
         ("jid", "u4"),  # COMPLETE, NOTICE
-        ("mid", "u4"),  # COMPLETE, DMA_WRITE
+        ("mid", "u4"),  # COMPLETE, DMA_WRITE, TARGET
         ("window", "u4"),  # NOTICE: granted window
         ("wr_id", "u8"),  # COMPLETE, DMA_WRITE; NOTICE: tag of the request
         ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots
         ("missing", "u8"),  # COMPLETE, NOTICE: bitmap of who is missing
         ("address_index", "u4"),  # DMA_READ: which entry of the address list
-        ("is_long", "u4"),  # DMA_WRITE: 1: part of more than the caches hold
+        ("targets", "u4"),  # REDUCE: TARGETs
+        ("is_long", "u4"),  # DMA_WRITE, REDUCE: 1: part of more than the caches hold
     ],
     align=True,
 )

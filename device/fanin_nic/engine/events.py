@@ -13,6 +13,7 @@ from fanin_nic.engine.packet import parse, ring
 from fanin_nic.engine.recovery.silence import forgive as forgive_silence
 from fanin_nic.engine.recovery.tick import tick as pass_time
 from fanin_nic.engine.recovery.timers import note_lateness
+from fanin_nic.engine.segment import fused
 from fanin_nic.engine.segment.slots import advance_base
 from fanin_nic.engine.state import U32, U64, engine_at, job_at, queue_at
 from fanin_nic.engine.tables import Counter, JobState
@@ -30,6 +31,7 @@ __all__ = [
     "lose",
     "packet",
     "post",
+    "reduce",
     "serve",
     "tick",
 ]
@@ -83,7 +85,7 @@ def serve(base, budget, now):
             queue = (first + step) % e.queue_end
             if not queue_at(e, queue).active or not queue_at(e, queue).job:
                 continue
-            if e.action_count >= e.actions // 2:
+            if e.action_count >= e.actions // 2 or total >= budget:
                 break
             served = read.serve(e, queue, TURN)
             if posting.drain(e, queue, TURN) or served or retire(e, queue):
@@ -91,6 +93,12 @@ def serve(base, budget, now):
                 e.next_queue = queue + 1
             total += served
     return total
+
+
+@compiled
+def reduce(base, index):
+    """Perform the REDUCE `index` of the table of actions, with the SOURCEs and TARGETs behind it."""
+    fused.reduce(engine_at(U64(base)), U64(index))
 
 
 @compiled

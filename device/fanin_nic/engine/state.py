@@ -59,11 +59,17 @@ def payload_at(e, index):
     return address_of(e) + e.payload_offset + U64(index) * U64(e.stride)
 
 
-@internal_for(ENGINE, int64)
+@internal_for(ENGINE, int64, int64)
+def add(e, counter, number):
+    """Add to a counter."""
+    address = address_of(e) + e.counter_offset + U64(counter) * U64(8)
+    store_u64(address, load_u64(address) + U64(number))
+
+
+@internal
 def count(e, counter):
     """Add one to a counter."""
-    address = address_of(e) + e.counter_offset + U64(counter) * U64(8)
-    store_u64(address, load_u64(address) + ONE)
+    add(e, counter, 1)
 
 
 ABORT, PROCEED = 0, 1  # rows of the table of entries

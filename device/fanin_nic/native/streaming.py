@@ -1,4 +1,5 @@
-"""Copies past the caches: for data that nobody will look at before they are out of the caches anyway.
+"""Copies past the caches, for data that nobody will look at before they are out of the caches anyway; and copies to
+several places at once, past the caches or not.
 
 An ordinary store first reads the line that it overwrites; a non-temporal one does not, and drives nothing else out. It
 is seen by other cores out of order: `full_fence` comes before whatever says that the data are there.
@@ -8,26 +9,38 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types, uint64
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import copy
+from fanin_nic.native.memory import copy, load_u64
 
 LINE = 64  # bytes of a cache line
 LINE_VECTOR = ir.VectorType(ir.IntType(64), LINE // 8)
 
 
-@intrinsic
-def _stream_line(typing_context, destination, source):
-    """Copy one line to `destination`, where a line begins."""
+def _line_copy(past_caches: bool):
+    """Compiled-code function `(destinations, place, source)`: one line to the byte `place` behind each of a tuple of
+    addresses. It is loaded once: with a load before each store the memory takes half as many."""
 
-    def generate(context, builder, signature, arguments):
-        target, origin = (builder.inttoptr(argument, LINE_VECTOR.as_pointer()) for argument in arguments)
-        store = builder.store(builder.load(origin, align=1), target, align=LINE)
-        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
-        return context.get_dummy_value()
+    @intrinsic
+    def copy_line(typing_context, destinations, place, source):
+        def generate(context, builder, signature, arguments):
+            line = builder.load(builder.inttoptr(arguments[2], LINE_VECTOR.as_pointer()), align=1)
+            for start in cgutils.unpack_tuple(builder, arguments[0]):
+                target = builder.inttoptr(builder.add(start, arguments[1]), LINE_VECTOR.as_pointer())
+                store = builder.store(line, target, align=LINE if past_caches else 1)
+                if past_caches:
+                    store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+            return context.get_dummy_value()
 
-    return types.void(types.uint64, types.uint64), generate
+        return types.void(destinations, types.uint64, types.uint64), generate
+
+    return copy_line
+
+
+_stream_line = _line_copy(past_caches=True)  # to where lines begin
+_copy_line = _line_copy(past_caches=False)
 
 
 @compiled
@@ -37,6 +50,44 @@ def stream(destination, source, length):
     copy(destination, source, before)
     place, end = before, before + (uint64(length) - before) // uint64(LINE) * uint64(LINE)
     while place < end:
-        _stream_line(destination + place, source + place)
+        _stream_line((destination,), place, source + place)
         place += uint64(LINE)
     copy(destination + end, source + end, uint64(length) - end)
+
+
+@compiled
+def _to_each(destinations, source, length, past_caches):
+    """Copy `length` bytes to each of a tuple of addresses, line by line."""
+    lines, unaligned, place = uint64(length) & ~uint64(LINE - 1), uint64(0), uint64(0)
+    for destination in destinations:
+        unaligned |= destination & uint64(LINE - 1)
+    if past_caches and unaligned:
+        for destination in destinations:
+            stream(destination, source, length)
+        return
+    while place < lines:
+        if past_caches:
+            _stream_line(destinations, place, source + place)
+        else:
+            _copy_line(destinations, place, source + place)
+        place += uint64(LINE)
+    for destination in destinations:
+        copy(destination + lines, source + lines, uint64(length) - lines)
+
+
+@compiled
+def spread(places, stride, count, offset, source, length, past_caches):
+    """Copy `length` bytes to `count` destinations, to several at once, so that the memory writes to all of them.
+    places: where the address of the first is kept; the next is `stride` bytes further. offset: added to each."""
+    place, left = uint64(places), count
+    while left >= 4:
+        one, two = load_u64(place) + offset, load_u64(place + stride) + offset
+        three = load_u64(place + uint64(2) * stride) + offset
+        four = load_u64(place + uint64(3) * stride) + offset
+        _to_each((one, two, three, four), source, length, past_caches)
+        place, left = place + uint64(4) * stride, left - 4
+    if left >= 2:
+        _to_each((load_u64(place) + offset, load_u64(place + stride) + offset), source, length, past_caches)
+        place, left = place + uint64(2) * stride, left - 2
+    if left:
+        _to_each((load_u64(place) + offset,), source, length, past_caches)

@@ -118,6 +118,7 @@ def progress_leave(e, job):
     if all_below_left(job) and has_left(job):
         if job.state == ABORTED and is_awaited(job):
             give_back(e, job)
+            e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)  # within a node no other timer may run
         else:
             release(e, job)
 

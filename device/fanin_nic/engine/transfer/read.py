@@ -26,6 +26,7 @@ from fanin_nic.engine.state import (
     slot_index,
 )
 from fanin_nic.engine.tables import JobState, SlotState
+from fanin_nic.engine.transfer.together import TOGETHER, WAITS, advance, reduce_together, standing
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits
 from fanin_wire.abi import Route
@@ -66,7 +67,7 @@ def in_window(e, job, position, begun):
 
 @internal
 def serve(e, queue_index, budget):
-    """Contribute up to `budget` segments of a queue. Returns how many."""
+    """Contribute up to `budget` segments of a queue, or of all queues of its job at once. Returns how many."""
     served = 0
     while served < budget and e.action_count < e.actions // 2 and has_work(e, queue_index):
         queue = queue_at(e, queue_index)
@@ -77,20 +78,17 @@ def serve(e, queue_index, budget):
         elif request.source_process and not request.poison and brings_any(request, next_segment(queue, request)):
             start_read(e, queue_index, request)
         else:
-            segment = queue.read_segments
+            job, segment = job_at(e, queue.job - 1), queue.read_segments
+            how = standing(e, job, request, segment)
+            if how == WAITS:
+                break
+            if how == TOGETHER:
+                served += reduce_together(e, job, request, segment)
+                continue
             advance(queue, request, 1)
             contribute_all(e, queue_index, request, segment)
             served += 1
     return served
-
-
-@internal
-def advance(queue, request, segments):
-    """Segments of the request being read have been taken."""
-    queue.read_segments += segments
-    if queue.read_segments == request.count:
-        queue.read_segments = 0
-        queue.read += 1
 
 
 @internal
