@@ -29,6 +29,12 @@ def tick_without_timers(base, now):
     engine_at(U64(base)).next_deadline = NEVER
 
 
+@compiled
+def half(base):
+    """What C would look for in a register that holds something else."""
+    return base * 0.5
+
+
 def first_broken(theatre: Theatre, violation: Violation, **changes) -> Outcome:
     """The first seed that breaks something in a certain way. changes: of all plans."""
     for seed in range(WITHIN):
@@ -44,6 +50,11 @@ def theatre() -> Theatre:
     theatre = Theatre()
     assert theatre.casts
     return theatre
+
+
+def test_an_event_that_returns_no_integer_is_refused() -> None:
+    with pytest.raises(TypeError, match="half returns float64"):
+        entry_point(half, 1)
 
 
 def test_an_engine_without_timers_hangs_after_one_loss(theatre: Theatre) -> None:

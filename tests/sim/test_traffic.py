@@ -77,4 +77,5 @@ def test_long_message_stays_within_its_lease(route: Route, nodes: int) -> None:
     for device in job.simulation.vertices:
         assert device.engine.header["slots_high_water"] <= LEASE
     for nic in job.simulation.nics:
-        assert 0 < nic.engine.header["slots_high_water"] <= LEASE // 2
+        used = nic.engine.header["slots_high_water"]
+        assert used <= 1 if route is Route.LOCAL else 0 < used <= LEASE // 2  # within one node nothing waits in a slot

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fanin_nic.engine import events
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.engine import Limits
 from fanin_nic.engine.state import U64, action_at, engine_at, header_at
@@ -19,6 +20,7 @@ from fanin_nic.sim.machine_code import compiled
 from fanin_wire.fields import TRANSPORT_SIZE
 
 SEND, DMA_WRITE = int(ActionKind.SEND), int(ActionKind.DMA_WRITE)
+REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 LARGEST_PACKET = 65_536
 
 OUTCOME = np.dtype(  # of performing the actions of one event
@@ -102,12 +104,14 @@ def perform(base, areas, area_count, sent, outbox, outcome, keys, positions):
             place = U64(sent) + U64(result.packets) * SENT_SIZE
             used += put_packet(e, index, place, U64(outbox) + used, used)
             result.packets += 1
-        elif action.kind != DMA_WRITE:
+        elif action.kind not in (DMA_WRITE, REDUCE, SOURCE, TARGET):
             result.others += 1
-        elif exists(U64(areas), area_count, U64(action.remote), U64(action.length)):
-            copy(U64(action.remote), U64(action.payload), U64(action.length))
-        else:
+        elif action.kind != REDUCE and not exists(U64(areas), area_count, U64(action.remote), U64(action.length)):
             result.stray = index + 1
+        elif action.kind == DMA_WRITE:
+            copy(U64(action.remote), U64(action.payload), U64(action.length))
+        elif action.kind == REDUCE:
+            events.reduce(base, index)
     if result.others == 0 and result.stray == 0:
         e.action_count = 0
     result.broken = check(U64(base), U64(keys), U64(positions))

@@ -93,10 +93,11 @@ def is_each_child_excused(w, level, named):
 
 @internal
 def is_just(w, rank, kind, named):
-    """Whether a rank may be told that those are lost. One on a device that was struck itself sees the others gone."""
-    if is_excused(w, rank.vertex):
-        return True
+    """Whether a rank may be told that those are lost. One on a device that was struck itself sees the others gone; but
+    if there are no other devices, only ranks can be gone, and their own device knows which."""
     vertex = vertex_row(w.vertices, rank.vertex)
+    if vertex.level_count > 0 and is_excused(w, rank.vertex):
+        return True
     if named == ZERO or kind > vertex.level_count:
         return False
     if kind == 0:

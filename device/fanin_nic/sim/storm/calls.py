@@ -46,8 +46,11 @@ def event_addresses() -> dict[str, int]:
 
 
 def entry_point(function, arguments: int) -> int:
-    """Address of a compiled function, for a number of 64-bit arguments, as C calls it."""
+    """Address of a compiled function, for a number of 64-bit arguments, as C calls it. TypeError if what it returns
+    does not come in the register that `call_event` takes it from."""
     signature = (int64,) * arguments
     function.compile(signature)
     compiled = function.overloads[signature]
+    if compiled.signature.return_type not in (int64, types.none):
+        raise TypeError(f"{function.__name__} returns {compiled.signature.return_type}, which is no 64-bit integer")
     return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)

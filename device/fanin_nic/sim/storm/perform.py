@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
+from fanin_nic.engine import events
 from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.engine.state import action_at, engine_at
 from fanin_nic.native.memory import address_of, copy
@@ -19,6 +20,7 @@ from fanin_nic.sim.storm.trace import blame, note
 
 SEND, DMA_READ = int(ActionKind.SEND), int(ActionKind.DMA_READ)
 DMA_WRITE, COMPLETE, NOTICE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+REDUCE = int(ActionKind.REDUCE)
 READ_DONE, READ = int(Happening.READ_DONE), int(Happening.READ)
 ACTION_SIZE = ACTION.itemsize
 SLOWEST_READ = 50_000  # ns
@@ -37,6 +39,19 @@ def read(w, vertex, action):
 
 
 @internal
+def reduce(w, index, number):
+    """The REDUCE `number` of device `index`, if all that it writes is where it may write."""
+    vertex = vertex_row(w.vertices, index)
+    e = engine_at(vertex.base)
+    action = action_at(e, number)
+    first, sound = number + 1 + int64(action.count), True
+    for target in range(first, first + int64(action.targets)):
+        sound &= write(w, index, action_at(e, target))
+    if sound:
+        events.reduce(vertex.base, number)
+
+
+@internal
 def perform(w, index):
     """Do what device `index` asks for, as far as it still lives, and check its slots."""
     vertex = vertex_row(w.vertices, index)
@@ -48,6 +63,8 @@ def perform(w, index):
         action = action_at(e, number)
         if action.kind == SEND:
             send(w, index, e, number)
+        elif action.kind == REDUCE:
+            reduce(w, index, number)
         elif action.kind == DMA_WRITE:
             write(w, index, action)
         elif action.kind == COMPLETE:

@@ -92,6 +92,11 @@ class Cast(NamedTuple):
         """Those that take part: a switch that only forwards has no events."""
         return [device for device, events in enumerate(self.events) if events]
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one device only, so that nothing is sent."""
+        return len(self.events) == 1
+
 
 def plan_of(seed: int, casts: list[Cast]) -> Plan:
     """The plan that a seed gives. casts: of each scene."""
@@ -118,9 +123,10 @@ def plan_of(seed: int, casts: list[Cast]) -> Plan:
 
 
 def _rates(chance: random.Random, mood: Mood, cast: Cast) -> dict[FaultKind, int]:
-    """At least three kinds, each rare or frequent."""
-    kinds = chance.sample(COMMON, chance.randint(3, len(COMMON)))
+    """At least three kinds, each rare or frequent. Where nothing is sent, ranks can be late, and often are."""
+    kinds = [FaultKind.LATE_RANK] if cast.is_alone else chance.sample(COMMON, chance.randint(3, len(COMMON)))
     steps = (200, 600, 2_000, 6_000) if mood == Mood.FAIR else (200, 600, 1_500)
+    steps = (2_000, 6_000, 20_000) if cast.is_alone else steps
     rates = {kind: chance.choice(steps) for kind in kinds}
     if mood == Mood.WILD:
         rates[FaultKind.CORRUPTION] = 3_000
@@ -133,7 +139,7 @@ def _planned(chance: random.Random, mood: Mood, cast: Cast, detection: int) -> t
     if mood == Mood.DISASTER:
         return tuple(_disaster(chance, cast) for _ in range(chance.choice((1, 1, 1, 2))))
     if mood in (Mood.FAIR, Mood.GENTLE) and chance.random() < 0.4:
-        return (chance.choice((_partition, _freeze))(chance, cast, detection // 2),)
+        return (chance.choice(_interruptions(cast))(chance, cast, detection // 2),)
     return ()
 
 
@@ -149,9 +155,9 @@ def _disaster(chance: random.Random, cast: Cast) -> Fault:
             FaultKind.FREEZE,
         )
     )
-    if kind == FaultKind.PARTITION:
+    if kind == FaultKind.PARTITION and not cast.is_alone:
         return _partition(chance, cast, 20 * SECOND)
-    if kind == FaultKind.FREEZE:
+    if kind in (FaultKind.FREEZE, FaultKind.PARTITION):
         return _freeze(chance, cast, 20 * SECOND)
     if kind in (FaultKind.RANK_CRASH, FaultKind.EARLY_LEAVE):
         rank = chance.randrange(len(cast.homes))
@@ -162,6 +168,11 @@ def _disaster(chance: random.Random, cast: Cast) -> Fault:
     downtime = chance.choice((0, 1, 10, 300, 3_000, 12_000)) * MILLISECOND if kind == FaultKind.RESTART else 0
     performed = chance.choice((0, 1, 2, 3, 255))
     return Fault(kind, device, device, 0, _event(chance, cast, device), downtime << 8 | performed)
+
+
+def _interruptions(cast: Cast) -> tuple:
+    """What a device comes back from: without others there is no link that could be down."""
+    return (_freeze,) if cast.is_alone else (_partition, _freeze)
 
 
 def _partition(chance: random.Random, cast: Cast, longest: int) -> Fault:

@@ -120,14 +120,15 @@ def count_of(w, rank):
 def run(w, number):
     """A rank that has joined takes a step."""
     rank = rank_row(w.ranks, number)
-    if rank.posted < count_of(w, rank):
-        if has_room(w, rank):  # else the next completion wakes it
-            post(w, number)
-            if rank.step == RUNNING:
-                wake(w, number, w.now + pause(w, number))
-    elif rank.ended == rank.posted:
+    if rank.posted < count_of(w, rank) and has_room(w, rank):
+        post(w, number)
+        if rank.step == RUNNING:
+            wake(w, number, w.now + pause(w, number))
+        return
+    if rank.posted == count_of(w, rank) and rank.ended == rank.posted:
         rank.step = LEAVING
-        wake(w, number, w.now + pause(w, number))
+        wake(w, number, w.now + pause(w, number))  # else the next completion wakes it
+    finish(w, rank.vertex)  # what may have struck another rank just now
 
 
 @internal
@@ -137,7 +138,10 @@ def advance(w, number, turn):
     if rank.turn != turn or rank.step == DEAD or rank.step == GONE:
         return
     expect_event(w, rank.vertex)
-    if not vertex_row(w.vertices, rank.vertex).alive or rank.step == DEAD:
+    if not vertex_row(w.vertices, rank.vertex).alive:
+        return
+    if rank.step == DEAD:  # it has just died: the others are told, though nothing else may happen on this device
+        finish(w, rank.vertex)
         return
     w.quiet_since = max(w.quiet_since, w.now)
     if rank.step == WAITING:

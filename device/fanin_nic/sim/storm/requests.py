@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
+from fanin_nic.engine.actions import ActionKind
 from fanin_nic.native.memory import copy, load_u8, store_u8
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue
@@ -13,6 +14,7 @@ from fanin_nic.sim.storm.tables import message_row, rank_row
 from fanin_nic.sim.storm.trace import blame, note
 from fanin_wire.abi import MessageType, Status
 
+DMA_WRITE = int(ActionKind.DMA_WRITE)
 SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 IN_USE, NO_RESOURCES = int(Status["JID_IN_USE"]), int(Status["NO_RESOURCES"])
 # What ranks of a job are told that was refused for want of slots: later ones may wait for those that have gone.
@@ -173,20 +175,23 @@ def take_refusal(w, number, status):
 
 @internal
 def write(w, vertex, action):
-    """A DMA_WRITE: only into what a request of the rank has named, and only before it has ended (I6)."""
+    """A DMA_WRITE, or a TARGET: only into what a request of the rank has named, and only before it has ended (I6). What
+    a TARGET is given, its REDUCE writes. False: not there."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.mid)
     if number < 0:
         blame(w, STRAY_WRITE, number, place)
-        return
+        return False
     rank = rank_row(w.ranks, number)
     if rank.step == DEAD or place < 0 or place >= rank.posted:
         blame(w, STRAY_WRITE, number, place)
-        return
+        return False
     message = message_row(w.messages, rank.first_message + place)
     first, end = uint64(action.remote), uint64(action.remote) + uint64(action.length)
     inside = first >= message.result and end <= message.result + uint64(message.length)
     if message.status != OPEN or not inside:
         blame(w, STRAY_WRITE, number, place)
-        return
-    copy(first, uint64(action.payload), uint64(action.length))
+        return False
+    if action.kind == DMA_WRITE:
+        copy(first, uint64(action.payload), uint64(action.length))
+    return True

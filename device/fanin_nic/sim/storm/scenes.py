@@ -1,7 +1,7 @@
 """The scenes in which schedules are played: fabrics, jobs and what their ranks post.
 
-Each has at least 3 nodes, and so many positions that every slot is used at least twice and 300 packets are delivered
-when nothing goes wrong.
+Each has so many positions that every slot is used at least twice when nothing goes wrong. Those of several nodes have
+at least 3, and 300 packets are delivered; within a node, where none is sent, at least 3 ranks take part.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ SHORT = tuple(Posting("allreduce", 2 + number % 3, is_silent=number % 2 == 0) fo
 THREE = Topology.one_switch(3)
 UNEVEN = Topology(above=(NONE, 0, 0, 2), homes=(0, 1, 3, 3, 0))
 CHAIN = Topology(above=(NONE, 0, 1), homes=(2, 2, 2))
+NODE = Topology.direct(1)
 MIXED = Topology(above=(NONE, 0, 0), homes=(0, 1, 1, 1, 0, 2), plain=frozenset({1, 2}))
 
 SCENES = (
@@ -108,4 +109,6 @@ SCENES = (
     Scene("a ring of 3, process memory", Topology.direct(3), Route.RING, process_memory=True, postings=EVERYTHING),
     Scene("a ring of 3, two jobs", Topology.direct(3), Route.RING, jobs=2, slots=TOO_FEW_FOR_TWO, postings=SHORT),
     Scene("rings below a switch", MIXED, Route.TREE, postings=EVERYTHING),
+    Scene("a node", NODE, Route.LOCAL, ranks=4, postings=EVERYTHING),
+    Scene("a node, reproducible", NODE, Route.LOCAL, ranks=3, reproducible="run", postings=SMALL_FLOATS),
 )
