@@ -67,6 +67,7 @@ class Call:
 
     def __post_init__(self) -> None:
         require_seconds(self.timeout)
+        self.root = int(self.root)  # True and numpy's numbers are ranks, too, but have other names
 
     @property
     def brings(self) -> bool:

@@ -1,36 +1,32 @@
 """Direct: a collective that was called before is posted as it was; a blocking one is one call of the driver core.
 
 Most of what a short collective costs on the host is the making of its request: checks of the arguments, plan, work
-request, bookkeeping. So what came of them is kept, to be found by the arguments: an array counts as the same if it is
-the same memory, with the same shape and type. Where anything else is under way, all goes its usual way.
+request, bookkeeping. So what came of them is kept, to be found by the arguments. Where anything else is under way, all
+goes its usual way.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
 from fanin.attachment import Attachment
 from fanin.call import Call, Deferred
-from fanin.driver import ffi
+from fanin.driver import library
 from fanin.prepared import Attempt, Remembered, argument, is_one_message
 from fanin.request import Request
+from fanin.sameness import Key, Sight, key_of, lasting
 from fanin.verbs import CollectiveWR
 from fanin.verbs.regions import RegionTable
 
 DEADLINE_GRACE = 2.0  # seconds that the device has to report a deadline that has passed
-# Calls that are kept, of some 600 bytes each. A loop over more than that, each on other memory, finds none again: it
-# pays for keeping what it never uses, a tenth of what an unknown call costs.
+# Calls that are kept, of some 4000 bytes each besides what stands in for their memory. A loop over more than that, each
+# on other memory, finds none again: it pays for keeping what it never uses, a tenth of what an unknown call costs.
 RECENT = 256
-SIMPLE = frozenset({str, int, float, bool, type(None)})
-POINTER = ffi.typeof("void *")
-from_buffer, cast, CData = ffi.from_buffer, ffi.cast, ffi.CData
 
-Key = tuple[Any, ...]
 Arguments = Callable[..., Call | Deferred]
 
 
@@ -52,56 +48,70 @@ class Rank(Protocol):
 
 
 class DirectCalls:
-    """The collectives of one rank, and those of them that can be done again at once: the RECENT ones used last."""
+    """The collectives of one rank, and those of them that can be done again at once: about RECENT that are in use.
+
+    Programs make their calls in turn. So the one that followed the last one is looked at before it is searched for.
+    """
 
     def __init__(self, member: Rank, regions: RegionTable) -> None:
         self._member, self._regions = member, regions
-        self._known: OrderedDict[Key, Remembered | None] = OrderedDict()  # None: always goes the usual way
+        self._known: dict[Key, Remembered | None] = {}  # None: always goes the usual way; what came first is first
+        self._last: Remembered | None = None
         self._version = regions.version
         self._lock = threading.Lock()
+        self._is_same = library().fanin_same_arguments
 
     def run(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """The result of the collective that `arguments` describes."""
-        values = (*args, *kwargs.values())
-        key = key_of(arguments, kwargs, values)
-        attempt = self._recall(key, values, waits=True)
-        if attempt is None:
-            call, request = self._start(group, key, arguments, args, kwargs, waits=True)
+        values = (*args, arguments, *kwargs, *kwargs.values())
+        remembered = self._recall(arguments, values)
+        if remembered is None:
+            call, request = self._start(group, arguments, args, kwargs, values, waits=True)
             return request.wait(_limit(call))
+        attempt = remembered.begin(values, waits=True)
         stream = self._member.stream
         with stream.lock:
             outcome = stream.fast.call(attempt)
         if outcome is True:
-            attempt.remembered.keep(attempt)
-            return attempt.result
+            return remembered.end(attempt)
         request = outcome or self._submit(attempt)
-        return request.wait(_limit(attempt.remembered))
+        return request.wait(_limit(remembered))
 
     def start(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Request:
         """Start it, and return at once."""
-        values = (*args, *kwargs.values())
-        key = key_of(arguments, kwargs, values)
-        attempt = self._recall(key, values)
-        return self._submit(attempt) if attempt else self._start(group, key, arguments, args, kwargs)[1]
+        values = (*args, arguments, *kwargs, *kwargs.values())
+        remembered = self._recall(arguments, values)
+        if remembered is None:
+            return self._start(group, arguments, args, kwargs, values)[1]
+        return self._submit(remembered.begin(values, waits=False))
 
-    def _recall(self, key: Key | None, values: tuple, waits: bool = False) -> Attempt | None:
-        """A call with this key, to be done once more; None if there is none."""
+    def _recall(self, arguments: Arguments, values: tuple) -> Remembered | None:
+        """The same call, if it can be done once more. What has not been followed by another may come again."""
+        last = self._last
+        found = None if last is None else last.follower or last
+        if found is None or found.version != self._regions.version or not self._is_same(found.sight.c, id(values)):
+            found = self._find(key_of(arguments, values))
+        if found is not None:
+            found.is_used = True
+            self._last = found
+        return found
+
+    def _find(self, key: Key | None) -> Remembered | None:
+        """The call with this key, which has just followed the last one."""
         if self._version != self._regions.version:
             self.forget()
-        remembered = self._known.get(key) if key else None
-        if key is None or remembered is None:
-            return None
-        try:
-            self._known.move_to_end(key)
-        except KeyError:  # another thread has just put others in its place
-            return None
-        return remembered.begin(values, self._member.attachment.staging, waits)
+        last, found = self._last, self._known.get(key) if key else None
+        if found is not None and last is not None:
+            last.follower = None if found is last else found
+        return found
 
     def forget(self) -> None:
         """Keys of memory have changed, or nothing will be done again."""
         with self._lock:
+            for remembered in filter(None, self._known.values()):
+                remembered.follower = None  # no ring of them keeps them alive
             self._known.clear()
-            self._version = self._regions.version
+            self._last, self._version = None, self._regions.version
 
     def _submit(self, attempt: Attempt) -> Request:
         """Once more, the usual way but for what is known of it."""
@@ -114,26 +124,45 @@ class DirectCalls:
     def _start(
         self,
         group: Starter,
-        key: Key | None,
         arguments: Arguments,
         args: tuple,
         kwargs: Mapping[str, Any],
+        values: tuple,
         waits: bool = False,
     ) -> tuple[Call | Deferred, Request]:
         """For the first time. waits: its caller does nothing else before it has ended."""
+        key, version = key_of(arguments, values), self._regions.version
+        sight = Sight(values) if key else None  # now, for another thread may change an array while the call is made
         call = arguments(group, *args, **kwargs)
         if isinstance(call, Call):
             call.waits = waits
         request = group.start(call)
-        if key and key not in self._known:
-            remembered = self._remember(call, request.works, (*args, *kwargs.values()))
-            with self._lock:
-                if len(self._known) >= RECENT:
-                    self._known.popitem(last=False)
-                self._known[_lasting(key)] = remembered
+        if key and sight and key not in self._known:
+            self._keep(key, self._remember(call, request.works, values, sight, version), version)
         return call, request
 
-    def _remember(self, call: Call | Deferred, works: list[CollectiveWR], values: tuple) -> Remembered | None:
+    def _keep(self, key: Key, remembered: Remembered | None, version: int) -> None:
+        """Unless another thread has done so meanwhile, or memory has gone or come that may have this key."""
+        with self._lock:
+            if version == self._regions.version and key not in self._known:
+                self._make_room()
+                self._known[lasting(key)] = remembered
+                self._last = remembered or self._last
+
+    def _make_room(self) -> None:
+        """For one more: of those that came first one that was not used since it was passed over."""
+        while len(self._known) >= RECENT:
+            key = next(iter(self._known))
+            remembered = self._known.pop(key)
+            if remembered is not None and remembered.is_used:
+                remembered.is_used = False
+                self._known[key] = remembered
+            elif remembered is not None:
+                remembered.follower = None
+
+    def _remember(
+        self, call: Call | Deferred, works: list[CollectiveWR], values: tuple, sight: Sight, version: int
+    ) -> Remembered | None:
         """The call, if it is one message on memory that the arguments name, with nothing to do on the host.
 
         An array that is none of that memory was read to make the call (counts, say), and may hold other numbers soon.
@@ -149,32 +178,7 @@ class DirectCalls:
         if call.destination is not None and argument(call.destination, values) is None and not is_new:
             return None
         staging, own = self._member.attachment.staging, call.own_places(self._regions)
-        return Remembered(call, values, works, self._member.stream, staging, own)
-
-
-def key_of(arguments: Arguments, names: Iterable[str], values: tuple) -> Key | None:
-    """What makes two calls the same; None if that can not be said of these arguments. names: of the last of `values`.
-
-    The place of an array is in it as the buffer itself, which compares and hashes by its address.
-    """
-    key: list[Any] = [arguments, *names]
-    try:
-        for value in values:
-            kind = type(value)
-            if kind is np.ndarray:
-                key += (from_buffer(value), value.shape, value.dtype, value.flags.writeable)
-            elif kind in SIMPLE:
-                key.append(value)
-            else:
-                return None
-    except (TypeError, ValueError):  # not contiguous, or of a type that has no buffer
-        return None
-    return tuple(key)
-
-
-def _lasting(key: Key) -> Key:
-    """An equal key that keeps no array alive."""
-    return tuple(cast(POINTER, part) if isinstance(part, CData) else part for part in key)
+        return Remembered(call, values, sight, works, self._member.stream, staging, own, version)
 
 
 def _limit(call: Call | Deferred | Remembered) -> float | None:

@@ -27,13 +27,10 @@ PREPARED, POSTED, COMPLETE = (PROGRESS[f"FANIN_{name}"] for name in ("PREPARED",
 
 
 class Prepared(Protocol):
-    """One time that a prepared request is done. `c`: struct fanin_prepared, which other times may use after it."""
+    """One time that a prepared request is done. `c`: its struct fanin_prepared, of which nothing is under way yet."""
 
     c: Any
     entered: Request | None  # the usual request that stands for it since it was entered
-
-    def aim(self) -> None:
-        """Put the memory of this time into the request. Only one thread may be between this and the post."""
 
     def request(self, stream: Stream) -> Request:
         """A usual request for it."""
@@ -44,41 +41,41 @@ class FastPath:
 
     def __init__(self, stream: Stream, qp: CollectiveQP) -> None:
         self._stream, self._qp = stream, qp
-        self._cqe = ffi.new("struct fanin_cqe *")
         self._current: Prepared | None = None  # begun, or left there by an exception
 
     def call(self, prepared: Prepared) -> Request | bool:
         """Do it now and wait a little. True: it is done. False: it was not begun, for other things are under way. Else
-        it takes longer, or has failed: the request that stands for it."""
+        it takes longer, or has failed: the request that stands for it. For one that was not entered before."""
         stream = self._stream
-        if self._current is not None or not stream.is_idle or (busy and stalled()):
+        # A stream that has anything under way is among the busy ones; mostly there are none, and no more to look at.
+        if self._current is not None or stream.stopped or (busy and not (stream.is_idle and not stalled())):
             return False
-        self._place(prepared)
         try:
-            if self._done(prepared.c, self._qp.call(prepared.c, PATIENCE_MS, self._cqe)):
-                self._current = None
-                stream.posted += 1
-                return True
-            return self.settle() or False
-        finally:
-            if self._current is not None:
-                busy.add(stream)
+            self._current = prepared
+            status = self._qp.call(prepared.c, PATIENCE_MS)
+            if status and self._goes_on(prepared, status):
+                return self._usual(prepared)
+            self._current = None
+        except BaseException:
+            busy.add(stream)
+            raise
+        return True
 
-    def _done(self, c: Any, status: int) -> bool:
-        """Whether it has ended well; `status` is that of its beginning. As long as part after part ends, nobody else is
-        kept from anything."""
-        ended = 0
-        while status == PENDING and c.ended > ended and not stalled():
+    def _goes_on(self, prepared: Prepared, status: int) -> bool:
+        """Whether it has not ended well; `status` is that of its beginning. As long as part after part ends, nobody
+        else is kept from anything. What a signal handler has entered is not taken from the books."""
+        c, ended = prepared.c, 0
+        while status == PENDING and c.ended > ended and self._current is prepared and not stalled():
             ended = c.ended
-            status = self._qp.finish(c, PATIENCE_MS, self._cqe)
-        return status == 0 and self._cqe.status == 0
+            status = self._qp.finish(c, PATIENCE_MS)
+        return status != 0
 
     def begin(self, prepared: Prepared) -> bool:
-        """Post it. False: it was not begun."""
+        """Post it. False: it was not begun. It has been reset."""
         if self._current is not None or not self._stream.is_idle:
             return False
         busy.add(self._stream)  # whoever is told False submits something there, which sees to it that it is taken out
-        self._place(prepared)
+        self._current = prepared
         if self._qp.begin(prepared.c) and prepared.c.progress == PREPARED:
             self._current = None
             return False
@@ -86,23 +83,25 @@ class FastPath:
 
     def finish(self, prepared: Prepared, timeout: float | None) -> Request | bool:
         """Wait a little for what was begun, no longer than `timeout` seconds. As `call`; False: it is not under way."""
-        stream = self._stream
         if self._current is not prepared:
             return prepared.entered or False
         patience = PATIENCE_MS if timeout is None else min(PATIENCE_MS, int(timeout * 1000))
-        if prepared.entered or stalled() or self._qp.finish(prepared.c, patience, self._cqe) or self._cqe.status:
-            return self.settle() or False
+        if prepared.entered or stalled() or self._qp.finish(prepared.c, patience):
+            return self._usual(prepared)
         self._current = None
-        busy.discard(stream)
-        stream.posted += 1
+        self._look_after()
         return True
 
-    def _place(self, prepared: Prepared) -> None:
-        prepared.aim()
-        prepared.c.first_id = self._stream.take_ids(prepared.c.parts)
-        prepared.c.progress = PREPARED  # not what it was the last time, should this time end before it is posted
-        prepared.entered = None
-        self._current = prepared
+    def _usual(self, prepared: Prepared) -> Request | bool:
+        """The usual request for it, entered here or by a signal handler; False: nothing of it was posted."""
+        if self._current is prepared:
+            self.settle()
+        return prepared.entered or False
+
+    def _look_after(self) -> None:
+        """Nobody needs to look after the stream any more, unless there is more: a signal handler may have begun it."""
+        if self._stream.is_idle:
+            busy.discard(self._stream)
 
     def holds(self, prepared: Prepared) -> bool:
         """Whether it is begun, and neither done nor wholly entered."""
@@ -111,8 +110,8 @@ class FastPath:
     @property
     def has_more_to_post(self) -> bool:
         """Whether parts of what is begun wait for room."""
-        c = None if self._current is None else self._current.c
-        return c is not None and c.progress == POSTED and c.posted < c.parts
+        current = self._current  # once: other threads ask as well, without the lock
+        return current is not None and current.c.progress == POSTED and current.c.posted < current.c.parts
 
     def settle(self) -> Request | None:
         """Enter what is begun into the books of the stream; None if nothing is. Interrupted, it can be called again."""
@@ -124,6 +123,7 @@ class FastPath:
                 prepared.entered = prepared.request(self._stream)
             self._enter(prepared, prepared.entered)
         self._current = None  # last: until then nobody else may know of it
+        self._look_after()
         return prepared.entered
 
     def _enter(self, prepared: Prepared, request: Request) -> None:
@@ -134,7 +134,7 @@ class FastPath:
         self._stream.enter(request, postings, prepared)
         request.segments_done = sum(positions[: c.ended])
         if c.progress == COMPLETE:
-            self._stream.complete(WC.of(self._cqe))
+            self._stream.complete(WC.of(self._qp.c.cqe))
 
 
 def posting_of(c: Any, number: int, request: Request, positions: int, mid: int) -> Posting:

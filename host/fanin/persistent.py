@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from fanin.call import Call
 from fanin.errors import InvalidRequest
-from fanin.fastpath import PREPARED
 from fanin.member import Member
 from fanin.prepared import Repeated, is_one_message
 from fanin.progress import Progress
@@ -42,13 +41,21 @@ class Persistent:
             if self.closed:
                 raise InvalidRequest(f"{self} is closed", remedy="Make a new one.")
             self._member.require_open()
-            self._request, self._is_started = None, True
-            self._is_begun = self._repeated is not None  # before it is: Ctrl-C may come when it is posted
-            if self._repeated is None or not stream.fast.begin(self._repeated):
-                self._is_begun = False
-                self._request = Request(stream, self._call, self._works)
-                stream.submit(self._request)
+            if self._repeated is not None and self._begin(self._repeated):
+                return self
+            request = Request(stream, self._call, self._works)
+            self._request, self._is_started = request, True
+            self._is_begun = False  # last: until then whoever looks finds that nothing was posted
+            stream.submit(request)
         return self
+
+    def _begin(self, repeated: Repeated) -> bool:
+        """Start it on the fast path; False: it was not begun. Ctrl-C may come between any two steps: `_look` says then
+        what became of them."""
+        repeated.reset()
+        self._is_begun = True
+        self._request, self._is_started = None, True
+        return self._member.stream.fast.begin(repeated)
 
     def wait(self, timeout: float | None = None) -> Any:
         """The result of the last start, as of Request.wait."""
@@ -86,8 +93,8 @@ class Persistent:
         if repeated.entered is not None:
             self._request, self._is_begun = repeated.entered, False
         elif not self._member.stream.fast.holds(repeated):
-            self._is_begun = False
-            self._is_started = repeated.c.progress != PREPARED  # else Ctrl-C came before it was posted
+            self._is_started = repeated.c.posted > 0  # else Ctrl-C came before it was posted
+            self._request, self._is_begun = None, False
 
     def _require_ended(self) -> None:
         if self._is_begun or self._request is not None:

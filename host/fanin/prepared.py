@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,15 +11,17 @@ import numpy as np
 from fanin.buffers import address_of
 from fanin.call import SIGNAL_INTERVAL, Call
 from fanin.driver import ffi
+from fanin.fastpath import PREPARED
 from fanin.relay import Relay, stand_in
 from fanin.request import Request
+from fanin.sameness import Sight
 from fanin.staging import Place, Staged, Staging
 from fanin.verbs import CollectiveWR
 from fanin.verbs.regions import RegionTable
-from fanin_wire.abi import LKEY_PROCESS
 
 Places = tuple[Place, Place]  # of source and destination
-KEPT = 64 << 10  # bytes: what stands in for no more than that is kept for the next time
+StandIns = tuple[Place | None, Place | None]
+KEPT = 512 << 10  # bytes: what stands in for no more than that is kept for the next time, and is in the caches then
 
 
 class Composer(Protocol):
@@ -34,21 +35,28 @@ class Composer(Protocol):
 
 
 class Order:
-    """The struct fanin_prepared of a call, `c`, and the work requests that it stands for, which differ only in what the
-    driver core fills in."""
+    """The work requests of a call, which differ only in what the driver core fills in, and the struct fanin_prepared
+    that stands for them: each time has one of its own, aimed at its memory."""
 
-    def __init__(self, call: Call, works: list[CollectiveWR], composer: Composer) -> None:
-        self.works = works
-        self.c = ffi.new("struct fanin_prepared *", {"wqe": composer.wqe_of(works[0])[0]})
-        self.c.parts, self.c.segment = len(works), composer.segment_of(works[0])
-        self.c.length = sum(work.length for work in works)
-        self.c.part_length = call.part_length or self.c.length
+    def __init__(self, call: Call, works: list[CollectiveWR], composer: Composer, own: Places) -> None:
+        self.works, self._own = works, own
+        self._c = c = ffi.new("struct fanin_prepared *", {"wqe": composer.wqe_of(works[0])[0]})
+        c.parts, c.segment = len(works), composer.segment_of(works[0])
+        c.length = sum(work.length for work in works)
+        c.part_length = call.part_length or c.length
         self._inline = works[0].inline
         self._bytes = [0 if memory is None else memory.nbytes for memory in (call.source, call.destination)]
+        self._aim(c, (None, None))
 
-    def aim(self, own: Places, stand_ins: tuple[Place | None, Place | None] = (None, None)) -> None:
-        """Name the memory of one time: the program's, and what the device finds in its place."""
-        c, wqe = self.c, self.c.wqe
+    def aimed(self, stand_ins: StandIns) -> Any:
+        """A struct fanin_prepared for the memory of the call, or what the device finds in its place."""
+        c = ffi.new("struct fanin_prepared *", self._c[0])
+        if stand_ins != (None, None):
+            self._aim(c, stand_ins)
+        return c
+
+    def _aim(self, c: Any, stand_ins: StandIns) -> None:
+        wqe, own = c.wqe, self._own
         source, destination = stand_ins[0] or own[0], stand_ins[1] or own[1]
         wqe.source_lkey, wqe.address.source = source.lkey, source.address
         wqe.destination_lkey, wqe.address.destination = destination.lkey, destination.address
@@ -66,117 +74,139 @@ class Repeated:
     """A call that is done on the same memory each time, which it keeps: a persistent one."""
 
     def __init__(self, call: Call, works: list[CollectiveWR], composer: Composer, regions: RegionTable) -> None:
-        self._call, self._order = call, Order(call, works, composer)
-        self.c = self._order.c
+        self._call, self._works = call, works
+        self.c = Order(call, works, composer, call.own_places(regions)).aimed(call.stand_ins())
         self.entered: Request | None = None
-        self._order.aim(call.own_places(regions), call.stand_ins())
 
-    def aim(self) -> None:
-        """Its memory stays where it is."""
+    def reset(self) -> None:
+        """It is about to be done again: what became of it the last time is not taken for this time."""
+        self.c.progress, self.c.posted, self.entered = PREPARED, 0, None
 
     def request(self, stream: Any) -> Request:
         """As a request of the usual kind."""
-        return Request(stream, self._call, self._order.works)
+        return Request(stream, self._call, self._works)
 
 
-class Remembered:
-    """A call that can be done again, on memory that the arguments name. It keeps no array alive.
+class Terms:
+    """A call that is remembered without its memory: what all its times have in common. It keeps no array alive.
 
     `source`, `destination`, `result`: which argument is meant; None: none. `fresh`: shape and type of a result that is
     a new array each time.
     """
 
-    def __init__(
-        self, call: Call, values: tuple, works: list[CollectiveWR], composer: Composer, staging: Staging, own: Places
-    ) -> None:
-        self.order, self.own = Order(call, works, composer), own
+    def __init__(self, call: Call, values: tuple) -> None:
         self.source, self.destination = argument(call.source, values), argument(call.destination, values)
         self.result = argument(call.result, values)
         self.fresh: tuple[tuple[int, ...], np.dtype] | None = None
         if call.destination is not None and self.destination is None:
             self.fresh = call.destination.shape, call.destination.dtype
-        self._ordinary = (0, 0) if call.fence else call.ordinary_bytes(staging)
-        self._part_length = call.part_length
-        self._moves = self.fresh is not None or self._ordinary != (0, 0)  # whether its memory is another each time
-        self._keeps = max(self._ordinary) <= KEPT
-        self._spare: list[Staged] = []  # what stood in the last time, if it is kept
-        self._aimed: Callable[[], object] = _nothing  # what the order names in place of the program's memory
-        self._like = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
-        self.order.aim(own)
-
-    def begin(self, values: tuple, staging: Staging, waits: bool) -> Attempt:
-        """What this time takes. waits: as of a call."""
-        staged: Staged | Relay | None = None
-        if self._ordinary != (0, 0):
-            try:
-                staged = self._spare.pop()
-            except IndexError:  # another thread has it, or a request that is under way
-                staged = stand_in(staging, *self._ordinary, self._part_length if waits else None)
-        return Attempt(self, values, None if self.fresh is None else np.empty(*self.fresh), staged)
-
-    def aim(self, attempt: Attempt) -> None:
-        """Put the memory of one time into the request."""
-        staged = attempt.staged
-        if not self._moves or (self.fresh is None and staged is not None and self._aimed() is staged):
-            return
-        source, destination = self.own
-        if attempt.new is not None:
-            destination = Place(address_of(attempt.new), LKEY_PROCESS)
-        self._aimed = _nothing  # Ctrl-C may come amid the next line
-        self.order.aim((source, destination), staged.places() if staged else (None, None))
-        if staged is not None:
-            self._aimed = weakref.ref(staged)
-
-    def keep(self, attempt: Attempt) -> None:
-        """It is done, and nothing was entered into any books: what stood in for its memory can do so again."""
-        staged = attempt.staged
-        if isinstance(staged, Staged) and self._keeps and not self._spare and staged.keep(*self._ordinary):
-            self._spare.append(staged)
-
-    @property
-    def limit(self) -> float | None:
-        """As of the call."""
-        return self._like.limit
+        self._call = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
 
     def call_of(self, attempt: Attempt) -> Call:
-        """The whole call, with its memory."""
+        """The whole call of one time, with its memory."""
         values = attempt.values
         source = None if self.source is None else values[self.source]
         destination = attempt.new if self.destination is None else values[self.destination]
-        like = self._like
-        what, how = (like.name, like.row, like.sizes), (like.root, like.op, like.dtype)  # twice as fast as `replace`
-        return Call(*what, source, destination, attempt.result, *how, like.timeout, like.fence, attempt.staged)
+        call = self._call
+        what, how = (call.name, call.row, call.sizes), (call.root, call.op, call.dtype)  # twice as fast as `replace`
+        result = self.result_of(attempt)
+        return Call(*what, source, destination, result, *how, call.timeout, call.fence, attempt.staged)
+
+    def result_of(self, attempt: Attempt) -> Any:
+        """What the program gets of one time."""
+        return attempt.new if self.result is None else attempt.values[self.result]
+
+
+class Remembered:
+    """A call that can be done again, on memory that the arguments name.
+
+    version: of the table of regions that it was made with. follower: the other call that was done after it the last
+    time; None: itself, or none.
+    is_used: since it was last said not to be.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        values: tuple,
+        sight: Sight,
+        works: list[CollectiveWR],
+        composer: Composer,
+        staging: Staging,
+        own: Places,
+        version: int,
+    ) -> None:
+        self.sight, self.version = sight, version
+        self.follower: Remembered | None = None
+        self.is_used = False
+        self.limit = call.limit  # as of the call
+        self._terms, self._order = Terms(call, values), Order(call, works, composer, own)
+        self._staging = staging
+        self._ordinary = (0, 0) if call.fence else call.ordinary_bytes(staging)
+        self._part_length = call.part_length
+        self._spare: list[Attempt] = []  # the last time, if it may serve for the next
+
+    def begin(self, values: tuple, waits: bool) -> Attempt:
+        """One time. waits: as of a call."""
+        try:
+            attempt = self._spare.pop()
+        except IndexError:  # another thread has it, or a request that is under way
+            attempt = Attempt(self._terms, self._order, self._stand_in(waits))
+        attempt.values = values
+        if self._terms.fresh is not None:
+            attempt.write_to(np.empty(*self._terms.fresh))
+        return attempt
+
+    def _stand_in(self, waits: bool) -> Staged | Relay | None:
+        if self._ordinary == (0, 0):
+            return None
+        return stand_in(self._staging, *self._ordinary, self._part_length if waits else None)
+
+    def end(self, attempt: Attempt) -> Any:
+        """The result. It is done, and nothing of it was entered into any books: it can serve for another time."""
+        result = self._terms.result_of(attempt)
+        attempt.values, attempt.new = (), None
+        if not self._spare and (attempt.stays or self._may_stay(attempt)):
+            self._spare.append(attempt)
+        return result
+
+    def _may_stay(self, attempt: Attempt) -> bool:
+        staged = attempt.staged
+        if staged is None:  # nothing needs to stand in; or there was no room, which the next time may find
+            attempt.stays = self._ordinary == (0, 0)
+        elif isinstance(staged, Staged):
+            attempt.stays = max(self._ordinary) <= KEPT and staged.keep(*self._ordinary)
+        return attempt.stays
 
 
 class Attempt:
-    """One time that a remembered call is done: its arguments, and what is made for it."""
+    """One time that a remembered call is done: its arguments, and what is made for it. It serves again only where the
+    driver core has done all of it, and well.
 
-    __slots__ = ("c", "entered", "new", "remembered", "staged", "values")
+    stays: whether it may wait for that.
+    """
 
-    def __init__(
-        self, remembered: Remembered, values: tuple, new: np.ndarray | None, staged: Staged | Relay | None
-    ) -> None:
-        self.remembered, self.c = remembered, remembered.order.c
-        self.values, self.new, self.staged = values, new, staged
+    __slots__ = ("_order", "_terms", "c", "entered", "new", "staged", "stays", "values")
+
+    def __init__(self, terms: Terms, order: Order, staged: Staged | Relay | None) -> None:
+        self._terms, self._order, self.staged = terms, order, staged
+        self.c = order.aimed((None, None) if staged is None else staged.places())
+        self.values: tuple = ()
+        self.new: np.ndarray | None = None
         self.entered: Request | None = None
+        self.stays = False
 
-    def aim(self) -> None:
-        """Put the memory of this time into the request."""
-        self.remembered.aim(self)
+    def write_to(self, new: np.ndarray) -> None:
+        """Its result is a new array."""
+        self.new = new
+        side, address = self.c.destination, address_of(new)
+        side.memory = address
+        if not side.length:  # nothing stands in for it
+            side.place = self.c.wqe.address.destination = address
 
     def request(self, stream: Any) -> Request:
         """As a request of the usual kind."""
-        return Request(stream, self.remembered.call_of(self), self.remembered.order.works)
-
-    @property
-    def result(self) -> Any:
-        """What the program gets."""
-        place = self.remembered.result
-        return self.new if place is None else self.values[place]
-
-
-def _nothing() -> None:
-    """Like a weak reference to what is gone."""
+        return Request(stream, self._terms.call_of(self), self._order.works)
 
 
 def is_one_message(call: Call, works: list[CollectiveWR]) -> bool:

@@ -33,7 +33,7 @@ class Stream:
 
     submit() never blocks. Never more is under way than the send queue holds, so that no queue can overflow.
     `failure` gives the exception of a completion, `missing` the ranks that it names. All methods may be called by any
-    thread; `lock`, `outstanding`, `stopped` and `posted` are for its Questions and its FastPath.
+    thread; `lock`, `outstanding` and `stopped` are for its Questions and its FastPath.
     """
 
     def __init__(
@@ -55,8 +55,7 @@ class Stream:
         self._backlog: deque[Request] = deque()
         self._next: tuple[int, Posting] | None = None  # wr_id and what is about to be posted, or has just been
         self.questions = Questions(self, qp, missing)
-        self._next_id = 1
-        self.posted = 0  # requests, ever
+        self._posted = 0  # requests, ever, but for those that the driver core has begun
         self.fast = FastPath(self, qp)
 
     def submit(self, *requests: Request) -> None:
@@ -67,8 +66,8 @@ class Stream:
         with self.lock:
             if self.stopped:
                 raise InvalidRequest("the communicator is closed", remedy="Make a new one.")
+            busy.add(self)  # first: Ctrl-C may come between, and what waits must not be overtaken
             self._backlog.extend(requests)
-            busy.add(self)
             self.advance()
 
     def wqe_of(self, work: CollectiveWR) -> Any:
@@ -89,16 +88,9 @@ class Stream:
         """Whether nothing is under way, and something may be posted."""
         return not (self.outstanding or self._backlog or self._completions or self._next or self.stopped)
 
-    def take_ids(self, count: int) -> int:
-        """The first wr_id of the next `count` work requests."""
-        first, self._next_id = self._next_id, self._next_id + count
-        return first
-
     def enter(self, request: Request, postings: dict[int, Posting], prepared: Prepared) -> None:
         """Enter what the fast path has posted of a request. `prepared` posts what is left. Once more is as good as
         once."""
-        if request.started == 0:
-            self.posted += 1
         request.resume(prepared.c)
         self.outstanding.update(postings)
         if not request.is_posted and request not in self._backlog:
@@ -122,7 +114,9 @@ class Stream:
                 self._post_backlog()
             except (DeviceLost, CqOverrun) as error:
                 self.fail_all(error)
-            if not self.outstanding and not self._backlog:
+            if self.outstanding or self._backlog:
+                busy.add(self)  # again where a signal handler came between two steps of `submit`, and took it out
+            else:
                 busy.discard(self)
 
     def _post_backlog(self) -> None:
@@ -151,7 +145,7 @@ class Stream:
         agreement, positions = (work.agreement, self._qp.positions_of(work)) if work else (0, 0)
         last = request.started + 1 >= len(request.works)
         mid = self._qp.mid | agreement << MID_BITS
-        wr_id = request.first_id + request.started if request.started else self.take_ids(len(request.works))
+        wr_id = request.first_id + request.started if request.started else self._qp.take_ids(len(request.works))
         self._next = wr_id, Posting(request, mid, positions, last, request.call, request.started)
         try:
             if work is None:
@@ -166,7 +160,6 @@ class Stream:
             work.wr_id = wr_id
             self._qp.post_send(work)
             return
-        request.prepared.aim()
         c = request.prepared.c
         c.first_id, c.posted = wr_id - request.started, request.started
         if status := self._qp.post_part(c):
@@ -188,7 +181,7 @@ class Stream:
             return
         if request.started == 0:
             request.first_id = wr_id - posting.number
-            self.posted += 1
+            self._posted += 1
         request.started = posting.number + 1
         self.outstanding[wr_id] = posting
 
@@ -277,4 +270,5 @@ class Stream:
         with self.lock:
             self.fast.settle()
             outstanding = {posting.request for posting in self.outstanding.values()}
-            return {"posted": self.posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}
+            posted = self._posted + self._qp.c.begun
+            return {"posted": posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}

@@ -112,9 +112,9 @@ class TestPersistent:
     def test_the_driver_core_waits_no_longer_than_the_program(self, beside, monkeypatch):
         times, finish = [], CollectiveQP.finish
 
-        def watched(qp, prepared, timeout_ms, cqe):
+        def watched(qp, prepared, timeout_ms):
             times.append(timeout_ms)
-            return finish(qp, prepared, timeout_ms, cqe)
+            return finish(qp, prepared, timeout_ms)
 
         def come_late(communicator, late):
             late.wait(BOUND_S)

@@ -68,6 +68,15 @@ def test_text_has_all_that_must_be_alike_on_all_ranks():
     assert str(many).endswith("parts of 0, 1, 2, 3, 4, 5, 6, 7, ... bytes)")
 
 
+@pytest.mark.parametrize("root", [True, np.int64(1), np.uint8(1)], ids=lambda root: type(root).__name__)
+def test_a_root_may_be_any_integer(root):
+    """The ranks need not give it alike."""
+    row, array = collective("broadcast"), np.zeros(2, "f4")
+    usual, other = (Call("broadcast", row, (8,), array, root=each) for each in (1, root))
+    assert other.agreement == usual.agreement
+    assert str(other) == str(usual)
+
+
 def test_pieces_lie_in_their_buffers():
     regions = RegionTable()
     source, destination = np.zeros(4, "u1"), np.zeros(9, "u1")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from fanin import Communicator, errors
-from fanin.direct import RECENT, key_of
+from fanin.direct import RECENT
 from fanin.fastpath import FastPath
-from fanin.reductions import allreduce
 
 BOUND_S = 20
 
@@ -166,6 +167,17 @@ def test_closed_communicator(alone):
         alone.allreduce(array)
 
 
+def test_communicator_that_is_about_to_close(alone, outcomes):
+    """Another thread has begun to."""
+    array = np.ones(4)
+    for _ in range(2):
+        alone.allreduce(array)
+    alone._member.stream.stop()
+    with pytest.raises(errors.InvalidRequest, match="closed"):
+        alone.allreduce(array)
+    assert outcomes[-1] is False
+
+
 def test_memory_that_comes_and_goes(alone):
     """Its key at the device is another one each time, at the same address perhaps."""
     for number in range(8):
@@ -189,34 +201,65 @@ def test_not_while_something_else_is_under_way(device, make_job, outcomes):
     assert outcomes[0] is not False
 
 
-class TestKey:
-    """Calls with equal keys are the same call."""
+@pytest.fixture
+def no_search(monkeypatch):
+    """Function: from now on no call is searched for by its key."""
 
-    def test_same_memory(self):
-        array = np.zeros(6, "f4")
-        assert key_of(allreduce, (), (array,)) == key_of(allreduce, (), (array[:],))
+    def search(*_):
+        raise AssertionError("it was searched for")
 
-    @pytest.mark.parametrize(
-        "other", [np.zeros(5, "f4"), np.zeros(6, "i4"), np.zeros(6, ">f4"), np.zeros((2, 3), "f4")]
-    )
-    def test_other_memory_shape_or_type(self, other):
-        array = np.frombuffer(bytearray(24), other.dtype.newbyteorder("=").name)
-        same_place = np.ndarray(other.shape, other.dtype, array)
-        first = np.ndarray(6, "f4", array)
-        assert key_of(allreduce, (), (first,)) != key_of(allreduce, (), (same_place,))
+    return lambda: monkeypatch.setattr("fanin.direct.key_of", search)
 
-    def test_read_only(self):
-        array = np.zeros(6)
-        before = key_of(allreduce, (), (array,))
-        array.flags.writeable = False
-        assert key_of(allreduce, (), (array,)) != before
 
-    @pytest.mark.parametrize("value", [np.zeros((4, 4))[:, 0], [1.0, 2.0], np.float64(1), np.add])
-    def test_what_has_none(self, value):
-        assert key_of(allreduce, (), (value,)) is None
+def test_calls_in_turn_are_not_searched_for(alone, outcomes, no_search):
+    arrays = [np.full(3, number) for number in range(5)]
+    for turn in range(4):
+        for array in arrays:
+            assert np.array_equal(alone.allreduce(array, out=array), array)
+        alone.barrier()
+        if turn == 2:
+            no_search()
+    assert False not in outcomes
 
-    def test_names_count(self):
-        assert key_of(allreduce, ["root"], (1,)) != key_of(allreduce, ["op"], (1,))
+
+def test_an_array_that_changes_in_place(alone):
+    """It is the same object, and was called with just before."""
+    array, out = np.arange(6), np.zeros(6, int)
+    for _ in range(3):
+        alone.allreduce(array, out=out)
+    array.resize((2, 3))
+    assert alone.allreduce(array).shape == (2, 3)
+    array.resize(3)
+    with pytest.raises(errors.InvalidRequest):
+        alone.allreduce(array, out=out)
+    array.resize(6)
+    for _ in range(3):
+        assert alone.allreduce(array, out=out) is out
+    out.flags.writeable = False
+    with pytest.raises(errors.InvalidRequest):
+        alone.allreduce(array, out=out)
+
+
+def test_other_values(alone):
+    """With the same arrays, at the same places."""
+    array, out = np.array([3, 4]), np.zeros(2, int)
+    for _ in range(3):
+        assert alone.allreduce(array, out) is out
+    assert alone.allreduce(array) is not out
+    with pytest.raises(errors.InvalidRequest):
+        alone.allreduce(array, out, timeout=-1)
+    with pytest.raises(TypeError):
+        alone.allreduce(array, out, output=out)
+    assert alone.reduce(array, out) is out
+
+
+def test_no_array_is_kept_alive(alone):
+    array, out = np.ones(6), np.zeros(6)
+    for _ in range(3):
+        alone.allreduce(array, out=out)
+    ends = [weakref.ref(memory) for memory in (array, out)]
+    del array, out
+    assert [end() for end in ends] == [None, None]
 
 
 def test_threads_that_call_with_the_same_memory(device, make_job):
@@ -246,6 +289,89 @@ def test_arrays_that_say_how_are_read_each_time(alone, outcomes):
     for _ in range(3):
         assert np.array_equal(alone.allgatherv(array, counts=counts), array)
     assert outcomes == []
+
+
+def test_calls_that_are_let_go_of_are_gone_at_once(alone):
+    """With what stands in for their memory, and whatever followed them."""
+    arrays = [np.ones(1) for _ in range(RECENT + 2)]
+    gc.collect()
+    gc.disable()
+    try:
+        for array in (*arrays[:2], *arrays[:2]):
+            alone.allreduce(array)
+        ends = [weakref.ref(remembered) for remembered in alone.direct._known.values()]
+        for _ in range(2):
+            for array in arrays[2:]:
+                alone.allreduce(array)
+        assert [end() for end in ends] == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.fixture
+def meanwhile(alone, monkeypatch):
+    """Function: another thread does something when the first call has been made, and is not known yet. The list that it
+    returns gets what came to be known, but for None, as weak references."""
+
+    def arm(do):
+        direct, made = alone.direct, []
+        remember = direct._remember
+
+        def watched(*arguments):
+            if not made:
+                made.append(None)
+                thread = threading.Thread(target=do)
+                thread.start()
+                thread.join(BOUND_S)
+            remembered = remember(*arguments)
+            made.append(weakref.ref(remembered))
+            return remembered
+
+        monkeypatch.setattr(direct, "_remember", watched)
+        return made
+
+    return arm
+
+
+def test_threads_that_make_the_same_call_for_the_first_time(alone, meanwhile):
+    """One of them is known then; what the other has made is gone at once."""
+    array = np.ones(1)
+    alone.barrier()
+    gc.collect()
+    gc.disable()
+    try:
+        made = meanwhile(lambda: alone.allreduce(array))
+        alone.allreduce(array)
+        known = [end() for end in made[1:] if end() is not None]
+        assert len(made) == 3
+        assert len(known) == 1
+        assert known[0] in alone.direct._known.values()
+    finally:
+        gc.enable()
+
+
+def test_memory_that_comes_while_a_call_is_made(alone, meanwhile):
+    """What was made before is not known after it: its memory may be at this place now, with another key."""
+    array, memory = np.ones(1), []
+
+    def come():
+        memory.append(alone.alloc(1000))
+        for _ in range(2):  # at which all that was known is forgotten
+            alone.barrier()
+
+    meanwhile(come)
+    alone.allreduce(array)
+    version = alone.direct._regions.version
+    assert {remembered.version for remembered in alone.direct._known.values()} == {version}
+    assert np.all(alone.allreduce(array) == 1)
+
+
+def test_an_array_that_is_reshaped_while_a_call_is_made(alone, meanwhile):
+    """It is not taken for what it was, nor the call for one with what it is."""
+    array = np.ones(6)
+    meanwhile(lambda: setattr(array, "shape", (2, 3)))
+    assert alone.allreduce(array).shape == (6,)
+    assert alone.allreduce(array).shape == (2, 3)
 
 
 def test_the_calls_used_last_are_kept(alone, outcomes):

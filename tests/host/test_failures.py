@@ -171,6 +171,8 @@ def test_zero_length_on_one_rank_only_is_found(device, make_job):
 def test_forked_child_has_no_communicator(device, make_job):
     (communicator,) = join_all(device, make_job(1))
     memory = communicator.alloc(16)
+    for _ in range(2):
+        communicator.allreduce(ONES)  # so that it is known
     child = os.fork()
     if child == 0:
         refused = False

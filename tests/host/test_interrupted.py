@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
+from collections import deque
 
 import numpy as np
 import pytest
 
 from fanin import Communicator, errors
-from fanin.busy import busy
+from fanin.busy import busy, stalled
 from fanin.fastpath import FastPath
 from fanin.stream import Stream
 from fanin.verbs import CollectiveQP
@@ -58,6 +60,14 @@ def assert_in_step(communicator, array):
     assert counts(communicator)[1] == 0
 
 
+def await_others():
+    """The other rank has posted what it was waited for, but may not have noted that: what seems to wait for room there
+    keeps calls here from the fast path."""
+    deadline = time.monotonic() + BOUND_S
+    while stalled() and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
 @pytest.fixture
 def known(alone):
     """An array that `alone` has reduced twice, the second time on the fast path."""
@@ -86,28 +96,99 @@ class TestBlocking:
         assert counts(alone) == (3, 0)
         assert_in_step(alone, known)
 
-    @pytest.mark.parametrize("when", ["before", "after"])
-    @pytest.mark.parametrize("half", ["posted", "complete"])
-    def test_when_it_is_entered(self, alone, known, interrupt, monkeypatch, when, half):
-        call = CollectiveQP.call
+    def test_behind_one_that_was_interrupted_when_it_was_submitted(self, alone, known, interrupt):
+        """It does not overtake what waits to be posted."""
 
-        def takes_long(qp, prepared, timeout_ms, cqe):
-            _ = call(qp, prepared, 1000 * BOUND_S, cqe) if half == "complete" else qp.begin(prepared)
+        class Backlog(deque):
+            """Whose methods can be interrupted."""
+
+        stream = alone._member.stream
+        stream._backlog = Backlog()
+        interrupt(Backlog, "extend", "after")
+        with pytest.raises(KeyboardInterrupt):
+            alone.iallreduce(np.ones(3))
+        (waiting,) = stream._backlog
+        assert np.all(alone.allreduce(known) == known)
+        assert waiting.done
+        assert_in_step(alone, known)
+
+    def test_behind_one_that_a_signal_handler_came_amid(self, alone, known):
+        """It has found nothing under way yet."""
+
+        class Backlog(deque):
+            def extend(self, requests):
+                stream.advance()
+                super().extend(requests)
+
+        stream = alone._member.stream
+        stream._backlog = Backlog()
+        request = alone.iallreduce(known)
+        assert stream in busy or stream.is_idle
+        assert np.all(alone.allreduce(known) == known)
+        assert np.all(request.wait(BOUND_S) == known)
+
+    def test_entered_by_a_signal_handler(self, alone, known, monkeypatch):
+        """Which has done something with the communicator: the books tell the rest, and nothing is posted twice."""
+
+        def call(qp, prepared, _):
+            qp.begin(prepared)
+            assert counts(alone) == (3, 1)
+            prepared.ended = 1  # as of one in parts, of which one has ended meanwhile
             return PENDING
 
+        def finish(*_):
+            raise AssertionError("it was finished beside the books")
+
         with monkeypatch.context() as once:
-            once.setattr(CollectiveQP, "call", takes_long)
+            once.setattr(CollectiveQP, "call", call)
+            once.setattr(CollectiveQP, "finish", finish)
+            assert np.all(alone.allreduce(known) == known)
+        assert counts(alone) == (3, 0)
+        assert_in_step(alone, known)
+
+    def test_nobody_looks_after_it_when_it_has_failed(self, deserted, monkeypatch):
+        communicator, left = deserted
+        array = np.ones(4)
+        communicator.allreduce(array)
+        await_others()
+        monkeypatch.setattr("fanin.fastpath.PATIENCE_MS", 1000 * BOUND_S)
+        left.set()
+        with pytest.raises(errors.FaninError):
+            communicator.allreduce(array)
+        assert communicator._member.stream not in busy
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_when_it_is_entered(self, alone, known, interrupt, monkeypatch, when):
+        with monkeypatch.context() as once:
+            once.setattr(CollectiveQP, "call", lambda qp, prepared, _: qp.begin(prepared) or PENDING)
             interrupt(Stream, "enter", when)
             with pytest.raises(KeyboardInterrupt):
                 alone.allreduce(known)
-        assert counts(alone) == (3, 1 if half == "posted" else 0)
+        assert counts(alone) == (3, 1)
         assert_in_step(alone, known)
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_when_its_failure_is_entered(self, deserted, interrupt, monkeypatch, when):
+        """The completion has been taken from the queue: it is not lost."""
+        communicator, left = deserted
+        array = np.ones(4)
+        communicator.allreduce(array)
+        await_others()
+        monkeypatch.setattr("fanin.fastpath.PATIENCE_MS", 1000 * BOUND_S)
+        left.set()
+        interrupt(Stream, "enter", when)
+        with pytest.raises(KeyboardInterrupt):
+            communicator.allreduce(array)
+        assert counts(communicator) == (2, 0)
+        with pytest.raises(errors.FaninError):
+            communicator.allreduce(array)
 
     def test_its_memory_is_kept_when_the_program_forgets_the_communicator(self, others, interrupt):
         """Until the device has written to it."""
         communicator, late = others(1, 1)
         array = np.ones(4)
         communicator.allreduce(array)
+        await_others()
         interrupt(CollectiveQP, "call", "after")
         try:
             communicator.allreduce(array)
@@ -132,9 +213,10 @@ class TestPersistent:
                 request.start().wait(BOUND_S)
             yield request
 
-    def test_before_it_is_posted(self, alone, known, persistent, interrupt):
+    @pytest.mark.parametrize("owner", [FastPath, CollectiveQP])
+    def test_before_it_is_posted(self, alone, known, persistent, interrupt, owner):
         """Then it has not been started."""
-        interrupt(CollectiveQP, "begin", "before")
+        interrupt(owner, "begin", "before")
         with pytest.raises(KeyboardInterrupt):
             persistent.start()
         assert counts(alone) == (4, 0)
@@ -142,6 +224,39 @@ class TestPersistent:
             persistent.wait(BOUND_S)
         assert not persistent.under_way
         assert np.all(persistent.start().wait(BOUND_S) == known)
+        assert_in_step(alone, known)
+
+    @pytest.mark.parametrize("owner", [FastPath, CollectiveQP])
+    def test_before_it_is_posted_behind_one_that_took_long(
+        self, alone, known, persistent, interrupt, monkeypatch, owner
+    ):
+        """What became of that is not taken for this one."""
+        with monkeypatch.context() as once:
+            once.setattr(CollectiveQP, "finish", lambda *_: PENDING)
+            assert np.all(persistent.start().wait(BOUND_S) == known)
+        interrupt(owner, "begin", "before")
+        with pytest.raises(KeyboardInterrupt):
+            persistent.start()
+        assert counts(alone) == (5, 0)
+        with pytest.raises(errors.InvalidRequest, match="not been started"):
+            persistent.wait(BOUND_S)
+        assert_in_step(alone, known)
+
+    def test_before_it_goes_the_usual_way(self, alone, known, persistent, monkeypatch):
+        """Something else is under way. Then it has not been started, and can be."""
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        other = alone.iallreduce(known)
+        with monkeypatch.context() as once:
+            once.setattr("fanin.persistent.Request", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                persistent.start()
+        with pytest.raises(errors.InvalidRequest, match="not been started"):
+            persistent.wait(BOUND_S)
+        assert np.all(persistent.start().wait(BOUND_S) == known)
+        assert other.wait(BOUND_S) is not None
         assert_in_step(alone, known)
 
     def test_when_it_is_posted(self, others, interrupt):
@@ -189,22 +304,45 @@ class TestPersistent:
         assert counts(alone) == (5, 0)
         assert_in_step(alone, known)
 
-    def test_when_it_is_entered_as_done(self, alone, known, persistent, interrupt, monkeypatch):
-        """It is done once: its progress is not more than all."""
-        finish = CollectiveQP.finish
-
-        def takes_long(*arguments):
-            assert finish(*arguments) != PENDING
-            return PENDING
-
+    def test_when_it_is_done(self, alone, known, persistent, interrupt, monkeypatch):
+        """It is done once: nothing is entered any more, and its progress is all."""
         persistent.start()
         with monkeypatch.context() as once:
-            once.setattr(CollectiveQP, "finish", takes_long)
             once.setattr("fanin.fastpath.PATIENCE_MS", 1000 * BOUND_S)
-            interrupt(Stream, "enter", "after")
+            interrupt(CollectiveQP, "finish", "after")
             with pytest.raises(KeyboardInterrupt):
                 persistent.wait()
         progress = persistent.progress()
         assert progress.done == progress.segments
         assert np.all(persistent.wait(BOUND_S) == known)
+        assert counts(alone) == (5, 0)
+        assert_in_step(alone, known)
+
+    def test_nobody_looks_after_it_when_it_is_done(self, alone, persistent, interrupt):
+        """Also where that was seen, but not said."""
+        persistent.start()
+        interrupt(CollectiveQP, "finish", "after")
+        with pytest.raises(KeyboardInterrupt):
+            persistent.wait(BOUND_S)
+        persistent.wait(BOUND_S)
+        assert alone._member.stream not in busy
+
+    def test_what_a_signal_handler_has_begun_goes_on(self, alone, known, persistent, monkeypatch):
+        """Its completion is not taken for that of a call that comes later."""
+        finish, requests = CollectiveQP.finish, []
+
+        def interrupted(*arguments):
+            status = finish(*arguments)
+            requests.append(alone.iallreduce(known))
+            return status
+
+        persistent.start()
+        with monkeypatch.context() as once:
+            once.setattr("fanin.fastpath.PATIENCE_MS", 1000 * BOUND_S)
+            once.setattr(CollectiveQP, "finish", interrupted)
+            assert np.all(persistent.wait() == known)
+        stream = alone._member.stream
+        assert stream in busy or stream.is_idle
+        assert np.all(alone.allreduce(known) == known)
+        assert np.all(requests[0].wait(BOUND_S) == known)
         assert_in_step(alone, known)

@@ -16,8 +16,10 @@ from fanin.plan import PART
 from fanin.relay import DEPTH, Relay
 from fanin.stream import Stream
 from fanin.verbs import WC, CollectiveQP
+from fanin_wire.abi import Status
 
 BOUND_S = 20
+PENDING = int(Status["PENDING"])
 LONG = (DEPTH + 2) * PART + 12  # bytes: more parts than a relay holds, the last a short one
 
 
@@ -34,11 +36,11 @@ def interrupted_call(monkeypatch):
     def arm():
         armed = [True]
 
-        def begun(qp, prepared, timeout_ms, cqe):
+        def begun(qp, prepared, timeout_ms):
             if threading.get_ident() != thread or not armed or prepared.parts == 1:
-                return call(qp, prepared, timeout_ms, cqe)
+                return call(qp, prepared, timeout_ms)
             armed.clear()
-            call(qp, prepared, 0, cqe)
+            call(qp, prepared, 0)
             raise KeyboardInterrupt
 
         monkeypatch.setattr(CollectiveQP, "call", begun)
@@ -93,14 +95,14 @@ class TestInterrupted:
     def test_twice_while_its_end_is_entered(self, alone, monkeypatch):
         array, forget = np.ones(100, "u4"), Completions._forget
         alone.allreduce(array)
-        call, armed = CollectiveQP.call, ["call", "forget"]
+        armed = ["call", "forget"]
 
-        def once(*arguments):
-            status = call(*arguments[:2], 1000 * BOUND_S, arguments[3])
+        def once(qp, prepared, _):
+            status = qp.begin(prepared)
             if "call" in armed:
                 armed.remove("call")
                 raise KeyboardInterrupt
-            return status
+            return status or PENDING
 
         def late(*arguments):
             if "forget" in armed:

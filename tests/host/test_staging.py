@@ -9,6 +9,7 @@ import pytest
 
 from fanin import Communicator, errors
 from fanin.buffers import address_of
+from fanin.reductions import allreduce
 from fanin.staging import LARGEST, REGION, SMALLEST, Staging
 from fanin.verbs import PD, Context
 from fanin_wire.abi import LKEY_PROCESS
@@ -158,19 +159,30 @@ def test_what_stands_in_for_one_side_only_is_not_kept(alone, monkeypatch):
     assert staging._kept == 2 * 8192
 
 
+def test_a_call_that_found_no_room_looks_for_it_the_next_time(alone, monkeypatch):
+    """The device reads ordinary memory page after page: once, not for ever."""
+    array, out, staging = np.ones(1000), np.zeros(1000), alone._member.attachment.staging
+    alone.allreduce(array, out=out)
+    with monkeypatch.context() as once:
+        once.setattr(staging, "lend", lambda _: None)
+        assert np.all(alone.allreduce(array, out=out) == 1)
+    assert np.all(alone.allreduce(array, out=out) == 1)
+    assert staging._kept == 2 * 8192
+
+
 def test_what_stands_in_may_change_from_time_to_time(alone, monkeypatch):
-    """Of two threads that make the same call, one finds no room: its memory is named, and then the areas again."""
+    """Of two threads that make the same call, one finds no room: there its memory is named."""
     array, out, staging = np.ones(1000), np.zeros(1000), alone._member.attachment.staging
     for _ in range(2):
         alone.allreduce(array, out=out)
     (remembered,) = alone.direct._known.values()
-    values = (array, out)
-    first = remembered.begin(values, staging, waits=True)
+    values = (array, allreduce, "out", out)
+    first = remembered.begin(values, waits=True)
     monkeypatch.setattr(staging, "lend", lambda _: None)
-    second = remembered.begin(values, staging, waits=True)
+    second = remembered.begin(values, waits=True)
     assert second.staged is None
-    for attempt in (first, second, first, second):
-        attempt.aim()
+    for attempt in (first, second):
+        assert attempt.request(alone._member.stream).call.destination is out
         assert (attempt.c.source.length > 0) == (attempt is first)
         assert (attempt.c.wqe.address.source == address_of(array)) == (attempt is second)
 

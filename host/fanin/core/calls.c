@@ -69,22 +69,22 @@ static void deliver(const struct fanin_prepared *prepared, uint32_t part)
 }
 
 /* Completions of other requests, which nobody waits for any more, are dropped. */
-static enum fanin_status take(struct fanin_context *context, uint32_t cq, const struct fanin_prepared *prepared,
-                              uint64_t deadline, struct fanin_cqe *cqe)
+static enum fanin_status take(struct fanin_stream *stream, const struct fanin_prepared *prepared, uint64_t deadline)
 {
+    struct fanin_cqe *cqe = &stream->cqe;
     enum fanin_status status;
     uint32_t count, seen;
     uint64_t now;
 
     do {
-        status = fanin_poll(context, cq, cqe, 1, &count, &seen);
+        status = fanin_poll(stream->context, stream->cq, cqe, 1, &count, &seen);
         if (count && cqe->opcode == FANIN_WQE_COLLECTIVE && cqe->wr_id - prepared->first_id < prepared->parts)
             return FANIN_SUCCESS;
         if (count)
             continue;
         now = fanin_now_ms();
         if (status == FANIN_SUCCESS)
-            status = fanin_wait(context, cq, seen, deadline > now ? (uint32_t)(deadline - now) : 0);
+            status = fanin_wait(stream->context, stream->cq, seen, deadline > now ? (uint32_t)(deadline - now) : 0);
     } while (status == FANIN_SUCCESS);
     return status;
 }
@@ -101,76 +101,97 @@ enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, st
     return status;
 }
 
-enum fanin_status fanin_post_part(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
-                                  struct fanin_prepared *prepared)
+enum fanin_status fanin_post_part(struct fanin_stream *stream, struct fanin_prepared *prepared)
 {
+    struct fanin_cursor *cursor = &stream->cursor;
     struct fanin_wqe *wqe = &prepared->wqe;
 
+    if (!stream->context)
+        return FANIN_NOT_CONFIGURED;
     if (prepared->parts > 1)
         aim_part(prepared, prepared->posted);
     wqe->wr_id = prepared->first_id + prepared->posted;
     wqe->mid = (wqe->mid & ~MID_MASK) | cursor->mid;
     wqe->seg = cursor->slots ? cursor->position % cursor->slots : 0;
     bring(prepared, prepared->posted);
-    enum fanin_status status = fanin_post_next(context, qp, cursor, wqe);
+    enum fanin_status status = fanin_post_next(stream->context, stream->qp, cursor, wqe);
     if (status == FANIN_SUCCESS)
         prepared->posted++;
     return status;
 }
 
 /* Parts that may be under way: those whose places are not in use. */
-static enum fanin_status post_parts(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
-                                    struct fanin_prepared *prepared)
+static enum fanin_status post_parts(struct fanin_stream *stream, struct fanin_prepared *prepared)
 {
     uint64_t room = prepared->ended + smaller(prepared->source.depth, prepared->destination.depth);
     enum fanin_status status = FANIN_SUCCESS;
 
     while (status == FANIN_SUCCESS && prepared->posted < smaller(prepared->parts, room))
-        status = fanin_post_part(context, qp, cursor, prepared);
-    if (prepared->posted)
-        prepared->progress = FANIN_POSTED;
+        status = fanin_post_part(stream, prepared);
     return status == FANIN_QUEUE_FULL && prepared->posted ? FANIN_SUCCESS : status;
 }
 
-enum fanin_status fanin_begin(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
-                              struct fanin_prepared *prepared)
+enum fanin_status fanin_begin(struct fanin_stream *stream, struct fanin_prepared *prepared)
 {
+    enum fanin_status status;
+
     prepared->progress = FANIN_PREPARED;
     prepared->posted = prepared->ended = 0;
     if (prepared->wqe.flags & FANIN_WQE_INLINE && prepared->source.length > FANIN_MAX_INLINE)
         return FANIN_INVALID_REQUEST;
-    return post_parts(context, qp, cursor, prepared);
-}
-
-enum fanin_status fanin_finish(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
-                               struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe)
-{
-    uint64_t deadline = fanin_now_ms() + timeout_ms;
-    enum fanin_status status = FANIN_SUCCESS;
-
-    while (status == FANIN_SUCCESS) {
-        status = take(context, cq, prepared, deadline, cqe);
-        if (status != FANIN_SUCCESS)
-            break;
-        uint32_t part = (uint32_t)(cqe->wr_id - prepared->first_id);
-        for (uint32_t i = prepared->ended; cqe->status == FANIN_SUCCESS && i <= part; i++)
-            deliver(prepared, i);
-        if (cqe->status != FANIN_SUCCESS || part + 1 == prepared->parts) {
-            prepared->progress = FANIN_COMPLETE;
-            break;
-        }
-        prepared->ended = part + 1;
-        status = post_parts(context, qp, cursor, prepared);
-        if (status == FANIN_SUCCESS && fanin_now_ms() > deadline)
-            status = FANIN_PENDING; /* also where a completion is always there */
+    prepared->first_id = stream->next_id;
+    status = post_parts(stream, prepared);
+    if (prepared->posted) {
+        prepared->progress = FANIN_POSTED;
+        stream->next_id += prepared->parts;
+        stream->begun++;
     }
     return status;
 }
 
-enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
-                             struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe)
+/* See to the parts that a completion tells of. */
+static enum fanin_status end_parts(struct fanin_stream *stream, struct fanin_prepared *prepared)
 {
-    enum fanin_status status = fanin_begin(context, qp, cursor, prepared);
+    uint32_t ended = (uint32_t)(stream->cqe.wr_id - prepared->first_id) + 1;
 
-    return status == FANIN_SUCCESS ? fanin_finish(context, qp, cq, cursor, prepared, timeout_ms, cqe) : status;
+    if (stream->cqe.status != FANIN_SUCCESS) {
+        prepared->progress = FANIN_COMPLETE;
+        return stream->cqe.status;
+    }
+    for (uint32_t part = prepared->ended; part < ended; part++)
+        deliver(prepared, part);
+    prepared->ended = ended;
+    if (ended == prepared->parts)
+        prepared->progress = FANIN_PREPARED;
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_finish(struct fanin_stream *stream, struct fanin_prepared *prepared, uint32_t timeout_ms)
+{
+    uint64_t deadline = fanin_now_ms() + timeout_ms;
+    enum fanin_status status;
+
+    if (!stream->context)
+        return FANIN_NOT_CONFIGURED;
+    if (prepared->progress != FANIN_POSTED)
+        return FANIN_INVALID_REQUEST;
+    for (;;) {
+        status = take(stream, prepared, deadline);
+        if (status == FANIN_SUCCESS)
+            status = end_parts(stream, prepared);
+        if (status != FANIN_SUCCESS || prepared->progress == FANIN_PREPARED)
+            return status;
+        status = post_parts(stream, prepared);
+        if (status != FANIN_SUCCESS)
+            return status;
+        if (fanin_now_ms() > deadline)
+            return FANIN_PENDING; /* also where a completion is always there */
+    }
+}
+
+enum fanin_status fanin_call(struct fanin_stream *stream, struct fanin_prepared *prepared, uint32_t timeout_ms)
+{
+    enum fanin_status status = fanin_begin(stream, prepared);
+
+    return status == FANIN_SUCCESS ? fanin_finish(stream, prepared, timeout_ms) : status;
 }

@@ -17,6 +17,7 @@ struct fanin_cursor {
     uint32_t reserved;
 };
 
+/* PREPARED: nothing of it is under way. It has not been posted, or has ended well. COMPLETE: it has failed. */
 enum fanin_progress { FANIN_PREPARED = 0, FANIN_POSTED = 1, FANIN_COMPLETE = 2 };
 
 /* One side of a prepared request: the program's memory, and what the device reads or writes in its place. */
@@ -33,7 +34,7 @@ struct fanin_prepared {
     struct fanin_wqe wqe;         /* all but what fanin_begin fills in: wr_id, seg, the count in mid, inline data; of
                                    * parts also length, segments, addresses, and whether they are signaled */
     struct fanin_side source, destination;
-    uint64_t first_id;            /* wr_id of the first part; the others follow it */
+    uint64_t first_id;            /* wr_id of the first part, from fanin_begin; the others follow it */
     uint64_t length;              /* bytes of the message; of this and the next three nothing is read of a single part */
     uint64_t part_length;
     uint32_t segment;             /* bytes of a segment */
@@ -44,9 +45,38 @@ struct fanin_prepared {
     uint32_t progress;            /* enum fanin_progress: how far fanin_begin and fanin_finish have come the last time */
 };
 
+struct fanin_context;         /* a connection to one device */
+
+/* The requests of one rank in one job, in order: its queues, and where it stands. One thread at a time uses it. */
+struct fanin_stream {
+    struct fanin_context *context; /* NULL: the job has not been joined, or has been left */
+    uint32_t qp, cq;
+    struct fanin_cursor cursor;
+    uint64_t next_id;             /* wr_id of what is posted next */
+    uint64_t begun;               /* prepared requests, ever: those of which something was posted */
+    struct fanin_cqe cqe;         /* the completion that fanin_finish has taken last */
+};
+
+enum fanin_arguments_limit { FANIN_MOST_DIMENSIONS = 8 };
+
+/* An argument of a Python call, as it was. */
+struct fanin_argument {
+    uint64_t object;              /* the address of what must be the same object, if there is no type */
+    uint64_t type;                /* of an array, as all that follows: the addresses of its type, memory, and dtype */
+    uint64_t data, dtype;
+    int32_t flags, dimensions;
+    int64_t shape[FANIN_MOST_DIMENSIONS];
+};
+
+struct fanin_arguments {
+    uint32_t head, tuple_head;    /* bytes of an object and of a tuple before what is their own */
+    int32_t count;
+    int32_t reserved;
+    struct fanin_argument each[];
+};
+
 #pragma GCC visibility push(default)
 
-struct fanin_context;         /* a connection to one device */
 struct fanin_request;         /* a JOIN or LEAVE under way */
 
 /* Connect to the control socket of a device. Enough for fanin_read_status; all the rest needs fanin_attach. */
@@ -110,23 +140,25 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
  * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
 
-/* Post the next part of a prepared request; when it is posted, `posted` says so, and the cursor has moved on. */
-enum fanin_status fanin_post_part(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
-                                  struct fanin_prepared *prepared);
+/* Post the next part of a prepared request: number `posted`, which then counts it, and the cursor has moved on. Of what
+ * fanin_begin has not begun, the caller has set `posted` and `first_id` before.
+ * FANIN_NOT_CONFIGURED, here and below: the stream has no context. */
+enum fanin_status fanin_post_part(struct fanin_stream *stream, struct fanin_prepared *prepared);
 
 /* Post a prepared request, of its parts as many as have room; `progress` says when something is posted. */
-enum fanin_status fanin_begin(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
-                              struct fanin_prepared *prepared);
+enum fanin_status fanin_begin(struct fanin_stream *stream, struct fanin_prepared *prepared);
 
-/* Wait at most `timeout_ms` for the completion of a request that was begun, and take it: FANIN_SUCCESS, also when the
- * completion tells of a failure. Parts that get room meanwhile are posted. FANIN_PENDING: the time is over. Nothing else
- * may be under way in the two queues. */
-enum fanin_status fanin_finish(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
-                               struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe);
+/* Wait at most `timeout_ms` for the completion of a request that was begun, and take it. Its status, unless that can not
+ * be had; FANIN_PENDING: the time is over. Parts that get room meanwhile are posted. Nothing else may be under way in the
+ * two queues. */
+enum fanin_status fanin_finish(struct fanin_stream *stream, struct fanin_prepared *prepared, uint32_t timeout_ms);
 
 /* Both, one after the other. */
-enum fanin_status fanin_call(struct fanin_context *context, uint32_t qp, uint32_t cq, struct fanin_cursor *cursor,
-                             struct fanin_prepared *prepared, uint32_t timeout_ms, struct fanin_cqe *cqe);
+enum fanin_status fanin_call(struct fanin_stream *stream, struct fanin_prepared *prepared, uint32_t timeout_ms);
+
+/* Whether the tuple of objects whose address is `values` holds the arguments that are known. The caller holds the
+ * tuple, and nobody changes its arrays meanwhile: they are read without Python's global lock, which cffi lets go of. */
+int fanin_same_arguments(const struct fanin_arguments *known, uint64_t values);
 
 #pragma GCC visibility pop
 #endif

@@ -21,8 +21,6 @@ from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
-NOT_CONFIGURED = int(Status["NOT_CONFIGURED"])
-PREPARED = ffi.typeof("enum fanin_progress").relements["FANIN_PREPARED"]
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
 MESSAGES = 1 << MID_BITS  # of the count in message numbers
 MEANWHILE_MS = 5  # between two calls of `meanwhile`
@@ -32,7 +30,7 @@ NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
 class CollectiveQP(Resource):
     """Posts the collectives of one job, in order. It knows where the job's stream of segments stands, and fills it in.
 
-    `position` and `mid` are equal on all ranks.
+    `position` and `mid` are equal on all ranks. c: struct fanin_stream, which has a context while there is a lease.
     """
 
     def __init__(self, pd: PD, cq: CQ) -> None:
@@ -46,7 +44,9 @@ class CollectiveQP(Resource):
         self.membership: Membership | None = None
         self.lease: Lease | None = None
         self._granted: Lease | None = None  # as lease, also when the job has been left
-        self._cursor = ffi.new("struct fanin_cursor *")
+        self.c = ffi.new("struct fanin_stream *", {"qp": self.qp_num, "cq": cq.index, "next_id": 1})
+        self._cursor = ffi.addressof(self.c, "cursor")
+        self._call = library().fanin_call
         self._request: Any = None
         super().__init__(pd, cq)  # both are closed after it
 
@@ -92,6 +92,7 @@ class CollectiveQP(Resource):
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
         self._granted = self.lease
         self._cursor[0] = {"slots": reply.slots}
+        self.c.context = self.context.handle
         return self.lease
 
     def _give_up(self) -> None:
@@ -110,7 +111,9 @@ class CollectiveQP(Resource):
         self._require_joined()
         started = ffi.new("struct fanin_request **")
         check(library().fanin_leave(self.context.handle, self.qp_num, started), "can not leave the job")
-        self._request, self.lease = started[0], None
+        self._request = started[0]
+        self.c.context = ffi.NULL  # before the lease: Ctrl-C may come between, and nothing is begun without a context
+        self.lease = None
         status = self._await(ffi.new("struct fanin_join_reply *"), timeout)
         if status == Status["PENDING"]:
             raise Timeout(f"the device has not confirmed within {timeout:g} s that the job is left")
@@ -137,34 +140,32 @@ class CollectiveQP(Resource):
         self._check(library().fanin_post_next(self.context.handle, self.qp_num, self._cursor, wqe), wqe)
         return int(wqe.mid)
 
-    def call(self, prepared: Any, timeout_ms: int, cqe: Any) -> int:
+    def call(self, prepared: Any, timeout_ms: int) -> int:
         """Post a struct fanin_prepared of this job, wait and take its completion: `fanin_call` of the driver core.
 
-        Nothing else may be under way. Returns the status; whether it was posted, `progress` of it says.
+        Nothing else may be under way. Returns the status of the completion, or why there is none; whether anything was
+        posted, `progress` of it says.
         """
-        if self.closed or self.lease is None:
-            return _not_posted(prepared)
-        handle = self.context.handle
-        return int(library().fanin_call(handle, self.qp_num, self.cq.index, self._cursor, prepared, timeout_ms, cqe))
+        return self._call(self.c, prepared, timeout_ms)
 
     def begin(self, prepared: Any) -> int:
         """The first half of `call`: post it, or its first parts."""
-        if self.closed or self.lease is None:
-            return _not_posted(prepared)
-        return int(library().fanin_begin(self.context.handle, self.qp_num, self._cursor, prepared))
+        return int(library().fanin_begin(self.c, prepared))
 
-    def finish(self, prepared: Any, timeout_ms: int, cqe: Any) -> int:
-        """The second half: wait for its completion, and take it. PENDING: the time is over."""
-        if self.closed or self.cq.closed:
-            return NOT_CONFIGURED
-        handle, cq = self.context.handle, self.cq.index
-        return int(library().fanin_finish(handle, self.qp_num, cq, self._cursor, prepared, timeout_ms, cqe))
+    def finish(self, prepared: Any, timeout_ms: int) -> int:
+        """The second half: wait for its completion, and take it. PENDING: the time is over. NOT_CONFIGURED: the job has
+        been left, and its completion is to be had from the completion queue only."""
+        return int(library().fanin_finish(self.c, prepared, timeout_ms))
 
     def post_part(self, prepared: Any) -> int:
         """Post its next part: number `posted`."""
-        if self.closed or self.lease is None:
-            return NOT_CONFIGURED
-        return int(library().fanin_post_part(self.context.handle, self.qp_num, self._cursor, prepared))
+        return int(library().fanin_post_part(self.c, prepared))
+
+    def take_ids(self, count: int) -> int:
+        """The first wr_id of the next `count` work requests of a program that lets `call` and `begin` number theirs."""
+        first = int(self.c.next_id)
+        self.c.next_id = first + count
+        return first
 
     def wqe_of(self, wr: CollectiveWR) -> Any:
         """A work request as post_send would post it now, a struct fanin_wqe."""
@@ -226,7 +227,12 @@ class CollectiveQP(Resource):
             library().fanin_forget(self._request)
             self._request = None
 
+    def abandon(self) -> None:
+        super().abandon()
+        self.c.context = ffi.NULL
+
     def _release(self) -> None:
+        self.c.context = ffi.NULL
         self._forget_request()
         status = library().fanin_destroy_qp(self.context.handle, self.qp_num)
         if status != Status["DEVICE_LOST"]:
@@ -235,11 +241,6 @@ class CollectiveQP(Resource):
     def __str__(self) -> str:
         job = self.membership.jid if self.membership else None
         return columns(qp=self.qp_num, cq=self.cq.index, jid=job, position=self.position, mid=self.mid)
-
-
-def _not_posted(prepared: Any) -> int:
-    prepared.progress = PREPARED
-    return NOT_CONFIGURED
 
 
 @functools.cache  # of what is supported: a refusal is made anew
