@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fanin_tools.bench.samples import slowest_rank
-from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, WARM, repetitions
+from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, repetitions, warm_up
 from fanin_tools.errors import ToolError
 from fanin_tools.job.launcher import wait_for_all, wait_for_any
 from fanin_tools.quantities import render_size
@@ -137,7 +137,7 @@ class Session:
 
     def turn(self, size: int) -> list[int]:
         """Nanoseconds of each repetition, of its slowest rank."""
-        return self.time(size, WARM, repetitions(size))
+        return self.time(size, warm_up(size), repetitions(size))
 
     def time(self, size: int, warm: int, repeat: int) -> list[int]:
         """The same for so many repetitions after `warm` more. ToolError WRONG_RESULT: a fast wrong result is none."""
