@@ -19,7 +19,7 @@ from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.state import FabricState
-from tests.fabric.fixtures import Up
+from tests.fabric.fixtures import Up, ignore, own_state_folder, standins
 
 BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
 
@@ -106,6 +106,33 @@ def test_down_removes_namespaces_also_after_a_crash(up: Up) -> None:
     lifecycle.down("nscrash")
     assert not any(device.alive for device in devices)
     assert not names & namespaces.existing()
+
+
+@needs_namespaces
+def test_what_another_state_folder_has_of_that_name_is_left_alone(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    fabric = make("nsboth", Shape(nodes=1, netns=True))
+    running = up(fabric)
+    with monkeypatch.context() as patch, own_state_folder(patch):
+        assert namespaces.namespace(fabric, "host0") not in namespaces.existing()
+        lifecycle.up(fabric, ignore, standins)
+        lifecycle.down("nsboth")
+    assert all(process.alive for process in running.state.processes().values())
+    assert reaches(fabric, "host0", fabric.nics[0].address)
+
+
+@needs_namespaces
+def test_namespaces_that_nobody_answers_for_are_neither_used_nor_removed(up: Up) -> None:
+    fabric = make("nsstray", Shape(nodes=1, netns=True))
+    stray = namespaces.namespace(fabric, "host0")
+    subprocess.run(["ip", "netns", "add", stray], check=True)
+    try:
+        with pytest.raises(ToolError, match=f"FABRIC_DIFFERS: .*{stray}.*ip netns delete"):
+            up(fabric)
+        assert stray in namespaces.existing()
+        assert lifecycle.find("nsstray") is None
+        assert not FabricState("nsstray").exists
+    finally:
+        subprocess.run(["ip", "netns", "delete", stray], check=True)
 
 
 def test_namespaces_without_root_are_refused(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:

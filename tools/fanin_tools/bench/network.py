@@ -40,19 +40,10 @@ def network(name: str, shape: Shape) -> Iterator[Fabric]:
     namespaces.require()
     with contextlib.ExitStack() as removed:
         with state.locked():
-            _refuse_present(fabric)
+            namespaces.require_absent(fabric)
             removed.callback(namespaces.remove, fabric)
             namespaces.build(fabric)
         yield fabric
-
-
-def _refuse_present(fabric: Fabric) -> None:
-    """What somebody else has made is not ours to use, nor to remove."""
-    names = {namespaces.namespace(fabric, device.host) for device in fabric.devices}
-    if present := sorted(names & namespaces.existing()):
-        cause = f"there is a network {fabric.name} already: {', '.join(present)}"
-        remedy = f"choose another --name, or remove it: fanin fabric down --name {fabric.name}, else ip netns delete"
-        raise ToolError("FABRIC_DIFFERS", cause, remedy)
 
 
 def host_of(fabric: Fabric, device: str) -> str:

@@ -31,7 +31,8 @@ def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.s
     """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
 
     A plan gets addresses that nobody else uses, or those of the fabric of its name that is up. Raises ToolError
-    FABRIC_DIFFERS if another fabric of that name is up. On any failure nothing is left behind.
+    FABRIC_DIFFERS if another fabric of that name is up, or namespaces that it would make are there. On any failure
+    nothing is left behind.
     """
     folder = FabricState(wanted.name)
     with state.locked():
@@ -42,6 +43,9 @@ def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.s
             say(f"fabric {wanted.name}: cleaning up after a crash")
             _clean(folder)
         with _addressed(wanted) as fabric:
+            if fabric.netns:
+                namespaces.require()
+                namespaces.require_absent(fabric)
             try:
                 _bring_up(fabric, folder, say, start)
             except BaseException:
@@ -63,8 +67,6 @@ def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
 
 
 def _bring_up(fabric: Fabric, folder: FabricState, say: devices.Say, start: devices.Start) -> None:
-    if fabric.netns:
-        namespaces.require()
     folder.create(fabric)
     if fabric.netns:
         namespaces.build(fabric)

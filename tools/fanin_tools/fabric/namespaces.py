@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.errors import ToolError
+from fanin_tools.fabric import state
 from fanin_tools.fabric.description import Device, Fabric, Link
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
 
@@ -30,8 +31,9 @@ SHAPING = ("burst", "256kb", "latency", "50ms")
 
 
 def namespace(fabric: Fabric, host: str) -> str:
-    """Name of the namespace of a host."""
-    return f"fanin-{fabric.name}-{host}"
+    """Name of the namespace of a host. The machine has one list of names, each state folder one of fabrics: a folder
+    of its own (XDG_RUNTIME_DIR) shows in the name, so that fabrics of the same name do not meet."""
+    return "-".join(["fanin", fabric.name, host, *state.tag()])
 
 
 def prefix_command(fabric: Fabric, host: str) -> list[str]:
@@ -73,8 +75,18 @@ def require() -> None:
     _run(["ip", "netns", "delete", name])
 
 
+def require_absent(fabric: Fabric) -> None:
+    """Raise FABRIC_DIFFERS if there are namespaces of these names: what somebody else made is not ours to use, nor to
+    remove."""
+    names = {namespace(fabric, device.host) for device in fabric.devices}
+    if present := sorted(names & existing()):
+        cause = f"there is a network {fabric.name} already: {', '.join(present)}"
+        remedy = f"choose another --name, or remove it: fanin fabric down --name {fabric.name}, else ip netns delete"
+        raise ToolError("FABRIC_DIFFERS", cause, remedy)
+
+
 def build(fabric: Fabric) -> None:
-    """Make namespaces, links, addresses and routes. For callers who have seen to `require`."""
+    """Make namespaces, links, addresses and routes. For callers who have seen to `require` and `require_absent`."""
     for command in commands(fabric):
         _run(command)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -42,6 +43,15 @@ def root() -> Path:
             "PERMISSION_DENIED", f"{path} is not a folder of mode 0700 of yours", "remove it, or set XDG_RUNTIME_DIR"
         )
     return path
+
+
+def tag() -> list[str]:
+    """What tells a folder that somebody chose (XDG_RUNTIME_DIR) from that of the login session, in names that the whole
+    machine shares: nothing for the latter."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if not runtime or Path(runtime) == Path(f"/run/user/{os.getuid()}"):
+        return []
+    return [hashlib.sha256(os.fsencode(runtime)).hexdigest()[:8]]
 
 
 def names() -> list[str]:
