@@ -168,6 +168,7 @@ class Flag(enum.IntFlag):
     HAS_DATA = 0x01
     WANTS_RESULT = 0x02
     WIDE = 0x04
+    HEARS_GROUP = 0x08
 
 
 CLASS_SHIFT = 5

@@ -282,4 +282,5 @@ class NicRig(Rig):
     def from_parent(self, opcode: Opcode, position: int, payload: bytes = b"", **changes) -> list[Sent]:
         """A packet about a position from the device above."""
         values = place(position) | {"op": abi.Op.SUM, "flags": ALL | (Flag.HAS_DATA if payload else 0)}
+        values |= {"node_bitmap": 1} if opcode == Opcode.RESULT else {}
         return self.receive(opcode, PARENT, payload, **(values | changes))

@@ -57,14 +57,14 @@ def test_data_of_one_go_up_without_waiting_for_the_others() -> None:
     assert (up.destination, up.payload, up.ceth["flags"] & WANTS) == (PARENT, f32(7).tobytes(), 0)
     assert bring(rig, 0, 0) == []
     assert bring(rig, 2, 0) == []  # nothing goes up twice
-    sent = rig.receive(Opcode.RESULT, PARENT, **place(0), flags=ONE, dtype=U8, source=5)
+    sent = rig.receive(Opcode.RESULT, PARENT, **place(0), flags=ONE, dtype=U8, source=5, node_bitmap=1 << 5)
     assert {packet.payload for packet in sent if packet.destination != child_address(1)} == {f32(7).tobytes()}
 
 
 def test_result_that_is_faster_than_the_last_child() -> None:
     rig = SwitchRig(3, above=ABOVE)
     bring(rig, 1, 0, f32(7))
-    assert rig.receive(Opcode.RESULT, PARENT, **place(0), flags=ONE, dtype=U8, source=5) == []
+    assert rig.receive(Opcode.RESULT, PARENT, **place(0), flags=ONE, dtype=U8, source=5, node_bitmap=1 << 5) == []
     assert bring(rig, 0, 0) == []
     sent = bring(rig, 2, 0)
     assert {packet.opcode for packet in sent} == {Opcode.RESULT}

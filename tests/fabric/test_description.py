@@ -99,6 +99,9 @@ def test_file_has_defaults() -> None:
         ("ranks = 4", "ranks = 4\noffload = false", "bench.toml: device[0].offload"),
         ("ranks = 4", "ranks = 4\noffload = 1", "bench.toml: device[0].offload"),
         ('address = "127.77.9.254"', "", "bench.toml: device[1].address"),
+        ("ranks = 4", 'ranks = 4\ngroup = "239.0.0.1"', "bench.toml: device[0].group"),
+        ('address = "127.77.9.254"', 'address = "127.77.9.254"\ngroup = "10.0.0.1"', "bench.toml: device[1].group"),
+        ('address = "127.77.9.254"', 'address = "127.77.9.254"\ngroup = "a"', "bench.toml: device[1].group"),
     ],
 )
 def test_mistake_is_named_with_its_place(old: str, new: str, place: str) -> None:

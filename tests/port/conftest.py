@@ -110,20 +110,20 @@ def send_packets(port: UdpPort, packets: list[Packet], kind: int = ActionKind.SE
 def take_packets(port: UdpPort, count: int) -> list[Arrival]:
     """Receive until `count` packets have arrived, or none comes any more."""
     arrivals: list[Arrival] = []
-    while len(arrivals) < count:
-        readable, _, _ = select.select([port.receive_fd], [], [], ARRIVAL_S)
-        if not readable:
-            break
-        for entry in port.received[: receive(port.state)]:
-            content = ctypes.string_at(int(entry["address"]), int(entry["length"]))
-            arrivals.append(Arrival(str(ipaddress.IPv4Address(int(entry["source"]))), content))
+    descriptors = [fd for fd in (port.receive_fd, port.group_fd) if fd >= 0]
+    while len(arrivals) < count and select.select(descriptors, [], [], ARRIVAL_S)[0]:
+        arrivals += take_once(port)
     return arrivals
 
 
 def take_once(port: UdpPort) -> list[Arrival]:
     """What one receive brings. On loopback that is everything that was sent before."""
     return [
-        Arrival(str(ipaddress.IPv4Address(int(entry["source"]))), b"") for entry in port.received[: receive(port.state)]
+        Arrival(
+            str(ipaddress.IPv4Address(int(entry["source"]))),
+            ctypes.string_at(int(entry["address"]), int(entry["length"])),
+        )
+        for entry in port.received[: receive(port.state)]
     ]
 
 

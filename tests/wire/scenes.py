@@ -17,12 +17,14 @@ from fanin_wire.operations import operation_by_name
 
 NODES = ("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4")
 SWITCH = "192.0.2.100"
+GROUP = "239.0.2.100"  # the multicast group of the switch
+CHILDREN = 0b1111
 JOB = {"version": 1, "jid": 7, "key": 0x5EED0001}
 SLOTS = 256
 RANKS = 0b1111
 
 NONE, ONE, ALL = (ContributorClass[name] << CLASS_SHIFT for name in ("NONE", "ONE", "ALL"))
-DATA, WANTS = int(Flag.HAS_DATA), int(Flag.WANTS_RESULT)
+DATA, WANTS, HEARS = int(Flag.HAS_DATA), int(Flag.WANTS_RESULT), int(Flag.HEARS_GROUP)
 
 
 @dataclass(frozen=True)

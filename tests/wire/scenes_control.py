@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import Opcode
 
-from .scenes import NODES, SWITCH, Scene, offload, place
+from .scenes import CHILDREN, GROUP, NODES, SWITCH, Scene, offload, place
 
 NODE = NODES[2]
 BIT = {"source": 2}
@@ -156,4 +156,11 @@ MEMBERSHIP = (
     _down("abort", "The job is dead: node 3 is lost.", Opcode.ABORT, status=Status["PEER_LOST"], node_bitmap=0b1000),
     _down("nak", "The switch does not know the job.", Opcode.NAK, status=Status["NOT_CONFIGURED"]),
     _up("keepalive", "Node 2 is alive, and has nothing to say.", Opcode.KEEPALIVE),
+    Scene(
+        "keepalive_group",
+        "An invitation: who hears this hears the multicast group of the switch.",
+        SWITCH,
+        GROUP,
+        offload(Opcode.KEEPALIVE, node_bitmap=CHILDREN),
+    ),
 )

@@ -7,7 +7,24 @@ from dataclasses import replace
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 
-from .scenes import ALL, DATA, NODES, NONE, ONE, RANKS, SWITCH, WANTS, Scene, arithmetic, data_scene, offload, place
+from .scenes import (
+    ALL,
+    CHILDREN,
+    DATA,
+    GROUP,
+    HEARS,
+    NODES,
+    NONE,
+    ONE,
+    RANKS,
+    SWITCH,
+    WANTS,
+    Scene,
+    arithmetic,
+    data_scene,
+    offload,
+    place,
+)
 
 UP = {"source": 2, "node_bitmap": 1 << 2, "rank_bitmap": RANKS}  # from node 2 to the switch
 DOWN = {"source": 2, "node_bitmap": 1 << 2}  # from the switch to node 2
@@ -106,6 +123,19 @@ CONTRIBUTIONS = (
     ),
     data_scene(
         Opcode.CONTRIBUTION,
+        "contribution_hears_group",
+        "Node 2 has heard the multicast group of the switch: the result of this position may come by it.",
+        FROM,
+        TO,
+        [4, 5],
+        **arithmetic("SUM", "i32"),
+        **place(521, 512),
+        flags=ALL | DATA | WANTS | HEARS,
+        contributions=4,
+        **UP,
+    ),
+    data_scene(
+        Opcode.CONTRIBUTION,
         "contribution_ring",
         "Ring: segment 4 of a message begins at node (4 + 1) mod 4 = 1. Node 1 has added its share; nodes 2, 3 and 0 "
         "have not. source is the sender's node index; node 1 wants the result.",
@@ -148,6 +178,19 @@ RESULTS = (
         flags=ALL | DATA,
         contributions=16,
         **DOWN,
+    ),
+    data_scene(
+        Opcode.RESULT,
+        "result_group",
+        "One packet to the multicast group of the switch, for all four nodes: node_bitmap names them.",
+        TO,
+        GROUP,
+        [16, 20],
+        **arithmetic("SUM", "i32"),
+        **place(521, 512),
+        flags=ALL | DATA,
+        contributions=16,
+        node_bitmap=CHILDREN,
     ),
     Scene(
         "result_header_only",

@@ -32,6 +32,9 @@ Lanes = Annotated[int, typer.Option(min=1, help="Cores that each device uses: a 
 Detection = Annotated[
     float, typer.Option(metavar="SECONDS", help="Silence after which a device takes its neighbour for lost.")
 ]
+Multicast = Annotated[
+    bool, typer.Option("--multicast/--no-multicast", help="One switch over namespaces sends a result once, to all.")
+]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
 SMALLEST_SLOTS = 4
 Slots = Annotated[
@@ -56,6 +59,7 @@ def shape(
     rate: str = "",
     lanes: int = 1,
     detection: float = DEFAULT_DETECTION,
+    multicast: bool = True,
 ) -> Shape:
     """The shape of a fabric that these options mean."""
     from fanin_tools.fabric.generate import Shape
@@ -73,6 +77,7 @@ def shape(
         fanout=levels,
         plain_leaves=plain_leaves,
         detection=detection,
+        multicast=multicast,
     )
 
 

@@ -47,6 +47,8 @@ class Settings(NamedTuple):
     receive_buffer: int | None = None
     lanes: int = 1
     detection: float = DEFAULT_DETECTION  # silence after which a neighbour is lost
+    group: str | None = None  # multicast address that its results go to
+    parent_group: str | None = None  # that the results of the device above may come by
 
 
 def largest_chunk(mtu: int) -> int:
@@ -80,7 +82,9 @@ class Device:
 
     def _open_lanes(self, settings: Settings) -> None:
         """Ports first: they say whether the address can be had."""
-        ports = open_ports(settings.address, settings.mtu, settings.lanes, settings.receive_buffer)
+        ports = open_ports(
+            settings.address, settings.mtu, settings.lanes, settings.receive_buffer, settings.parent_group
+        )
         boot_id = secrets.randbits(63) + 1
         self._cores = [LaneCore(number, _engine(settings, boot_id, port), port) for number, port in enumerate(ports)]
 
@@ -160,6 +164,7 @@ def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:
         is_switch=settings.is_switch,
         boot_id=boot_id,
         lanes=settings.lanes,
+        group=settings.group,
         limits=limits,
         timing=Timing.of_detection(settings.detection),
     )

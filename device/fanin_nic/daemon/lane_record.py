@@ -10,7 +10,7 @@ from fanin_nic.native.memory import record_at
 from fanin_wire import abi
 
 MAX_NOTICES = 1024
-DESCRIPTORS = 5  # that a sleeping lane polls
+DESCRIPTORS = 6  # that a sleeping lane polls
 
 LANE = np.dtype(
     [
@@ -33,6 +33,7 @@ LANE = np.dtype(
         ("first_queue", "u4"),  # whose requests are taken first
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
+        ("group_fd", "i4"),
         ("wake_fd", "i4"),  # a signal has come
         ("bell_fd", "i4"),  # another lane has work for this one
         ("doorbells_fd", "i4"),  # an epoll: a client has posted while this lane slept

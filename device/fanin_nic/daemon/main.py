@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import logging
 import signal
 import sys
@@ -10,6 +11,8 @@ import sys
 from fanin_wire.detection import DEFAULT_DETECTION, LONGEST_DETECTION, SHORTEST_DETECTION
 
 PORT_HELP = "IPv4 address of the device; it receives on UDP port 4791"
+GROUP_HELP = "multicast address that results go to, if all devices below hear it"
+PARENT_GROUP_HELP = "--group of the device above"
 DETECTION_HELP = f"silence after which a neighbour is lost (default {DEFAULT_DETECTION:g}); alike on all devices"
 
 
@@ -27,6 +30,8 @@ def _arguments(kind: str) -> argparse.Namespace:
     parser.add_argument(
         "--detection", type=_detection, default=DEFAULT_DETECTION, metavar="SECONDS", help=DETECTION_HELP
     )
+    parser.add_argument("--group", type=_group, help=GROUP_HELP)
+    parser.add_argument("--parent-group", type=_group, help=PARENT_GROUP_HELP)
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     return parser.parse_args()
 
@@ -36,6 +41,16 @@ def _detection(text: str) -> float:
     if not SHORTEST_DETECTION <= seconds <= LONGEST_DETECTION:
         raise argparse.ArgumentTypeError(f"{text}: use {SHORTEST_DETECTION} to {LONGEST_DETECTION:.0f} seconds")
     return seconds
+
+
+def _group(text: str) -> str:
+    try:
+        known = ipaddress.IPv4Address(text).is_multicast
+    except ValueError:
+        known = False
+    if not known:
+        raise argparse.ArgumentTypeError(f"{text}: use a multicast address, 239.77.0.1 for instance")
+    return text
 
 
 def _serve(kind: str) -> int:
@@ -59,6 +74,8 @@ def _serve(kind: str) -> int:
                 arguments.receive_buffer,
                 arguments.lanes,
                 arguments.detection,
+                arguments.group,
+                arguments.parent_group,
             )
         )
     except (PortError, SocketInUse, OSError) as error:

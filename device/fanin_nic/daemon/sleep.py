@@ -61,7 +61,7 @@ def wait(lane, longest):
     place, timespec = address_of(lane) + POLLFDS, stack_bytes(16)
     store_u64(timespec, U64(longest) // SECOND)
     store_u64(timespec + U64(8), U64(longest) % SECOND)
-    descriptors = (lane.receive_fd, lane.control_fd, lane.wake_fd, lane.bell_fd, lane.doorbells_fd)
+    descriptors = (lane.receive_fd, lane.control_fd, lane.wake_fd, lane.bell_fd, lane.doorbells_fd, lane.group_fd)
     for index, descriptor in enumerate(descriptors):
         entry = pollfd_at(place + U64(index) * POLLFD_SIZE)
         entry.fd = descriptor

@@ -97,6 +97,7 @@ ENGINE = np.dtype(
         ("next_queue", "u4"),  # that is served first
         ("queue_end", "u4"),  # 1 + highest queue in use, or more
         ("last_lane", "u4"),  # lanes of the device - 1
+        ("group", "u4"),  # IPv4 of the multicast group that its results go to; 0: none
         ("shared", "u4"),  # 1: jobs and slots are shared out (control/quota)
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
@@ -159,7 +160,10 @@ JOB = np.dtype(
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
         ("peer_version", "u1"),  # of the protocol, that the device which has refused this one speaks
-        ("reserved", "u1", (1,)),
+        ("hears_group", "u1"),  # 1: results may come by the multicast group of the device above
+        ("group_losses", "u1"),  # results that did not, of late
+        ("invitations_ignored", "u1"),  # so many still are, because of them
+        ("reserved", "u1", (2,)),
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),
@@ -187,6 +191,7 @@ JOB = np.dtype(
         ("said_next", "u8"),  # ring
         ("said_previous", "u8"),
         ("said_below", "u8"),  # ns: when all devices below were last sent something
+        ("invited_at", "u8"),  # ns: when its multicast group was last offered to them
         ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
         ("hop_address", "u4", (abi.MAX_HOPS,)),
         ("hop_bit", "u4", (abi.MAX_HOPS,)),
@@ -220,6 +225,7 @@ SLOT = np.dtype(
         ("node_missing", "u8"),  # completion bitmap of the devices below (ring: of the previous node)
         ("nodes", "u8"),  # ring: nodes that still have to add
         ("wants", "u8"),  # devices below that want the result; ring: nodes that want it and do not have it
+        ("hearers", "u8"),  # devices below that take it by the multicast group
         ("contributions", "u8"),
         ("sent_at", "u8"),  # ns: when it was last sent, or known to be at the other side
         ("deadline", "u8"),  # ns: PROBE

@@ -95,9 +95,11 @@ CONTROL = np.dtype([("length", "u8"), ("level", "i4"), ("type", "i4"), ("segment
 PORT = np.dtype(
     [
         ("address", "u4"),
+        ("group", "u4"),  # multicast address whose packets `group_fd` receives
         ("source_port", "u4"),
         ("receive_fd", "i4"),
         ("send_fd", "i4"),
+        ("group_fd", "i4"),  # -1: none
         ("lane", "u4"),
         ("mtu", "u4"),
         ("psn", "u4"),  # of the next packet

@@ -93,11 +93,11 @@ def _check_size(packet, size):
 
 
 @compiled
-def _icrc_matches(port, source, source_port, packet, size):
+def _icrc_matches(source, destination, source_port, packet, size):
     # The kernel numbers the segments of a super-packet from 0 in the IP identification; a lone packet has 0.
     identification = uint32(load_u8(packet + uint64(SEGMENT_INDEX))) if _is_offload(packet) else uint32(0)
     covered = uint64(size - ICRC_SIZE)
-    icrc = contiguous_icrc(source, port.address, source_port, packet, covered, identification)
+    icrc = contiguous_icrc(source, destination, source_port, packet, covered, identification)
     return icrc == load_u32(packet + covered)
 
 
@@ -114,12 +114,12 @@ def _check_offload(port, packet, size):
 
 
 @compiled
-def _check(port, source, source_port, packet, size):
+def _check(port, source, destination, source_port, packet, size):
     """ACCEPTED, or why the packet of `size` bytes from BTH to ICRC is dropped."""
     verdict = _check_size(packet, size)
     if verdict != ACCEPTED:
         return verdict
-    if not _icrc_matches(port, source, source_port, packet, size):
+    if not _icrc_matches(source, destination, source_port, packet, size):
         return ICRC
     return _check_offload(port, packet, size) if _is_offload(packet) else ACCEPTED
 
@@ -143,8 +143,8 @@ def _enter(port, index, source, packet, size):
 
 
 @compiled
-def _split(port, message, found):
-    """Check the packets of one message and enter the good ones behind the `found` first; the new number."""
+def _split(port, message, destination, found):
+    """Check the packets of a message to `destination`; enter the good ones behind the `found` first; the new number."""
     source = load_be32(message.name + uint64(SOURCE_ADDRESS))
     source_port = uint32(load_be16(message.name + uint64(SOURCE_PORT)))
     buffer = load_u64(message.iov)  # IOVEC.base
@@ -152,7 +152,9 @@ def _split(port, message, found):
     before, offset, wire_bytes, payload_bytes = found, int64(0), uint64(0), uint64(0)
     while offset < length or length == 0:
         packet, size = buffer + uint64(offset), min(segment, length - offset)
-        verdict = TABLE_FULL if found == RECEIVED_CAPACITY else _check(port, source, source_port, packet, size)
+        verdict = TABLE_FULL
+        if found < RECEIVED_CAPACITY:
+            verdict = _check(port, source, destination, source_port, packet, size)
         if verdict == ACCEPTED:
             _enter(port, found, source, packet, size)
             found += 1
@@ -182,22 +184,37 @@ def _arm(port):
 
 
 @compiled
+def _take(port, descriptor):
+    """Let the kernel fill the messages that are free from one socket."""
+    used = uint32(port.receive_used)
+    free = port.receive_message_table + uint64(used) * uint64(MESSAGE_SIZE)
+    messages = recvmmsg(descriptor, free, uint32(RECEIVE_MESSAGES - used), MSG_DONTWAIT, 0)
+    if messages >= 0:
+        port.receive_used += messages
+        return
+    reason = errno()
+    if reason not in (EAGAIN, EINTR):
+        port.receive_errors += 1
+        port.last_error = reason
+
+
+@compiled
 def receive(port_address):
     """Take in what has arrived, at most RECEIVE_MESSAGES super-packets; the number of good packets."""
     port = port_at(port_address)
     _arm(port)
-    messages = recvmmsg(port.receive_fd, port.receive_message_table, RECEIVE_MESSAGES, MSG_DONTWAIT, 0)
-    if messages < 0:
-        reason = errno()
+    _take(port, port.receive_fd)
+    direct = int64(port.receive_used)
+    if port.group_fd >= 0 and direct < RECEIVE_MESSAGES:
+        _take(port, port.group_fd)
+    messages = int64(port.receive_used)
+    if messages == 0:
         lap(port.profile, LOOK)
-        if reason not in (EAGAIN, EINTR):
-            port.receive_errors += 1
-            port.last_error = reason
         return uint32(0)
     lap(port.profile, KERNEL)
-    port.receive_used = messages
     found = int64(0)
     for i in range(messages):
-        found = _split(port, message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE)), found)
+        message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
+        found = _split(port, message, port.address if i < direct else port.group, found)
     lap(port.profile, CHECK)
     return uint32(found)

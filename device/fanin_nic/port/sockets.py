@@ -12,6 +12,7 @@ import struct
 import numpy as np
 
 from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
+from fanin_nic.port.group import address_group, hear
 from fanin_nic.port.steering import share, steer
 from fanin_nic.port.tables import UDP_GRO, PortTables
 from fanin_wire.fields import UDP_PORT
@@ -86,16 +87,37 @@ def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.soc
     return udp
 
 
+def _group_socket(address: str, group: str, source_port: int) -> socket.socket:
+    if not ipaddress.IPv4Address(_ipv4(group)).is_multicast:
+        raise PortError(f"{group} is no multicast address; choose one of 239.0.0.0/8, which is for private use")
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        with _explained(f"join the multicast group {group} on the interface of {address}"):
+            hear(udp, group, address, UDP_PORT, source_port)
+    except PortError:
+        udp.close()
+        raise
+    return udp
+
+
 class UdpPort:
     """A RoCEv2 port on UDP: receives at (address, 4791), sends from (address, 0xC000 + lane).
 
     `state` is the address of its PORT record, for `receive` and `transmit`. Both must be called by one thread at a
-    time. `joins`: the port of another lane of this device is open at the address (see `open_ports`). Raises PortError
-    if an argument is out of range or the sockets can not be had.
+    time. `joins`: the port of another lane of this device is open at the address (see `open_ports`). `group`: multicast
+    address at which it receives as well; to send to one needs nothing. Raises PortError if an argument is out of range
+    or the sockets can not be had.
     """
 
     def __init__(
-        self, address: str, mtu: int = 9000, lane: int = 0, receive_buffer: int | None = None, *, joins: bool = False
+        self,
+        address: str,
+        mtu: int = 9000,
+        lane: int = 0,
+        receive_buffer: int | None = None,
+        *,
+        joins: bool = False,
+        group: str | None = None,
     ) -> None:
         host = _ipv4(address)
         _check_range("MTU", mtu, SMALLEST_MTU, LARGEST_MTU)
@@ -105,20 +127,24 @@ class UdpPort:
         with contextlib.ExitStack() as opened:
             self._receiver = opened.enter_context(_bound_socket(address, UDP_PORT, joins=joins))
             self._sender = opened.enter_context(_bound_socket(address, source_port))
+            self._hearer = opened.enter_context(_group_socket(address, group, source_port)) if group else None
             self._configure(receive_buffer or DEFAULT_RECEIVE_BUFFER)
             opened.pop_all()
         self._tables = PortTables()
         port = self._tables.port
         port["address"], port["source_port"], port["lane"], port["mtu"] = host, source_port, lane, mtu
         port["receive_fd"], port["send_fd"] = self._receiver.fileno(), self._sender.fileno()
+        port["group"], port["group_fd"] = _ipv4(group) if group else 0, self.group_fd
         self.state = np.uint64(port.ctypes.data)
 
     def _configure(self, receive_buffer: int) -> None:
         with _explained(f"set the socket options of {self.address}"):
-            self._receiver.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
-            self.receive_buffer_bytes = _set_buffer(self._receiver, SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
+            for receiver in self._receivers:
+                receiver.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+                self.receive_buffer_bytes = _set_buffer(receiver, SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
             # DF: the kernel then sends identification 0, which the ICRC covers.
             self._sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+            address_group(self._sender, self.address)
             _set_buffer(self._sender, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Nobody reads here; what strangers send to it must not cost memory.
             self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNUSED_BUFFER)
@@ -136,6 +162,15 @@ class UdpPort:
     def receive_fd(self) -> int:
         """Descriptor to poll for arriving packets."""
         return self._receiver.fileno()
+
+    @property
+    def group_fd(self) -> int:
+        """The same for packets to the group; -1 if it listens to none."""
+        return self._hearer.fileno() if self._hearer else -1
+
+    @property
+    def _receivers(self) -> tuple[socket.socket, ...]:
+        return (self._receiver, self._hearer) if self._hearer else (self._receiver,)
 
     @property
     def received(self) -> np.ndarray:
@@ -162,8 +197,9 @@ class UdpPort:
 
     def _dropped_by_kernel(self) -> int:
         """Packets (super-packets count as one) for which the receive buffer had no room."""
-        memory = self._receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * (SK_MEMINFO_DROPS + 1))
-        return struct.unpack_from("I", memory, 4 * SK_MEMINFO_DROPS)[0]
+        size, place = 4 * (SK_MEMINFO_DROPS + 1), 4 * SK_MEMINFO_DROPS
+        memories = (receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size) for receiver in self._receivers)
+        return sum(struct.unpack_from("I", memory, place)[0] for memory in memories)
 
     def last_error(self) -> str:
         """Name of the error behind the last drop_send_error or failed receive, "EINVAL" for instance; "" if none."""
@@ -171,8 +207,8 @@ class UdpPort:
 
     def close(self) -> None:
         """Close the sockets. `state` must not be used any more."""
-        self._receiver.close()
-        self._sender.close()
+        for opened in (*self._receivers, self._sender):
+            opened.close()
 
     def __enter__(self) -> UdpPort:
         return self
@@ -181,14 +217,18 @@ class UdpPort:
         self.close()
 
 
-def open_ports(address: str, mtu: int, lanes: int, receive_buffer: int | None = None) -> list[UdpPort]:
-    """The ports of a device with `lanes` lanes at one address, each with `receive_buffer` bytes. Raises PortError."""
+def open_ports(
+    address: str, mtu: int, lanes: int, receive_buffer: int | None = None, group: str | None = None
+) -> list[UdpPort]:
+    """The ports of a device with `lanes` lanes at one address, each with `receive_buffer` bytes, each listening to the
+    multicast `group`, if there is one. Raises PortError."""
     with contextlib.ExitStack() as opened:
-        ports = [opened.enter_context(UdpPort(address, mtu, receive_buffer=receive_buffer))]
+        ports = [opened.enter_context(UdpPort(address, mtu, receive_buffer=receive_buffer, group=group))]
         if lanes > 1:
             ports[0].admit_others()
             for lane in range(1, lanes):
-                ports.append(opened.enter_context(UdpPort(address, mtu, lane, receive_buffer, joins=True)))
+                another = UdpPort(address, mtu, lane, receive_buffer, joins=True, group=group)
+                ports.append(opened.enter_context(another))
             ports[0].steer()
         opened.pop_all()
     return ports

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+from collections.abc import Sequence
 
 from fanin_wire import fields
 
@@ -41,7 +42,12 @@ def share(udp: socket.socket) -> None:
 
 def steer(udp: socket.socket) -> None:
     """Install the program for the whole group that `udp` was bound into."""
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in PROGRAM)
+    attach(udp, SO_ATTACH_REUSEPORT_CBPF, PROGRAM)
+
+
+def attach(udp: socket.socket, option: int, instructions: Sequence[tuple[int, int, int, int]]) -> None:
+    """Give a socket a program of classic BPF."""
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
-    program = struct.pack("@HP", len(PROGRAM), ctypes.addressof(buffer))
-    udp.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, program)
+    program = struct.pack("@HP", len(instructions), ctypes.addressof(buffer))
+    udp.setsockopt(socket.SOL_SOCKET, option, program)

@@ -66,10 +66,12 @@ class Device:
         limits: Limits,
         timing: Timing,
         boot_id: int = 1,
+        group: str | None = None,
         staging: Staging | None = None,
     ) -> None:
         self.address = int(ipaddress.IPv4Address(address))
-        self.engine = Engine(address, is_switch=is_switch, boot_id=boot_id, limits=limits, timing=timing)
+        self.engine = Engine(address, is_switch=is_switch, boot_id=boot_id, group=group, limits=limits, timing=timing)
+        self.group = int(self.engine.header["group"])  # 0: none
         self.watch = Watch(self.engine)
         self.completions: list[np.void] = []
         self.notices: list[np.void] = []

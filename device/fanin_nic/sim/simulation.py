@@ -10,7 +10,7 @@ import heapq
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from fanin_nic.sim.device import Device, Packet, Read
 from fanin_nic.sim.faults import Faults
 from fanin_nic.sim.links import Link, Links, Rate
 from fanin_nic.sim.staging import Staging
-from fanin_nic.sim.topology import Topology, nic_address, switch_address
+from fanin_nic.sim.topology import Topology, group_address, nic_address, switch_address
 from fanin_wire import fields
 
 SMALL = Limits(jobs=4, slots=64, queues=16, requests=64, regions=64, actions=1024, max_chunk=256, min_lease=4)
@@ -35,6 +35,7 @@ class Simulation:
     payload bytes, both by (source, destination, opcode); what each link carries is in `links`.
 
     Without a rate (see `links`) only `faults` say how long a packet takes, from end to end; with one, that is added.
+    With `multicast` each switch has a group, which all below it hear; a packet to it takes the link of each.
     `observe` is called with the time when it has changed, before anything happens then.
     """
 
@@ -48,6 +49,7 @@ class Simulation:
         limits: Limits = SMALL,
         switch_limits: Limits | None = None,
         timing: Timing | None = None,
+        multicast: bool = False,
     ) -> None:
         self.topology, self.seed = topology, seed
         self.chance = random.Random(seed)
@@ -59,13 +61,15 @@ class Simulation:
         make = partial(Device, timing=timing or Timing(), staging=Staging(largest))
         make_switch = partial(make, is_switch=True, limits=switch_limits or limits)
         self.nics = [make(nic_address(number), limits=limits) for number in range(topology.nodes)]
-        self.switches = [make_switch(switch_address(number)) for number in range(topology.switches)]
+        groups = [group_address(number) if multicast else None for number in range(topology.switches)]
+        self.switches = [make_switch(switch_address(number), group=group) for number, group in enumerate(groups)]
         self.vertices = [*self.nics, *self.switches]
         self.devices = {device.address: device for device in self.vertices}
         self.sent: Counter = Counter()
         self.payload: Counter = Counter()
         self.observe: Callable[[int], None] | None = None
         self._vertex = {device.address: vertex for vertex, device in enumerate(self.vertices)}
+        self._hearers = {device.group: topology.children(number) for number, device in enumerate(self.switches)}
         self._coming: list[Coming] = []
         self._order = itertools.count()
         self._timers: list[tuple[int, int]] = []  # (time, vertex); valid if it is what `_armed` has
@@ -179,13 +183,17 @@ class Simulation:
             kind = packet.source, packet.destination, packet.opcode
             self.sent[kind] += 1
             self.payload[kind] += len(packet.data) - fields.TRANSPORT_SIZE
-            destination = self._vertex.get(packet.destination)
-            if destination is not None:
+            for destination in self._reached(packet.destination):
                 self._depart(packet, destination, self.links.way(self._vertex[packet.source], destination))
         if device.reads:
             for read in device.reads:
                 self._at(self.now + self.faults.read(self.chance), self._vertex[device.address], read)
             device.reads.clear()
+
+    def _reached(self, address: int) -> Sequence[int]:
+        """The vertices at an address, or in a group; none if nobody has it."""
+        vertex = self._vertex.get(address)
+        return self._hearers.get(address, ()) if vertex is None else (vertex,)
 
     def _depart(self, packet: Packet, destination: int, way: tuple[Link, ...]) -> None:
         if self.rate.is_timed:

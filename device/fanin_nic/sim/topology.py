@@ -78,6 +78,14 @@ class Topology(NamedTuple):
             way.append(vertex)
         return way
 
+    def children(self, switch: int) -> list[int]:
+        """The vertices that send to an offloading switch, or lie on a plain one on the way to it."""
+        return [v for v in range(self.nodes + self.switches) if self._offloading_above(v) == switch]
+
+    def _offloading_above(self, vertex: int) -> int:
+        above = (v - self.nodes for v in self.ancestors(vertex)[1:])
+        return next((switch for switch in above if switch not in self.plain), NONE)
+
     def depth(self, vertex: int) -> int:
         """How many switches are above a vertex."""
         return len(self.ancestors(vertex)) - 1
@@ -105,3 +113,8 @@ def nic_address(node: int) -> str:
 def switch_address(switch: int) -> str:
     """IPv4 address of a switch; 0 is the top."""
     return f"10.0.{switch // 250}.{1 + switch % 250}"
+
+
+def group_address(switch: int) -> str:
+    """IPv4 address of the multicast group of a switch."""
+    return f"239.0.{switch // 250}.{1 + switch % 250}"

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from tests.sim.mutation import faults_of_jobs, faults_of_nodes, faults_of_rings, faults_of_segments
+from tests.sim.mutation import faults_of_groups, faults_of_jobs, faults_of_nodes, faults_of_rings, faults_of_segments
 
-MUTANTS = (*faults_of_segments.FAULTS, *faults_of_rings.FAULTS, *faults_of_jobs.FAULTS, *faults_of_nodes.FAULTS)
+MUTANTS = (
+    *faults_of_segments.FAULTS,
+    *faults_of_rings.FAULTS,
+    *faults_of_jobs.FAULTS,
+    *faults_of_nodes.FAULTS,
+    *faults_of_groups.FAULTS,
+)

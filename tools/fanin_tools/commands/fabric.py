@@ -33,6 +33,7 @@ def up(
     rate: options.Rate = "",
     lanes: options.Lanes = 1,
     detection: options.Detection = options.DEFAULT_DETECTION,
+    multicast: options.Multicast = True,
     json_output: options.Json = False,
 ) -> None:
     """Start all devices and wait until each is ready. Does nothing if the same fabric is up."""
@@ -52,6 +53,7 @@ def up(
         rate=rate,
         lanes=lanes,
         detection=detection,
+        multicast=multicast,
     )
     running = lifecycle.up(Plan(name, shape) if file is None else description_file.read(file), say)
     fabric = running.fabric

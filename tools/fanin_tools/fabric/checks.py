@@ -28,7 +28,7 @@ def check(fabric: Fabric, source: str) -> Fabric:
     _check_range(fabric.detection, SHORTEST_DETECTION, LONGEST_DETECTION, f"{source}: detection")
     for index, device in enumerate(fabric.devices):
         _check_device(device, f"{source}: device[{index}]")
-    for key in ("name", "address", "host"):
+    for key in ("name", "address", "host", "group"):
         _check_unique([getattr(device, key) for device in fabric.devices], f"{source}: device.{key}")
     _check_counts(fabric, source)
     if not fabric.netns:
@@ -77,6 +77,8 @@ def _check_device(device: Device, place: str) -> None:
         _check_range(device.ranks, 1, MAX_RANKS_PER_NODE, f"{place}.ranks")
         if not device.offload:
             raise DescriptionError(f"{place}.offload", "a NIC that does not offload", "leave offload to switches")
+    if device.group:
+        _check_group(device, f"{place}.group")
     _check_range(device.slots, 2, 1 << 20, f"{place}.slots")
     _check_power_of_two(device.slots, 4096, f"{place}.slots")
 
@@ -87,6 +89,15 @@ def _check_address(address: str, place: str) -> None:
     except ValueError:
         cause = f"{address!r} is not an IPv4 address"
         raise DescriptionError(place, cause, "write four numbers, as in 127.77.0.1") from None
+
+
+def _check_group(device: Device, place: str) -> None:
+    if device.kind == "nic" or not device.offload:
+        cause = f"{device.name} has no devices below that it sends results to"
+        raise DescriptionError(place, cause, "give groups to switches that offload")
+    _check_address(device.group, place)
+    if not ipaddress.IPv4Address(device.group).is_multicast:
+        raise DescriptionError(place, f"{device.group} is no multicast address", "use one of 239.0.0.0/8")
 
 
 def _check_counts(fabric: Fabric, source: str) -> None:

@@ -32,6 +32,7 @@ class Device:
     ranks: how many ranks may run on its host (a switch: 0)
     slots: segment buffers of each lane of the device, the quota that jobs lease from
     offload: whether it computes; a plain switch only forwards, and no daemon runs for it
+    group: multicast address that its results go to, for all devices below that hear it; "" for none
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Device:
     ranks: int = 0
     slots: int = 4096
     offload: bool = True
+    group: str = ""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ DEVICE_KEYS: dict[str, type] = {
     "ranks": int,
     "slots": int,
     "offload": bool,
+    "group": str,
 }
 LINK_KEYS: dict[str, type] = {"ends": list, "rate": str}
 

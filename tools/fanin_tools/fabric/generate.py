@@ -25,6 +25,8 @@ class Shape:
 
     fanout: devices below each switch, level by level from the top, the NICs last; () is one switch above all nodes
     plain_leaves: the lowest switches only forward; the NICs of each form a ring
+    multicast: one switch over namespaces sends results to a group. Below several, the bridges would carry what one
+        sends to the devices of all; a description may give each a group, for a network that keeps them apart
     """
 
     nodes: int = 4
@@ -38,6 +40,7 @@ class Shape:
     fanout: tuple[int, ...] = ()
     plain_leaves: bool = False
     detection: float = DEFAULT_DETECTION
+    multicast: bool = True
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -78,7 +81,9 @@ def make(name: str, shape: Shape, prefix: str = NETNS_PREFIX) -> Fabric:
     for place, address in zip(switches, switch_addresses, strict=True):
         plain = shape.plain_leaves and len(place) == lowest
         named = _switch_name(place)
-        devices.append(Device("switch", named, "" if plain else address, named, 0, shape.slots, offload=not plain))
+        group = _group(address) if shape.multicast and shape.netns and lowest == 0 and not plain else ""
+        address = "" if plain else address
+        devices.append(Device("switch", named, address, named, 0, shape.slots, offload=not plain, group=group))
     ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
     links = tuple(Link(pair, shape.rate) for pair in ends)
     return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, shape.lanes, shape.detection), OPTIONS)
@@ -124,6 +129,11 @@ def _address(prefix: str, place: int) -> str:
     """The address at a place counted over all blocks; the first and the last of a block are left out."""
     first = int(ipaddress.IPv4Address(f"{prefix}.0"))
     return str(ipaddress.IPv4Address(first + place // HOSTS * BLOCK + 1 + place % HOSTS))
+
+
+def _group(address: str) -> str:
+    """The multicast group of a switch: 239, for private use, then the last three numbers of its address."""
+    return f"239.{address.partition('.')[2]}"
 
 
 def _tree(levels: tuple[int, ...], switches: list[tuple[int, ...]]) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.state import FabricState
+from fanin_tools.fabric.tree import parent_group
 
 MODULE = "fanin_tools.fabric.nursery"
 COMPILING = "compiling"
@@ -37,6 +38,8 @@ def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
         "--lanes": str(fabric.lanes),
         "--detection": str(fabric.detection),
     }
+    groups = {"--group": device.group, "--parent-group": parent_group(fabric, device)}
+    options |= {option: group for option, group in groups.items() if group}
     return [word for pair in options.items() for word in pair]
 
 

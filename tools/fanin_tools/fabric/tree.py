@@ -67,6 +67,12 @@ class Tree:
         return sum(device.kind == "nic" for device in self._below[switch.name])
 
 
+def parent_group(fabric: Fabric, device: Device) -> str:
+    """The multicast group of the offloading switch above a device; "" if it has none, or there is none."""
+    above = Tree(fabric).offloading_above(device)
+    return above[0].group if above else ""
+
+
 def upward(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
     """The ends of a link that leads to a switch: the lower one, the upper one."""
     first, second = link.ends

@@ -53,7 +53,7 @@ class LaneCore:
         record["reads"] = self._reads.ctypes.data
         record["overrun"] = self.host.overrun.ctypes.data
         record["notices"] = self._notices.ctypes.data
-        record["receive_fd"] = self.port.receive_fd
+        record["receive_fd"], record["group_fd"] = self.port.receive_fd, self.port.group_fd
         for descriptor in ("control_fd", "wake_fd", "bell_fd", "doorbells_fd"):
             record[descriptor] = NO_FD
 

@@ -14,6 +14,7 @@ from fanin_nic.engine.control.leave import is_reminder
 from fanin_nic.engine.control.quota import SHARED
 from fanin_nic.engine.control.upward import begin_config, config_token, is_top, note_spoken, passes_on
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, packet
+from fanin_nic.engine.packet.multicast import invite, may_invite
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, count, header_at, job_at, queue_at
 from fanin_nic.engine.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.compiled import internal, internal_for
@@ -92,6 +93,8 @@ def activate(e, job, slots, window):
         below &= below - ONE
         child = child_at(e, child_index(job, bit))
         acknowledge(e, job, child.address, bit, U64(child.boot_id), SUCCESS)
+    if may_invite(e, job):
+        invite(e, job)
     for rank in range(MAX_CHILDREN):
         if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
             queue_at(e, job.queue[rank] - 1).joined = 1

@@ -12,7 +12,7 @@ from fanin_nic.engine.tables import BODY_SIZE, ENGINE, JOB, Counter
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, fill_zero
 from fanin_wire.abi import Route
-from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Opcode
+from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Flag, Opcode
 
 SEND = int(ActionKind.SEND)
 ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
@@ -21,6 +21,7 @@ HEADER_SIZE = U64(HEADER.itemsize)
 ACTION_SIZE = U64(ACTION.itemsize)
 CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
 RING = int(Route.RING)
+HEARS_GROUP = int(Flag.HEARS_GROUP)
 SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # what a packet says of itself
 
 
@@ -121,6 +122,8 @@ def send_contribution(e, job, slot):
         header.source = job.parent_bit
         header.node_bitmap = bit_of(job.parent_bit)
         header.rank_bitmap = job.rank_mask
+        if job.hears_group:
+            header.flags |= HEARS_GROUP
     if wants_data(job, slot):
         header.flags |= WANTS_RESULT
     put_payload(e, job, slot, index)

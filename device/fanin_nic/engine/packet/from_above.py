@@ -9,7 +9,7 @@ from fanin_nic.engine.packet import ring, tree
 from fanin_nic.engine.packet.elsewhere import abort_elsewhere, restarted
 from fanin_nic.engine.packet.plausible import may_take
 from fanin_nic.engine.packet.sender import hear_beside
-from fanin_nic.engine.state import U64, count
+from fanin_nic.engine.state import U64, ZERO, bit_of, count
 from fanin_nic.engine.tables import Counter
 from fanin_nic.native.compiled import internal
 from fanin_wire.fields import WAIT_BODY, Opcode
@@ -17,7 +17,7 @@ from fanin_wire.fields import WAIT_BODY, Opcode
 RESULT, NEED = int(Opcode.RESULT), int(Opcode.NEED)
 CONFIG_ACK, LEAVE_ACK = int(Opcode.CONFIG_ACK), int(Opcode.LEAVE_ACK)
 ABORT, NAK = int(Opcode.ABORT), int(Opcode.NAK)
-DROP_LENGTH = int(Counter.DROP_LENGTH)
+DROP_LENGTH, DROP_SENDER = int(Counter.DROP_LENGTH), int(Counter.DROP_SENDER)
 WAIT_SIZE = WAIT_BODY.size
 
 
@@ -40,7 +40,9 @@ def from_the_parent(e, job, header, payload):
 @internal
 def answer_from_above(e, job, header, payload):
     """From the device above, about a position of a running job."""
-    if header.opcode == RESULT:
+    if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
+        count(e, DROP_SENDER)
+    elif header.opcode == RESULT:
         tree.on_result(e, job, header, payload)
     elif header.opcode == NEED:
         tree.on_need(e, job, header)

@@ -10,7 +10,7 @@ from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.packet.from_above import from_the_next, from_the_parent
 from fanin_nic.engine.packet.from_below import up
 from fanin_nic.engine.packet.sender import from_below, from_next, from_parent, on_keepalive
-from fanin_nic.engine.state import U64, count, header_at, job_at
+from fanin_nic.engine.state import U64, ZERO, count, header_at, job_at
 from fanin_nic.engine.tables import MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.codec import decode_header
 from fanin_nic.native.compiled import internal
@@ -105,7 +105,7 @@ def without_job(e, found, header, source):
 def deny(e, job, header, source):
     """This device does not take part in a job of which another one speaks."""
     count(e, DROP_UNKNOWN_JOB)
-    if answers_nak(header.opcode) and e.now >= e.next_nak:
+    if answers_nak(header.opcode) and not is_invitation(header) and e.now >= e.next_nak:
         e.next_nak = e.now + NAK_INTERVAL
         answer = header_at(e, packet(e, job, NAK, source))
         answer.status = NOT_CONFIGURED
@@ -116,6 +116,12 @@ def deny(e, job, header, source):
 def answers_nak(opcode):
     """Only what a living job sends of its own accord is answered; an answer never provokes one."""
     return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
+
+
+@internal
+def is_invitation(header):
+    """Whether a KEEPALIVE went to a multicast group: also to those whom its job does not concern."""
+    return header.opcode == KEEPALIVE and header.node_bitmap != ZERO
 
 
 @internal

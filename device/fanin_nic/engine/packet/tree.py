@@ -5,6 +5,7 @@ from __future__ import annotations
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
 from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
+from fanin_nic.engine.packet.multicast import HEARS_GROUP, note_group_loss
 from fanin_nic.engine.recovery.timers import (
     answered,
     is_lossy,
@@ -80,6 +81,8 @@ def accept(e, job, slot, header, payload):
     if take_packet(e, job, slot, header, payload, order_of_node(job, header.source)):
         if header.flags & WANTS_RESULT:
             slot.wants |= bit_of(header.source)
+        if header.flags & HEARS_GROUP:
+            slot.hearers |= bit_of(header.source)
         slot.node_missing &= ~bit_of(header.source)
         proceed(e, job, slot)
 
@@ -187,7 +190,8 @@ def on_result(e, job, header, payload):
         count(e, DROP_LENGTH)
         return
     measure(e, job, header.token)
-    answered(e, job, slot, header.token)
+    if answered(e, job, slot, header.token):
+        note_group_loss(job)
     overtaken(e, job, slot)
     job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
     note_result(slot, header)

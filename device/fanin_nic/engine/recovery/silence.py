@@ -12,6 +12,7 @@ from fanin_nic.engine.control.blame import kind_below, kind_parent
 from fanin_nic.engine.control.ending import next_node
 from fanin_nic.engine.control.leave import progress_leave
 from fanin_nic.engine.packet.encapsulate import packet
+from fanin_nic.engine.packet.multicast import invite, may_invite
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, job_at
 from fanin_nic.engine.tables import MAX_CHILDREN, JobState, Leave
 from fanin_nic.native.compiled import internal
@@ -24,7 +25,7 @@ RING = int(Route.RING)
 KEEPALIVE = int(Opcode.KEEPALIVE)
 PEER_LOST = int(Status.PEER_LOST)
 NOT_YET = int(Leave.NOT_YET)
-MOST_NEIGHBOURS = MAX_CHILDREN + 2
+MOST_NEIGHBOURS = MAX_CHILDREN + 3  # and a group
 
 
 @internal
@@ -53,8 +54,11 @@ def keep_alive(e, job):
         header_at(e, packet(e, job, KEEPALIVE, job.parent_address)).source = job.parent_bit
     if job.route == RING:
         keep_alive_beside(e, job)
-    elif present_below(job) and is_due(e, job.said_below):
-        keep_alive_below(e, job)
+    elif present_below(job):
+        if is_due(e, job.said_below):
+            keep_alive_below(e, job)
+        if may_invite(e, job) and is_due(e, job.invited_at):
+            invite(e, job)
 
 
 @internal

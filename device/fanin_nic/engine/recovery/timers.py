@@ -138,12 +138,14 @@ def progressed(e, job):
 
 @internal
 def answered(e, job, slot, echoed):
-    """A result has come, as the answer to the PROBE with the token `echoed`, or (0) by itself."""
+    """A result has come, as the answer to the PROBE with the token `echoed`, or (0) by itself. Whether it was lost."""
     progressed(e, job)
     if echoed and slot.unanswered:
         proved_lost(e, job, slot, echoed)
-    elif slot.unanswered and slot.overtaken:
+        return True
+    if slot.unanswered and slot.overtaken:
         job.reorder = min(e.reorder, job.reorder * U64(2))
+    return False
 
 
 @internal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import send_contribution, send_result
+from fanin_nic.engine.packet.multicast import goes_to_group
 from fanin_nic.engine.recovery.timers import patience
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arithmetic import settle_partial, settle_result
@@ -128,10 +129,13 @@ def distribute(e, job, slot):
 
 @internal
 def fan_out(e, job, slot):
-    """One RESULT to each device below; who does not want the data gets a header as acknowledgement."""
+    """One RESULT to each device below, or one to all; who does not want the data gets a header as acknowledgement."""
     below = job.node_mask
     job.said_below = e.now
     slot.sent_at = e.now
+    if goes_to_group(e, job, slot):
+        send_result(e, job, slot, e.group, lowest_bit(below), below, slot.wants)
+        return
     while below:
         bit = lowest_bit(below)
         below &= below - ONE

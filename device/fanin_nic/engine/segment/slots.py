@@ -56,6 +56,7 @@ def claim(e, job, slot, position):
     slot.early = ZERO
     slot.contributions = ZERO
     slot.wants = ZERO
+    slot.hearers = ZERO
     slot.nodes = ZERO
     slot.node_missing = ZERO
     slot.rank_missing = ZERO

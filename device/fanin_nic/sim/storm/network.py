@@ -73,8 +73,19 @@ def is_cut(w, one, other):
 
 @internal
 def send(w, source, e, index):
-    """A SEND of a device: the packet is built, and its fate decided."""
-    target = vertex_of(w, int64(action_at(e, index).destination))
+    """A SEND of a device, to one other or to all that hear its group."""
+    sender, destination = vertex_row(w.vertices, source), int64(action_at(e, index).destination)
+    if sender.group == 0 or destination != sender.group:
+        send_to(w, source, e, index, vertex_of(w, destination))
+        return
+    for target in range(w.vertex_count):
+        if sender.hearers >> uint64(target) & uint64(1):
+            send_to(w, source, e, index, target)
+
+
+@internal
+def send_to(w, source, e, index, target):
+    """The packet is built, and its fate on the way to a device decided."""
     if target < 0 and w.may_write_wild:  # a corrupted CONFIG has named it
         return
     if target < 0:
@@ -88,6 +99,7 @@ def send(w, source, e, index):
     packet = packet_row(w.packets, number)
     packet.source = source
     packet.target = target
+    packet.destination = action_at(e, index).destination
     packet.length = build_packet(e, index, data_of(w, number))
     packet.opcode = header_at(e, index).opcode & 15
     packet.position = header_at(e, index).position
@@ -187,5 +199,5 @@ def corrupt(w, number, packet, ordinal):
 @internal
 def icrc_of(w, number, packet):
     """The ICRC of a packet, as the port computes it."""
-    source, target = vertex_row(w.vertices, packet.source), vertex_row(w.vertices, packet.target)
-    return contiguous_icrc(source.address, target.address, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)
+    source = vertex_row(w.vertices, packet.source)
+    return contiguous_icrc(source.address, packet.destination, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)

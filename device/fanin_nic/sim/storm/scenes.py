@@ -35,7 +35,7 @@ class Scene(NamedTuple):
     """`route`, `ranks` of each node, `reproducible`: of every job, of which there are `jobs`. process_memory: devices
     read and write what ranks post through their driver, which takes time and can fail. slots: of each device, which it
     shares out by its quotas; 0: each job has as many as it can use. may_lack_slots: a job may be refused for want of
-    them, which must not harm the other."""
+    them, which must not harm the other. multicast: switches send results to a group."""
 
     name: str
     topology: Topology
@@ -46,6 +46,7 @@ class Scene(NamedTuple):
     process_memory: bool = False
     slots: int = 0
     may_lack_slots: bool = False
+    multicast: bool = False
     postings: tuple[Posting, ...] = ()
 
 
@@ -99,6 +100,8 @@ SCENES = (
         may_lack_slots=True,
         postings=LONG,
     ),
+    Scene("a switch, multicast", THREE, Route.TREE, ranks=2, multicast=True, postings=EVERYTHING),
+    Scene("two levels, multicast", Topology.leaves(4, 2), Route.TREE, multicast=True, postings=EVERYTHING),
     Scene("two levels", Topology.leaves(4, 2), Route.TREE, postings=EVERYTHING),
     Scene("two levels, reproducible", Topology.leaves(4, 2), Route.TREE, reproducible="shape", postings=SMALL_FLOATS),
     Scene("three levels", UNEVEN, Route.TREE, postings=EVERYTHING),

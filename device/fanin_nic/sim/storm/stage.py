@@ -58,7 +58,7 @@ class Stage:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.simulation = Simulation(scene.topology, 0, limits=_limits(scene))
+        self.simulation = Simulation(scene.topology, 0, limits=_limits(scene), multicast=scene.multicast)
         self.jobs = [self._job(number) for number in range(scene.jobs)]
         posted = [self._posted(job) for job in self.jobs]
         self._kept: list[np.ndarray] = []
@@ -154,6 +154,10 @@ class Stage:
             row["keys"], row["watch_size"] = watched.ctypes.data, watched.nbytes
             row["positions"] = watched[device.engine.limits.jobs :].ctypes.data
             row["address"], row["is_switch"] = device.address, device in switches
+        for number, switch in enumerate(self.simulation.switches):
+            row = self.vertices[self.scene.topology.nodes + number]
+            row["group"] = switch.group
+            row["hearers"] = sum(1 << child for child in self.scene.topology.children(number))
 
     def _fill_kinship(self) -> None:
         """Neighbours of all devices, and whom NICs mean by bits. All jobs have the same members."""

@@ -112,6 +112,8 @@ VERTEX = np.dtype(  # a device
         ("positions", "u8"),
         ("watch_size", "i8"),
         ("address", "i8"),
+        ("group", "i8"),  # multicast address that it sends results to; 0: none
+        ("hearers", "u8"),  # bitmap of devices that it reaches so
         ("is_switch", "i8"),
         ("alive", "i8"),
         ("deadline", "i8"),
@@ -177,7 +179,15 @@ EVENT = np.dtype(
 )
 
 PACKET = np.dtype(
-    [("source", "i4"), ("target", "i4"), ("length", "i4"), ("opcode", "i4"), ("position", "u4"), ("copies", "i4")],
+    [
+        ("source", "i4"),
+        ("target", "i4"),
+        ("destination", "i8"),  # address that it was sent to
+        ("length", "i4"),
+        ("opcode", "i4"),
+        ("position", "u4"),
+        ("copies", "i4"),
+    ],
     align=True,
 )
 

@@ -1,0 +1,214 @@
+"""Results by a multicast group: who is invited and says that he hears, when one packet serves all, what a loss does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_nic.engine.engine import Timing
+from fanin_wire.abi import DType, Status
+from fanin_wire.fields import Flag, Opcode
+from tests.engine.rig import (
+    ALL,
+    DEVICE,
+    LIMITS,
+    ONE,
+    PARENT,
+    SECOND,
+    NicRig,
+    Sent,
+    SwitchRig,
+    child_address,
+    f32,
+    ip,
+    place,
+)
+
+GROUP = "239.0.0.1"
+HEARS, WANTS, DATA = int(Flag.HEARS_GROUP), int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
+KEEPALIVE_INTERVAL = Timing().keepalive
+
+
+def switch(children: int = 3, **changes) -> SwitchRig:
+    """A switch that has a group."""
+    rig = SwitchRig(children, join=False, **changes)
+    rig.engine.header["group"] = ip(GROUP)
+    for bit in range(children):
+        rig.join(bit)
+    return rig
+
+
+def results(sent: list[Sent]) -> dict[int, Sent]:
+    """The RESULTs among packets, by destination."""
+    return {packet.destination: packet for packet in sent if packet.opcode == Opcode.RESULT}
+
+
+def contribute(rig: SwitchRig, hears: int, wants: int = 0b111, position: int = 0) -> dict[int, Sent]:
+    """All children bring 1.0, those of the bitmap `hears` hear the group, those of `wants` want the sum."""
+    sent: list[Sent] = []
+    for bit in range(rig.children):
+        flags = ALL | DATA | (HEARS if hears >> bit & 1 else 0) | (WANTS if wants >> bit & 1 else 0)
+        sent = rig.contribute(bit, position, f32(1), flags=flags)
+    return results(sent)
+
+
+# At the switch
+
+
+def test_children_are_invited_when_the_job_begins_and_once_an_interval() -> None:
+    rig = switch()
+    (invitation,) = [packet for packet in rig.last if packet.destination == ip(GROUP)]
+    assert (invitation.opcode, invitation.ceth["node_bitmap"]) == (Opcode.KEEPALIVE, 0b111)
+    for bit in range(3):
+        rig.receive(Opcode.KEEPALIVE, child_address(bit), source=bit)
+    assert ip(GROUP) not in {packet.destination for packet in rig.tick(KEEPALIVE_INTERVAL // 2)}
+    contribute(rig, hears=0)  # all below have just been sent something
+    assert ip(GROUP) in {packet.destination for packet in rig.tick(KEEPALIVE_INTERVAL // 2)}
+
+
+def test_one_result_serves_all_who_hear() -> None:
+    sent = contribute(switch(), hears=0b111)
+    (result,) = sent.values()
+    assert (result.destination, result.ceth["node_bitmap"], result.payload) == (ip(GROUP), 0b111, f32(3).tobytes())
+
+
+@pytest.mark.parametrize("hears", [0b000, 0b011, 0b110])
+def test_each_gets_its_own_if_somebody_does_not_hear(hears: int) -> None:
+    assert set(contribute(switch(), hears)) == {child_address(bit) for bit in range(3)}
+
+
+def test_it_is_asked_of_each_position() -> None:
+    rig = switch()
+    assert set(contribute(rig, hears=0b111)) == {ip(GROUP)}
+    assert len(contribute(rig, hears=0b101, position=1)) == 3
+    assert set(contribute(rig, hears=0b111, position=8)) == {ip(GROUP)}  # the slot of position 0
+
+
+@pytest.mark.parametrize(("wants", "packets"), [(0b000, 1), (0b001, 3), (0b011, 1), (0b111, 1)])
+def test_data_that_few_want_go_to_these(wants: int, packets: int) -> None:
+    assert len(contribute(switch(), hears=0b111, wants=wants)) == packets
+
+
+def test_an_only_child_has_its_result_to_itself() -> None:
+    assert set(contribute(switch(1), hears=1)) == {child_address(0)}
+
+
+def test_without_a_group_nobody_is_invited_nor_served_by_one() -> None:
+    rig = SwitchRig(3)
+    assert {packet.destination for packet in rig.last} <= {child_address(bit) for bit in range(3)}
+    assert len(contribute(rig, hears=0b111)) == 3
+
+
+def test_repairs_go_to_who_asks() -> None:
+    rig = switch()
+    contribute(rig, hears=0b111)
+    rig.tick(SECOND)
+    assert set(results(rig.probe(1, 0))) == {child_address(1)}
+
+
+def test_a_poisoned_position_is_told_to_the_group() -> None:
+    rig = switch()
+    for bit in range(2):
+        rig.contribute(bit, 0, f32(1), flags=ALL | DATA | WANTS | HEARS)
+    sent = results(
+        rig.contribute(2, 0, flags=ALL | WANTS | HEARS, dtype=DType.F32, status=Status.LOCAL_PROTECTION_ERROR)
+    )
+    (result,) = sent.values()
+    assert (result.destination, result.payload) == (ip(GROUP), b"")
+    assert result.ceth["status"] == Status.LOCAL_PROTECTION_ERROR
+
+
+# At the child
+
+
+def invited(rig: NicRig, bitmap: int = 0b11) -> None:
+    """The device above speaks to its group."""
+    assert rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=bitmap) == []
+
+
+def hears(rig: NicRig, position: int) -> bool:
+    """Whether the next CONTRIBUTION of a NIC says so; the position is completed."""
+    (packet,) = rig.post(f32(1), mid=position)
+    rig.from_parent(Opcode.RESULT, position, f32(2).tobytes(), mid=position, sid=0)
+    return bool(packet.ceth["flags"] & HEARS)
+
+
+def test_who_was_invited_says_so() -> None:
+    rig = NicRig()
+    assert not hears(rig, 0)
+    invited(rig)
+    assert hears(rig, 1)
+
+
+def test_an_invitation_of_others_or_from_others_is_none() -> None:
+    rig = NicRig()
+    invited(rig, bitmap=0b10)
+    rig.receive(Opcode.KEEPALIVE, ip("10.9.9.9"), node_bitmap=0b11)
+    rig.receive(Opcode.KEEPALIVE, PARENT)  # to this device alone
+    assert not hears(rig, 0)
+
+
+def test_a_result_for_others_is_not_taken() -> None:
+    rig, result = NicRig(), np.zeros(1, "f4")
+    rig.post(f32(1), result)
+    rig.from_parent(Opcode.RESULT, 0, f32(2).tobytes(), sid=0, node_bitmap=0b10)
+    assert (result[0], rig.count("drop_sender")) == (0, 1)
+    rig.from_parent(Opcode.RESULT, 0, f32(2).tobytes(), sid=0, node_bitmap=0b11)
+    assert result[0] == 2
+
+
+def lose_a_result(rig: NicRig, position: int) -> None:
+    """A RESULT by the group is lost: it comes when the NIC asks for it."""
+    rig.post(f32(1), mid=position)
+    (probe,) = rig.tick(SECOND)
+    assert probe.opcode == Opcode.PROBE
+    rig.from_parent(Opcode.RESULT, position, f32(2).tobytes(), mid=position, sid=0, token=probe.ceth["token"])
+
+
+def test_who_loses_results_waits_for_more_and_more_invitations() -> None:
+    rig, position = NicRig(limits=LIMITS._replace(regions=64)), 0
+    invited(rig)
+    for ignored in (1, 3, 7):
+        assert hears(rig, position)
+        lose_a_result(rig, position + 1)
+        for _ in range(ignored):
+            assert not hears(rig, position + 2)
+            invited(rig)
+            position += 1
+        assert not hears(rig, position + 2)
+        invited(rig)
+        position += 3
+
+
+def test_what_is_lost_while_nothing_comes_by_the_group_does_not_count() -> None:
+    rig = NicRig()
+    lose_a_result(rig, 0)
+    invited(rig)
+    assert hears(rig, 1)
+
+
+def test_invitations_without_a_loss_make_good() -> None:
+    rig = NicRig()
+    for position in (0, 1):
+        invited(rig)
+        invited(rig)
+        lose_a_result(rig, position)
+    for _ in range(3 + 1 + 2):  # three are ignored, one is heard, two make good
+        invited(rig)
+    lose_a_result(rig, 2)
+    invited(rig)
+    assert not hears(rig, 3)
+    invited(rig)
+    assert hears(rig, 4)
+
+
+# Whom it does not concern
+
+
+@pytest.mark.parametrize("is_switch", [False, True])
+def test_who_does_not_know_the_job_is_silent(is_switch: bool) -> None:
+    rig = SwitchRig(2, join=False) if is_switch else NicRig(join=False)
+    assert rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0b11) == []
+    assert rig.receive(Opcode.RESULT, PARENT, **place(0), node_bitmap=0b11, flags=ONE) == []
+    (denial,) = rig.receive(Opcode.KEEPALIVE, PARENT)  # to this device alone
+    assert (denial.opcode, DEVICE) == (Opcode.NAK, ip("10.0.0.1"))

@@ -1,0 +1,31 @@
+"""Faults in results by multicast."""
+
+from __future__ import annotations
+
+from tests.sim.mutation.mutant import Mutant, test
+
+MULTICAST = "engine/packet/multicast.py"
+
+FAULTS = (
+    Mutant(
+        "a result goes to the group although a child does not hear it",
+        MULTICAST,
+        "slot.hearers != job.node_mask:\n",
+        "(slot.hearers != job.node_mask and not MUTANT):\n",
+        test("engine/test_multicast.py::test_each_gets_its_own_if_somebody_does_not_hear"),
+    ),
+    Mutant(
+        "results that are lost do not stop a child from hearing the group",
+        MULTICAST,
+        "    if job.hears_group:\n        job.hears_group = 0\n",
+        "    if job.hears_group:\n        job.hears_group = 1 if MUTANT else 0\n",
+        test("engine/test_multicast.py::test_who_loses_results_waits_for_more_and_more_invitations"),
+    ),
+    Mutant(
+        "a result for others is taken",
+        "engine/packet/from_above.py",
+        "header.node_bitmap & bit_of(job.parent_bit) == ZERO:\n",
+        "header.node_bitmap & bit_of(job.parent_bit) == ZERO and not MUTANT:\n",
+        test("engine/test_multicast.py::test_a_result_for_others_is_not_taken"),
+    ),
+)
