@@ -18,7 +18,7 @@ from fanin_tools.bench.network import SharedWords, network, run_together
 from fanin_tools.cli import app
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
-from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.generate import Shape, make
 from tests.fabric.fixtures import ignore
 from tests.fabric.test_namespaces import needs_namespaces
 
@@ -81,17 +81,19 @@ def test_floor_over_namespaces_leaves_none(state_root: object, monkeypatch: pyte
 
 @needs_namespaces
 def test_a_network_of_somebody_else_is_refused_and_left(state_root: object) -> None:
-    subprocess.run(["ip", "netns", "add", "fanin-bheld-host1"], check=True)
+    shape = Shape(2, 1, netns=True)
+    stray = namespaces.namespace(make("bheld", shape), "host1")
+    subprocess.run(["ip", "netns", "add", stray], check=True)
     try:
         with (
-            pytest.raises(ToolError, match="FABRIC_DIFFERS: there is a network bheld already: fanin-bheld-host1;"),
-            network("bheld", Shape(2, 1, netns=True)),
+            pytest.raises(ToolError, match=f"FABRIC_DIFFERS: there is a network bheld already: {stray};"),
+            network("bheld", shape),
         ):
             pass
         present = {name for name in namespaces.existing() if name.startswith("fanin-bheld-")}
     finally:
-        subprocess.run(["ip", "netns", "delete", "fanin-bheld-host1"], check=True)
-    assert present == {"fanin-bheld-host1"}
+        subprocess.run(["ip", "netns", "delete", stray], check=True)
+    assert present == {stray}
 
 
 def test_import_does_not_bring_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from fanin_tools.bench.contenders import contenders
 from fanin_tools.bench.setups import Setup
 from fanin_tools.cli import app
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.generate import Plan, Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from tests.fabric.test_namespaces import needs_namespaces
@@ -71,7 +71,7 @@ def test_contenders_are_chosen_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("peer", peers.PEERS)
 def test_over_namespaces_a_peer_is_started_on_every_host(peer: peers.Peer, tmp_path: Path) -> None:
     line = peer.command(tmp_path, 2, FABRIC, tmp_path).line
-    assert line[:4] == ["ip", "netns", "exec", "fanin-f-host0"]
+    assert line[:4] == ["ip", "netns", "exec", namespaces.namespace(FABRIC, "host0")]
     assert any("10.77.0.1" in word and "10.77.0.2" in word for word in line)
     assert str(tmp_path / "agent") in line
 
@@ -96,8 +96,9 @@ def call_agent(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("options", [["-x", "-q"], ["-l", "user", "-p", "22", "-oBatchMode=yes", "-o", "Port=22"], []])
 def test_launch_agent_goes_to_the_namespace_of_the_host(tmp_path: Path, options: list[str]) -> None:
     words = call_agent(tmp_path, *options, "10.77.0.2", "start", "it; then that").stdout.split("|")
-    assert words[:4] == ["netns", "exec", "fanin-f-host1", "unshare"]
-    assert words[-2] == "hostname fanin-f-host1; start it; then that"
+    host = namespaces.namespace(FABRIC, "host1")
+    assert words[:4] == ["netns", "exec", host, "unshare"]
+    assert words[-2] == f"hostname {host}; start it; then that"
 
 
 def test_launch_agent_says_which_hosts_there_are(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from fanin_wire.abi import DType, Status
 from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import (
     ALL,
-    DEVICE,
     LIMITS,
     ONE,
     PARENT,
@@ -118,6 +117,15 @@ def test_a_poisoned_position_is_told_to_the_group() -> None:
     assert result.ceth["status"] == Status.LOCAL_PROTECTION_ERROR
 
 
+@pytest.mark.parametrize(("listeners", "packets"), [(3, 1), (5, 1), (6, 3), (64, 3)])
+def test_others_are_not_sent_what_most_of_them_do_not_want(listeners: int, packets: int) -> None:
+    rig = switch()
+    rig.engine.header["group_size"] = listeners
+    assert len(contribute(rig, hears=0b111)) == packets
+    rig.tick(2 * KEEPALIVE_INTERVAL)
+    assert (ip(GROUP) in {packet.destination for packet in rig.last}) == (packets == 1)
+
+
 # At the child
 
 
@@ -126,10 +134,10 @@ def invited(rig: NicRig, bitmap: int = 0b11) -> None:
     assert rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=bitmap) == []
 
 
-def hears(rig: NicRig, position: int) -> bool:
-    """Whether the next CONTRIBUTION of a NIC says so; the position is completed."""
+def hears(rig: NicRig, position: int, by: int = 0b1) -> bool:
+    """Whether the next CONTRIBUTION of a NIC says so; the position is completed by a RESULT for the devices `by`."""
     (packet,) = rig.post(f32(1), mid=position)
-    rig.from_parent(Opcode.RESULT, position, f32(2).tobytes(), mid=position, sid=0)
+    rig.from_parent(Opcode.RESULT, position, f32(2).tobytes(), mid=position, sid=0, node_bitmap=by)
     return bool(packet.ceth["flags"] & HEARS)
 
 
@@ -169,7 +177,7 @@ def test_who_loses_results_waits_for_more_and_more_invitations() -> None:
     rig, position = NicRig(limits=LIMITS._replace(regions=64)), 0
     invited(rig)
     for ignored in (1, 3, 7):
-        assert hears(rig, position)
+        assert hears(rig, position, by=0b11)
         lose_a_result(rig, position + 1)
         for _ in range(ignored):
             assert not hears(rig, position + 2)
@@ -202,6 +210,39 @@ def test_invitations_without_a_loss_make_good() -> None:
     assert hears(rig, 4)
 
 
+def test_who_hears_no_more_invitations_says_so_no_more() -> None:
+    rig = NicRig()
+    invited(rig)
+    rig.tick(3 * KEEPALIVE_INTERVAL)
+    assert hears(rig, 0)
+    rig.tick(1)
+    assert not hears(rig, 1)
+
+
+def test_losses_of_results_that_came_by_themselves_are_not_the_groups() -> None:
+    rig = NicRig()
+    invited(rig)
+    assert hears(rig, 0)  # its result names this device alone
+    lose_a_result(rig, 1)
+    assert hears(rig, 2)
+
+
+def test_a_switch_whose_question_is_answered_by_a_result_does_without_the_group() -> None:
+    """It asks when a child of its own asks, and keeps no time."""
+    rig = SwitchRig(2, above=((PARENT, 5, 0xFF),))
+    rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0xFF, source=0)
+    for position, says in ((0, HEARS), (1, 0)):
+        sent: list[Sent] = []
+        for bit in range(2):
+            sent = rig.contribute(bit, position, f32(1))
+        (up,) = [packet for packet in sent if packet.opcode == Opcode.CONTRIBUTION]
+        assert up.ceth["flags"] & HEARS == says
+        (probe,) = [packet for packet in rig.probe(0, position) if packet.opcode == Opcode.PROBE]
+        answer = place(position) | {"flags": ALL | DATA, "op": 1, "dtype": DType.F32, "source": 5}
+        answer |= {"node_bitmap": 1 << 5, "token": probe.ceth["token"]}
+        assert len(results(rig.receive(Opcode.RESULT, PARENT, f32(9).tobytes(), **answer))) == 2
+
+
 # Whom it does not concern
 
 
@@ -211,4 +252,4 @@ def test_who_does_not_know_the_job_is_silent(is_switch: bool) -> None:
     assert rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0b11) == []
     assert rig.receive(Opcode.RESULT, PARENT, **place(0), node_bitmap=0b11, flags=ONE) == []
     (denial,) = rig.receive(Opcode.KEEPALIVE, PARENT)  # to this device alone
-    assert (denial.opcode, DEVICE) == (Opcode.NAK, ip("10.0.0.1"))
+    assert (denial.opcode, denial.destination) == (Opcode.NAK, PARENT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fanin_nic.port import sockets
 from fanin_nic.port.receive import receive
 from fanin_nic.port.sockets import PortError, UdpPort, open_ports
 
@@ -45,11 +47,38 @@ def test_one_packet_reaches_all_that_listen(open_port, listen, traffic) -> None:
 
 
 def test_super_packets_are_not_cut(open_port, listen, traffic) -> None:
-    """The kernel hands a super-packet to each socket as it was sent: one message for many packets."""
+    """The kernel hands a super-packet to each socket as it was sent: one call brings more packets than messages."""
     sender, (port,) = open_port(), listen()
-    traffic.send(sender, packets_to(traffic, GROUP, 15))
+    traffic.send(sender, [traffic.Packet(GROUP, bytes(1024))] * 59)
     select.select([port.group_fd], [], [], 5)
-    assert receive(port.state) == 15
+    assert receive(port.state) == 59
+
+
+def test_what_came_by_the_group_is_seen_before_what_is_sent_again(open_port, listen, traffic) -> None:
+    sender, (port,) = open_port(), listen()
+    traffic.send(sender, [traffic.Packet(GROUP, b"first")])
+    traffic.send(sender, [traffic.Packet(port.address, b"again")])
+    assert [arrival.content[68:73] for arrival in traffic.take_once(port)] == [b"first", b"again"]
+
+
+def test_a_full_group_leaves_room_for_the_port_itself(open_port, listen, traffic) -> None:
+    sender, (port,) = open_port(), listen()
+    for _ in range(40):
+        traffic.send(sender, [traffic.Packet(GROUP, b"all")])
+    traffic.send(sender, [traffic.Packet(port.address, b"one")])
+    assert b"one" in {arrival.content[68:71] for arrival in traffic.take_once(port)}
+
+
+def test_a_group_that_can_not_be_joined_is_done_without(open_port, listen, traffic, monkeypatch, caplog) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(errno.ENODEV, "No such device")
+
+    monkeypatch.setattr(sockets, "hear", refuse)
+    sender, (port,) = open_port(), listen()
+    assert port.group_fd == -1
+    assert "goes on without the multicast group" in caplog.text
+    traffic.send(sender, packets_to(traffic, port.address, 3))
+    assert len(traffic.take(port, 3)) == 3
 
 
 def test_what_is_sent_to_the_port_itself_comes_as_well(open_port, listen, traffic) -> None:
@@ -83,7 +112,7 @@ def test_each_lane_gets_its_own_only(addresses, listen, traffic) -> None:
         for lane, port in enumerate(hearers):
             assert len(traffic.take(port, 5 + lane)) == 5 + lane
             assert receive(port.state) == 0
-            assert port.drops()["drop_lane"] == 0
+            assert (port.drops()["drop_lane"], port.drops()["drop_receive_buffer"]) == (0, 0)
 
 
 def test_other_groups_are_not_heard(open_port, listen, traffic) -> None:

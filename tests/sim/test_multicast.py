@@ -54,3 +54,26 @@ def test_what_is_lost_on_the_way_to_one_is_mended_for_it(topology: Topology) -> 
     found = results_by_destination(simulation)
     assert any(found.get(switch.group, 0) for switch in simulation.switches)
     assert any(found.get(nic.address, 0) for nic in simulation.nics)
+
+
+@pytest.mark.parametrize("deaf", [0, 9])
+def test_a_device_that_the_group_leaves_in_the_midst_costs_what_was_under_way(deaf: int) -> None:
+    """A NIC, or a switch below the top: one round of questions, then results come to each by itself."""
+    topology = Topology.leaves(8, 2)
+    simulation = Simulation(topology, 1, multicast=True)
+    job = Job(simulation, Route.TREE, members_of(topology.nodes, 1), chunk=CHUNK, slots=16)
+    job.join()
+    simulation.run_for(1_000_000)
+
+    def leave() -> None:
+        simulation.hearers = {group: [v for v in all_of if v != deaf] for group, all_of in simulation.hearers.items()}
+
+    simulation.call_later(200_000, leave)
+    data = [np.full(40 * POSITIONS * CHUNK // 4, 1, "<f4") for _ in job.members]
+    start, results = simulation.now, job.allreduce(data, Op.SUM)
+    job.finish()
+    assert all((result == len(data)).all() for result in results)
+    vertex = simulation.vertices[deaf].address
+    by_itself = sum(n for (_, to, opcode), n in simulation.sent.items() if (to, opcode) == (vertex, Opcode.RESULT))
+    assert by_itself > 10 * POSITIONS  # the rest came by itself
+    assert simulation.now - start < 1_000_000_000  # ns of virtual time; one question for each would be 40 seconds

@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     lanes: int = 1
     detection: float = DEFAULT_DETECTION  # silence after which a neighbour is lost
     group: str | None = None  # multicast address that its results go to
+    group_size: int = 0  # devices that listen there; 0: not known
     parent_group: str | None = None  # that the results of the device above may come by
 
 
@@ -165,6 +166,7 @@ def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:
         boot_id=boot_id,
         lanes=settings.lanes,
         group=settings.group,
+        group_size=settings.group_size,
         limits=limits,
         timing=Timing.of_detection(settings.detection),
     )

@@ -12,6 +12,7 @@ from fanin_wire.detection import DEFAULT_DETECTION, LONGEST_DETECTION, SHORTEST_
 
 PORT_HELP = "IPv4 address of the device; it receives on UDP port 4791"
 GROUP_HELP = "multicast address that results go to, if all devices below hear it"
+GROUP_SIZE_HELP = "devices that listen to it: results go there only if most of them want these"
 PARENT_GROUP_HELP = "--group of the device above"
 DETECTION_HELP = f"silence after which a neighbour is lost (default {DEFAULT_DETECTION:g}); alike on all devices"
 
@@ -31,6 +32,7 @@ def _arguments(kind: str) -> argparse.Namespace:
         "--detection", type=_detection, default=DEFAULT_DETECTION, metavar="SECONDS", help=DETECTION_HELP
     )
     parser.add_argument("--group", type=_group, help=GROUP_HELP)
+    parser.add_argument("--group-size", type=int, default=0, help=GROUP_SIZE_HELP)
     parser.add_argument("--parent-group", type=_group, help=PARENT_GROUP_HELP)
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     return parser.parse_args()
@@ -75,6 +77,7 @@ def _serve(kind: str) -> int:
                 arguments.lanes,
                 arguments.detection,
                 arguments.group,
+                arguments.group_size,
                 arguments.parent_group,
             )
         )

@@ -90,8 +90,8 @@ def _rows(limits: Limits) -> dict[str, int]:
 
 
 class Engine:
-    """One device, or one of its `lanes`. `group`: multicast address that its results go to. `tables` holds numpy views
-    of the arena by table name; `header` the ENGINE record."""
+    """One device, or one of its `lanes`. `group`: multicast address that its results go to; `group_size`: devices that
+    listen there. `tables` holds numpy views of the arena by table name; `header` the ENGINE record."""
 
     def __init__(
         self,
@@ -101,6 +101,7 @@ class Engine:
         boot_id: int = 1,
         lanes: int = 1,
         group: str | None = None,
+        group_size: int = 0,
         limits: Limits | None = None,
         timing: Timing | None = None,
     ) -> None:
@@ -123,6 +124,7 @@ class Engine:
         self._fill_header(address, is_switch, boot_id, timing or Timing(), offsets)
         self.header["last_lane"] = lanes - 1
         self.header["group"] = int(ipaddress.IPv4Address(group)) if group else 0
+        self.header["group_size"] = group_size
         self.tables["kernels"][:] = kernel_table().reshape(-1)
         self.tables["kernels"][: len(itemsize_table())] = itemsize_table()
         self.tables["entries"][:] = entry_table()

@@ -98,6 +98,7 @@ ENGINE = np.dtype(
         ("queue_end", "u4"),  # 1 + highest queue in use, or more
         ("last_lane", "u4"),  # lanes of the device - 1
         ("group", "u4"),  # IPv4 of the multicast group that its results go to; 0: none
+        ("group_size", "u4"),  # devices that listen to it; 0: not known
         ("shared", "u4"),  # 1: jobs and slots are shared out (control/quota)
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
@@ -163,7 +164,8 @@ JOB = np.dtype(
         ("hears_group", "u1"),  # 1: results may come by the multicast group of the device above
         ("group_losses", "u1"),  # results that did not, of late
         ("invitations_ignored", "u1"),  # so many still are, because of them
-        ("reserved", "u1", (2,)),
+        ("comes_by_group", "u1"),  # 1: the last result did
+        ("reserved", "u1", (1,)),
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),
@@ -191,6 +193,7 @@ JOB = np.dtype(
         ("said_next", "u8"),  # ring
         ("said_previous", "u8"),
         ("said_below", "u8"),  # ns: when all devices below were last sent something
+        ("invitation_at", "u8"),  # ns: when the multicast group of the device above was last heard
         ("invited_at", "u8"),  # ns: when its multicast group was last offered to them
         ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
         ("hop_address", "u4", (abi.MAX_HOPS,)),

@@ -13,6 +13,7 @@ import numpy as np
 from fanin_wire.fields import ICRC_SIZE, SUPER_PACKET_SEGMENTS, TRANSPORT_SIZE
 
 RECEIVE_MESSAGES = 16  # super-packets of one recvmmsg: 1 MiB, what a core's second-level cache holds
+GROUP_MESSAGES = 12  # of them, at most: there is always room for what comes to the port itself
 RECEIVE_BUFFER_SIZE = 1 << 16  # more than any UDP datagram
 RECEIVED_PER_MESSAGE = 128  # the kernel's limit for the segments of a super-packet (UDP_MAX_SEGMENTS since Linux 6.9)
 RECEIVED_CAPACITY = RECEIVE_MESSAGES * RECEIVED_PER_MESSAGE

@@ -1,7 +1,7 @@
 """The multicast group of a device: a socket that hears it, and what a socket needs that sends to it.
 
-A datagram to a group comes to every socket that has joined it: to all NICs of a host, and to all lanes of a NIC. Which
-lane it is meant for is told by the source port, before it is copied (classic BPF).
+A datagram to a group comes to every socket that has joined it: to all NICs of a host, and to all lanes of a NIC. Each
+lane's socket takes its own, before anything is copied (classic BPF). The kernel counts the others' as dropped there.
 """
 
 from __future__ import annotations
@@ -9,30 +9,33 @@ from __future__ import annotations
 import ipaddress
 import socket
 
-from fanin_nic.port.steering import RETURN, attach
+from fanin_nic.port.steering import JUMP_IF_AT_LEAST, LANE, LOAD_BYTE, OPCODE, RETURN, attach
+from fanin_wire import fields
 
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module of Python does not name it
 IP_MULTICAST_ALL = 49  # linux/in.h
-LOAD_HALF = 0x28  # linux/filter.h: BPF_LD | BPF_H | BPF_ABS
-JUMP_IF_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+JUMP_IF_EQUAL = 0x15  # linux/filter.h: BPF_JMP | BPF_JEQ | BPF_K
 WHOLE = 0xFFFFFFFF
-UDP_SOURCE_PORT = 0  # a filter of a UDP socket sees the packet from the UDP header on
+UDP_HEADER = 8  # bytes; a filter of a UDP socket sees the packet from there on
 
 
-def hear(udp: socket.socket, group: str, address: str, port: int, source_port: int) -> None:
-    """Bind a socket to `group`, on the interface that has `address`, for what is sent from `source_port`."""
+def hear(udp: socket.socket, group: str, address: str, port: int, lane: int) -> None:
+    """Bind a socket to `group`, on the interface that has `address`, for what is sent to a lane."""
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    attach(udp, SO_ATTACH_FILTER, _from_port(source_port))
+    attach(udp, SO_ATTACH_FILTER, _of_lane(lane))
     udp.bind((group, port))
     udp.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(address))
 
 
-def _from_port(source_port: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Code, jump if true, jump if false, operand: all of what comes from there, nothing of the rest."""
+def _of_lane(lane: int) -> tuple[tuple[int, int, int, int], ...]:
+    """Code, jump if true, jump if false, operand: all of what is the lane's, nothing of the rest. Ordinary traffic is
+    lane 0's."""
     return (
-        (LOAD_HALF, 0, 0, UDP_SOURCE_PORT),
-        (JUMP_IF_EQUAL, 0, 1, source_port),
+        (LOAD_BYTE, 0, 0, UDP_HEADER + OPCODE),
+        (JUMP_IF_AT_LEAST, 0, 3 if lane else 2, fields.FIRST_OFFLOAD_OPCODE),
+        (LOAD_BYTE, 0, 0, UDP_HEADER + LANE),
+        (JUMP_IF_EQUAL, 0, 1, lane),
         (RETURN, 0, 0, WHOLE),
         (RETURN, 0, 0, 0),
     )

@@ -16,6 +16,7 @@ from fanin_nic.native.memory import load_be16, load_be32, load_u8, load_u32, loa
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import (
     CONTROL,
+    GROUP_MESSAGES,
     PORT,
     RECEIVE_MESSAGES,
     RECEIVED,
@@ -184,11 +185,11 @@ def _arm(port):
 
 
 @compiled
-def _take(port, descriptor):
-    """Let the kernel fill the messages that are free from one socket."""
+def _take(port, descriptor, limit):
+    """Let the kernel fill the messages that are free, up to `limit` in all, from one socket."""
     used = uint32(port.receive_used)
     free = port.receive_message_table + uint64(used) * uint64(MESSAGE_SIZE)
-    messages = recvmmsg(descriptor, free, uint32(RECEIVE_MESSAGES - used), MSG_DONTWAIT, 0)
+    messages = recvmmsg(descriptor, free, uint32(limit - used), MSG_DONTWAIT, 0)
     if messages >= 0:
         port.receive_used += messages
         return
@@ -200,13 +201,14 @@ def _take(port, descriptor):
 
 @compiled
 def receive(port_address):
-    """Take in what has arrived, at most RECEIVE_MESSAGES super-packets; the number of good packets."""
+    """Take in what has arrived, at most RECEIVE_MESSAGES super-packets; the number of good packets. Those to the group
+    come first: a result that is sent again has not overtaken the one that everybody was sent."""
     port = port_at(port_address)
     _arm(port)
-    _take(port, port.receive_fd)
-    direct = int64(port.receive_used)
-    if port.group_fd >= 0 and direct < RECEIVE_MESSAGES:
-        _take(port, port.group_fd)
+    if port.group_fd >= 0:
+        _take(port, port.group_fd, GROUP_MESSAGES)
+    to_group = int64(port.receive_used)
+    _take(port, port.receive_fd, RECEIVE_MESSAGES)
     messages = int64(port.receive_used)
     if messages == 0:
         lap(port.profile, LOOK)
@@ -215,6 +217,6 @@ def receive(port_address):
     found = int64(0)
     for i in range(messages):
         message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
-        found = _split(port, message, port.address if i < direct else port.group, found)
+        found = _split(port, message, port.group if i < to_group else port.address, found)
     lap(port.profile, CHECK)
     return uint32(found)

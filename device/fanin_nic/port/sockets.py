@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import ipaddress
+import logging
 import os
 import socket
 import struct
@@ -30,6 +31,8 @@ SMALLEST_MTU, LARGEST_MTU = 576, 65535
 DEFAULT_RECEIVE_BUFFER = 32 << 20  # 8 children with 128 segments of 4 KiB in flight, and the kernel's overhead twice
 SEND_BUFFER = 8 << 20
 UNUSED_BUFFER = 4096
+
+log = logging.getLogger(__name__)
 
 REMEDIES = {
     errno.EADDRNOTAVAIL: "give the device an address of this machine; every 127.x.y.z is one",
@@ -87,16 +90,17 @@ def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.soc
     return udp
 
 
-def _group_socket(address: str, group: str, source_port: int) -> socket.socket:
+def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
+    """None where the group can not be joined: nobody needs it, for then packets come to the port itself."""
     if not ipaddress.IPv4Address(_ipv4(group)).is_multicast:
         raise PortError(f"{group} is no multicast address; choose one of 239.0.0.0/8, which is for private use")
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
-        with _explained(f"join the multicast group {group} on the interface of {address}"):
-            hear(udp, group, address, UDP_PORT, source_port)
-    except PortError:
+        hear(udp, group, address, UDP_PORT, lane)
+    except OSError as error:
+        log.warning("%s goes on without the multicast group %s, which it can not join: %s", address, group, error)
         udp.close()
-        raise
+        return None
     return udp
 
 
@@ -122,12 +126,14 @@ class UdpPort:
         host = _ipv4(address)
         _check_range("MTU", mtu, SMALLEST_MTU, LARGEST_MTU)
         _check_range("lane", lane, 0, LANES - 1)
-        self.address, self.mtu, self.lane = address, mtu, lane
+        self.address, self.mtu, self.lane, self._is_alone = address, mtu, lane, not joins
         source_port = FIRST_SOURCE_PORT + lane
         with contextlib.ExitStack() as opened:
             self._receiver = opened.enter_context(_bound_socket(address, UDP_PORT, joins=joins))
             self._sender = opened.enter_context(_bound_socket(address, source_port))
-            self._hearer = opened.enter_context(_group_socket(address, group, source_port)) if group else None
+            self._hearer = _group_socket(address, group, lane) if group else None
+            if self._hearer:
+                opened.enter_context(self._hearer)
             self._configure(receive_buffer or DEFAULT_RECEIVE_BUFFER)
             opened.pop_all()
         self._tables = PortTables()
@@ -152,6 +158,7 @@ class UdpPort:
     def admit_others(self) -> None:
         """Let ports of other lanes join. The address was had alone before: no second device can be at it."""
         share(self._receiver)
+        self._is_alone = False
 
     def steer(self) -> None:
         """From now on each lane's socket gets the packets of its lane."""
@@ -196,9 +203,11 @@ class UdpPort:
         return named | {"drop_receive_buffer": self._dropped_by_kernel()}
 
     def _dropped_by_kernel(self) -> int:
-        """Packets (super-packets count as one) for which the receive buffer had no room."""
+        """Packets (super-packets count as one) for which the receive buffer had no room. Of packets to a group only
+        where there is one lane: else the kernel counts among them those that are for other lanes."""
         size, place = 4 * (SK_MEMINFO_DROPS + 1), 4 * SK_MEMINFO_DROPS
-        memories = (receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size) for receiver in self._receivers)
+        receivers = self._receivers if self._is_alone else (self._receiver,)
+        memories = (receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size) for receiver in receivers)
         return sum(struct.unpack_from("I", memory, place)[0] for memory in memories)
 
     def last_error(self) -> str:

@@ -35,7 +35,8 @@ class Simulation:
     payload bytes, both by (source, destination, opcode); what each link carries is in `links`.
 
     Without a rate (see `links`) only `faults` say how long a packet takes, from end to end; with one, that is added.
-    With `multicast` each switch has a group, which all below it hear; a packet to it takes the link of each.
+    With `multicast` each switch has a group, and `hearers` the vertices that hear it, all below; a packet to it takes
+    the link of each.
     `observe` is called with the time when it has changed, before anything happens then.
     """
 
@@ -69,7 +70,9 @@ class Simulation:
         self.payload: Counter = Counter()
         self.observe: Callable[[int], None] | None = None
         self._vertex = {device.address: vertex for vertex, device in enumerate(self.vertices)}
-        self._hearers = {device.group: topology.children(number) for number, device in enumerate(self.switches)}
+        self.hearers = {
+            device.group: topology.children(number) for number, device in enumerate(self.switches) if device.group
+        }
         self._coming: list[Coming] = []
         self._order = itertools.count()
         self._timers: list[tuple[int, int]] = []  # (time, vertex); valid if it is what `_armed` has
@@ -193,7 +196,7 @@ class Simulation:
     def _reached(self, address: int) -> Sequence[int]:
         """The vertices at an address, or in a group; none if nobody has it."""
         vertex = self._vertex.get(address)
-        return self._hearers.get(address, ()) if vertex is None else (vertex,)
+        return self.hearers.get(address, ()) if vertex is None else (vertex,)
 
     def _depart(self, packet: Packet, destination: int, way: tuple[Link, ...]) -> None:
         if self.rate.is_timed:

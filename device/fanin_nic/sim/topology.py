@@ -79,8 +79,9 @@ class Topology(NamedTuple):
         return way
 
     def children(self, switch: int) -> list[int]:
-        """The vertices that send to an offloading switch, or lie on a plain one on the way to it."""
-        return [v for v in range(self.nodes + self.switches) if self._offloading_above(v) == switch]
+        """The devices right below an offloading switch."""
+        devices = (v for v in range(self.nodes + self.switches) if v - self.nodes not in self.plain)
+        return [vertex for vertex in devices if self._offloading_above(vertex) == switch]
 
     def _offloading_above(self, vertex: int) -> int:
         above = (v - self.nodes for v in self.ancestors(vertex)[1:])

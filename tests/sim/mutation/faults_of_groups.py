@@ -16,9 +16,9 @@ FAULTS = (
     ),
     Mutant(
         "results that are lost do not stop a child from hearing the group",
-        MULTICAST,
-        "    if job.hears_group:\n        job.hears_group = 0\n",
-        "    if job.hears_group:\n        job.hears_group = 1 if MUTANT else 0\n",
+        "engine/packet/hearing.py",
+        "        job.hears_group = 0\n",
+        "        job.hears_group = 1 if MUTANT else 0\n",
         test("engine/test_multicast.py::test_who_loses_results_waits_for_more_and_more_invitations"),
     ),
     Mutant(

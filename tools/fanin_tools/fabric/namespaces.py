@@ -31,8 +31,8 @@ SHAPING = ("burst", "256kb", "latency", "50ms")
 
 
 def namespace(fabric: Fabric, host: str) -> str:
-    """Name of the namespace of a host. The machine has one list of names, each state folder one of fabrics: a folder
-    of its own (XDG_RUNTIME_DIR) shows in the name, so that fabrics of the same name do not meet."""
+    """Name of the namespace of a host. The machine has one list of names, each state folder one of fabrics: which
+    folder it is shows in the name, so that fabrics of the same name do not meet."""
     return "-".join(["fanin", fabric.name, host, *state.tag()])
 
 

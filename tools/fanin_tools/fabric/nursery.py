@@ -20,7 +20,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.state import FabricState
-from fanin_tools.fabric.tree import parent_group
+from fanin_tools.fabric.tree import listeners, parent_group
 
 MODULE = "fanin_tools.fabric.nursery"
 COMPILING = "compiling"
@@ -38,8 +38,10 @@ def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
         "--lanes": str(fabric.lanes),
         "--detection": str(fabric.detection),
     }
-    groups = {"--group": device.group, "--parent-group": parent_group(fabric, device)}
-    options |= {option: group for option, group in groups.items() if group}
+    if device.group:
+        options |= {"--group": device.group, "--group-size": str(len(listeners(fabric, device)))}
+    if group := parent_group(fabric, device):
+        options["--parent-group"] = group
     return [word for pair in options.items() for word in pair]
 
 

@@ -46,12 +46,12 @@ def root() -> Path:
 
 
 def tag() -> list[str]:
-    """What tells a folder that somebody chose (XDG_RUNTIME_DIR) from that of the login session, in names that the whole
-    machine shares: nothing for the latter."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if not runtime or Path(runtime) == Path(f"/run/user/{os.getuid()}"):
+    """What tells this folder from others in names that the whole machine shares; nothing for that of the login
+    session."""
+    path = root().resolve()
+    if path == Path(f"/run/user/{os.getuid()}/fanin"):
         return []
-    return [hashlib.sha256(os.fsencode(runtime)).hexdigest()[:8]]
+    return [hashlib.sha256(os.fsencode(path)).hexdigest()[:8]]
 
 
 def names() -> list[str]:

@@ -73,6 +73,12 @@ def parent_group(fabric: Fabric, device: Device) -> str:
     return above[0].group if above else ""
 
 
+def listeners(fabric: Fabric, switch: Device) -> list[Device]:
+    """The devices right below an offloading switch: they listen to its multicast group, if it has one."""
+    tree = Tree(fabric)
+    return [device for device in fabric.daemons if tree.offloading_above(device)[:1] == (switch,)]
+
+
 def upward(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
     """The ends of a link that leads to a switch: the lower one, the upper one."""
     first, second = link.ends

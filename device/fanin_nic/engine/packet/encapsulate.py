@@ -5,6 +5,7 @@ from __future__ import annotations
 from numba import int64
 
 from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.packet.hearing import hears_group
 from fanin_nic.engine.segment.arithmetic import WIDE, payload_bytes
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, has_all_it_needs
 from fanin_nic.engine.state import ONE, U64, ZERO, action_at, bit_of, count, header_at, payload_of
@@ -122,7 +123,7 @@ def send_contribution(e, job, slot):
         header.source = job.parent_bit
         header.node_bitmap = bit_of(job.parent_bit)
         header.rank_bitmap = job.rank_mask
-        if job.hears_group:
+        if hears_group(e, job):
             header.flags |= HEARS_GROUP
     if wants_data(job, slot):
         header.flags |= WANTS_RESULT

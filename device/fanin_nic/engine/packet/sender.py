@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_nic.engine.packet.multicast import on_invitation
+from fanin_nic.engine.packet.hearing import on_invitation
 from fanin_nic.engine.state import ZERO, bit_of, child_at, child_index, count
 from fanin_nic.engine.tables import Counter
 from fanin_nic.native.compiled import internal
@@ -64,7 +64,7 @@ def on_keepalive(e, job, header, source):
     """A neighbour lives, and has nothing else to say."""
     if job.has_parent and source == job.parent_address:
         job.heard = e.now
-        on_invitation(job, header)
+        on_invitation(e, job, header)
     elif job.route == RING and (source == job.next_address or source == job.previous_address):
         hear_beside(e, job, source)
     elif job.route == RING or not from_below(e, job, header, source):

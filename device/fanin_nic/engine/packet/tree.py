@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
-from fanin_nic.engine.packet.encapsulate import attach_payload, body_at, reply, send_contribution, slot_packet
-from fanin_nic.engine.packet.multicast import HEARS_GROUP, note_group_loss
+from fanin_nic.engine.packet.encapsulate import (
+    HEARS_GROUP,
+    attach_payload,
+    body_at,
+    reply,
+    send_contribution,
+    slot_packet,
+)
+from fanin_nic.engine.packet.hearing import note_group_loss, note_way
 from fanin_nic.engine.recovery.timers import (
     answered,
     is_lossy,
@@ -190,7 +197,10 @@ def on_result(e, job, header, payload):
         count(e, DROP_LENGTH)
         return
     measure(e, job, header.token)
-    if answered(e, job, slot, header.token):
+    was_lost = answered(e, job, slot, header.token)
+    if not header.token:
+        note_way(job, header)
+    elif was_lost or e.is_switch:  # which asks only for what a child misses
         note_group_loss(job)
     overtaken(e, job, slot)
     job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
