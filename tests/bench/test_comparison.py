@@ -13,6 +13,7 @@ from fanin_tools.bench.compare import Comparison, Row, fitting
 from fanin_tools.bench.samples import Summary, slowest_rank
 from fanin_tools.bench.setups import EVERY_SETUP, OVER_NETWORK, Setup
 from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.fabric.generate import make
 
 SHAPED = Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK)
 
@@ -166,3 +167,10 @@ def test_sizes_are_read_and_checked() -> None:
 @pytest.mark.parametrize(("size", "times"), [(8, 200), (1 << 20, 64), (1 << 28, 2)])
 def test_large_messages_are_repeated_less_often(size: int, times: int) -> None:
     assert setups.repetitions(size) == times
+
+
+def test_multicast_can_be_left_out() -> None:
+    setup = Setup(4, netns=True, ways=OVER_NETWORK, multicast=False)
+    assert setup.title == "4 namespaces, unshaped, no multicast"
+    assert [switch.group for switch in make("f", setup.shape).switches] == [""]
+    assert [bool(switch.group) for switch in make("f", Setup(4, netns=True).shape).switches] == [True]

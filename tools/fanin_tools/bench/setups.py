@@ -38,7 +38,7 @@ class Way:
 class Setup:
     """Where `ranks` ranks run: one node, or a node for each (`netns`: a namespace each) with links of `rate`.
 
-    lanes: of our devices; ways: ours, each a contender of its own.
+    lanes: of our devices; ways: ours, each a contender of its own; multicast: of results, over namespaces.
     """
 
     ranks: int = 4
@@ -46,6 +46,7 @@ class Setup:
     rate: str = ""
     lanes: int = 1
     ways: tuple[Way, ...] = (Way("local"), Way("local", registered=False))
+    multicast: bool = True
 
     @property
     def title(self) -> str:
@@ -53,7 +54,7 @@ class Setup:
         lanes = f", {self.lanes} lanes" if self.lanes > 1 else ""
         if not self.netns:
             return f"1 node, {self.ranks} ranks{lanes}"
-        return f"{self.ranks} namespaces, {self.rate or 'unshaped'}{lanes}"
+        return f"{self.ranks} namespaces, {self.rate or 'unshaped'}{lanes}{'' if self.multicast else ', no multicast'}"
 
     @property
     def name(self) -> str:
@@ -65,7 +66,7 @@ class Setup:
     def shape(self) -> Shape:
         """The fabric."""
         nodes, ranks = (self.ranks, 1) if self.netns else (1, self.ranks)
-        return Shape(nodes, ranks, netns=self.netns, rate=self.rate, lanes=self.lanes)
+        return Shape(nodes, ranks, netns=self.netns, rate=self.rate, lanes=self.lanes, multicast=self.multicast)
 
     @property
     def link_speed(self) -> float | None:

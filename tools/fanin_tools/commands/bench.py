@@ -87,6 +87,7 @@ def local(
 def netns(
     nodes: Annotated[int, typer.Option(min=2, help="Hosts, a namespace and a rank each.")] = 4,
     rate: Annotated[str, typer.Option(help="Shape every link, for example 1gbit.")] = "",
+    multicast: options.Multicast = True,
     sizes: Sizes = "",
     largest: Largest = "256M",
     rounds: Rounds = 5,
@@ -100,7 +101,7 @@ def netns(
     """Hosts in namespaces, over tree and ring, beside the peers' TCP on the same links. Needs root."""
     from fanin_tools.bench.setups import OVER_NETWORK, Setup
 
-    setup = Setup(nodes, netns=True, rate=rate, lanes=lanes, ways=OVER_NETWORK)
+    setup = Setup(nodes, netns=True, rate=rate, lanes=lanes, ways=OVER_NETWORK, multicast=multicast)
     _measure(
         [setup], _sizes(sizes, largest), rounds, peers, contenders, name, json_output, {setup: plot} if plot else {}
     )
