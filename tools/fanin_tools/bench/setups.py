@@ -15,7 +15,7 @@ SHORT_SIZES = (8, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
 ROUNDS = 5
 SHORT_ROUNDS = 3
 VOLUME = 64 << 20  # bytes that one turn of a contender moves, between the least and the most repetitions
-REPETITIONS = (2, 200)
+REPETITIONS = (2, 1000)  # the most is what OSU's programs do
 FIRST_WARM = 5  # calls that do not count, when the memory is new
 LEAST_WARM = 2  # the same, at the beginning of each turn
 
@@ -108,7 +108,7 @@ def repetitions(size: int) -> int:
 
 def warm_up(size: int) -> int:
     """How many calls at the beginning of a turn do not count. Who has slept since his last turn is first put onto any
-    core; it takes the scheduler some milliseconds to share them out. (OSU's programs leave out 100 to 200 calls.)"""
+    core; it takes the scheduler tens of milliseconds to share them out. (OSU's programs leave out 100 to 200 calls.)"""
     return max(LEAST_WARM, repetitions(size) // 2)
 
 

@@ -125,6 +125,6 @@ def aim(packet, jid, key, slots, random):
     if below(random, 4):
         store_u8(packet + uint64(SOURCE), below(random, 3))
     if below(random, 4):
-        position = below(random, uint64(3) * slots) - (slots if below(random, 8) == 0 else uint64(0))
+        position = below(random, uint64(3) * slots) - (slots if below(random, 3) == 0 else uint64(0))
         store_be32(packet + uint64(POSITION), position)
         store_be16(packet + uint64(SEG), position & (slots - uint64(1)))
