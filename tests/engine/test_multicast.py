@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine.engine import Timing
+from fanin_nic.engine.packet.hearing import LOSSES_IN_A_ROW
 from fanin_wire.abi import DType, Status
 from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import (
@@ -165,49 +166,60 @@ def test_a_result_for_others_is_not_taken() -> None:
     assert result[0] == 2
 
 
-def lose_a_result(rig: NicRig, position: int) -> None:
-    """A RESULT by the group is lost: it comes when the NIC asks for it."""
-    rig.post(f32(1), mid=position)
-    (probe,) = rig.tick(SECOND)
-    assert probe.opcode == Opcode.PROBE
-    rig.from_parent(Opcode.RESULT, position, f32(2).tobytes(), mid=position, sid=0, token=probe.ceth["token"])
+def lose_results(rig: NicRig, position: int, number: int = LOSSES_IN_A_ROW) -> int:
+    """RESULTs by the group are lost, one after the other: each comes when the NIC asks for it. The next position."""
+    for lost in range(position, position + number):
+        rig.post(f32(1), mid=lost)
+        (probe,) = rig.tick(KEEPALIVE_INTERVAL // 10)
+        assert probe.opcode == Opcode.PROBE
+        rig.from_parent(Opcode.RESULT, lost, f32(2).tobytes(), mid=lost, sid=0, token=probe.ceth["token"])
+    return position + number
 
 
 def test_who_loses_results_waits_for_more_and_more_invitations() -> None:
-    rig, position = NicRig(limits=LIMITS._replace(regions=64)), 0
+    rig, position = NicRig(limits=LIMITS._replace(regions=128)), 0
     invited(rig)
     for ignored in (1, 3, 7):
         assert hears(rig, position, by=0b11)
-        lose_a_result(rig, position + 1)
+        position = lose_results(rig, position + 1)
         for _ in range(ignored):
-            assert not hears(rig, position + 2)
+            assert not hears(rig, position)
             invited(rig)
             position += 1
-        assert not hears(rig, position + 2)
+        assert not hears(rig, position)
         invited(rig)
-        position += 3
+        position += 1
+
+
+def test_a_loss_now_and_then_is_none_of_the_group() -> None:
+    rig, position = NicRig(limits=LIMITS._replace(regions=128)), 0
+    invited(rig)
+    for _ in range(3):
+        position = lose_results(rig, position, LOSSES_IN_A_ROW - 1)
+        assert hears(rig, position, by=0b11)
+        position += 1
 
 
 def test_what_is_lost_while_nothing_comes_by_the_group_does_not_count() -> None:
     rig = NicRig()
-    lose_a_result(rig, 0)
+    position = lose_results(rig, 0)
     invited(rig)
-    assert hears(rig, 1)
+    assert hears(rig, position)
 
 
 def test_invitations_without_a_loss_make_good() -> None:
-    rig = NicRig()
-    for position in (0, 1):
+    rig, position = NicRig(limits=LIMITS._replace(regions=128)), 0
+    for _ in range(2):
         invited(rig)
         invited(rig)
-        lose_a_result(rig, position)
+        position = lose_results(rig, position)
     for _ in range(3 + 1 + 2):  # three are ignored, one is heard, two make good
         invited(rig)
-    lose_a_result(rig, 2)
+    position = lose_results(rig, position)
     invited(rig)
-    assert not hears(rig, 3)
+    assert not hears(rig, position)
     invited(rig)
-    assert hears(rig, 4)
+    assert hears(rig, position + 1)
 
 
 def test_who_hears_no_more_invitations_says_so_no_more() -> None:
@@ -223,20 +235,19 @@ def test_losses_of_results_that_came_by_themselves_are_not_the_groups() -> None:
     rig = NicRig()
     invited(rig)
     assert hears(rig, 0)  # its result names this device alone
-    lose_a_result(rig, 1)
-    assert hears(rig, 2)
+    assert hears(rig, lose_results(rig, 1))
 
 
-def test_a_switch_whose_question_is_answered_by_a_result_does_without_the_group() -> None:
+def test_a_switch_whose_questions_are_answered_by_results_does_without_the_group() -> None:
     """It asks when a child of its own asks, and keeps no time."""
     rig = SwitchRig(2, above=((PARENT, 5, 0xFF),))
     rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0xFF, source=0)
-    for position, says in ((0, HEARS), (1, 0)):
+    for position in range(LOSSES_IN_A_ROW + 1):
         sent: list[Sent] = []
         for bit in range(2):
             sent = rig.contribute(bit, position, f32(1))
         (up,) = [packet for packet in sent if packet.opcode == Opcode.CONTRIBUTION]
-        assert up.ceth["flags"] & HEARS == says
+        assert up.ceth["flags"] & HEARS == (0 if position == LOSSES_IN_A_ROW else HEARS)
         (probe,) = [packet for packet in rig.probe(0, position) if packet.opcode == Opcode.PROBE]
         answer = place(position) | {"flags": ALL | DATA, "op": 1, "dtype": DType.F32, "source": 5}
         answer |= {"node_bitmap": 1 << 5, "token": probe.ceth["token"]}

@@ -162,10 +162,10 @@ JOB = np.dtype(
         ("last_lane", "u1"),  # the highest lane that the job takes part in
         ("peer_version", "u1"),  # of the protocol, that the device which has refused this one speaks
         ("hears_group", "u1"),  # 1: results may come by the multicast group of the device above
-        ("group_losses", "u1"),  # results that did not, of late
+        ("group_failures", "u1"),  # how often they did not, of late
         ("invitations_ignored", "u1"),  # so many still are, because of them
         ("comes_by_group", "u1"),  # 1: the last result did
-        ("reserved", "u1", (1,)),
+        ("lost_in_a_row", "u1"),  # results, since one came unasked
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),
