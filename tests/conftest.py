@@ -8,7 +8,10 @@ from collections import defaultdict
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("untimed", deadline=None)  # no test asserts a time, and a first call compiles
+settings.load_profile("untimed")
 pytest_plugins = ["tests.fabric.fixtures"]
 
 SKIPS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import config
 
+from fanin_nic.native import cpu
 from fanin_nic.port import crc, polynomial
 
 LARGE_LENGTHS = (1023, 1024, 1080, 4096, 4152, 8192, 65_507, 1_000_003)
@@ -57,6 +60,22 @@ def test_check_value_of_the_catalogue(variant):
     assert ~int(state) & 0xFFFF_FFFF == 0xCBF4_3926
 
 
+@pytest.mark.parametrize("headers", crc.HEADERS.values(), ids=list(crc.HEADERS))
+@given(
+    words=st.tuples(*[st.integers(0, 2**64 - 1)] * 6),
+    offset=st.integers(0, 63),
+    length=st.one_of(st.integers(0, 40), st.integers(0, 5000)),
+)
+def test_headers_and_what_is_behind_them(headers, words, offset, length):
+    behind, area = crc.HEADERS_SIZE - 8 * len(words), MEMORY[offset : offset + crc.HEADERS_SIZE + length]
+    message = np.array(words, "<u8").tobytes() + area[:behind].tobytes() + area[behind : behind + length].tobytes()
+    address = np.uint64(MEMORY.ctypes.data + offset)
+    begin, go_on = headers
+    low, high = begin(np.uint32(crc.START), tuple(map(np.uint64, words)), address)
+    state = go_on(np.uint64(low), np.uint64(high), address + np.uint64(behind), np.uint64(length))
+    assert int(state) == ~zlib.crc32(message) & 0xFFFF_FFFF
+
+
 def test_barrett_constants_are_the_published_ones():
     """Gopal et al., Intel 2009, for the reflected Ethernet polynomial."""
     assert polynomial.BARRETT_QUOTIENT == 0x1_F701_1641
@@ -77,6 +96,14 @@ def test_choice_by_cpu_features(features, fastest):
     variants = crc.available_variants(frozenset(features))
     assert next(iter(variants)) == fastest
     assert "crc_slicing" in variants
+
+
+def test_registers_of_512_bits_are_used_where_they_cost_no_speed():
+    narrow = cpu.names("+avx512f,+avx2,-vpclmulqdq")
+    assert narrow == {"avx512f", "avx2"}
+    assert not narrow >= cpu.WIDE_REGISTERS
+    if "NUMBA_CPU_FEATURES" not in os.environ:
+        assert ("-prefer-256-bit" in (config.CPU_FEATURES or "")) == (crc.cpu_features() >= cpu.WIDE_REGISTERS)
 
 
 def test_the_fastest_variant_of_this_cpu_is_in_use():

@@ -23,6 +23,7 @@ from numba.core.caching import CacheImpl
 from numba.np import numpy_support
 
 import fanin_wire
+from fanin_nic.native.cpu import use_wide_registers
 
 ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
 
@@ -76,6 +77,7 @@ config.CACHE_LOCATOR_CLASSES = ", ".join(
     ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]
 )
 
+use_wide_registers()
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 compiled = njit(**OPTIONS)

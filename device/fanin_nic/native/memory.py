@@ -108,6 +108,16 @@ store_be64 = _store(64, types.uint64, swap=True)
 
 
 @intrinsic
+def swapped(typing_context, word):
+    """A 64-bit word with its bytes in reverse order."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bswap(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
 def load_acquire(typing_context, address):
     """32-bit load that later reads and writes can not overtake."""
 

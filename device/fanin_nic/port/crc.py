@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import numpy as np
 from numba import uint32, uint64
-from numba.core.registry import cpu_target
 
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import load_u8, load_u32, load_u64
-from fanin_nic.port.folding import carryless_multiply, folded_with
+from fanin_nic.native.cpu import cpu_features
+from fanin_nic.native.libc import stack_bytes
+from fanin_nic.native.memory import load_u8, load_u32, load_u64, store_u64
+from fanin_nic.port.folding import LANE_BYTES, behind, carryless_multiply, folded_headers, folded_with
 from fanin_nic.port.polynomial import BARRETT_POLYNOMIAL, BARRETT_QUOTIENT, byte_tables, multiplier
 
 START = 0xFFFF_FFFF
+HEADERS_SIZE = 96  # bytes of IPv4, UDP, BTH and CETH
 
 TABLES = byte_tables(16)
 ONE_REGISTER, BYTE_REGISTER = 1 << 31, 1 << 23  # the polynomials 1 and x^8
@@ -93,36 +95,56 @@ def _tail(state, address, length):
 
 
 @compiled
-def crc_clmul_128(state, address, length):
-    """Folding with `pclmulqdq`: 16 bytes an instruction."""
+def _clmul_128(low, high, address, length):
+    """As `crc_clmul_128`, with 128 bits instead of a register added to the first 16 bytes, which must be there."""
     blocks = length >> uint64(4)
     if blocks >= 4:
-        low, high = fold_128(state, address, blocks)
-        state = _reduce_128(low, high)
-    elif blocks > 0:
-        low, high = fold_serial(state, address, blocks)
-        state = _reduce_128(low, high)
-    return _tail(state, address + (blocks << uint64(4)), length & uint64(15))
+        low, high = fold_128(low, high, address, blocks)
+    else:
+        low, high = fold_serial(low, high, address, blocks)
+    return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
+
+
+@compiled
+def _clmul_256(low, high, address, length):
+    blocks = length >> uint64(4)
+    if blocks < 8:
+        return _clmul_128(low, high, address, length)
+    low, high = fold_256(low, high, address, blocks)
+    return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
+
+
+@compiled
+def _clmul_512(low, high, address, length):
+    blocks = length >> uint64(4)
+    if blocks < 16:
+        return _clmul_128(low, high, address, length)
+    low, high = fold_512(low, high, address, blocks)
+    return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
+
+
+@compiled
+def crc_clmul_128(state, address, length):
+    """Folding with `pclmulqdq`: 16 bytes an instruction."""
+    if length < LANE_BYTES:
+        return _tail(state, address, length)
+    return _clmul_128(uint64(state), uint64(0), address, length)
 
 
 @compiled
 def crc_clmul_256(state, address, length):
     """Folding with `vpclmulqdq` on AVX2 registers: 32 bytes an instruction."""
-    blocks = length >> uint64(4)
-    if blocks < 8:
-        return crc_clmul_128(state, address, length)
-    low, high = fold_256(state, address, blocks)
-    return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
+    if length < LANE_BYTES:
+        return _tail(state, address, length)
+    return _clmul_256(uint64(state), uint64(0), address, length)
 
 
 @compiled
 def crc_clmul_512(state, address, length):
     """Folding with `vpclmulqdq` on AVX-512 registers: 64 bytes an instruction."""
-    blocks = length >> uint64(4)
-    if blocks < 16:
-        return crc_clmul_128(state, address, length)
-    low, high = fold_512(state, address, blocks)
-    return _tail(_reduce_128(low, high), address + (blocks << uint64(4)), length & uint64(15))
+    if length < LANE_BYTES:
+        return _tail(state, address, length)
+    return _clmul_512(uint64(state), uint64(0), address, length)
 
 
 @compiled
@@ -163,12 +185,6 @@ REQUIREMENTS = (
 )
 
 
-def cpu_features() -> frozenset[str]:
-    """LLVM names of the features that numba compiles for (NUMBA_CPU_FEATURES narrows them)."""
-    features = cpu_target.target_context.codegen().magic_tuple()[2]
-    return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))
-
-
 def available_variants(features: frozenset[str]) -> dict:
     """The implementations that a CPU with these features can run, by name, fastest first."""
     return {function.__name__: function for function, needed in REQUIREMENTS if features.issuperset(needed)}
@@ -176,5 +192,45 @@ def available_variants(features: frozenset[str]) -> dict:
 
 VARIANTS = available_variants(cpu_features())
 crc_update = next(iter(VARIANTS.values()))
-MULTIPLICATIONS = [multiply_bitwise, *([multiply_clmul] if "pclmul" in cpu_features() else [])]
+_update_behind = {crc_clmul_512: _clmul_512, crc_clmul_256: _clmul_256}.get(crc_update, _clmul_128)
+
+
+@compiled
+def headers_clmul(state, words, address):
+    """What the register, begun with `state`, holds behind a tuple of uint64 and the memory that makes 96 bytes of them,
+    as 128 bits that are not reduced yet: (low, high)."""
+    return folded_headers(uint32(state), words, uint64(address))
+
+
+@compiled
+def headers_slicing(state, words, address):
+    """The same for every CPU; the register is `low`."""
+    memory, size = stack_bytes(HEADERS_SIZE), uint64(8 * len(words))
+    for i in range(len(words)):
+        store_u64(memory + uint64(8 * i), words[i])
+    state = crc_slicing(uint32(state), memory, size)
+    return uint64(crc_slicing(state, uint64(address), uint64(HEADERS_SIZE) - size)), uint64(0)
+
+
+@compiled
+def behind_headers_clmul(low, high, address, length):
+    """CRC register `length` bytes behind such headers."""
+    if length < LANE_BYTES:
+        return _tail(_reduce_128(low, high), address, length)
+    low, high = behind(low, high)
+    return _update_behind(low, high, address, length)
+
+
+@compiled
+def behind_headers_slicing(low, high, address, length):
+    """The same for every CPU."""
+    return crc_slicing(uint32(low), address, length)
+
+
+HEADERS = {"slicing": (headers_slicing, behind_headers_slicing)}
+MULTIPLICATIONS = [multiply_bitwise]
+if "pclmul" in cpu_features():
+    HEADERS["clmul"] = (headers_clmul, behind_headers_clmul)
+    MULTIPLICATIONS.append(multiply_clmul)
+crc_headers, crc_behind_headers = list(HEADERS.values())[-1]
 crc_multiply = MULTIPLICATIONS[-1]

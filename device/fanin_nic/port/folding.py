@@ -7,6 +7,8 @@ accumulators run side by side, and a vector register holds up to four of them (`
 
 from __future__ import annotations
 
+import functools
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -17,6 +19,7 @@ from fanin_nic.port.polynomial import fold_multipliers
 WORD = ir.IntType(64)
 LANE_BITS = 128
 LANE_BYTES = 16
+HEADER_BLOCKS = 6  # of IPv4, UDP, BTH and CETH
 
 
 def _product(builder, left, right, selector: int):
@@ -28,18 +31,22 @@ def _product(builder, left, right, selector: int):
     return builder.call(function, [left, right, ir.Constant(ir.IntType(8), selector)])
 
 
+def _moved(builder, accumulator, distances: list[int]):
+    """Each lane of an accumulator, moved on by its own distance in bits; 0 makes it nothing."""
+    multipliers = [word for distance in distances for word in (fold_multipliers(distance) if distance else (0, 0))]
+    constants = ir.Constant(accumulator.type, multipliers)
+    return builder.xor(_product(builder, accumulator, constants, 0x00), _product(builder, accumulator, constants, 0x11))
+
+
 def _fold(builder, accumulator, distance: int, data):
     """Each lane of the accumulator, moved on by `distance` bits, plus data."""
-    lanes = accumulator.type.count // 2
-    constants = ir.Constant(accumulator.type, list(fold_multipliers(distance)) * lanes)
-    low = _product(builder, accumulator, constants, 0x00)
-    high = _product(builder, accumulator, constants, 0x11)
-    return builder.xor(builder.xor(low, high), data)
+    return builder.xor(_moved(builder, accumulator, accumulator.type.count // 2 * [distance]), data)
 
 
-def _load(builder, address, offset: int, vector):
-    pointer = builder.inttoptr(builder.add(address, WORD(offset)), vector.as_pointer())
-    return builder.load(pointer, align=1)
+def _load(builder, address, offset, vector):
+    """Vector at an address; `offset` in bytes: a number, or a value."""
+    offset = WORD(offset) if isinstance(offset, int) else offset
+    return builder.load(builder.inttoptr(builder.add(address, offset), vector.as_pointer()), align=1)
 
 
 def _lane(builder, vector, index: int):
@@ -47,70 +54,118 @@ def _lane(builder, vector, index: int):
     return builder.shuffle_vector(vector, vector, mask)
 
 
-def _first(builder, state, address, bits: int, accumulators: int):
-    """The accumulators loaded with the start of the message, the CRC register added to its first 32 bits."""
+def _pair(builder, low, high):
+    """128 bits of two words."""
+    vector = builder.insert_element(ir.Constant(ir.VectorType(WORD, 2), None), low, ir.IntType(32)(0))
+    return builder.insert_element(vector, high, ir.IntType(32)(1))
+
+
+def _words(builder, vector):
+    return [builder.extract_element(vector, ir.IntType(32)(i)) for i in range(2)]
+
+
+def _sum(builder, vectors: list):
+    return functools.reduce(builder.xor, vectors)
+
+
+def _first(builder, before, address, bits: int, accumulators: int):
+    """The accumulators loaded with the start of the message, `before` added to its first 16 bytes."""
     vector = ir.VectorType(WORD, bits // 64)
     loaded = [_load(builder, address, i * bits // 8, vector) for i in range(accumulators)]
-    register = builder.insert_element(ir.Constant(vector, None), builder.zext(state, WORD), ir.IntType(32)(0))
-    return [builder.xor(loaded[0], register), *loaded[1:]]
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0, 1, *(vector.count - 2) * [2]])
+    widened = builder.shuffle_vector(before, ir.Constant(before.type, None), lanes)
+    return [builder.xor(loaded[0], widened), *loaded[1:]]
 
 
-def _fold_groups(builder, slots, address, groups, bits: int):
-    """Fold all further groups (one vector for each accumulator) into the accumulators."""
+def _fold_groups(builder, slots, address, first, end, bits: int):
+    """Fold the groups `first` to `end` - 1 (one vector for each accumulator) into the accumulators."""
     group_bytes = len(slots) * bits // 8
-    with cgutils.for_range(builder, groups, WORD(1), intp=WORD) as loop:
+    with cgutils.for_range(builder, end, first, intp=WORD) as loop:
         cursor = builder.add(address, builder.mul(loop.index, WORD(group_bytes)))
         for i, slot in enumerate(slots):
             data = _load(builder, cursor, i * bits // 8, slot.type.pointee)
             builder.store(_fold(builder, builder.load(slot), len(slots) * bits, data), slot)
 
 
-def _merge(builder, slots, bits: int):
-    """One 128-bit accumulator from all accumulators and lanes, in the order of the message."""
-    vector, *others = [builder.load(slot) for slot in slots]
-    for other in others:
-        vector = _fold(builder, vector, bits, other)
-    lane = _lane(builder, vector, 0)
-    for index in range(1, bits // LANE_BITS):
-        lane = _fold(builder, lane, LANE_BITS, _lane(builder, vector, index))
-    return lane
+def _one_vector(builder, slots, bits: int):
+    """One accumulator from several that stand behind each other, all moved at once."""
+    *others, last = [builder.load(slot) for slot in slots]
+    lanes = bits // LANE_BITS
+    moved = [_moved(builder, other, lanes * [(len(others) - i) * bits]) for i, other in enumerate(others)]
+    return _sum(builder, [*moved, last])
 
 
-def _fold_blocks(builder, slot, address, first, count):
-    """Fold the blocks of 16 bytes `first` to `count` - 1, one after the other."""
-    with cgutils.for_range(builder, count, first, intp=WORD) as loop:
-        cursor = builder.add(address, builder.mul(loop.index, WORD(LANE_BYTES)))
-        data = _load(builder, cursor, 0, slot.type.pointee)
-        builder.store(_fold(builder, builder.load(slot), LANE_BITS, data), slot)
+def _one_lane(builder, vector, bits: int):
+    """128 bits from the lanes of an accumulator, all moved at once."""
+    lanes = bits // LANE_BITS
+    last = _lane(builder, vector, lanes - 1)
+    if lanes == 1:
+        return last
+    moved = _moved(builder, vector, [(lanes - 1 - i) * LANE_BITS for i in range(lanes)])
+    return _sum(builder, [*(_lane(builder, moved, i) for i in range(lanes - 1)), last])
 
 
 def folded_with(bits: int, accumulators: int):
-    """Intrinsic `(state: uint32, address: uint64, blocks: uint64) -> (low, high)` for vectors of `bits` bits.
+    """Intrinsic `(low, high, address, blocks) -> (low, high)`, all uint64, for vectors of `bits` bits.
 
-    Folds `blocks` blocks of 16 bytes, at least accumulators * bits / 128 of them, into the last 128 bits.
+    Folds `blocks` blocks of 16 bytes, at least accumulators * bits / 128 of them, into the last 128 bits. `low` and
+    `high` are added to the first: a register (and 0), or what `behind` makes of what was folded before.
     """
-    group_blocks = accumulators * bits // LANE_BITS
+    lanes = bits // LANE_BITS
 
     @intrinsic
-    def folded(typing_context, state, address, blocks):
+    def folded(typing_context, low, high, address, blocks):
         def generate(context, builder, signature, arguments):
-            register, start, count = arguments
+            *before, start, count = arguments
             slots = [
                 cgutils.alloca_once_value(builder, vector)
-                for vector in _first(builder, register, start, bits, accumulators)
+                for vector in _first(builder, _pair(builder, *before), start, bits, accumulators)
             ]
-            groups = builder.udiv(count, WORD(group_blocks))
-            _fold_groups(builder, slots, start, groups, bits)
-            lane = cgutils.alloca_once_value(builder, _merge(builder, slots, bits))
-            if group_blocks > 1:
-                _fold_blocks(builder, lane, start, builder.mul(groups, WORD(group_blocks)), count)
-            vector = builder.load(lane)
-            words = [builder.extract_element(vector, ir.IntType(32)(i)) for i in range(2)]
-            return context.make_tuple(builder, signature.return_type, words)
+            groups = builder.udiv(count, WORD(accumulators * lanes))
+            _fold_groups(builder, slots, start, WORD(1), groups, bits)
+            vector = cgutils.alloca_once_value(builder, _one_vector(builder, slots, bits))
+            if accumulators > 1:
+                whole = builder.udiv(count, WORD(lanes))
+                _fold_groups(builder, [vector], start, builder.mul(groups, WORD(accumulators)), whole, bits)
+            lane = cgutils.alloca_once_value(builder, _one_lane(builder, builder.load(vector), bits))
+            if lanes > 1:
+                _fold_groups(builder, [lane], start, builder.mul(whole, WORD(lanes)), count, LANE_BITS)
+            return context.make_tuple(builder, signature.return_type, _words(builder, builder.load(lane)))
 
-        return types.UniTuple(types.uint64, 2)(types.uint32, types.uint64, types.uint64), generate
+        return types.UniTuple(types.uint64, 2)(*[types.uint64] * 4), generate
 
     return folded
+
+
+@intrinsic
+def behind(typing_context, low, high):
+    """What 128 bits that were folded add to the 16 bytes behind them."""
+
+    def generate(context, builder, signature, arguments):
+        moved = _moved(builder, _pair(builder, *arguments), [LANE_BITS])
+        return context.make_tuple(builder, signature.return_type, _words(builder, moved))
+
+    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def folded_headers(typing_context, state, words, address):
+    """Fold six blocks of 16 bytes at once: the first are `words`, a tuple of uint64, the others lie at an address.
+    `(state: uint32, words, address: uint64) -> (low, high)`"""
+    count = len(words)
+
+    def generate(context, builder, signature, arguments):
+        register, given, start = arguments
+        given = cgutils.unpack_tuple(builder, given)
+        given[0] = builder.xor(given[0], builder.zext(register, WORD))
+        blocks = [_pair(builder, given[i], given[i + 1]) for i in range(0, count, 2)]
+        left = HEADER_BLOCKS - len(blocks)
+        blocks += [_load(builder, start, i * LANE_BYTES, ir.VectorType(WORD, 2)) for i in range(left)]
+        *others, last = blocks
+        moved = [_moved(builder, block, [(len(others) - i) * LANE_BITS]) for i, block in enumerate(others)]
+        return context.make_tuple(builder, signature.return_type, _words(builder, _sum(builder, [*moved, last])))
+
+    return types.UniTuple(types.uint64, 2)(types.uint32, words, types.uint64), generate
 
 
 @intrinsic

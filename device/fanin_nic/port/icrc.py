@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import zlib
 
-from numba import uint32, uint64
+from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import stack_bytes
-from fanin_nic.native.memory import copy, store_be32, store_be64, store_u8, store_u32
-from fanin_nic.port.crc import START, crc_update
+from fanin_nic.native.memory import copy, load_u32, load_u64, store_u8, store_u32, store_u64, swapped
+from fanin_nic.port.crc import START, crc_behind_headers, crc_headers, crc_update
 from fanin_wire.fields import BTH, ICRC_SIZE, IPV4_UDP_SIZE, TRANSPORT_SIZE, UDP_PORT
 
 UDP_HEADER_SIZE = 8
-BTH_SIZE = BTH.size
 AFTER_ONES = ~zlib.crc32(bytes(8 * [0xFF])) & START  # the CRC register behind the absent local route header
 
 # The headers with what does not count masked: IPv4, UDP, and the first bytes of the transport headers.
@@ -31,39 +30,62 @@ VERSION_AND_SERVICE = 0x45FF << 48
 DONT_FRAGMENT = 0x4000
 TTL_PROTOCOL_CHECKSUM = 0xFF11_FFFF << 32
 UDP_CHECKSUM = 0xFFFF
-
-# Of a packet in one piece, so much is masked in a copy: 28 + 20 bytes and all the rest but the payload, 48, are whole
-# blocks of 16, which the CRC likes.
-COPIED_HEAD = 20
+CONGESTION = 0xFF  # FECN, BECN and 6 reserved bits: the first byte of a word of memory that begins there
 
 
 @compiled
-def _headers_state(source, destination, source_port, udp_length, identification, transport, head):
-    """CRC register behind IPv4, UDP and the first `head` bytes (12 to 68) at `transport`."""
-    ip_length = uint64(udp_length + (IPV4_UDP_SIZE - UDP_HEADER_SIZE))
-    ports = uint64(source_port) << 48 | uint64(UDP_PORT) << 32
+def _ip_and_udp(source, destination, source_port, udp_length, identification):
+    """IPv4 and UDP as three and a half words of memory."""
+    udp_length = uint64(udp_length)
+    ip_length = udp_length + uint64(IPV4_UDP_SIZE - UDP_HEADER_SIZE)
+    first = uint64(VERSION_AND_SERVICE | DONT_FRAGMENT) | ip_length << uint64(32)
+    ports = uint64(source_port) << uint64(16) | uint64(UDP_PORT)
+    return (
+        swapped(first | uint64(identification) << uint64(16)),
+        swapped(uint64(TTL_PROTOCOL_CHECKSUM) | uint64(source)),
+        swapped(uint64(destination) << uint64(32) | ports),
+        swapped((udp_length << uint64(16) | uint64(UDP_CHECKSUM)) << uint64(32)),
+    )
+
+
+@compiled
+def offload_headers(source, destination, source_port, udp_length, identification, transport):
+    """What stands behind IPv4, UDP, BTH and CETH (at `transport`), as `crc_behind_headers` takes it: (low, high)."""
+    one, two, three, four = _ip_and_udp(source, destination, source_port, udp_length, identification)
+    words = (
+        one,
+        two,
+        three,
+        four | uint64(load_u32(transport)) << uint64(32),
+        load_u64(transport + uint64(4)) | uint64(CONGESTION),
+        load_u64(transport + uint64(12)),
+    )
+    return crc_headers(AFTER_ONES, words, transport + uint64(20))
+
+
+@compiled
+def _other_headers(source, destination, source_port, udp_length, identification, transport, length):
+    """CRC register behind IPv4, UDP and the first `length` bytes (12 to 67) at `transport`."""
     masked = stack_bytes(MASKED_SIZE)
-    store_be64(masked, VERSION_AND_SERVICE | ip_length << 32 | uint64(identification) << 16 | DONT_FRAGMENT)
-    store_be64(masked + 8, TTL_PROTOCOL_CHECKSUM | uint64(source))
-    store_be32(masked + 16, uint32(destination))
-    store_be64(masked + 20, ports | uint64(udp_length) << 16 | UDP_CHECKSUM)
-    copy(masked + IPV4_UDP_SIZE, transport, head)
-    store_u8(masked + CONGESTION_BYTE, 0xFF)
-    return crc_update(uint32(AFTER_ONES), masked, uint64(head + IPV4_UDP_SIZE))
+    words = _ip_and_udp(source, destination, source_port, udp_length, identification)
+    for i in range(len(words)):
+        store_u64(masked + uint64(8 * i), words[i])
+    copy(masked + uint64(IPV4_UDP_SIZE), transport, length)
+    store_u8(masked + uint64(CONGESTION_BYTE), CONGESTION)
+    return crc_update(uint32(AFTER_ONES), masked, length + uint64(IPV4_UDP_SIZE))
 
 
 @compiled
-def header_state(source, destination, source_port, transport, transport_length, payload_length, identification):
-    """CRC register behind the headers of a packet whose payload comes next. Arguments as of `packet_icrc`."""
-    padding = -payload_length & 3
-    udp_length = UDP_HEADER_SIZE + transport_length + payload_length + padding + ICRC_SIZE
-    length = uint64(transport_length)
-    return _headers_state(source, destination, source_port, uint64(udp_length), identification, transport, length)
+def udp_length_of(transport_length, payload_length):
+    """UDP length of a packet: its own header, transport headers, payload, padding, ICRC."""
+    return UDP_HEADER_SIZE + transport_length + payload_length + (-payload_length & 3) + ICRC_SIZE
 
 
 @compiled
 def final_icrc(state, padding):
     """ICRC of a packet from the register behind its payload, with so many zeros of padding."""
+    if padding == 0:
+        return uint32(~state)
     zeros = stack_bytes(4)
     store_u32(zeros, 0)
     return uint32(~crc_update(state, zeros, uint64(padding)))
@@ -76,16 +98,23 @@ def packet_icrc(source, destination, source_port, transport, transport_length, p
     Addresses are IPv4 in host order; `transport` and `payload` are memory addresses; `transport_length` is 12 to 68,
     from the BTH on.
     """
-    state = header_state(
-        source, destination, source_port, transport, transport_length, payload_length, identification
-    )  # fmt: skip
-    return final_icrc(crc_update(state, payload, uint64(payload_length)), -payload_length & 3)
+    size = udp_length_of(int64(transport_length), int64(payload_length))
+    if transport_length == TRANSPORT_SIZE:
+        low, high = offload_headers(source, destination, source_port, size, identification, transport)
+        state = crc_behind_headers(low, high, payload, uint64(payload_length))
+    else:
+        length = uint64(transport_length)
+        state = _other_headers(source, destination, source_port, size, identification, transport, length)
+        state = crc_update(state, payload, uint64(payload_length))
+    return final_icrc(state, -int64(payload_length) & 3)
 
 
 @compiled
 def contiguous_icrc(source, destination, source_port, transport, length, identification):
     """ICRC of a packet whose `length` bytes, at least 12, from BTH to the end of the padding lie behind each other."""
-    udp_length = UDP_HEADER_SIZE + length + ICRC_SIZE
-    head = uint64(COPIED_HEAD if length >= COPIED_HEAD else BTH_SIZE)
-    state = _headers_state(source, destination, source_port, uint64(udp_length), identification, transport, head)
-    return uint32(~crc_update(state, transport + head, uint64(length - head)))
+    size, place = UDP_HEADER_SIZE + length + ICRC_SIZE, uint64(TRANSPORT_SIZE)
+    if length >= TRANSPORT_SIZE:
+        low, high = offload_headers(source, destination, source_port, size, identification, transport)
+        return uint32(~crc_behind_headers(low, high, transport + place, uint64(length) - place))
+    state = _other_headers(source, destination, source_port, size, identification, transport, uint64(length))
+    return uint32(~state)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from numba import uint32, uint64
 
 from fanin_nic.native.compiled import compiled
-from fanin_nic.port.crc import crc_multiply, crc_power, crc_update
+from fanin_nic.port.crc import crc_behind_headers, crc_multiply, crc_power
 
 
 @compiled
@@ -19,14 +19,17 @@ def forget_payload(port):
 
 
 @compiled
-def payload_state(port, state, payload, length):
-    """CRC register behind a payload, from that behind its headers."""
-    if port.crc_payload == payload and port.crc_length == length:
-        if port.crc_power_length != length:
-            port.crc_power_length = length
-            port.crc_power = crc_power(uint64(length))
-        return uint32(port.crc_behind ^ crc_multiply(uint32(state ^ port.crc_before), port.crc_power))
-    port.crc_payload, port.crc_length = payload, length
-    port.crc_before = state
-    port.crc_behind = crc_update(uint32(state), uint64(payload), uint64(length))
-    return uint32(port.crc_behind)
+def behind_payload(port, low, high, payload, length):
+    """CRC register behind a payload, from what stands behind its headers."""
+    if length == 0:
+        return crc_behind_headers(low, high, payload, length)
+    if port.crc_payload != payload or port.crc_length != length:
+        port.crc_payload, port.crc_length = payload, length
+        port.crc_low, port.crc_high = low, high
+        port.crc_behind = crc_behind_headers(low, high, payload, length)
+        return uint32(port.crc_behind)
+    if port.crc_power_length != length:
+        port.crc_power_length = length
+        port.crc_power = crc_power(length)
+    difference = crc_behind_headers(low ^ port.crc_low, high ^ port.crc_high, payload, uint64(0))
+    return uint32(port.crc_behind ^ crc_multiply(difference, port.crc_power))

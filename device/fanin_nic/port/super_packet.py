@@ -14,8 +14,8 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR
 from fanin_nic.native.memory import address_of, record_at, store_be32, store_u32
 from fanin_nic.port.descriptors import CONTROL, FRAME_SIZE, SEND_MESSAGE, SOCKET_ADDRESS
-from fanin_nic.port.icrc import final_icrc, header_state
-from fanin_nic.port.repeated import payload_state
+from fanin_nic.port.icrc import final_icrc, offload_headers, udp_length_of
+from fanin_nic.port.repeated import behind_payload
 from fanin_wire import fields
 
 action_at = record_at(ACTION)
@@ -97,12 +97,11 @@ def append(port, message, action, header):
     _extend_piece(message, uint64(TRANSPORT_SIZE))
     if length > 0:
         _payload_piece(message, action.payload, length)
-    state = header_state(
-        port.address, message.destination, port.source_port, transport, uint64(TRANSPORT_SIZE),
-        uint64(length), message.packets,
+    low, high = offload_headers(
+        port.address, message.destination, port.source_port, udp_length_of(TRANSPORT_SIZE, int64(length)),
+        message.packets, transport,
     )  # fmt: skip
-    if length > 0:
-        state = payload_state(port, state, action.payload, length)
+    state = behind_payload(port, low, high, action.payload, uint64(length))
     store_u32(trailer, uint32(0))
     store_u32(trailer + uint64(padding), final_icrc(state, padding))
     _extend_piece(message, uint64(padding + ICRC_SIZE))
