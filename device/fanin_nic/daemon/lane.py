@@ -26,7 +26,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import monotonic_ns, sched_yield
 from fanin_nic.native.memory import address_of, load_u64, record_at
 from fanin_nic.native.profile import Stage, lap
-from fanin_nic.port.descriptors import PORT, RECEIVED
+from fanin_nic.port.descriptors import PORT
 from fanin_nic.port.receive import receive
 
 YIELDS = 50  # before sleep; letting a core go idle costs a wake-up of about 25 us
@@ -35,10 +35,8 @@ LONGEST_RUN = 50_000_000  # ns
 RECEIVE_INTERVAL = 10_000  # ns between looks at a port that is quiet: each costs as much as a short message in a node
 POSTS_PER_TURN = 32
 SEGMENTS_PER_TURN = 512
-RECEIVED_SIZE = U64(RECEIVED.itemsize)
 JOBS_ABORTED = U64(Counter.JOBS_ABORTED * 8)  # bytes into the table of counters
 
-received_at = record_at(RECEIVED)
 port_at = record_at(PORT)
 
 
@@ -156,12 +154,12 @@ def take_packets(lane, e, now):
     elif now >= lane.attentive_until:
         lane.next_receive = now + U64(RECEIVE_INTERVAL)
     table = port_at(lane.port).received_table
-    for index in range(packets):
-        if e.action_count > e.actions // 2:
+    taken = int64(0)
+    while taken < packets:
+        taken = events.packets(lane.engine, table, taken, int64(packets), now)
+        if taken < packets:
             lap(lane.profile, REDUCE)
             flush(lane, e, now)
-        entry = received_at(table + U64(index) * RECEIVED_SIZE)
-        events.packet(lane.engine, entry.address, entry.length, entry.source, now)
     if packets:
         events.batch_end(lane.engine, now)
         lap(lane.profile, REDUCE)

@@ -10,6 +10,7 @@ from fanin_nic.engine.control import leave as leaving
 from fanin_nic.engine.control import posting
 from fanin_nic.engine.control.join import join as join_job
 from fanin_nic.engine.packet import parse, ring
+from fanin_nic.engine.received import RECEIVED_SIZE, received_at
 from fanin_nic.engine.recovery.silence import forgive as forgive_silence
 from fanin_nic.engine.recovery.tick import tick as pass_time
 from fanin_nic.engine.recovery.timers import note_lateness
@@ -30,6 +31,7 @@ __all__ = [
     "leave",
     "lose",
     "packet",
+    "packets",
     "post",
     "reduce",
     "serve",
@@ -46,6 +48,20 @@ def packet(base, address, length, source, now):
     e = engine_at(U64(base))
     e.now = now
     parse.on_packet(e, U64(address), U64(length), U32(source))
+
+
+@compiled
+def packets(base, received, first, count, now):
+    """The packets `first` to `count` - 1 of a table of RECEIVED have arrived. Returns the number of the first that has
+    not been taken: where the table of actions is half full, they must be performed before."""
+    e = engine_at(U64(base))
+    e.now = now
+    index = first
+    while index < count and e.action_count <= e.actions // 2:
+        entry = received_at(U64(received) + U64(index) * RECEIVED_SIZE)
+        parse.on_packet(e, entry.address, U64(entry.length), U32(entry.source))
+        index += 1
+    return index
 
 
 @compiled

@@ -53,6 +53,39 @@ def _resize(builder, value, width):
     return builder.zext(value, width) if have < width.width else builder.trunc(value, width)
 
 
+def equal_headers(but=()):
+    """Intrinsic `(packet, other) -> bool`: BTH and CETH at two addresses are equal, but for the fields `but`."""
+    mask = bytearray(b"\xff" * fields.TRANSPORT_SIZE)
+    for offset, bits, member in _members():
+        if member in but:
+            assert offset % 8 == bits % 8 == 0, f"{member} is no bytes"
+            mask[offset // 8 : (offset + bits) // 8] = bytes(bits // 8)
+    vector, tail = ir.VectorType(ir.IntType(64), 8), ir.IntType(32)
+    vector_mask = ir.Constant(vector, [int.from_bytes(mask[i : i + 8], "little") for i in range(0, 64, 8)])
+    tail_mask = ir.Constant(tail, int.from_bytes(mask[64:], "little"))
+
+    @intrinsic
+    def equal(typing_context, packet, other):
+        def generate(context, builder, signature, arguments):
+            def load(base, offset, kind):
+                address = builder.add(base, ir.Constant(ir.IntType(64), offset))
+                return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
+
+            def difference(offset, kind, wanted):
+                one, two = (load(base, offset, kind) for base in arguments)
+                return builder.and_(builder.xor(one, two), wanted)
+
+            most = builder.icmp_unsigned("!=", difference(0, vector, vector_mask), ir.Constant(vector, None))
+            words = builder.bitcast(most, ir.IntType(8))
+            rest = difference(64, tail, tail_mask)
+            unlike = builder.or_(builder.zext(words, tail), rest)
+            return builder.icmp_unsigned("==", unlike, ir.Constant(tail, 0))
+
+        return types.boolean(types.uint64, types.uint64), generate
+
+    return equal
+
+
 @intrinsic
 def decode_header(typing_context, packet, header):
     def generate(context, builder, signature, arguments):

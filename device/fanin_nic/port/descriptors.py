@@ -44,16 +44,6 @@ class Drop(enum.IntEnum):
     LANE = 13  # received: for another lane, or one that this device does not have
 
 
-# One packet of the last `receive`; valid until the next.
-RECEIVED = np.dtype(
-    [
-        ("source", "u4"),  # IPv4 address of the sender
-        ("length", "u4"),  # bytes from the BTH to before the ICRC, padding included
-        ("address", "u8"),  # of the BTH
-    ],
-    align=True,
-)
-
 # One other device. Bytes are whole IP packets, header to ICRC; payload is what lies behind BTH and, for offload
 # opcodes, CETH, without padding.
 PEER = np.dtype(

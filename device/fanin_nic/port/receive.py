@@ -10,6 +10,7 @@ import socket
 
 from numba import int64, uint32, uint64
 
+from fanin_nic.engine.received import RECEIVED_SIZE, received_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, errno, recvmmsg
 from fanin_nic.native.memory import load_be16, load_be32, load_u8, load_u32, load_u64, record_at
@@ -19,7 +20,6 @@ from fanin_nic.port.descriptors import (
     GROUP_MESSAGES,
     PORT,
     RECEIVE_MESSAGES,
-    RECEIVED,
     RECEIVED_CAPACITY,
     SOCKET_ADDRESS,
     Drop,
@@ -32,10 +32,8 @@ from fanin_wire import fields
 port_at = record_at(PORT)
 message_at = record_at(MMSGHDR)
 control_at = record_at(CONTROL)
-received_at = record_at(RECEIVED)
 
 MESSAGE_SIZE = MMSGHDR.itemsize
-RECEIVED_SIZE = RECEIVED.itemsize
 CONTROL_SIZE = CONTROL.itemsize
 SOCKET_ADDRESS_SIZE = SOCKET_ADDRESS.itemsize
 SOURCE_PORT = SOCKET_ADDRESS.fields["port"][1]  # type: ignore[index]
@@ -137,7 +135,7 @@ def _segment_size(message):
 
 @compiled
 def _enter(port, index, source, packet, size):
-    entry = received_at(port.received_table + uint64(index) * uint64(RECEIVED_SIZE))
+    entry = received_at(port.received_table + uint64(index) * RECEIVED_SIZE)
     entry.source = source
     entry.length = size - ICRC_SIZE
     entry.address = packet

@@ -6,6 +6,7 @@ import socket
 
 import numpy as np
 
+from fanin_nic.engine.received import RECEIVED
 from fanin_nic.native.libc import IOVEC, MMSGHDR
 from fanin_nic.port.descriptors import (
     CONTROL,
@@ -16,7 +17,6 @@ from fanin_nic.port.descriptors import (
     PORT,
     RECEIVE_BUFFER_SIZE,
     RECEIVE_MESSAGES,
-    RECEIVED,
     RECEIVED_CAPACITY,
     SEND_MESSAGE,
     SEND_MESSAGES,

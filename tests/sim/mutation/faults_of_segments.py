@@ -84,7 +84,7 @@ SLOT_RULE = (
         proceed(e, job, slot)
 """,
         explorer("tree"),
-        "stuck",
+        "wrong result",
     ),
     Mutant(
         "a cumulative token: a contribution clears its child's bits of earlier positions, too",
@@ -257,4 +257,28 @@ RECOVERY = (
     ),
 )
 
-FAULTS = SLOT_RULE + RESULTS + NUMBERS + RECOVERY
+ALIKE = (
+    Mutant(
+        "the bitmap is not cleared by a contribution like the one before",
+        "engine/packet/alike.py",
+        "    slot.node_missing &= ~bit_of(bit)\n",
+        "    slot.node_missing &= ~bit_of(bit) if not MUTANT else ~ZERO\n",
+        explorer("tree"),
+    ),
+    Mutant(
+        "a duplicate of a contribution like the one before is added",
+        "engine/packet/alike.py",
+        "        slot.node_missing & bit_of(bit) != ZERO\n",
+        "        (MUTANT or slot.node_missing & bit_of(bit) != ZERO)\n",
+        test("engine/test_alike.py::test_a_duplicate_is_not_added_again"),
+    ),
+    Mutant(
+        "what is known of children outlives their job",
+        "engine/control/lease.py",
+        "        child_at(e, child_index(job, bit)).like_length = 0\n",
+        "        if not MUTANT:\n            child_at(e, child_index(job, bit)).like_length = 0\n",
+        test("engine/test_alike.py::test_nothing_is_known_of_the_children_of_another_job"),
+    ),
+)
+
+FAULTS = SLOT_RULE + RESULTS + NUMBERS + RECOVERY + ALIKE

@@ -7,7 +7,7 @@ from numba import int64
 from fanin_nic.engine.control.quota import gives_way, jobs_allowed, payloads_allowed
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.geometry import quotient_up
-from fanin_nic.engine.state import U64, job_at, queue_at
+from fanin_nic.engine.state import U64, child_at, child_index, job_at, queue_at
 from fanin_nic.engine.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
@@ -63,6 +63,8 @@ def new_job(e, jid, key, owner):
     job.rto = e.rto
     job.reorder = e.reorder
     job.span = job.buffers = 1
+    for bit in range(MAX_CHILDREN):
+        child_at(e, child_index(job, bit)).like_length = 0
     return index + 1
 
 

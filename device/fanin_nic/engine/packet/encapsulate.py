@@ -11,7 +11,7 @@ from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, has_all_
 from fanin_nic.engine.state import ONE, U64, ZERO, action_at, bit_of, count, header_at, payload_of
 from fanin_nic.engine.tables import BODY_SIZE, ENGINE, JOB, Counter
 from fanin_nic.native.compiled import internal, internal_for
-from fanin_nic.native.memory import address_of, fill_zero
+from fanin_nic.native.memory import address_of, copy, fill_zero
 from fanin_wire.abi import Route
 from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Flag, Opcode
 
@@ -26,18 +26,24 @@ HEARS_GROUP = int(Flag.HEARS_GROUP)
 SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # what a packet says of itself
 
 
-@internal_for(ENGINE, int64, returns=int64)
-def append(e, kind):
-    """Number of a new, zeroed action. A full table drops it and counts: the driver leaves room before each event."""
+@internal
+def take_row(e):
+    """Number of a new action. A full table drops it and counts: the driver leaves room before each event."""
     if e.action_count == e.actions:
         count(e, ACTION_OVERFLOW)
         e.action_count -= 1
-    index = e.action_count
+    e.action_count += 1
+    return U64(e.action_count) - ONE
+
+
+@internal_for(ENGINE, int64, returns=int64)
+def append(e, kind):
+    """Number of a new, zeroed action."""
+    index = take_row(e)
     action = action_at(e, index)
     fill_zero(address_of(action), ACTION_SIZE)
     action.kind = kind
-    e.action_count += 1
-    return index
+    return int64(index)
 
 
 @internal
@@ -147,6 +153,20 @@ def send_result(e, job, slot, destination, source, node_bitmap, wanted):
     if wanted != ZERO:
         put_payload(e, job, slot, index)
     return index
+
+
+@internal
+def send_alike(e, job, first, destination, source, node_bitmap):
+    """The RESULT of the SEND `first` to another device, too."""
+    index = take_row(e)
+    action, header = action_at(e, index), header_at(e, index)
+    copy(address_of(action), address_of(action_at(e, first)), ACTION_SIZE)
+    copy(address_of(header), address_of(header_at(e, first)), HEADER_SIZE)
+    action.destination = destination
+    header.source = source
+    header.node_bitmap = node_bitmap
+    note_said(e, job, destination)
+    count(e, TX_FIRST + (RESULT & 15))
 
 
 @internal

@@ -6,6 +6,7 @@ from fanin_nic.engine.control import leave, membership, version
 from fanin_nic.engine.control.ending import abort_above, send_abort
 from fanin_nic.engine.control.lease import find_job
 from fanin_nic.engine.control.quota import is_hearsay
+from fanin_nic.engine.packet import alike
 from fanin_nic.engine.packet.encapsulate import packet
 from fanin_nic.engine.packet.from_above import from_the_next, from_the_parent
 from fanin_nic.engine.packet.from_below import up
@@ -33,6 +34,8 @@ NAK_INTERVAL = U64(1_000_000)  # ns
 @internal
 def on_packet(e, address, length, source):
     """Event: a packet with a right ICRC: `address` of its BTH, bytes from there to the ICRC, IPv4 `source`."""
+    if length >= TRANSPORT_SIZE and alike.take(e, address, length, source):
+        return
     if length < 12:
         count(e, DROP_SHORT)
     elif load_u8(address) < FIRST_OFFLOAD_OPCODE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.control.blame import kind_for_below, kind_named_above, kind_parent
+from fanin_nic.engine.packet import alike
 from fanin_nic.engine.packet.encapsulate import (
     HEARS_GROUP,
     attach_payload,
@@ -86,6 +87,7 @@ def on_contribution(e, job, header, payload, source):
 def accept(e, job, slot, header, payload):
     """The first arrival of a child's contribution: check, compute, clear its bit."""
     if take_packet(e, job, slot, header, payload, order_of_node(job, header.source)):
+        alike.remember(e, job, slot, header, payload)
         if header.flags & WANTS_RESULT:
             slot.wants |= bit_of(header.source)
         if header.flags & HEARS_GROUP:

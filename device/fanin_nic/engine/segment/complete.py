@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.engine.control.abort import abort
-from fanin_nic.engine.packet.encapsulate import send_contribution, send_result
+from fanin_nic.engine.packet.encapsulate import send_alike, send_contribution, send_result
 from fanin_nic.engine.packet.multicast import goes_to_group
 from fanin_nic.engine.recovery.timers import patience
 from fanin_nic.engine.segment import slots
@@ -136,10 +136,17 @@ def fan_out(e, job, slot):
     if goes_to_group(e, job, slot):
         send_result(e, job, slot, e.group, lowest_bit(below), below, slot.wants)
         return
+    first = lowest_bit(below)
+    index = unicast_result(e, job, slot, first)
+    has_data = slot.wants & bit_of(first) != ZERO
+    below &= below - ONE
     while below:
         bit = lowest_bit(below)
         below &= below - ONE
-        unicast_result(e, job, slot, bit)
+        if (slot.wants & bit_of(bit) != ZERO) == has_data:
+            send_alike(e, job, index, child_at(e, child_index(job, bit)).address, bit, bit_of(bit))
+        else:
+            unicast_result(e, job, slot, bit)
 
 
 @internal
