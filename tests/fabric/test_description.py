@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,17 @@ def test_direct_links_form_a_cycle(nodes: int, links: int) -> None:
 def test_star_links_every_nic_to_the_switch() -> None:
     fabric = make("star", Shape(3), "127.77.9")
     assert [link.ends for link in fabric.links] == [(f"nic{node}", "switch") for node in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("cores", "nodes", "asked", "lanes"),
+    [(4, 1, None, 2), (1, 1, None, 1), (4, 2, None, 1), (4, 1, 1, 1), (4, 4, 4, 4)],
+)
+def test_lanes_are_those_asked_for_or_two_in_one_node(
+    cores: int, nodes: int, asked: int | None, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
+    assert make("bench", Shape(nodes, 1, netns=True, lanes=asked)).lanes == lanes
 
 
 def test_file_has_defaults() -> None:

@@ -28,7 +28,14 @@ RanksPerNode = Annotated[int, typer.Option(min=1, help="Ranks that may run on ea
 Direct = Annotated[bool, typer.Option("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
 Netns = Annotated[bool, typer.Option("--netns", help="A network namespace per host, veth links (needs root).")]
 Rate = Annotated[str, typer.Option(help="Shape every link, for example 1gbit (with --netns).")]
-Lanes = Annotated[int, typer.Option(min=1, help="Cores that each device uses: a power of two up to 16.")]
+Lanes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Cores that each device uses: a power of two up to 16. Unless given 2 for one node, else 1.",
+        show_default=False,
+    ),
+]
 Detection = Annotated[
     float, typer.Option(metavar="SECONDS", help="Silence after which a device takes its neighbour for lost.")
 ]
@@ -57,7 +64,7 @@ def shape(
     direct: bool = False,
     netns: bool = False,
     rate: str = "",
-    lanes: int = 1,
+    lanes: int | None = None,
     detection: float = DEFAULT_DETECTION,
     multicast: bool = True,
 ) -> Shape:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric import namespaces
-from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.generate import Shape, usual_lanes
 from fanin_tools.quantities import parse_rate, parse_size, render_size
 
 ELEMENT = 4  # bytes of f32
@@ -38,29 +38,38 @@ class Way:
 class Setup:
     """Where `ranks` ranks run: one node, or a node for each (`netns`: a namespace each) with links of `rate`.
 
-    lanes: of our devices; ways: ours, each a contender of its own; multicast: of results, over namespaces.
+    lanes: of our devices, None: as many as usual; ways: ours, each a contender of its own; multicast: of results, over
+    namespaces.
     """
 
     ranks: int = 4
     netns: bool = False
     rate: str = ""
-    lanes: int = 1
+    lanes: int | None = None
     ways: tuple[Way, ...] = (Way("local"), Way("local", registered=False))
     multicast: bool = True
 
     @property
     def title(self) -> str:
         """For people."""
-        lanes = f", {self.lanes} lanes" if self.lanes > 1 else ""
+        lanes = f", {self.cores} lane{'s' if self.cores > 1 else ''}"
         if not self.netns:
             return f"1 node, {self.ranks} ranks{lanes}"
+        lanes = lanes if self.lanes else ""
         return f"{self.ranks} namespaces, {self.rate or 'unshaped'}{lanes}{'' if self.multicast else ', no multicast'}"
 
     @property
     def name(self) -> str:
         """For files."""
         words = [f"netns-{self.ranks}", self.rate] if self.netns else [f"local-{self.ranks}"]
-        return "-".join([word for word in words if word] + ([f"{self.lanes}lanes"] if self.lanes > 1 else []))
+        if self.lanes:
+            words.append(f"{self.lanes}lane{'s' if self.lanes > 1 else ''}")
+        return "-".join(word for word in words if word)
+
+    @property
+    def cores(self) -> int:
+        """Lanes of each device."""
+        return self.lanes or usual_lanes(1 if not self.netns else self.ranks)
 
     @property
     def shape(self) -> Shape:
@@ -78,7 +87,7 @@ OVER_NETWORK = (Way("tree"), Way("ring"))
 EVERY_SETUP = (
     Setup(2),
     Setup(4),
-    Setup(4, lanes=2),
+    Setup(4, lanes=1),
     Setup(4, netns=True, ways=OVER_NETWORK),
     Setup(8, netns=True, ways=OVER_NETWORK),
     Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK),

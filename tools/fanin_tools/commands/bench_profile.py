@@ -22,7 +22,7 @@ def profile(
     ranks: Annotated[int, typer.Option(min=2, help="Ranks on one node, or nodes with --netns.")] = 4,
     route: Annotated[str, typer.Option(help="With --netns: tree (if not given) or ring.")] = "",
     netns: options.Netns = False,
-    lanes: options.Lanes = 1,
+    lanes: options.Lanes = None,
     ordinary: Annotated[bool, typer.Option("--ordinary", help="Data in memory that is not registered.")] = False,
     name: options.Name = "profile",
     json_output: options.Json = False,

@@ -32,7 +32,7 @@ def demo(
     direct: options.Direct = False,
     netns: options.Netns = False,
     rate: options.Rate = "",
-    lanes: options.Lanes = 1,
+    lanes: options.Lanes = None,
     detection: options.Detection = options.DEFAULT_DETECTION,
     name: options.Name = "demo",
     json_output: options.Json = False,

@@ -31,7 +31,7 @@ def up(
     direct: options.Direct = False,
     netns: options.Netns = False,
     rate: options.Rate = "",
-    lanes: options.Lanes = 1,
+    lanes: options.Lanes = None,
     detection: options.Detection = options.DEFAULT_DETECTION,
     multicast: options.Multicast = True,
     json_output: options.Json = False,
