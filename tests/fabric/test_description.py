@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric import description_file
 from fanin_tools.fabric.description import DescriptionError
-from fanin_tools.fabric.generate import Shape, make
+from fanin_tools.fabric.generate import Plan, Shape, make
 
 shapes = st.builds(
     lambda fanout, **options: Shape(math.prod(fanout), fanout=fanout, **options),
@@ -75,6 +75,12 @@ def test_lanes_are_those_asked_for_or_two_in_one_node(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
     assert make("bench", Shape(nodes, 1, netns=True, lanes=asked)).lanes == lanes
+
+
+def test_a_fabric_that_is_up_keeps_its_lanes_unless_others_are_asked_for() -> None:
+    present = make("bench", Shape(1, 1, netns=True, lanes=4))
+    assert Plan("bench", Shape(1, 1, netns=True)).beside(present) == present
+    assert Plan("bench", Shape(1, 1, netns=True, lanes=2)).beside(present) != present
 
 
 def test_file_has_defaults() -> None:

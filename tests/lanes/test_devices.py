@@ -177,7 +177,7 @@ def test_rank_that_is_killed(running: Running, route: str, count: int) -> None:
 
 def test_nodes_of_different_lanes_form_no_job(running: Running) -> None:
     """The lanes are a parameter of the job: a NIC that cuts messages differently is refused by name."""
-    other = lifecycle.up(Plan("odd", Shape(1, 1, direct=True)), ignore)
+    other = lifecycle.up(Plan("odd", Shape(1, 1, direct=True, lanes=1)), ignore)
     odd = other.fabric
     try:
         described, sockets = placed(running, 2, "ring", SLOTS)

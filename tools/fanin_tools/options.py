@@ -32,7 +32,7 @@ Lanes = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Cores that each device uses: a power of two up to 16. Unless given 2 for one node, else 1.",
+        help="Cores that each device uses: a power of two up to 16. If not given: 2 for one node, else 1.",
         show_default=False,
     ),
 ]

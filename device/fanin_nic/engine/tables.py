@@ -208,8 +208,8 @@ CHILD = np.dtype(
         ("boot_id", "u8"),
         ("heard", "u8"),  # ns: last packet
         ("address", "u4"),
-        ("like_length", "u4"),  # bytes of its last contribution that any like it may follow (packet/alike.py); 0: none
-        ("like_kernel", "u8"),  # what computes it
+        ("like_length", "u4"),  # bytes of the contribution that is remembered (packet/alike.py); 0: none is
+        ("like_kernel", "u8"),  # address of what computes it
         ("like_elements", "u8"),
         ("like_header", "u1", (fields.TRANSPORT_SIZE,)),  # as it came
     ],

@@ -53,13 +53,18 @@ def _resize(builder, value, width):
     return builder.zext(value, width) if have < width.width else builder.trunc(value, width)
 
 
-def equal_headers(but=()):
-    """Intrinsic `(packet, other) -> bool`: BTH and CETH at two addresses are equal, but for the fields `but`."""
+def mask_without(names) -> bytes:
+    """BTH and CETH, all bits set but those of the fields `names`, which must be whole bytes."""
     mask = bytearray(b"\xff" * fields.TRANSPORT_SIZE)
     for offset, bits, member in _members():
-        if member in but:
+        if member in names:
             assert offset % 8 == bits % 8 == 0, f"{member} is no bytes"
             mask[offset // 8 : (offset + bits) // 8] = bytes(bits // 8)
+    return bytes(mask)
+
+
+def equal_under(mask: bytes):
+    """Intrinsic `(packet, other) -> bool`: BTH and CETH at two addresses are equal in the bits of a mask."""
     vector, tail = ir.VectorType(ir.IntType(64), 8), ir.IntType(32)
     vector_mask = ir.Constant(vector, [int.from_bytes(mask[i : i + 8], "little") for i in range(0, 64, 8)])
     tail_mask = ir.Constant(tail, int.from_bytes(mask[64:], "little"))

@@ -13,7 +13,7 @@ WIDE_REGISTERS = frozenset(("vpclmulqdq", "avx512f"))
 
 
 def names(features: str) -> frozenset[str]:
-    """The features that CPU has, of LLVM's list ("+avx2,-amx-fp8,...")."""
+    """The features that a CPU has, of LLVM's list ("+avx2,-amx-fp8,...")."""
     return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))
 
 

@@ -17,11 +17,11 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.cpu import cpu_features
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import load_u8, load_u32, load_u64, store_u64
-from fanin_nic.port.folding import LANE_BYTES, behind, carryless_multiply, folded_headers, folded_with
+from fanin_nic.port.folding import HEADER_BLOCKS, LANE_BYTES, behind, carryless_multiply, folded_headers, folded_with
 from fanin_nic.port.polynomial import BARRETT_POLYNOMIAL, BARRETT_QUOTIENT, byte_tables, multiplier
 
 START = 0xFFFF_FFFF
-HEADERS_SIZE = 96  # bytes of IPv4, UDP, BTH and CETH
+HEADERS_SIZE = HEADER_BLOCKS * LANE_BYTES
 
 TABLES = byte_tables(16)
 ONE_REGISTER, BYTE_REGISTER = 1 << 31, 1 << 23  # the polynomials 1 and x^8
@@ -229,8 +229,7 @@ def behind_headers_slicing(low, high, address, length):
 
 HEADERS = {"slicing": (headers_slicing, behind_headers_slicing)}
 MULTIPLICATIONS = [multiply_bitwise]
+crc_headers, crc_behind_headers, crc_multiply = headers_slicing, behind_headers_slicing, multiply_bitwise
 if "pclmul" in cpu_features():
-    HEADERS["clmul"] = (headers_clmul, behind_headers_clmul)
-    MULTIPLICATIONS.append(multiply_clmul)
-crc_headers, crc_behind_headers = list(HEADERS.values())[-1]
-crc_multiply = MULTIPLICATIONS[-1]
+    HEADERS["clmul"] = crc_headers, crc_behind_headers = headers_clmul, behind_headers_clmul
+    MULTIPLICATIONS.append(crc_multiply := multiply_clmul)

@@ -17,7 +17,7 @@ from numba import int64, uint32, uint64
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import copy, load_u32, load_u64, store_u8, store_u32, store_u64, swapped
-from fanin_nic.port.crc import START, crc_behind_headers, crc_headers, crc_update
+from fanin_nic.port.crc import HEADERS_SIZE, START, crc_behind_headers, crc_headers, crc_update
 from fanin_wire.fields import BTH, ICRC_SIZE, IPV4_UDP_SIZE, TRANSPORT_SIZE, UDP_PORT
 
 UDP_HEADER_SIZE = 8
@@ -30,6 +30,7 @@ VERSION_AND_SERVICE = 0x45FF << 48
 DONT_FRAGMENT = 0x4000
 TTL_PROTOCOL_CHECKSUM = 0xFF11_FFFF << 32
 UDP_CHECKSUM = 0xFFFF
+assert MASKED_SIZE == HEADERS_SIZE
 CONGESTION = 0xFF  # FECN, BECN and 6 reserved bits: the first byte of a word of memory that begins there
 
 
@@ -112,7 +113,7 @@ def packet_icrc(source, destination, source_port, transport, transport_length, p
 @compiled
 def contiguous_icrc(source, destination, source_port, transport, length, identification):
     """ICRC of a packet whose `length` bytes, at least 12, from BTH to the end of the padding lie behind each other."""
-    size, place = UDP_HEADER_SIZE + length + ICRC_SIZE, uint64(TRANSPORT_SIZE)
+    size, place = uint64(length) + uint64(UDP_HEADER_SIZE + ICRC_SIZE), uint64(TRANSPORT_SIZE)
     if length >= TRANSPORT_SIZE:
         low, high = offload_headers(source, destination, source_port, size, identification, transport)
         return uint32(~crc_behind_headers(low, high, transport + place, uint64(length) - place))

@@ -15,6 +15,7 @@
 #define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
 #define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
 #define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
+#define LEAST_SPIN 50000   /* ns: where nobody else wants the core a yield is short, and a wake-up costs as much as this */
 
 static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
 {
@@ -107,10 +108,19 @@ static uint32_t take_budget(struct fanin_context *context)
     return __atomic_add_fetch(&context->sleeps, 1, __ATOMIC_RELAXED) % SPIN_AGAIN ? 0 : MAX_SPIN_BUDGET;
 }
 
-/* Yield a few times; the budget shrinks to nothing while that does not help, and grows back when it does. */
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it does. */
 static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t seen)
 {
     uint32_t budget;
+    uint64_t until;
     int found = 0;
 
     if (has_more(ring, seen))
@@ -118,7 +128,8 @@ static int spin(struct fanin_context *context, const struct fanin_ring *ring, ui
     budget = take_budget(context);
     if (budget == 0)
         return 0;
-    for (uint32_t yields = 0; !found && yields < budget; yields++) {
+    until = now_ns() + LEAST_SPIN;
+    for (uint32_t yields = 0; !found && (yields < budget || now_ns() < until); yields++) {
         sched_yield();
         found = has_more(ring, seen);
     }

@@ -52,11 +52,12 @@ class Setup:
     @property
     def title(self) -> str:
         """For people."""
-        lanes = f", {self.cores} lane{'s' if self.cores > 1 else ''}"
-        if not self.netns:
-            return f"1 node, {self.ranks} ranks{lanes}"
-        lanes = lanes if self.lanes else ""
-        return f"{self.ranks} namespaces, {self.rate or 'unshaped'}{lanes}{'' if self.multicast else ', no multicast'}"
+        words = ["1 node", f"{self.ranks} ranks"]
+        if self.netns:
+            words = [f"{self.ranks} namespaces", self.rate or "unshaped"]
+        if self.lanes or not self.netns:
+            words.append(f"{self.cores} lane{'s' if self.cores > 1 else ''}")
+        return ", ".join([*words, *([] if self.multicast else ["no multicast"])])
 
     @property
     def name(self) -> str:

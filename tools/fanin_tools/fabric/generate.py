@@ -7,7 +7,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanin_tools.fabric.checks import MAX_DEVICES, check
 from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
@@ -67,8 +67,10 @@ class Plan:
         return self.at(NETNS_PREFIX if self.shape.netns else PREVIEW_PREFIX)
 
     def beside(self, present: Fabric) -> Fabric:
-        """The description with the addresses that a fabric of this name has."""
-        return self.at(NETNS_PREFIX if self.shape.netns else present.nics[0].address.rpartition(".")[0])
+        """The description with the addresses that a fabric of this name has, and its lanes if none are asked for."""
+        shape = replace(self.shape, lanes=self.shape.lanes or present.lanes)
+        prefix = NETNS_PREFIX if self.shape.netns else present.nics[0].address.rpartition(".")[0]
+        return make(self.name, shape, prefix)
 
 
 def usual_lanes(nodes: int) -> int:

@@ -12,6 +12,7 @@ import ctypes
 import gc
 import os
 import signal
+import subprocess
 import sys
 import traceback
 from typing import NoReturn
@@ -24,6 +25,7 @@ from fanin_tools.fabric.tree import listeners, parent_group
 
 MODULE = "fanin_tools.fabric.nursery"
 COMPILING = "compiling"
+COMPILER = "fanin_nic.daemon.warm"
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 
 
@@ -46,11 +48,14 @@ def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
 
 
 def load() -> None:
-    """Load the compiled code of the device; say so and compile it, if nobody has yet."""
+    """Load the compiled code of the device; say so and have it compiled, if nobody has yet: by a process that ends, for
+    the compiler takes 700 MB, which all devices would keep."""
     from fanin_nic.native.compiled import COMPLETE
 
     if not COMPLETE.exists():
         print(COMPILING, flush=True)
+        command, nothing = [sys.executable, "-m", COMPILER], subprocess.DEVNULL
+        subprocess.run(command, stdin=nothing, stdout=nothing, check=False)
     from fanin_nic.daemon import main, warm
 
     assert main is not None

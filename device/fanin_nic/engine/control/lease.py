@@ -63,7 +63,7 @@ def new_job(e, jid, key, owner):
     job.rto = e.rto
     job.reorder = e.reorder
     job.span = job.buffers = 1
-    for bit in range(MAX_CHILDREN):
+    for bit in range(MAX_CHILDREN):  # what is remembered is of the job that had this record before
         child_at(e, child_index(job, bit)).like_length = 0
     return index + 1
 

@@ -25,7 +25,7 @@ from fanin_nic.engine.state import (
     slot_index,
 )
 from fanin_nic.engine.tables import CHILD, MAX_CHILDREN, Counter, JobState
-from fanin_nic.native.codec import equal_headers
+from fanin_nic.native.codec import equal_under, mask_without
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
 from fanin_wire.abi import ContributorClass
@@ -39,7 +39,8 @@ USUAL = CLASS_ALL | HAS_DATA  # of KIND
 RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
 LIKE_HEADER = U64(CHILD.fields["like_header"][1])  # type: ignore[index]
 HEADERS = U64(TRANSPORT_SIZE)
-equal_but_for_place = equal_headers(but=("psn", "position", "mid", "sid", "seg", "segment_index"))
+BUT_FOR_PLACE = mask_without(("psn", "position", "mid", "sid", "seg", "segment_index"))
+equal_but_for_place = equal_under(BUT_FOR_PLACE)
 
 
 def _place(name):
@@ -53,12 +54,12 @@ LENGTH, CONTRIBUTIONS = _place("length"), _place("contributions")
 
 @internal
 def remember(e, job, slot, header, payload):
-    """A contribution has been taken into a slot: others like it may follow."""
-    child = child_at(e, child_index(job, header.source))
+    """A contribution has been taken into a slot: others like it may follow. Its headers lie right before `payload`."""
     if header.flags & KIND != USUAL or header.status or job.buffers != job.span:
         return
     if is_computed_wide(e, slot.op, slot.dtype):
         return
+    child = child_at(e, child_index(job, header.source))
     child.like_length = HEADERS + U64(header.length) + U64(header.padcount)
     child.like_kernel = kernel_address(e, slot.op, slot.dtype)
     child.like_elements = elements_of(e, slot)

@@ -157,7 +157,7 @@ def send_result(e, job, slot, destination, source, node_bitmap, wanted):
 
 @internal
 def send_alike(e, job, first, destination, source, node_bitmap):
-    """The RESULT of the SEND `first` to another device, too."""
+    """The RESULT of the SEND `first`, which must still be in the table, to another device, too."""
     index = take_row(e)
     action, header = action_at(e, index), header_at(e, index)
     copy(address_of(action), address_of(action_at(e, first)), ACTION_SIZE)
