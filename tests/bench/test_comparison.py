@@ -66,6 +66,11 @@ def test_table_for_the_documentation() -> None:
     )
 
 
+def test_json_has_the_lanes_that_were_used() -> None:
+    assert comparison().as_dict()["setup"]["lanes"] == 1
+    assert comparison(setup=Setup(4, lanes=2)).as_dict()["setup"]["lanes"] == 2
+
+
 def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
     lines = report.markdown(comparison(peers=False, setup=Setup(4, netns=True, ways=OVER_NETWORK))).splitlines()
     assert lines[2] == "| bytes | fanin tree | fanin ring | bandwidth |"
