@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanin_nic.sim.explorer import Explorer
+from fanin_nic.sim.explorer import Explorer, main
 from fanin_nic.sim.instances import INSTANCES
 from fanin_nic.sim.rank_programs import Violation
 
@@ -54,3 +54,8 @@ def test_reports_the_way_to_a_violation() -> None:
         references[0] = references[0] + 1
     with pytest.raises(Violation, match="a wrong result"):
         explorer.run()
+
+
+def test_unknown_instance_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tree", "--help"]) == 2
+    assert "there is no instance --help; use some of: tree, " in capsys.readouterr().err

@@ -98,10 +98,14 @@ def _way(origins: Origins, state: State) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Search instances by name. 0: all is well; 1: a violation, which is printed."""
+    """Search instances by name. 0: all is well; 1: a violation, which is printed; 2: there is no instance of a name."""
+    every = INSTANCES | DEEP_INSTANCES
+    if unknown := [name for name in names if name not in every]:
+        print(f"there is no instance {', '.join(unknown)}; use some of: {', '.join(every)}", file=sys.stderr)
+        return 2
     for name in names or INSTANCES:
         try:
-            print(f"{name}: {Explorer((INSTANCES | DEEP_INSTANCES)[name]).run()}", flush=True)
+            print(f"{name}: {Explorer(every[name]).run()}", flush=True)
         except Violation as violation:
             print(f"{name}: VIOLATION: {violation}")
             return 1
