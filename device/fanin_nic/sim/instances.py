@@ -111,11 +111,13 @@ INSTANCES = {
     "forming a ring below a switch": Instance(TREE, RING_BELOW, messages=(1,), losses=1, from_join=True),
     # Formed again under the same id, while packets of the incarnation before are still about.
     "formed again": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, incarnations=2),
+    "formed again, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, incarnations=2),
     # A rank dies at any moment.
     "a death in a tree": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, deaths=1),
     # A NIC with its rank, or the switch, is gone; it comes back under another boot id and knows nothing.
     "a NIC dies": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1),
     "a NIC restarts": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, returns=1),
+    "a NIC restarts, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, crashes=1, returns=1),
     "a NIC of a ring dies": Instance(RING, RING_OF_2, messages=(1,), from_join=True, crashes=1),
     "a NIC of a ring restarts": Instance(RING, RING_OF_2, messages=(1,), from_join=True, crashes=1, returns=1),
     "a NIC of a ring restarts, joins again": Instance(
