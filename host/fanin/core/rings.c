@@ -15,7 +15,7 @@
 #define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
 #define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
 #define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
-#define LEAST_SPIN 50000   /* ns: where nobody else wants the core a yield is short, and a wake-up costs as much as this */
+#define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
 
 static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
 {
@@ -116,7 +116,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it does. */
+/* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it
+ * does. */
 static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t seen)
 {
     uint32_t budget;

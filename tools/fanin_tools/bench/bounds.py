@@ -17,5 +17,5 @@ def bound_us(setup: Setup, size: int) -> float | None:
     """
     if setup.netns:
         return None if setup.link_speed is None else size / setup.link_speed * 1e6
-    cores = min(setup.cores, os.cpu_count() or 1)
+    cores = min(setup.lane_count, os.cpu_count() or 1)
     return memory.measure(setup.ranks * size, cores).read_and_write_us

@@ -56,7 +56,7 @@ class Setup:
         if self.netns:
             words = [f"{self.ranks} namespaces", self.rate or "unshaped"]
         if self.lanes or not self.netns:
-            words.append(f"{self.cores} lane{'s' if self.cores > 1 else ''}")
+            words.append(f"{self.lane_count} lane{'s' if self.lane_count > 1 else ''}")
         return ", ".join([*words, *([] if self.multicast else ["no multicast"])])
 
     @property
@@ -68,7 +68,7 @@ class Setup:
         return "-".join(word for word in words if word)
 
     @property
-    def cores(self) -> int:
+    def lane_count(self) -> int:
         """Lanes of each device."""
         return self.lanes or usual_lanes(1 if not self.netns else self.ranks)
 
