@@ -72,6 +72,8 @@ class DirectCalls:
         stream = self._member.stream
         with stream.lock:
             outcome = stream.fast.call(attempt)
+        if outcome is None:
+            outcome = stream.finish(attempt, _limit(remembered))
         if outcome is True:
             return remembered.end(attempt)
         request = outcome or self._submit(attempt)

@@ -1,8 +1,9 @@
 """Fast path: one prepared request of a stream at a time, begun and finished by the driver core.
 
 Such a request is not in the books of its stream. Whoever opens them first enters it there (`settle`), and it goes on
-like all others: that is so when something else is called, when it takes long, and when it has failed. Ctrl-C may come
-between any two steps: what has been posted is always here or in the books, and its stream among the busy ones.
+like all others: that is so when something else is called, and when it has failed. Whoever waits for a long one sleeps
+without the lock (`Stream.finish`), so that others can. Ctrl-C may come between any two steps: what has been posted is
+always here or in the books, and its stream among the busy ones.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ class FastPath:
         self._stream, self._qp = stream, qp
         self._current: Prepared | None = None  # begun, or left there by an exception
 
-    def call(self, prepared: Prepared) -> Request | bool:
-        """Do it now and wait a little. True: it is done. False: it was not begun, for other things are under way. Else
-        it takes longer, or has failed: the request that stands for it. For one that was not entered before."""
+    def call(self, prepared: Prepared) -> Request | bool | None:
+        """Do it now and wait a little. True: it is done. False: it was not begun, for other things are under way. None:
+        it takes longer. Else it has failed, or others must be looked after: the request that stands for it. For one
+        that was not entered before."""
         stream = self._stream
         # A stream that has anything under way is among the busy ones; mostly there are none, and no more to look at.
         if self._current is not None or stream.stopped or (busy and not (stream.is_idle and not stalled())):
@@ -53,22 +55,31 @@ class FastPath:
         try:
             self._current = prepared
             status = self._qp.call(prepared.c, PATIENCE_MS)
-            if status and self._goes_on(prepared, status):
-                return self._usual(prepared)
+            if status and (status := self._go_on(prepared, status, 0)):
+                busy.add(stream)
+                return None if self._may_take_longer(prepared, status) else self._usual(prepared)
             self._current = None
         except BaseException:
             busy.add(stream)
             raise
         return True
 
-    def _goes_on(self, prepared: Prepared, status: int) -> bool:
-        """Whether it has not ended well; `status` is that of its beginning. As long as part after part ends, nobody
-        else is kept from anything. What a signal handler has entered is not taken from the books."""
-        c, ended = prepared.c, 0
-        while status == PENDING and c.ended > ended and self._current is prepared and not stalled():
+    def _go_on(self, prepared: Prepared, status: int, ended: int) -> int:
+        """Its status, which was `status`, with `ended` parts before that. As long as part after part ends, nobody else
+        is kept from anything."""
+        c = prepared.c
+        while status == PENDING and c.ended > ended and self._may_take_longer(prepared, status):
             ended = c.ended
             status = self._qp.finish(c, PATIENCE_MS)
-        return status != 0
+        return status
+
+    def _may_take_longer(self, prepared: Prepared, status: int) -> bool:
+        """Whether it goes on here: it is under way, and no other stream waits to be looked after. What a signal handler
+        has entered is not taken from the books."""
+        return status == PENDING and self._current is prepared and not self._others_are_stalled()
+
+    def _others_are_stalled(self) -> bool:
+        return any(stream is not self._stream for stream in stalled())
 
     def begin(self, prepared: Prepared) -> bool:
         """Post it. False: it was not begun. It has been reset."""
@@ -81,13 +92,17 @@ class FastPath:
             return False
         return True
 
-    def finish(self, prepared: Prepared, timeout: float | None) -> Request | bool:
-        """Wait a little for what was begun, no longer than `timeout` seconds. As `call`; False: it is not under way."""
+    def finish(self, prepared: Prepared, patience: float) -> Request | bool | None:
+        """Wait a little for what was begun, no longer than `patience` seconds. As `call`; False: it is not under
+        way."""
         if self._current is not prepared:
             return prepared.entered or False
-        patience = PATIENCE_MS if timeout is None else min(PATIENCE_MS, int(timeout * 1000))
-        if prepared.entered or stalled() or self._qp.finish(prepared.c, patience):
+        if prepared.entered or self._others_are_stalled():
             return self._usual(prepared)
+        ended = prepared.c.ended
+        status = self._qp.finish(prepared.c, int(min(PATIENCE_MS, patience * 1000)))
+        if status := self._go_on(prepared, status, ended):
+            return None if self._may_take_longer(prepared, status) else self._usual(prepared)
         self._current = None
         self._look_after()
         return True
@@ -102,6 +117,11 @@ class FastPath:
         """Nobody needs to look after the stream any more, unless there is more: a signal handler may have begun it."""
         if self._stream.is_idle:
             busy.discard(self._stream)
+
+    @property
+    def seen(self) -> int:
+        """Completions taken so far, mod 2^32, as of the last look here."""
+        return int(self._qp.c.seen)
 
     def holds(self, prepared: Prepared) -> bool:
         """Whether it is begun, and neither done nor wholly entered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from fanin.prepared import Repeated, is_one_message
 from fanin.progress import Progress
 from fanin.request import Request
 from fanin.seconds import require_seconds
+from fanin.stream import Stream
 
 
 class Persistent:
@@ -61,11 +63,17 @@ class Persistent:
         """The result of the last start, as of Request.wait."""
         require_seconds(timeout)
         if self._is_begun and self._repeated is not None:
-            with self._member.stream.lock:
-                self._member.stream.fast.finish(self._repeated, timeout)
-                self._look()
+            self._finish(self._member.stream, self._repeated, timeout)
         request = self._last()
         return self._call.result if request is None else request.wait(timeout)
+
+    def _finish(self, stream: Stream, repeated: Repeated, timeout: float | None) -> None:
+        with stream.lock:
+            outcome = stream.fast.finish(repeated, math.inf if timeout is None else timeout)
+        if outcome is None:
+            stream.finish(repeated, timeout)
+        with stream.lock:
+            self._look()
 
     def test(self) -> bool:
         """Whether the last start has ended, as of Request.test."""

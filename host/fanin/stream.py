@@ -185,14 +185,44 @@ class Stream:
         request.started = posting.number + 1
         self.outstanding[wr_id] = posting
 
+    def finish(self, prepared: Prepared, timeout: float | None) -> Request | bool:
+        """Wait until what the fast path has begun has ended: True: well. False: it was not under way. Else the request
+        that stands for it. Timeout as of `wait_for`."""
+        deadline = _deadline(timeout)
+        outcome = self._finish_fast(prepared, deadline)
+        if isinstance(outcome, Request):
+            self._wait_for(outcome, timeout, deadline)
+        return outcome
+
+    def _finish_fast(self, prepared: Prepared, deadline: float) -> Request | bool:
+        while True:
+            with self.lock:
+                outcome = self.fast.finish(prepared, 0)
+                left = deadline - time.monotonic()
+                if outcome is None and left <= 0:
+                    outcome = self.fast.settle()
+                if outcome is not None:
+                    return outcome
+                seen = self.fast.seen
+                self._sleepers += 1
+            try:
+                self._sleep(seen, left)
+            finally:
+                self._wake()
+
     def wait_for(self, request: Request, timeout: float | None) -> None:
         """Wait until `request` has ended; Timeout after `timeout` seconds, and the request goes on."""
-        if not self.wait_until(lambda: request.done, timeout):
+        self._wait_for(request, timeout, _deadline(timeout))
+
+    def _wait_for(self, request: Request, timeout: float | None, deadline: float) -> None:
+        if not self._wait_until(lambda: request.done, deadline):
             raise Timeout(f"{request} is still under way after {timeout:g} s")
 
     def wait_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
         """False when `timeout` seconds have passed before."""
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        return self._wait_until(reached, _deadline(timeout))
+
+    def _wait_until(self, reached: Callable[[], bool], deadline: float) -> bool:
         while True:
             with self.lock:
                 self.advance()
@@ -272,3 +302,8 @@ class Stream:
             outstanding = {posting.request for posting in self.outstanding.values()}
             posted = self._posted + self._qp.c.begun
             return {"posted": posted, "outstanding": len(outstanding), "backlog": len(self._backlog)}
+
+
+def _deadline(timeout: float | None) -> float:
+    """By time.monotonic()."""
+    return math.inf if timeout is None else time.monotonic() + timeout

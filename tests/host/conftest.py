@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
+from fanin.stream import Stream
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
 
 MODEL_DEVICE = Path(__file__).with_name("model_device.py")
@@ -179,6 +180,13 @@ def alone(device: Device, make_job: Callable[..., Job]) -> Iterator[Communicator
     """A communicator of one rank."""
     with Communicator(make_job(1), 0, device.socket) as communicator:
         yield communicator
+
+
+@pytest.fixture
+def visited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sleeps for a completion is visited by a signal handler, or another thread, that enters all that is begun
+    into the books of its stream."""
+    monkeypatch.setattr(Stream, "_sleep", lambda stream, *_: stream.advance())
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ class TestPersistent:
             request = communicator.allreduce_init(np.ones(4), ordered=True).start()
             with pytest.raises(errors.Timeout):
                 request.wait(0)
-            assert times == [0]
+            assert set(times) == {0}
             late.set()
             assert np.all(request.wait(BOUND_S) == 2)
 

@@ -158,9 +158,31 @@ class TestBlocking:
         assert communicator._member.stream not in busy
 
     @pytest.mark.parametrize("when", ["before", "after"])
+    def test_while_it_takes_long(self, others, interrupt, when):
+        """It is not in the books yet, and is entered by whatever comes next."""
+        communicator, late = others(1, 2)
+        array = np.ones(4)
+        communicator.allreduce(array)
+        await_others()
+        interrupt(Stream, "_sleep", when)
+        if when == "after":
+            threading.Timer(0.1, late.set).start()
+        with communicator:
+            with pytest.raises(KeyboardInterrupt):
+                communicator.allreduce(array)
+            assert communicator._member.stream in busy
+            assert counts(communicator)[0] == 2
+            late.set()
+            assert np.all(communicator.allreduce(array) == 2)
+            assert counts(communicator) == (3, 0)
+            assert communicator._member.stream not in busy
+
+    @pytest.mark.usefixtures("visited")
+    @pytest.mark.parametrize("when", ["before", "after"])
     def test_when_it_is_entered(self, alone, known, interrupt, monkeypatch, when):
         with monkeypatch.context() as once:
             once.setattr(CollectiveQP, "call", lambda qp, prepared, _: qp.begin(prepared) or PENDING)
+            once.setattr(CollectiveQP, "finish", lambda *_: PENDING)
             interrupt(Stream, "enter", when)
             with pytest.raises(KeyboardInterrupt):
                 alone.allreduce(known)
@@ -226,6 +248,7 @@ class TestPersistent:
         assert np.all(persistent.start().wait(BOUND_S) == known)
         assert_in_step(alone, known)
 
+    @pytest.mark.usefixtures("visited")
     @pytest.mark.parametrize("owner", [FastPath, CollectiveQP])
     def test_before_it_is_posted_behind_one_that_took_long(
         self, alone, known, persistent, interrupt, monkeypatch, owner

@@ -248,8 +248,9 @@ class TestNonBlocking:
                 assert progress.done == progress.segments > 0
 
 
+@pytest.mark.usefixtures("visited")
 class TestGivenUp:
-    """The driver core has begun, and does not come to an end within its patience."""
+    """The driver core has begun, and does not come to an end within its patience; then something else comes."""
 
     @pytest.mark.parametrize("rounds", range(4))
     def test_the_usual_way_goes_on_where_it_stood(self, alone, array, monkeypatch, rounds):

@@ -73,18 +73,19 @@ static enum fanin_status take(struct fanin_stream *stream, const struct fanin_pr
 {
     struct fanin_cqe *cqe = &stream->cqe;
     enum fanin_status status;
-    uint32_t count, seen;
+    uint32_t count;
     uint64_t now;
 
     do {
-        status = fanin_poll(stream->context, stream->cq, cqe, 1, &count, &seen);
+        status = fanin_poll(stream->context, stream->cq, cqe, 1, &count, &stream->seen);
         if (count && cqe->opcode == FANIN_WQE_COLLECTIVE && cqe->wr_id - prepared->first_id < prepared->parts)
             return FANIN_SUCCESS;
         if (count)
             continue;
         now = fanin_now_ms();
         if (status == FANIN_SUCCESS)
-            status = fanin_wait(stream->context, stream->cq, seen, deadline > now ? (uint32_t)(deadline - now) : 0);
+            status = fanin_wait(stream->context, stream->cq, stream->seen,
+                                deadline > now ? (uint32_t)(deadline - now) : 0);
     } while (status == FANIN_SUCCESS);
     return status;
 }

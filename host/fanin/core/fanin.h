@@ -55,6 +55,8 @@ struct fanin_stream {
     uint64_t next_id;             /* wr_id of what is posted next */
     uint64_t begun;               /* prepared requests, ever: those of which something was posted */
     struct fanin_cqe cqe;         /* the completion that fanin_finish has taken last */
+    uint32_t seen;                /* completions taken so far, mod 2^32, as of its last look: see fanin_wait */
+    uint32_t reserved;
 };
 
 enum fanin_arguments_limit { FANIN_MOST_DIMENSIONS = 8 };
