@@ -21,7 +21,7 @@ from fanin_wire.abi import Status
 if TYPE_CHECKING:
     from fanin.stream import Stream
 
-PATIENCE_MS = 2  # in the driver core; then other streams are looked after, and signals
+PATIENCE_MS = 10  # in the driver core, with the lock; then other streams are looked after, and signals
 PROGRESS = ffi.typeof("enum fanin_progress").relements
 PENDING = int(Status["PENDING"])
 PREPARED, POSTED, COMPLETE = (PROGRESS[f"FANIN_{name}"] for name in ("PREPARED", "POSTED", "COMPLETE"))

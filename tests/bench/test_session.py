@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -62,6 +62,24 @@ def test_a_turn_has_a_time_of_every_repetition(folder: Path, size: int) -> None:
     ranks.close()
     assert len(times) == repetitions(size)
     assert all(time > 0 for time in times)
+
+
+def test_nobody_compares_before_all_have_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All answers to one command have come before the next is given."""
+    commands: list[str] = []
+    ask = Session.ask
+
+    def watched(ranks: Session, **command: Any) -> list[dict[str, Any]]:
+        answers = ask(ranks, **command)
+        commands.append(command["do"])
+        return answers
+
+    monkeypatch.setattr(Session, "ask", watched)
+    ranks = session(folder, "good", "good")
+    ranks.prepare(2000)
+    ranks.turn(2000)
+    ranks.close()
+    assert commands == ["prepare", "time", "verify"]
 
 
 def test_wrong_bit_in_a_measurement(folder: Path) -> None:
@@ -130,15 +148,17 @@ def test_a_rank_obeys_until_there_is_nothing_more() -> None:
     commands = [
         {"do": "prepare", "count": 300, "warm": 1},
         {"do": "time", "warm": 1, "repeat": 4},
+        {"do": "verify"},
         {"do": "release"},
     ]
     with ours, ours.makefile("r") as answers:
         ours.sendall("".join(json.dumps(command) + "\n" for command in commands).encode())
         ours.shutdown(socket.SHUT_WR)
-        hello, prepared, timed, released = map(json.loads, answers)
+        hello, prepared, timed, verified, released = map(json.loads, answers)
     rank.join()
     assert (hello, prepared, released) == ({"rank": 1, "size": 3}, {}, {})
-    assert (len(timed["ns"]), timed["wrong"]) == (4, 0)
+    assert len(timed.pop("ns")) == 4
+    assert (timed, verified) == ({}, {"wrong": 0})
 
 
 @pytest.mark.parametrize("count", [1, rank_program.PERIOD, 1000])

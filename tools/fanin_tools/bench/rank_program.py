@@ -7,7 +7,8 @@ each is answered with one line:
 | do | keys | answer |
 | --- | --- | --- |
 | prepare | count (elements), warm (calls), collective (of MPI, by its name; else allreduce) | |
-| time | warm, repeat | ns: time of each call; wrong: elements of the last result with a wrong bit |
+| time | warm, repeat | ns: time of each call |
+| verify | | wrong: elements of the last result with a wrong bit |
 | release | | |
 
 Between commands it sleeps in a read: contenders that wait for their turn take no time from the one whose turn it is.
@@ -188,9 +189,10 @@ def serve(library: Library, connection: socket.socket) -> None:
                 measured.time(command["warm"], 0)
             elif command["do"] == "release":
                 measured = None
+            elif measured is not None and command["do"] == "verify":
+                answer = {"wrong": measured.wrong()}
             elif measured is not None:
-                times = measured.time(command["warm"], command["repeat"])
-                answer = {"ns": times, "wrong": measured.wrong()}
+                answer = {"ns": measured.time(command["warm"], command["repeat"])}
             _answer(connection, answer)
 
 
