@@ -62,8 +62,7 @@ void fanin_request_end(struct fanin_request *request);
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
                                  size_t size, int fd);
 
-/* health.c: the monotonic clock, whether the device is still there, and a ring of its bell. */
-uint64_t fanin_now_ms(void);
+/* health.c: whether the device is still there, and a ring of its bell. */
 int fanin_device_lost(struct fanin_context *context);
 void fanin_wake_device(const struct fanin_context *context);
 

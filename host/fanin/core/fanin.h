@@ -138,6 +138,9 @@ enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, st
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
                              uint32_t *count, uint32_t *seen);
 
+/* Milliseconds by the clock of all time-outs here, which never goes back. */
+uint64_t fanin_now_ms(void);
+
 /* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`.
  * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);

@@ -64,4 +64,7 @@ void fanin_abandon_job(struct member *member);
 
 /* Let every job of this process post what has waited for room. */
 void fanin_advance_all(void);
+
+/* Whether another job than that of this stream still has something to post. */
+int fanin_others_wait(const struct stream *stream);
 #endif

@@ -206,3 +206,14 @@ void fanin_advance_all(void)
         fanin_stream_advance(&member->stream);
     pthread_mutex_unlock(&lock);
 }
+
+int fanin_others_wait(const struct stream *stream)
+{
+    int wait = 0;
+
+    pthread_mutex_lock(&lock);
+    for (struct member *member = members; member && !wait; member = member->next)
+        wait = &member->stream != stream && fanin_stream_has_backlog(&member->stream);
+    pthread_mutex_unlock(&lock);
+    return wait;
+}

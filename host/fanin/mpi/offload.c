@@ -11,8 +11,9 @@
 #include <limits.h>
 
 #define ERR_BUFFER 1 /* MPI_ERR_BUFFER, the same everywhere */
-#define SLICE_MS 1   /* of a wait, before the MPI is looked after */
-#define ROUNDS 8     /* of its progress then: a long message takes several */
+#define SHORTEST_MS 1 /* of a wait, before the MPI is looked after; then twice as long each time */
+#define LONGEST_MS 8
+#define ROUNDS 8      /* of its progress then: a long message takes several */
 
 static int reduces(enum function function)
 {
@@ -124,16 +125,33 @@ struct communicator *fanin_decide(struct call *call, enum form form, struct mean
     return communicator;
 }
 
+/* Another rank may need the MPI to go on, or another job, before it does its part of what this stream waits for. Returns
+ * in how many milliseconds they are to be looked after again; the last time it was `slice`.
+ */
+static uint32_t look_after_others(const struct stream *stream, uint32_t slice)
+{
+    for (int round = 0; round < ROUNDS; round++)
+        fanin_let_mpi_progress();
+    fanin_advance_all();
+    if (fanin_others_wait(stream))
+        return SHORTEST_MS;
+    return slice < LONGEST_MS ? 2 * slice : slice;
+}
+
 void fanin_wait_for(struct stream *stream, const struct transfer *transfer)
 {
-    for (int slices = 0; !is_done(transfer); slices++) {
-        if (slices) {
-            for (int round = 0; round < ROUNDS; round++)
-                fanin_let_mpi_progress();
-            fanin_advance_all();
-        }
-        fanin_stream_sleep(stream, transfer, SLICE_MS);
+    uint32_t slice = SHORTEST_MS;
+    uint64_t now = fanin_now_ms(), next = now + slice;
+
+    while (!is_done(transfer)) {
+        fanin_stream_sleep(stream, transfer, (uint32_t)(next - now));
         fanin_stream_advance(stream);
+        now = fanin_now_ms();
+        if (now >= next && !is_done(transfer)) {
+            slice = look_after_others(stream, slice);
+            now = fanin_now_ms();
+            next = now + slice;
+        }
     }
 }
 
