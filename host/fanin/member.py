@@ -89,9 +89,9 @@ class Member:
 
     def require_open(self) -> None:
         """InvalidRequest if the job has been left, or the connection belongs to a parent process."""
-        self.attachment.context.require_open()
         if self._ended:
             raise InvalidRequest("the communicator is closed", remedy="Make a new one.")
+        self.attachment.context.require_open()
 
     def start(self, call: Call | Deferred) -> Request:
         """Start a collective; it is posted now or when there is room."""

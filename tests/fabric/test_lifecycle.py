@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric import borrow, lifecycle
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
 from fanin_tools.fabric.state import FabricState
-from tests.fabric.fixtures import Up
+from tests.fabric.fixtures import Up, ignore
 
 
 def test_up_makes_every_device_answer(up: Up, fabric: Fabric) -> None:
@@ -86,11 +86,37 @@ def test_plain_switches_have_no_daemon(up: Up) -> None:
 def test_up_after_a_crash_starts_afresh(up: Up, fabric: Fabric) -> None:
     up(fabric)
     old = FabricState("pair").processes()
-    send_signal(old["nic0"], signal.SIGKILL)
-    wait_until_gone([old["nic0"]], 5)
+    for process in old.values():
+        send_signal(process, signal.SIGKILL)
+    wait_until_gone(list(old.values()), 5)
     assert lifecycle.find("pair") is None
     assert up(fabric).fresh
-    assert not any(process.alive for process in old.values())
+
+
+def test_devices_that_run_are_left_alone_when_another_has_died(up: Up, fabric: Fabric) -> None:
+    """Somebody may use them."""
+    up(fabric)
+    old = FabricState("pair").processes()
+    send_signal(old["nic0"], signal.SIGKILL)
+    wait_until_gone([old["nic0"]], 5)
+    with pytest.raises(ToolError, match=r"FABRIC_INCOMPLETE: .* pair nic0 does not run.* restart nic0 --name pair"):
+        up(fabric)
+    assert [name for name, process in old.items() if process.alive] == ["nic1", "switch"]
+
+
+def test_what_a_killed_command_has_left_is_taken_down(up: Up, fabric: Fabric) -> None:
+    """By the next one that needs a fabric for itself; what others have brought up stays."""
+    up(fabric)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        owner = ProcessIdentity.of(stranger.pid)
+        for name in ("mine", "theirs"):
+            up(Plan(name, Shape(nodes=1))).state.lend(owner if name == "theirs" else ProcessIdentity.of(os.getpid()))
+        borrow.clean_up(ignore)
+        assert lifecycle.find("theirs") is not None
+    borrow.clean_up(ignore)
+    assert lifecycle.find("theirs") is None
+    assert lifecycle.find("mine") is not None
+    assert lifecycle.find("pair") is not None
 
 
 def test_status_shows_what_is_gone(up: Up, fabric: Fabric) -> None:

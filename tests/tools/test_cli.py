@@ -41,6 +41,23 @@ def test_help_needs_neither_engine_nor_library() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["-n", "1000", "--", "true"], "NO_RESOURCES: 1000 ranks do not fit on the 4 nodes"),
+        (["--", "no-such-program"], "NO_PROGRAM: no-such-program can not be started: there is no such program"),
+        (["--", __file__], f"NO_PROGRAM: {__file__} can not be started: it is not executable"),
+        (["--mpi", "--mpirun", "no-such-launcher", "--", "true"], "NO_PROGRAM: there is no program 'no-such-launcher'"),
+        (["--mpi", "--wide", "--prefix", "--", "true"], "INVALID_REQUEST: --wide, --prefix with --mpi"),
+    ],
+)
+def test_a_wrong_run_is_refused_before_anything_is_started(arguments: list[str], error: str) -> None:
+    result = fanin("run", "--name", "nowhere", *arguments)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"fanin: {error}")
+
+
+@pytest.mark.parametrize(
     ("arguments", "name", "code"),
     [
         (["demo", "--bytes", "many"], "INVALID_REQUEST", 2),

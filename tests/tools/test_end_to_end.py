@@ -238,6 +238,27 @@ def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None
     assert lifecycle.find("borrowed") is None
 
 
+def test_runs_at_the_same_time_do_not_meet(running: Running) -> None:
+    """Each brings up a fabric of its own, that holds its ranks, and takes it down."""
+    program = (
+        "import fanin, numpy, time; c = fanin.Communicator(); time.sleep(1 / c.size); print(c.allreduce(numpy.ones(1)))"
+    )
+    runs = [
+        subprocess.Popen(
+            [*FANIN, "run", "-n", str(ranks), "--", sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for ranks in (1, 2, 2)
+    ]
+    for run, ranks in zip(runs, (1, 2, 2), strict=True):
+        output, errors = run.communicate()
+        assert (run.returncode, output.splitlines()) == (0, [f"[{ranks}.]"] * ranks), errors
+        assert f"fabric run-{run.pid} is up for this command" in errors
+        assert lifecycle.find(f"run-{run.pid}") is None
+
+
 def test_direct_links_carry_a_ring(running: Running) -> None:
     direct = lifecycle.up(Plan("e2edirect", Shape(nodes=3, ranks_per_node=1, direct=True)), ignore)
     try:

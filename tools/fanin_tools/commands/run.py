@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanin_tools import options
-from fanin_tools.errors import ToolError
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.output import print_json, reporting, say
 
 if TYPE_CHECKING:
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from fanin_tools.fabric.lifecycle import Running
     from fanin_tools.job.placement import Placement
 
+OF_MPI = ("command", "ranks", "name", "route", "detection", "mpi", "mpirun")  # options that go with --mpi
+
 
 @reporting
 def run(
+    context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", show_default=False)],
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="Number of ranks.")] = 1,
     name: options.Name = "default",
@@ -37,12 +40,19 @@ def run(
     from fanin_tools.fabric.borrow import borrowed
     from fanin_tools.job import launcher
     from fanin_tools.job.job_file import Terms
+    from fanin_tools.job.mpirun import launcher_words
     from fanin_tools.job.placement import check_route, place
 
     check_route(route)
     terms = Terms(slots, reproducible, wide)
     terms.check()
-    with borrowed(_fabric(name, ranks, route, detection), say) as running:
+    if mpi:
+        _refuse_beside_mpi(options.given(context, *OF_MPI))
+        launcher_words(mpirun)
+    else:
+        launcher.require_program(command[0])
+    is_named = "--name" in options.given(context)
+    with borrowed(_fabric(name, is_named, ranks, route, detection), say) as running:
         placement = place(running.fabric, ranks, route)
         if mpi:
             raise typer.Exit(_run_mpi(running, placement, mpirun, command))
@@ -66,13 +76,26 @@ def _run_mpi(running: Running, placement: Placement, mpirun: str, command: list[
     return code
 
 
-def _fabric(name: str, ranks: int, route: str, detection: float) -> Fabric | Plan:
-    """The fabric that is up, or one that just holds the ranks. One that is up keeps its detection time."""
+def _refuse_beside_mpi(given: list[str]) -> None:
+    if given:
+        cause = f"{', '.join(given)} with --mpi, whose jobs the shim makes"
+        raise UsageError(cause, "leave it out; FANIN_MPI_SLOTS and other variables set what the shim can: docs/mpi.md")
+
+
+def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float) -> Fabric | Plan:
+    """The fabric that is up, or one that just holds the ranks, for this run alone unless it has been named. One that is
+    up keeps its detection time."""
     from fanin_tools.fabric import lifecycle
+    from fanin_tools.fabric.borrow import own_name
     from fanin_tools.fabric.generate import Plan
+    from fanin_wire.abi import MAX_CHILDREN
 
     present = lifecycle.find(name)
     if present is not None:
         return present.fabric
     nodes = 1 if route == "local" else min(ranks, options.DEFAULT_NODES)
-    return Plan(name, options.shape(nodes, -(-ranks // nodes), detection=detection))
+    if ranks > nodes * MAX_CHILDREN:
+        cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"
+        remedy = "start fewer, or bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
+        raise UsageError(cause, remedy, name="NO_RESOURCES")
+    return Plan(name if is_named else own_name(), options.shape(nodes, -(-ranks // nodes), detection=detection))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import platform
@@ -58,10 +59,14 @@ def _library(name: str) -> Finding:
 def _driver_core() -> Finding:
     package = importlib.util.find_spec("fanin")
     folders = list(package.submodule_search_locations or []) if package else []
-    built = [path for folder in folders for path in Path(folder).glob("libfanin*.so")]
-    if built:
-        return Finding("driver core", Level.OK, built[0].name, "programs on a fabric")
-    return Finding("driver core", Level.BROKEN, "libfanin.so is not built", "programs on a fabric", "make install")
+    built = [path for folder in folders if (path := Path(folder) / "libfanin.so").exists()]
+    if not built:
+        return Finding("driver core", Level.BROKEN, "libfanin.so is not built", "programs on a fabric", "make install")
+    try:
+        ctypes.CDLL(str(built[0]))
+    except OSError as error:
+        return Finding("driver core", Level.BROKEN, str(error), "programs on a fabric", "make install")
+    return Finding("driver core", Level.OK, built[0].name, "programs on a fabric")
 
 
 def _mpi() -> Finding:

@@ -31,8 +31,8 @@ def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.s
     """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
 
     A plan gets addresses that nobody else uses, or those of the fabric of its name that is up. Raises ToolError
-    FABRIC_DIFFERS if another fabric of that name is up, or namespaces that it would make are there. On any failure
-    nothing is left behind.
+    FABRIC_DIFFERS if another fabric of that name is up, or namespaces that it would make are there; FABRIC_INCOMPLETE
+    if some of its devices run: somebody may use them. On any failure nothing is left behind.
     """
     folder = FabricState(wanted.name)
     with state.locked():
@@ -40,6 +40,7 @@ def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.s
             present = _healthy(folder)
             if present is not None:
                 return _same_or_refuse(folder, present, wanted)
+            _refuse_incomplete(folder)
             say(f"fabric {wanted.name}: cleaning up after a crash")
             _clean(folder)
         with _addressed(wanted) as fabric:
@@ -84,6 +85,18 @@ def _healthy(folder: FabricState) -> Fabric | None:
         return None
     alive = all(device.name in processes and processes[device.name].alive for device in fabric.daemons)
     return fabric if alive else None
+
+
+def _refuse_incomplete(folder: FabricState) -> None:
+    """ToolError FABRIC_INCOMPLETE if some devices run and others do not."""
+    fabric, processes = folder.description(), folder.processes()
+    names = [name for name, process in processes.items() if process.alive]
+    if fabric is None or not names:
+        return
+    gone = [device.name for device in fabric.daemons if device.name not in names]
+    cause = f"of fabric {folder.name} {', '.join(gone)} {'do' if len(gone) > 1 else 'does'} not run, others do"
+    remedy = f"fanin fabric restart {gone[0]} --name {folder.name}, or end the others: fanin fabric down"
+    raise ToolError("FABRIC_INCOMPLETE", cause, f"{remedy} --name {folder.name}")
 
 
 def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan) -> Running:

@@ -4,6 +4,7 @@
 | --- | --- |
 | fabric.toml | the description; written first, so that a crash later can be cleaned up after |
 | processes.json | identity of every device's process |
+| owner.json | that of the command for whose time it is up, if it is |
 | DEVICE.sock, DEVICE.log | control socket and output of a device |
 """
 
@@ -110,6 +111,18 @@ class FabricState:
         except FileNotFoundError:
             return {}
         return {name: ProcessIdentity(*row) for name, row in rows.items()}
+
+    def lend(self, owner: ProcessIdentity) -> None:
+        """Write down for whose time it is up."""
+        self._write("owner.json", json.dumps([owner.pid, owner.start_time]))
+
+    @property
+    def owner(self) -> ProcessIdentity | None:
+        """For whose time it is up; None: until it is taken down."""
+        try:
+            return ProcessIdentity(*json.loads((self.folder / "owner.json").read_text()))
+        except FileNotFoundError:
+            return None
 
     def socket(self, device: str) -> Path:
         """Control socket of a device."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from fanin_tools.errors import ToolError
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.job import job_file
@@ -129,6 +130,14 @@ class Ranks:
         wait_for_all(self.processes, None)
         for printer in self.printers:
             printer.join(TERMINATE_SECONDS)
+
+
+def require_program(program: str) -> None:
+    """UsageError NO_PROGRAM where there is none that can be started."""
+    if shutil.which(program) is None:
+        found = Path(program).exists()
+        cause = f"{program} can not be started: {'it is not executable' if found else 'there is no such program'}"
+        raise UsageError(cause, "give the path of a program behind --", name="NO_PROGRAM")
 
 
 def _spawn(line: list[str], environment: dict[str, str], prefix: bool) -> subprocess.Popen[bytes]:

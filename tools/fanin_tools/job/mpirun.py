@@ -25,12 +25,18 @@ def command_line(running: Running, placement: Placement, launcher: str, command:
     if running.fabric.netns:
         cause = "fanin run --mpi starts all ranks in one network namespace"
         raise UsageError(cause, NAMESPACES, name="NOT_SUPPORTED")
+    words = launcher_words(launcher)
+    variables = [f"{name}={value}" for name, value in environment(running, placement).items()]
+    return [*words, "-n", str(placement.size), "env", *variables, *command]
+
+
+def launcher_words(launcher: str) -> list[str]:
+    """A launcher and its options. UsageError NO_PROGRAM where there is none."""
     words = shlex.split(launcher)
     if not words or shutil.which(words[0]) is None:
         remedy = "install an MPI, or name its launcher with --mpirun"
         raise UsageError(f"there is no program {launcher!r}", remedy, name="NO_PROGRAM")
-    variables = [f"{name}={value}" for name, value in environment(running, placement).items()]
-    return [*words, "-n", str(placement.size), "env", *variables, *command]
+    return words
 
 
 def environment(running: Running, placement: Placement) -> dict[str, str]:
