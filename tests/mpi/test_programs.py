@@ -162,12 +162,31 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
-def test_a_time_that_is_too_long_is_refused_by_name(mpi: Mpi, fabrics: Fabrics) -> None:
-    variables = fabrics.variables(3, "local", FANIN_MPI_JOIN_SECONDS=str(2**32 // 1000 + 1))
-    ended = mpi.run(3, [mpi.build("mixed"), "messages"], variables)
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("FANIN_MPI_JOIN_SECONDS", str(2**32 // 1000 + 1), "is more than 4294967, so 60 are taken"),
+        ("FANIN_MPI_SLOTS", "7", "is 7, so 256 are taken; write a power of two from 4 on"),
+        ("FANIN_MPI_STRICT", "yes", "is yes, so 0 is taken; write a number"),
+        ("FANIN_ROUTE", "bar", "is bar, so auto is taken; write tree, ring, local or auto"),
+        ("FANIN_MPI_THRESHOLDS", "foo", "can not be read from foo on"),
+    ],
+)
+def test_a_setting_that_can_not_be_is_refused_by_name(
+    mpi: Mpi, fabrics: Fabrics, name: str, value: str, words: str
+) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "messages"], fabrics.variables(3, "local") | {name: value})
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "fanin: BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than 4294967" in ended.stderr
+    assert f"fanin: BAD_SETTING: {name} {words}" in ended.stderr
     assert offloaded(ended.stderr) == {"Allreduce": (3, 0)}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_a_socket_that_is_not_there_is_named(mpi: Mpi, fabrics: Fabrics) -> None:
+    variables = fabrics.variables(2, "local") | {"FANIN_SOCKET": "/no/such.sock"}
+    ended = mpi.run(2, [mpi.build("mixed"), "messages"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, /no/such.sock" in ended.stderr
 
 
 def test_what_a_call_costs_that_is_left_can_be_measured(mpi: Mpi, fabrics: Fabrics) -> None:

@@ -10,6 +10,8 @@
 #include <strings.h>
 
 #define JOIN_SECONDS 60
+#define SLOTS 256
+#define FEWEST_SLOTS 4 /* of a lease */
 #define DEFAULT_THRESHOLDS "all=0-" /* what it costs and gains on one host: docs/mpi.md */
 
 struct settings fanin_settings;
@@ -75,9 +77,28 @@ const char *fanin_parse_thresholds(const char *text, struct range *ranges)
 static uint32_t number_of(const char *variable, uint32_t otherwise)
 {
     const char *text = getenv(variable);
-    unsigned long number = text && isdigit((unsigned char)*text) ? strtoul(text, NULL, 10) : otherwise;
+    char *end;
+    unsigned long number;
 
+    if (!text || !*text)
+        return otherwise;
+    number = strtoul(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end) {
+        fanin_warn("BAD_SETTING: %s is %.40s, so %u is taken; write a number", variable, text, otherwise);
+        return otherwise;
+    }
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+static uint32_t slots(void)
+{
+    uint32_t number = number_of("FANIN_MPI_SLOTS", SLOTS);
+
+    if (number >= FEWEST_SLOTS && !(number & (number - 1)))
+        return number;
+    fanin_warn("BAD_SETTING: FANIN_MPI_SLOTS is %u, so %d are taken; write a power of two from %d on", number, SLOTS,
+               FEWEST_SLOTS);
+    return SLOTS;
 }
 
 static uint32_t join_ms(void)
@@ -99,6 +120,8 @@ static uint32_t route_of(const char *name)
     for (uint32_t route = 0; name && route < sizeof names / sizeof names[0]; route++)
         if (!strcmp(name, names[route]))
             return route;
+    if (name && *name && strcmp(name, "auto"))
+        fanin_warn("BAD_SETTING: FANIN_ROUTE is %.40s, so auto is taken; write tree, ring, local or auto", name);
     return ROUTE_AUTO;
 }
 
@@ -111,7 +134,7 @@ void fanin_read_settings(void)
                                        .strict = number_of("FANIN_MPI_STRICT", 0),
                                        .late = join && !strcmp(join, "late"),
                                        .route = route_of(getenv("FANIN_ROUTE")),
-                                       .slots = number_of("FANIN_MPI_SLOTS", 256),
+                                       .slots = slots(),
                                        .join_ms = join_ms()};
     fanin_parse_thresholds(DEFAULT_THRESHOLDS, fanin_settings.ranges);
     memcpy(ranges, fanin_settings.ranges, sizeof ranges);

@@ -26,11 +26,15 @@ static int first_without(const int *statuses, int ranks)
 
 static void say_why_not(const int *statuses, int ranks, int first)
 {
+    const char *named = getenv("FANIN_SOCKET");
     int all = 1;
 
     for (int rank = 0; rank < ranks; rank++)
         all &= statuses[rank] == FANIN_NO_DEVICE;
-    if (all)
+    if (all && named && *named)
+        fanin_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up (fanin "
+                   "fabric up), and name its socket", named);
+    else if (all)
         fanin_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
                    "its socket in FANIN_SOCKET");
     else
