@@ -8,6 +8,7 @@ always here or in the books, and its stream among the busy ones.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fanin.busy import busy, stalled
@@ -65,10 +66,10 @@ class FastPath:
         return True
 
     def _go_on(self, prepared: Prepared, status: int, ended: int) -> int:
-        """Its status, which was `status`, with `ended` parts before that. As long as part after part ends, nobody else
-        is kept from anything."""
-        c = prepared.c
-        while status == PENDING and c.ended > ended and self._may_take_longer(prepared, status):
+        """Its status, which was `status`, with `ended` parts before that. While part after part ends they are waited
+        for here, but not for so long that others never get the lock."""
+        c, until = prepared.c, time.monotonic() + PATIENCE_MS / 1000
+        while c.ended > ended and time.monotonic() < until and self._may_take_longer(prepared, status):
             ended = c.ended
             status = self._qp.finish(c, PATIENCE_MS)
         return status

@@ -13,7 +13,6 @@ from fanin.prepared import Repeated, is_one_message
 from fanin.progress import Progress
 from fanin.request import Request
 from fanin.seconds import require_seconds
-from fanin.stream import Stream
 
 
 class Persistent:
@@ -29,11 +28,14 @@ class Persistent:
         self._works = member.compose(call)
         self._repeated: Repeated | None = None
         if is_one_message(call, self._works) and not call.on_host and call.conclude is None:
-            self._repeated = Repeated(call, self._works, member.stream, member.attachment.context.regions)
+            self._repeated = self._new()
         self._request: Request | None = None  # of the last start, unless that went the fast path
         self._is_begun = False  # the last start goes the fast path, and is not known to have ended
         self._is_started = False
         self.closed = False
+
+    def _new(self) -> Repeated:
+        return Repeated(self._call, self._works, self._member.stream, self._member.attachment.context.regions)
 
     def start(self) -> Self:
         """Start it, with what the arrays hold now. InvalidRequest while the last start is still under way."""
@@ -53,7 +55,9 @@ class Persistent:
 
     def _begin(self, repeated: Repeated) -> bool:
         """Start it on the fast path; False: it was not begun. Ctrl-C may come between any two steps: `_look` says then
-        what became of them."""
+        what became of them. Who still waits for the last start keeps what stands for that."""
+        if repeated.waiters:
+            repeated = self._repeated = self._new()
         repeated.reset()
         self._is_begun = True
         self._request, self._is_started = None, True
@@ -62,18 +66,25 @@ class Persistent:
     def wait(self, timeout: float | None = None) -> Any:
         """The result of the last start, as of Request.wait."""
         require_seconds(timeout)
-        if self._is_begun and self._repeated is not None:
-            self._finish(self._member.stream, self._repeated, timeout)
-        request = self._last()
+        outcome = self._finish(timeout)
+        request = None if outcome is True else outcome or self._last()
         return self._call.result if request is None else request.wait(timeout)
 
-    def _finish(self, stream: Stream, repeated: Repeated, timeout: float | None) -> None:
+    def _finish(self, timeout: float | None) -> Request | bool:
+        """Wait for the last start, if it goes the fast path, as of Stream.finish. When its end is known, another thread
+        may have started the next one."""
+        stream = self._member.stream
         with stream.lock:
-            outcome = stream.fast.finish(repeated, math.inf if timeout is None else timeout)
-        if outcome is None:
-            stream.finish(repeated, timeout)
-        with stream.lock:
-            self._look()
+            repeated = self._repeated
+            if repeated is None or not self._is_begun:
+                return False
+            repeated.waiters += 1
+        try:
+            return stream.finish(repeated, timeout, patience=math.inf)
+        finally:
+            with stream.lock:
+                repeated.waiters -= 1
+                self._look()
 
     def test(self) -> bool:
         """Whether the last start has ended, as of Request.test."""

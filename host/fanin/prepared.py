@@ -77,6 +77,7 @@ class Repeated:
         self._call, self._works = call, works
         self.c = Order(call, works, composer, call.own_places(regions)).aimed(call.stand_ins())
         self.entered: Request | None = None
+        self.waiters = 0  # threads that wait for the last time
 
     def reset(self) -> None:
         """It is about to be done again: what became of it the last time is not taken for this time."""

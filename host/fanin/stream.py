@@ -24,6 +24,7 @@ from fanin_wire.abi import MID_BITS, SQ_DEPTH
 
 BACKLOG_SLICE = 0.002  # seconds between looks at other streams that could not post all yet
 CLOSE_SLICE = 0.1  # seconds that a sleeper may need to see that the stream is closed
+CLOSE_SECONDS = 5.0  # after which one that has not said so does not sleep: Ctrl-C has come before it could
 
 _written_late: list[object] = []  # memory that a device which stands still has been told to write to
 
@@ -185,19 +186,20 @@ class Stream:
         request.started = posting.number + 1
         self.outstanding[wr_id] = posting
 
-    def finish(self, prepared: Prepared, timeout: float | None) -> Request | bool:
+    def finish(self, prepared: Prepared, timeout: float | None, patience: float = 0) -> Request | bool:
         """Wait until what the fast path has begun has ended: True: well. False: it was not under way. Else the request
-        that stands for it. Timeout as of `wait_for`."""
+        that stands for it. Timeout as of `wait_for`. patience: seconds that it is worth to keep the lock at first."""
         deadline = _deadline(timeout)
-        outcome = self._finish_fast(prepared, deadline)
+        outcome = self._finish_fast(prepared, deadline, patience)
         if isinstance(outcome, Request):
             self._wait_for(outcome, timeout, deadline)
         return outcome
 
-    def _finish_fast(self, prepared: Prepared, deadline: float) -> Request | bool:
+    def _finish_fast(self, prepared: Prepared, deadline: float, patience: float) -> Request | bool:
         while True:
             with self.lock:
-                outcome = self.fast.finish(prepared, 0)
+                outcome = self.fast.finish(prepared, min(patience, max(0, deadline - time.monotonic())))
+                patience = 0
                 left = deadline - time.monotonic()
                 if outcome is None and left <= 0:
                     outcome = self.fast.settle()
@@ -273,7 +275,7 @@ class Stream:
         with self.lock:
             self.stopped = self._closed = True
             self.fail_all(error)
-            self._awake.wait_for(lambda: self._sleepers == 0)
+            self._awake.wait_for(lambda: self._sleepers == 0, CLOSE_SECONDS)
 
     def fail_all(self, error: FaninError) -> None:
         """End everything that is under way or waits, with an exception of the kind of `error`."""

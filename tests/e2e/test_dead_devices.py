@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from fanin import Communicator
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.faults.victims import kill_device
@@ -119,7 +121,11 @@ def test_all_is_released_after_the_death_of_the_switch(without_switch: Aftermath
 
 
 def test_fabric_that_is_brought_up_again_carries_new_jobs(bench: Bench, without_nic: Aftermath) -> None:
-    again = bench.build(without_nic.running.fabric)
+    fabric = without_nic.running.fabric
+    with pytest.raises(ToolError, match="FABRIC_INCOMPLETE"):
+        bench.build(fabric)
+    lifecycle.down(fabric.name)
+    again = bench.build(fabric)
     assert again.fresh
     with job(again, RANKS, "tree") as members:
         assert together(RANKS, lambda rank: members[rank].allreduce(np.ones(8))[0]) == [RANKS] * RANKS

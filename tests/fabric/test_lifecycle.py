@@ -7,18 +7,20 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import borrow, lifecycle
+from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
 from fanin_tools.fabric.state import FabricState
-from tests.fabric.fixtures import Up, ignore
+from tests.fabric.fixtures import Up, ignore, standins
 
 
 def test_up_makes_every_device_answer(up: Up, fabric: Fabric) -> None:
@@ -107,16 +109,42 @@ def test_devices_that_run_are_left_alone_when_another_has_died(up: Up, fabric: F
 def test_what_a_killed_command_has_left_is_taken_down(up: Up, fabric: Fabric) -> None:
     """By the next one that needs a fabric for itself; what others have brought up stays."""
     up(fabric)
+    me = ProcessIdentity.of(os.getpid())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
-        owner = ProcessIdentity.of(stranger.pid)
-        for name in ("mine", "theirs"):
-            up(Plan(name, Shape(nodes=1))).state.lend(owner if name == "theirs" else ProcessIdentity.of(os.getpid()))
-        borrow.clean_up(ignore)
+        other = ProcessIdentity.of(stranger.pid)
+        for name, users in (("mine", [me]), ("ours", [other, me]), ("theirs", [other]), ("kept", [other])):
+            up(Plan(name, Shape(nodes=1))).state.lend(users)
+        up(Plan("kept", Shape(nodes=1)))
+        lifecycle.clean_up(ignore)
         assert lifecycle.find("theirs") is not None
-    borrow.clean_up(ignore)
-    assert lifecycle.find("theirs") is None
-    assert lifecycle.find("mine") is not None
-    assert lifecycle.find("pair") is not None
+    lifecycle.clean_up(ignore)
+    assert [name for name in ("pair", "mine", "ours", "theirs", "kept") if lifecycle.find(name) is None] == ["theirs"]
+
+
+def test_the_last_user_takes_it_down(up: Up) -> None:
+    """However often a command uses it; unless somebody has brought it up to stay meanwhile."""
+    me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
+    for stays in (False, True):
+        assert [lifecycle.up(plan, ignore, standins, user=me).fresh for _ in range(2)] == [True, False]
+        lifecycle.give_back("lent", me)
+        assert lifecycle.find("lent") is not None
+        if stays:
+            up(plan)
+        lifecycle.give_back("lent", me)
+        assert (lifecycle.find("lent") is not None) == stays
+
+
+def test_what_was_begun_for_a_command_is_known_to_be_its(fabric: Fabric, state_root: Path) -> None:
+    """Also if it is killed before its devices answer."""
+    seen = []
+
+    def begun(fabric: Fabric, folder: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
+        seen.append(folder.users)
+        return standins(fabric, folder, say)
+
+    me = ProcessIdentity.of(os.getpid())
+    lifecycle.up(fabric, ignore, begun, user=me)
+    assert seen == [[me]]
 
 
 def test_status_shows_what_is_gone(up: Up, fabric: Fabric) -> None:

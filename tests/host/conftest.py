@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
+from fanin.fastpath import FastPath
 from fanin.stream import Stream
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
 
@@ -180,6 +181,21 @@ def alone(device: Device, make_job: Callable[..., Job]) -> Iterator[Communicator
     """A communicator of one rank."""
     with Communicator(make_job(1), 0, device.socket) as communicator:
         yield communicator
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[bool | str]:
+    """What the fast path has answered, in order: True, done; "under way", on a slow machine; False, not begun."""
+    seen: list[bool | str] = []
+    call = FastPath.call
+
+    def watched(*arguments: Any) -> Any:
+        outcome = call(*arguments)
+        seen.append(outcome if isinstance(outcome, bool) else "under way")
+        return outcome
+
+    monkeypatch.setattr(FastPath, "call", watched)
+    return seen
 
 
 @pytest.fixture

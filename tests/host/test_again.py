@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -108,6 +111,40 @@ class TestPersistent:
             for timeout in ("x", -1, float("nan")):
                 with pytest.raises(errors.InvalidRequest, match="no time to wait"):
                     request.wait(timeout)
+
+    def test_who_waits_for_a_start_does_not_wait_for_the_next(self, beside):
+        """Which another thread has begun, since it has seen that the first has ended."""
+        sleeping, started, again = threading.Event(), threading.Event(), threading.Event()
+
+        def come_late(communicator, late):
+            late.wait(BOUND_S)
+            communicator.allreduce(np.ones(4))
+            again.wait(BOUND_S)
+            communicator.allreduce(np.ones(4))
+
+        with beside(come_late) as (communicator, late), ThreadPoolExecutor(1) as pool:
+            request = communicator.allreduce_init(np.ones(4), ordered=True).start()
+            stream = communicator._member.stream
+            sleep = stream._sleep
+
+            def sleep_long(*arguments):
+                sleeping.set()
+                sleep(*arguments)
+                started.wait(BOUND_S)  # it is the last to see what has happened
+
+            stream._sleep = sleep_long
+            waited = pool.submit(request.wait, BOUND_S)
+            assert sleeping.wait(BOUND_S)
+            stream._sleep = sleep
+            late.set()
+            while not request.test():
+                time.sleep(0.001)
+            request.start()
+            started.set()
+            assert np.all(waited.result(BOUND_S) == 2)
+            again.set()
+            assert np.all(request.wait(BOUND_S) == 2)
+            assert communicator.status()["posted"] == 2
 
     def test_the_driver_core_waits_no_longer_than_the_program(self, beside, monkeypatch):
         times, finish = [], CollectiveQP.finish

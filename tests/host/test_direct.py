@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import threading
-import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,27 +13,9 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, errors
-from fanin.busy import busy
 from fanin.direct import RECENT
-from fanin.fastpath import FastPath
-from fanin.stream import Stream
 
 BOUND_S = 20
-
-
-@pytest.fixture
-def outcomes(monkeypatch):
-    """What the fast path has answered, in order: True, done; "under way", on a slow machine; False, not begun."""
-    seen: list[bool | str] = []
-    call = FastPath.call
-
-    def watched(*arguments):
-        outcome = call(*arguments)
-        seen.append(outcome if isinstance(outcome, bool) else "under way")
-        return outcome
-
-    monkeypatch.setattr(FastPath, "call", watched)
-    return seen
 
 
 @pytest.mark.parametrize("count", [2, 5, 5000], ids=["inline", "short", "long"])
@@ -93,86 +74,6 @@ def test_every_collective(run_ranks, device):
             assert gathered == [[other + number] * 6 for other in range(3)]
             assert at_root == (gathered if rank == 1 else None)
             assert (row, sent) == ([rank + number] * 3, [1 + number] * 6)
-
-
-class TestLatePartner:
-    """Who waits for one sleeps: other threads can use the communicator."""
-
-    @pytest.fixture
-    def beside_a_late_one(self, beside, outcomes):
-        """Function: the result of an allreduce of rank 0, and its stream; another thread does `program(communicator)`
-        once it takes longer, and only then the other rank does its `calls`."""
-        later = 1
-
-        def come_late(communicator, late):
-            arrays = np.ones(4), np.ones(4), np.full(4, 2.0)  # of which none is known when it is used
-            communicator.allreduce(arrays[0])
-            late.wait(BOUND_S)
-            for array in arrays[1 : 1 + later]:
-                communicator.allreduce(array)
-
-        def meanwhile(program, communicator, late):
-            deadline = time.monotonic() + BOUND_S
-            while not outcomes and time.monotonic() < deadline:
-                time.sleep(0.001)
-            program(communicator)
-            late.set()
-
-        def run(program, calls=1):
-            nonlocal later
-            later, array = calls, np.ones(4)
-            with beside(come_late) as (communicator, late), ThreadPoolExecutor(1) as pool:
-                communicator.allreduce(array)
-                done = pool.submit(meanwhile, program, communicator, late)
-                result = communicator.allreduce(array)
-                done.result(BOUND_S)
-                assert outcomes[0] == "under way"
-                assert communicator.status()["posted"] == 1 + calls
-            return result, communicator._member.stream
-
-        return run
-
-    def test_it_is_waited_for_out_of_the_books(self, beside_a_late_one, monkeypatch):
-        entered = []
-        monkeypatch.setattr(Stream, "enter", lambda *arguments: entered.append(arguments))
-
-        def take_the_lock(communicator):
-            with communicator._member.stream.lock:
-                assert communicator._member.stream in busy
-
-        result, stream = beside_a_late_one(take_the_lock)
-        assert np.all(result == 2)
-        assert not entered
-        assert stream not in busy
-
-    def test_who_looks_enters_it(self, beside_a_late_one):
-        seen = []
-        result, stream = beside_a_late_one(lambda communicator: seen.extend(communicator.progress()))
-        assert np.all(result == 2)
-        assert [progress.waiting_for for progress in seen] == [(1,)]
-        assert stream not in busy
-
-    def test_who_starts_another_one_comes_behind_it(self, beside_a_late_one):
-        results = []
-
-        def start(communicator):
-            results.append(communicator.iallreduce(np.ones(4)))
-
-        result, _ = beside_a_late_one(start, calls=2)
-        assert np.all(result == 2)
-        assert np.all(results[0].wait(BOUND_S) == 3)
-
-    def test_who_closes_the_communicator_ends_it(self, beside, outcomes):
-        def come_late(communicator, late):
-            communicator.allreduce(np.ones(4))
-            late.wait(BOUND_S)
-
-        with beside(come_late) as (communicator, _):
-            array = np.ones(4)
-            communicator.allreduce(array)
-            threading.Timer(0.1, communicator.close).start()
-            with pytest.raises(errors.Flushed):
-                communicator.allreduce(array)
 
 
 def test_interrupted_call_goes_on(beside):

@@ -47,7 +47,11 @@ def test_help_needs_neither_engine_nor_library() -> None:
         (["--", "no-such-program"], "NO_PROGRAM: no-such-program can not be started: there is no such program"),
         (["--", __file__], f"NO_PROGRAM: {__file__} can not be started: it is not executable"),
         (["--mpi", "--mpirun", "no-such-launcher", "--", "true"], "NO_PROGRAM: there is no program 'no-such-launcher'"),
-        (["--mpi", "--wide", "--prefix", "--", "true"], "INVALID_REQUEST: --wide, --prefix with --mpi"),
+        (
+            ["--mpi", "--wide", "--prefix", "--mpirun", "true", "--", "true"],
+            "INVALID_REQUEST: --wide, --prefix with --mpi",
+        ),
+        (["--mpirun", "true", "--", "true"], "INVALID_REQUEST: --mpirun without --mpi"),
     ],
 )
 def test_a_wrong_run_is_refused_before_anything_is_started(arguments: list[str], error: str) -> None:

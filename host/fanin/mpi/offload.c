@@ -12,8 +12,8 @@
 
 #define ERR_BUFFER 1 /* MPI_ERR_BUFFER, the same everywhere */
 #define SHORTEST_MS 1 /* of a wait, before the MPI is looked after; then twice as long each time */
-#define LONGEST_MS 8
-#define ROUNDS 8      /* of its progress then: a long message takes several */
+#define LONGEST_MS 4
+#define ROUNDS 8 /* of its progress then: a long message takes several */
 
 static int reduces(enum function function)
 {

@@ -51,18 +51,33 @@ const char *fanin_reason_text(enum reason reason)
     return reasons[reason].text;
 }
 
+static void say(const char *format, va_list arguments)
+{
+    char line[512];
+
+    vsnprintf(line, sizeof line, format, arguments);
+    fprintf(stderr, "fanin: %s\n", line);
+}
+
+void fanin_say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
 void fanin_warn(const char *format, ...)
 {
     static int warned;
-    char line[512];
     va_list arguments;
 
     if (__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         return;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    say(format, arguments);
     va_end(arguments);
-    fprintf(stderr, "fanin: %s\n", line);
 }
 
 static void print_function(const char *name, const struct counts *row)

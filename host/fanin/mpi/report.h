@@ -33,6 +33,8 @@ const char *fanin_reason_text(enum reason reason);
 /* Add up the counts of all ranks and let rank 0 print them; all ranks of MPI_COMM_WORLD call it. */
 void fanin_report(void);
 
-/* One line on the error output, beginning with "fanin: ". Only the first of a process is printed. */
+/* One line on the error output, beginning with "fanin: ". */
+void fanin_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same; only the first of a process is printed. */
 void fanin_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #endif

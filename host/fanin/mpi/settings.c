@@ -84,7 +84,7 @@ static uint32_t number_of(const char *variable, uint32_t otherwise)
         return otherwise;
     number = strtoul(text, &end, 10);
     if (!isdigit((unsigned char)*text) || *end) {
-        fanin_warn("BAD_SETTING: %s is %.40s, so %u is taken; write a number", variable, text, otherwise);
+        fanin_say("BAD_SETTING: %s is %.40s, so %u is taken; write a number", variable, text, otherwise);
         return otherwise;
     }
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
@@ -96,7 +96,7 @@ static uint32_t slots(void)
 
     if (number >= FEWEST_SLOTS && !(number & (number - 1)))
         return number;
-    fanin_warn("BAD_SETTING: FANIN_MPI_SLOTS is %u, so %d are taken; write a power of two from %d on", number, SLOTS,
+    fanin_say("BAD_SETTING: FANIN_MPI_SLOTS is %u, so %d are taken; write a power of two from %d on", number, SLOTS,
                FEWEST_SLOTS);
     return SLOTS;
 }
@@ -107,7 +107,7 @@ static uint32_t join_ms(void)
 
     if (seconds <= UINT32_MAX / 1000)
         return 1000 * seconds;
-    fanin_warn("BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than %u, so %d are taken; write a smaller number",
+    fanin_say("BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than %u, so %d are taken; write a smaller number",
                UINT32_MAX / 1000, JOIN_SECONDS);
     return 1000 * JOIN_SECONDS;
 }
@@ -121,18 +121,27 @@ static uint32_t route_of(const char *name)
         if (!strcmp(name, names[route]))
             return route;
     if (name && *name && strcmp(name, "auto"))
-        fanin_warn("BAD_SETTING: FANIN_ROUTE is %.40s, so auto is taken; write tree, ring, local or auto", name);
+        fanin_say("BAD_SETTING: FANIN_ROUTE is %.40s, so auto is taken; write tree, ring, local or auto", name);
     return ROUTE_AUTO;
+}
+
+static int joins_late(const char *text)
+{
+    if (!text || !*text)
+        return 0;
+    if (strcmp(text, "late"))
+        fanin_say("BAD_SETTING: FANIN_MPI_JOIN is %.40s; write late, or leave it out", text);
+    return !strcmp(text, "late");
 }
 
 void fanin_read_settings(void)
 {
-    const char *thresholds = getenv("FANIN_MPI_THRESHOLDS"), *join = getenv("FANIN_MPI_JOIN"), *wrong;
+    const char *thresholds = getenv("FANIN_MPI_THRESHOLDS"), *wrong;
     struct range ranges[FUNCTION_COUNT];
 
     fanin_settings = (struct settings){.report = number_of("FANIN_MPI_REPORT", 0),
                                        .strict = number_of("FANIN_MPI_STRICT", 0),
-                                       .late = join && !strcmp(join, "late"),
+                                       .late = joins_late(getenv("FANIN_MPI_JOIN")),
                                        .route = route_of(getenv("FANIN_ROUTE")),
                                        .slots = slots(),
                                        .join_ms = join_ms()};
@@ -140,7 +149,7 @@ void fanin_read_settings(void)
     memcpy(ranges, fanin_settings.ranges, sizeof ranges);
     wrong = thresholds ? fanin_parse_thresholds(thresholds, ranges) : NULL;
     if (wrong)
-        fanin_warn("BAD_SETTING: FANIN_MPI_THRESHOLDS can not be read from %.40s on; write NAME=LEAST-MOST, as in "
+        fanin_say("BAD_SETTING: FANIN_MPI_THRESHOLDS can not be read from %.40s on; write NAME=LEAST-MOST, as in "
                    "allreduce=0-64m", wrong);
     else
         memcpy(fanin_settings.ranges, ranges, sizeof ranges);

@@ -50,6 +50,7 @@ def run(
         _refuse_beside_mpi(options.given(context, *OF_MPI))
         launcher_words(mpirun)
     else:
+        _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
         launcher.require_program(command[0])
     is_named = "--name" in options.given(context)
     with borrowed(_fabric(name, is_named, ranks, route, detection), say) as running:
@@ -78,8 +79,13 @@ def _run_mpi(running: Running, placement: Placement, mpirun: str, command: list[
 
 def _refuse_beside_mpi(given: list[str]) -> None:
     if given:
-        cause = f"{', '.join(given)} with --mpi, whose jobs the shim makes"
+        cause = f"{', '.join(given)} with --mpi: the shim makes the jobs, and the launcher of the MPI starts the ranks"
         raise UsageError(cause, "leave it out; FANIN_MPI_SLOTS and other variables set what the shim can: docs/mpi.md")
+
+
+def _refuse_without_mpi(given: list[str]) -> None:
+    if given:
+        raise UsageError(f"{', '.join(given)} without --mpi", "add --mpi, or leave it out")
 
 
 def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float) -> Fabric | Plan:
@@ -91,11 +97,12 @@ def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float)
     from fanin_wire.abi import MAX_CHILDREN
 
     present = lifecycle.find(name)
-    if present is not None:
+    if present is not None and (is_named or present.state.users is None):
         return present.fabric
     nodes = 1 if route == "local" else min(ranks, options.DEFAULT_NODES)
     if ranks > nodes * MAX_CHILDREN:
         cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"
-        remedy = "start fewer, or bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
+        larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
+        remedy = f"start fewer, or {'use another --route' if route == 'local' else larger}"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
     return Plan(name if is_named else own_name(), options.shape(nodes, -(-ranks // nodes), detection=detection))

@@ -12,7 +12,7 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import devices, differences, generate, loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
-from fanin_tools.fabric.processes import terminate
+from fanin_tools.fabric.processes import ProcessIdentity, terminate
 from fanin_tools.fabric.state import FabricState
 
 TERMINATE_SECONDS = 5.0
@@ -27,19 +27,26 @@ class Running:
     fresh: bool = False
 
 
-def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.start) -> Running:
+def up(
+    wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.start, user: ProcessIdentity | None = None
+) -> Running:
     """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
+
+    user: for whose time; without one it stays up, also if it was up for the time of others.
 
     A plan gets addresses that nobody else uses, or those of the fabric of its name that is up. Raises ToolError
     FABRIC_DIFFERS if another fabric of that name is up, or namespaces that it would make are there; FABRIC_INCOMPLETE
-    if some of its devices run: somebody may use them. On any failure nothing is left behind.
+    if some of its devices run and others do not: somebody may use them. What this call has begun is not left behind if
+    it fails.
     """
     folder = FabricState(wanted.name)
     with state.locked():
         if folder.exists:
             present = _healthy(folder)
             if present is not None:
-                return _same_or_refuse(folder, present, wanted)
+                running = _same_or_refuse(folder, present, wanted)
+                _note_user(folder, user)
+                return running
             _refuse_incomplete(folder)
             say(f"fabric {wanted.name}: cleaning up after a crash")
             _clean(folder)
@@ -48,7 +55,7 @@ def up(wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.s
                 namespaces.require()
                 namespaces.require_absent(fabric)
             try:
-                _bring_up(fabric, folder, say, start)
+                _bring_up(fabric, folder, say, start, user)
             except BaseException:
                 _clean(folder)
                 raise
@@ -67,8 +74,45 @@ def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
             yield fabric
 
 
-def _bring_up(fabric: Fabric, folder: FabricState, say: devices.Say, start: devices.Start) -> None:
+def _note_user(folder: FabricState, user: ProcessIdentity | None) -> None:
+    users = folder.users
+    if user is None:
+        folder.keep()
+    elif users is not None:
+        folder.lend([*users, user])
+
+
+def give_back(name: str, user: ProcessIdentity) -> None:
+    """End the use of a fabric for the time of `user`; takes it down if it was the last and nobody keeps it."""
+    folder = FabricState(name)
+    with state.locked():
+        users = folder.users
+        if users is None:
+            return
+        users.remove(user)
+        left = [other for other in users if other.alive]
+        if left:
+            folder.lend(left)
+        else:
+            _clean(folder)
+
+
+def clean_up(say: devices.Say) -> None:
+    """Take down what was up for the time of commands that were killed."""
+    with state.locked():
+        for folder in map(FabricState, state.names()):
+            users = folder.users
+            if users is not None and not any(user.alive for user in users):
+                say(f"fabric {folder.name}: cleaning up after a command that was killed")
+                _clean(folder)
+
+
+def _bring_up(
+    fabric: Fabric, folder: FabricState, say: devices.Say, start: devices.Start, user: ProcessIdentity | None
+) -> None:
     folder.create(fabric)
+    if user is not None:
+        folder.lend([user])
     if fabric.netns:
         namespaces.build(fabric)
     processes = {}

@@ -4,7 +4,7 @@
 | --- | --- |
 | fabric.toml | the description; written first, so that a crash later can be cleaned up after |
 | processes.json | identity of every device's process |
-| owner.json | that of the command for whose time it is up, if it is |
+| users.json | those of the commands for whose time it is up; missing if it stays up |
 | DEVICE.sock, DEVICE.log | control socket and output of a device |
 """
 
@@ -112,15 +112,19 @@ class FabricState:
             return {}
         return {name: ProcessIdentity(*row) for name, row in rows.items()}
 
-    def lend(self, owner: ProcessIdentity) -> None:
+    def lend(self, users: list[ProcessIdentity]) -> None:
         """Write down for whose time it is up."""
-        self._write("owner.json", json.dumps([owner.pid, owner.start_time]))
+        self._write("users.json", json.dumps([[user.pid, user.start_time] for user in users]))
+
+    def keep(self) -> None:
+        """It stays up until it is taken down."""
+        (self.folder / "users.json").unlink(missing_ok=True)
 
     @property
-    def owner(self) -> ProcessIdentity | None:
-        """For whose time it is up; None: until it is taken down."""
+    def users(self) -> list[ProcessIdentity] | None:
+        """For whose time it is up; None: it stays up. A command that uses it twice is there twice."""
         try:
-            return ProcessIdentity(*json.loads((self.folder / "owner.json").read_text()))
+            return [ProcessIdentity(*row) for row in json.loads((self.folder / "users.json").read_text())]
         except FileNotFoundError:
             return None
 
