@@ -134,6 +134,15 @@ def test_the_last_user_takes_it_down(up: Up) -> None:
         assert (lifecycle.find("lent") is not None) == stays
 
 
+def test_what_somebody_else_has_brought_up_meanwhile_is_theirs(up: Up) -> None:
+    me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
+    lifecycle.up(plan, ignore, standins, user=me)
+    lifecycle.down("lent")
+    up(plan).state.lend([ProcessIdentity.of(os.getppid())])
+    lifecycle.give_back("lent", me)
+    assert lifecycle.find("lent") is not None
+
+
 def test_what_was_begun_for_a_command_is_known_to_be_its(fabric: Fabric, state_root: Path) -> None:
     """Also if it is killed before its devices answer."""
     seen = []

@@ -87,7 +87,7 @@ def give_back(name: str, user: ProcessIdentity) -> None:
     folder = FabricState(name)
     with state.locked():
         users = folder.users
-        if users is None:
+        if users is None or user not in users:  # it stays, or has been taken down, and another has its name
             return
         users.remove(user)
         left = [other for other in users if other.alive]
