@@ -97,7 +97,7 @@ static uint32_t slots(void)
     if (number >= FEWEST_SLOTS && !(number & (number - 1)))
         return number;
     fanin_say("BAD_SETTING: FANIN_MPI_SLOTS is %u, so %d are taken; write a power of two from %d on", number, SLOTS,
-               FEWEST_SLOTS);
+              FEWEST_SLOTS);
     return SLOTS;
 }
 
@@ -108,7 +108,7 @@ static uint32_t join_ms(void)
     if (seconds <= UINT32_MAX / 1000)
         return 1000 * seconds;
     fanin_say("BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than %u, so %d are taken; write a smaller number",
-               UINT32_MAX / 1000, JOIN_SECONDS);
+              UINT32_MAX / 1000, JOIN_SECONDS);
     return 1000 * JOIN_SECONDS;
 }
 
@@ -150,7 +150,7 @@ void fanin_read_settings(void)
     wrong = thresholds ? fanin_parse_thresholds(thresholds, ranges) : NULL;
     if (wrong)
         fanin_say("BAD_SETTING: FANIN_MPI_THRESHOLDS can not be read from %.40s on; write NAME=LEAST-MOST, as in "
-                   "allreduce=0-64m", wrong);
+                  "allreduce=0-64m", wrong);
     else
         memcpy(fanin_settings.ranges, ranges, sizeof ranges);
 }
