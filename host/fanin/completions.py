@@ -36,8 +36,10 @@ class Completions:
         count = BATCH
         while count == BATCH or self._taken:
             while self._taken:
-                self._complete_one(self._taken[0])
-                self._taken.popleft()
+                completion = self._taken[0]
+                self._complete_one(completion)
+                if self._taken and self._taken[0] is completion:  # else a signal handler came here meanwhile
+                    self._taken.popleft()
             if count == BATCH:
                 count = self._cq.poll_into(self._taken)
 
