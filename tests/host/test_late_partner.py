@@ -25,10 +25,11 @@ class TestLatePartner:
         later = 1
 
         def come_late(communicator, late):
-            arrays = np.ones(4), np.ones(4), np.full(4, 2.0)  # of which none is known when it is used
-            communicator.allreduce(arrays[0])
+            array = np.ones(4)  # known when it is used again: so nothing of this rank waits to be posted
+            communicator.allreduce(array)
             late.wait(BOUND_S)
-            for array in arrays[1 : 1 + later]:
+            for number in range(later):
+                array[:] = number + 1
                 communicator.allreduce(array)
 
         def meanwhile(program, communicator, late):
