@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fanin.again import parts
 from fanin.attachment import Attachment
 from fanin.buffers import dtype_of, shape_of
 from fanin.busy import advance_all
@@ -70,6 +71,7 @@ class Communicator(Collectives):
         self._member = member
         self.offload = offload
         self.direct = DirectCalls(member, member.attachment.context.regions)
+        self._again = parts(self.direct, member.stream)
         self.job, self.rank, self.size = member.job, member.rank, member.job.size
         self._numbers = itertools.count(1)  # of the jobs that are made from this one, equal on every rank
         self._shrinks = itertools.count(1)

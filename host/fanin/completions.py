@@ -36,12 +36,19 @@ class Completions:
         count = BATCH
         while count == BATCH or self._taken:
             while self._taken:
-                completion = self._taken[0]
-                self._complete_one(completion)
-                if self._taken and self._taken[0] is completion:  # else a signal handler came here meanwhile
-                    self._taken.popleft()
+                self._complete_first()
             if count == BATCH:
                 count = self._cq.poll_into(self._taken)
+
+    def _complete_first(self) -> None:
+        """A signal handler may do so at any step."""
+        try:
+            completion = self._taken[0]
+        except IndexError:
+            return
+        self._complete_one(completion)
+        if self._taken and self._taken[0] is completion:
+            self._taken.popleft()
 
     def _complete_one(self, completion: WC) -> None:
         if completion.opcode == QUERY:

@@ -56,10 +56,15 @@ class DirectCalls:
     def __init__(self, member: Rank, regions: RegionTable) -> None:
         self._member, self._regions = member, regions
         self._known: dict[Key, Remembered | None] = {}  # None: always goes the usual way; what came first is first
-        self._last: Remembered | None = None
+        self.last: Remembered | None = None  # the driver core looks, too (again.c)
         self._version = regions.version
         self._lock = threading.Lock()
         self._is_same = library().fanin_same_arguments
+
+    def go_on(self, remembered: Remembered, attempt: Attempt) -> Any:
+        """The result of what the driver core alone has not ended, or has failed to do."""
+        outcome = self._member.stream.finish(attempt, _limit(remembered))
+        return self._end(remembered, attempt, outcome)
 
     def run(self, group: Starter, arguments: Arguments, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """The result of the collective that `arguments` describes."""
@@ -74,6 +79,10 @@ class DirectCalls:
             outcome = stream.fast.call(attempt)
         if outcome is None:
             outcome = stream.finish(attempt, _limit(remembered))
+        return self._end(remembered, attempt, outcome)
+
+    def _end(self, remembered: Remembered, attempt: Attempt, outcome: Request | bool) -> Any:
+        """The result. outcome: as of `Stream.finish`."""
         if outcome is True:
             return remembered.end(attempt)
         request = outcome or self._submit(attempt)
@@ -89,20 +98,20 @@ class DirectCalls:
 
     def _recall(self, arguments: Arguments, values: tuple) -> Remembered | None:
         """The same call, if it can be done once more. What has not been followed by another may come again."""
-        last = self._last
+        last = self.last
         found = None if last is None else last.follower or last
         if found is None or found.version != self._regions.version or not self._is_same(found.sight.c, id(values)):
             found = self._find(key_of(arguments, values))
         if found is not None:
-            found.is_used = True
-            self._last = found
+            found.c.is_used = 1
+            self.last = found
         return found
 
     def _find(self, key: Key | None) -> Remembered | None:
         """The call with this key, which has just followed the last one."""
         if self._version != self._regions.version:
             self.forget()
-        last, found = self._last, self._known.get(key) if key else None
+        last, found = self.last, self._known.get(key) if key else None
         if found is not None and last is not None:
             last.follower = None if found is last else found
         return found
@@ -113,7 +122,7 @@ class DirectCalls:
             for remembered in filter(None, self._known.values()):
                 remembered.follower = None  # no ring of them keeps them alive
             self._known.clear()
-            self._last, self._version = None, self._regions.version
+            self.last, self._version = None, self._regions.version
 
     def _submit(self, attempt: Attempt) -> Request:
         """Once more, the usual way but for what is known of it."""
@@ -149,15 +158,15 @@ class DirectCalls:
             if version == self._regions.version and key not in self._known:
                 self._make_room()
                 self._known[lasting(key)] = remembered
-                self._last = remembered or self._last
+                self.last = remembered or self.last
 
     def _make_room(self) -> None:
         """For one more: of those that came first one that was not used since it was passed over."""
         while len(self._known) >= RECENT:
             key = next(iter(self._known))
             remembered = self._known.pop(key)
-            if remembered is not None and remembered.is_used:
-                remembered.is_used = False
+            if remembered is not None and remembered.c.is_used:
+                remembered.c.is_used = 0
                 self._known[key] = remembered
             elif remembered is not None:
                 remembered.follower = None
@@ -180,7 +189,7 @@ class DirectCalls:
         if call.destination is not None and argument(call.destination, values) is None and not is_new:
             return None
         staging, own = self._member.attachment.staging, call.own_places(self._regions)
-        return Remembered(call, values, sight, works, self._member.stream, staging, own, version)
+        return Remembered(call, values, sight, works, self._member.stream, staging, own, self._regions, version)
 
 
 def _limit(call: Call | Deferred | Remembered) -> float | None:

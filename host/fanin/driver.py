@@ -1,9 +1,12 @@
-"""The driver core (C, `core/`) as Python calls it: loaded with dlopen, the GIL released in every call."""
+"""The driver core (C, `core/`) as Python calls it: loaded with dlopen, the GIL released in every call but those of
+`interpreter_library`."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,18 @@ ffi.cdef(_declarations())
 @functools.cache
 def library() -> Any:
     """The loaded driver core; DriverMissing if there is none."""
+    return _loaded(ffi.dlopen)
+
+
+@functools.cache
+def interpreter_library() -> Any:
+    """The same, for the functions that work on Python's objects (`core/again.c`): called with the GIL."""
+    return _loaded(ctypes.PyDLL)
+
+
+def _loaded(load: Callable[[str], Any]) -> Any:
     try:
-        return ffi.dlopen(str(LIBRARY_PATH))
+        return load(str(LIBRARY_PATH))
     except OSError as error:
         remedy = "Build it: install a C compiler (Debian: gcc), then `pip install -e .` in the project's folder."
         raise DriverMissing(f"the driver core can not be loaded ({error})", remedy=remedy) from None

@@ -3,7 +3,8 @@
 Such a request is not in the books of its stream. Whoever opens them first enters it there (`settle`), and it goes on
 like all others: that is so when something else is called, and when it has failed. Whoever waits for a long one sleeps
 without the lock (`Stream.finish`), so that others can. Ctrl-C may come between any two steps: what has been posted is
-always here or in the books, and its stream among the busy ones.
+always here or in the books, and its stream among the busy ones; but for what the driver core does alone (`again.py`),
+with the lock, in one step.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class FastPath:
 
     def __init__(self, stream: Stream, qp: CollectiveQP) -> None:
         self._stream, self._qp = stream, qp
-        self._current: Prepared | None = None  # begun, or left there by an exception
+        # Begun, or left there by an exception. The driver core looks, too, and puts there what it has begun (again.c).
+        self.current: Prepared | None = None
 
     def call(self, prepared: Prepared) -> Request | bool | None:
         """Do it now and wait a little. True: it is done. False: it was not begun, for other things are under way. None:
@@ -51,15 +53,15 @@ class FastPath:
         that was not entered before."""
         stream = self._stream
         # A stream that has anything under way is among the busy ones; mostly there are none, and no more to look at.
-        if self._current is not None or stream.stopped or (busy and not (stream.is_idle and not stalled())):
+        if self.current is not None or stream.stopped or (busy and not (stream.is_idle and not stalled())):
             return False
         try:
-            self._current = prepared
+            self.current = prepared
             status = self._qp.call(prepared.c, PATIENCE_MS)
             if status and (status := self._go_on(prepared, status, 0)):
                 busy.add(stream)
                 return None if self._may_take_longer(prepared, status) else self._usual(prepared)
-            self._current = None
+            self.current = None
         except BaseException:
             busy.add(stream)
             raise
@@ -77,26 +79,26 @@ class FastPath:
     def _may_take_longer(self, prepared: Prepared, status: int) -> bool:
         """Whether it goes on here: it is under way, and no other stream waits to be looked after. What a signal handler
         has entered is not taken from the books."""
-        return status == PENDING and self._current is prepared and not self._others_are_stalled()
+        return status == PENDING and self.current is prepared and not self._others_are_stalled()
 
     def _others_are_stalled(self) -> bool:
         return any(stream is not self._stream for stream in stalled())
 
     def begin(self, prepared: Prepared) -> bool:
         """Post it. False: it was not begun. It has been reset."""
-        if self._current is not None or not self._stream.is_idle:
+        if self.current is not None or not self._stream.is_idle:
             return False
         busy.add(self._stream)  # whoever is told False submits something there, which sees to it that it is taken out
-        self._current = prepared
+        self.current = prepared
         if self._qp.begin(prepared.c) and prepared.c.progress == PREPARED:
-            self._current = None
+            self.current = None
             return False
         return True
 
     def finish(self, prepared: Prepared, patience: float) -> Request | bool | None:
         """Wait a little for what was begun, no longer than `patience` seconds. As `call`; False: it is not under
         way."""
-        if self._current is not prepared:
+        if self.current is not prepared:
             return prepared.entered or False
         if prepared.entered or self._others_are_stalled():
             return self._usual(prepared)
@@ -104,13 +106,13 @@ class FastPath:
         status = self._qp.finish(prepared.c, int(min(PATIENCE_MS, patience * 1000)))
         if status := self._go_on(prepared, status, ended):
             return None if self._may_take_longer(prepared, status) else self._usual(prepared)
-        self._current = None
+        self.current = None
         self._look_after()
         return True
 
     def _usual(self, prepared: Prepared) -> Request | bool:
         """The usual request for it, entered here or by a signal handler; False: nothing of it was posted."""
-        if self._current is prepared:
+        if self.current is prepared:
             self.settle()
         return prepared.entered or False
 
@@ -126,24 +128,24 @@ class FastPath:
 
     def holds(self, prepared: Prepared) -> bool:
         """Whether it is begun, and neither done nor wholly entered."""
-        return self._current is prepared
+        return self.current is prepared
 
     @property
     def has_more_to_post(self) -> bool:
         """Whether parts of what is begun wait for room."""
-        current = self._current  # once: other threads ask as well, without the lock
+        current = self.current  # once: other threads ask as well, without the lock
         return current is not None and current.c.progress == POSTED and current.c.posted < current.c.parts
 
     def settle(self) -> Request | None:
         """Enter what is begun into the books of the stream; None if nothing is. Interrupted, it can be called again."""
-        prepared = self._current
+        prepared = self.current
         if prepared is None:
             return None
         if prepared.c.progress != PREPARED:
             if prepared.entered is None:
                 prepared.entered = prepared.request(self._stream)
             self._enter(prepared, prepared.entered)
-        self._current = None  # last: until then nobody else may know of it
+        self.current = None  # last: until then nobody else may know of it
         self._look_after()
         return prepared.entered
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol
 
 from fanin import direct, movements, reductions, uneven
+from fanin.again import repeatable
 from fanin.buffers import require_lasting
 from fanin.call import Call, Deferred
 from fanin.direct import DirectCalls
@@ -34,7 +35,7 @@ def blocking(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Any]:
     def form(self: Starter, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.direct.run(self, arguments, args, kwargs)
 
-    return _described(form, arguments, arguments.__name__, arguments.__doc__)
+    return repeatable(_described(form, arguments, arguments.__name__, arguments.__doc__), arguments)
 
 
 def starting(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Request]:

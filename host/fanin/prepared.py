@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any, Protocol
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fanin import fastpath
 from fanin.buffers import address_of
 from fanin.call import SIGNAL_INTERVAL, Call
-from fanin.driver import ffi
-from fanin.fastpath import PREPARED
+from fanin.driver import ffi, library
 from fanin.relay import Relay, stand_in
 from fanin.request import Request
 from fanin.sameness import Sight
 from fanin.staging import Place, Staged, Staging
 from fanin.verbs import CollectiveWR
 from fanin.verbs.regions import RegionTable
+
+if TYPE_CHECKING:
+    from fanin.stream import Stream
 
 Places = tuple[Place, Place]  # of source and destination
 StandIns = tuple[Place | None, Place | None]
@@ -81,7 +85,7 @@ class Repeated:
 
     def reset(self) -> None:
         """It is about to be done again: what became of it the last time is not taken for this time."""
-        self.c.progress, self.c.posted, self.entered = PREPARED, 0, None
+        self.c.progress, self.c.posted, self.entered = fastpath.PREPARED, 0, None
 
     def request(self, stream: Any) -> Request:
         """As a request of the usual kind."""
@@ -91,16 +95,16 @@ class Repeated:
 class Terms:
     """A call that is remembered without its memory: what all its times have in common. It keeps no array alive.
 
-    `source`, `destination`, `result`: which argument is meant; None: none. `fresh`: shape and type of a result that is
-    a new array each time.
+    `source`, `destination`, `result`: which argument is meant; None: none. `make`: a function that makes the array of
+    a result that is a new one each time.
     """
 
     def __init__(self, call: Call, values: tuple) -> None:
         self.source, self.destination = argument(call.source, values), argument(call.destination, values)
         self.result = argument(call.result, values)
-        self.fresh: tuple[tuple[int, ...], np.dtype] | None = None
+        self.make: Callable[[], np.ndarray] | None = None
         if call.destination is not None and self.destination is None:
-            self.fresh = call.destination.shape, call.destination.dtype
+            self.make = functools.partial(np.empty, call.destination.shape, call.destination.dtype)
         self._call = dataclasses.replace(call, source=None, destination=None, result=None, staged=None)
 
     def call_of(self, attempt: Attempt) -> Call:
@@ -118,13 +122,17 @@ class Terms:
         return attempt.new if self.result is None else attempt.values[self.result]
 
 
+PRIVATE = "_order", "_ordinary", "_part_length", "_regions", "_spare", "_staging", "_terms"
+
+
 class Remembered:
     """A call that can be done again, on memory that the arguments name.
 
     version: of the table of regions that it was made with. follower: the other call that was done after it the last
-    time; None: itself, or none.
-    is_used: since it was last said not to be.
+    time; None: itself, or none. c: its struct fanin_repeat; address: of that.
     """
+
+    __slots__ = "__weakref__", "address", "c", "follower", "limit", "sight", "version", *PRIVATE
 
     def __init__(
         self,
@@ -132,20 +140,26 @@ class Remembered:
         values: tuple,
         sight: Sight,
         works: list[CollectiveWR],
-        composer: Composer,
+        stream: Stream,
         staging: Staging,
         own: Places,
+        regions: RegionTable,
         version: int,
     ) -> None:
         self.sight, self.version = sight, version
         self.follower: Remembered | None = None
-        self.is_used = False
         self.limit = call.limit  # as of the call
-        self._terms, self._order = Terms(call, values), Order(call, works, composer, own)
+        self._terms, self._order = Terms(call, values), Order(call, works, stream, own)
         self._staging = staging
         self._ordinary = (0, 0) if call.fence else call.ordinary_bytes(staging)
         self._part_length = call.part_length
         self._spare: list[Attempt] = []  # the last time, if it may serve for the next
+        self._regions = regions  # so that its version lives as long
+        self.c = ffi.new("struct fanin_repeat *", {"arguments": sight.c, "stream": stream.c, "regions": regions.c})
+        self.c.version, self.c.spare, self.c.patience_ms = version, id(self._spare), fastpath.PATIENCE_MS
+        self.c.result = -1 if self._terms.result is None else self._terms.result
+        self.c.make = 0 if self._terms.make is None else id(self._terms.make)
+        self.address = address(self.c)
 
     def begin(self, values: tuple, waits: bool) -> Attempt:
         """One time. waits: as of a call."""
@@ -154,8 +168,8 @@ class Remembered:
         except IndexError:  # another thread has it, or a request that is under way
             attempt = Attempt(self._terms, self._order, self._stand_in(waits))
         attempt.values = values
-        if self._terms.fresh is not None:
-            attempt.write_to(np.empty(*self._terms.fresh))
+        if self._terms.make is not None:
+            attempt.write_to(self._terms.make())
         return attempt
 
     def _stand_in(self, waits: bool) -> Staged | Relay | None:
@@ -167,7 +181,7 @@ class Remembered:
         """The result. It is done, and nothing of it was entered into any books: it can serve for another time."""
         result = self._terms.result_of(attempt)
         attempt.values, attempt.new = (), None
-        if not self._spare and (attempt.stays or self._may_stay(attempt)):
+        if (attempt.stays or self._may_stay(attempt)) and not self._spare:
             self._spare.append(attempt)
         return result
 
@@ -184,14 +198,15 @@ class Attempt:
     """One time that a remembered call is done: its arguments, and what is made for it. It serves again only where the
     driver core has done all of it, and well.
 
-    stays: whether it may wait for that.
+    stays: whether it may wait for that. address: of `c`, its struct fanin_prepared.
     """
 
-    __slots__ = ("_order", "_terms", "c", "entered", "new", "staged", "stays", "values")
+    __slots__ = ("_order", "_terms", "address", "c", "entered", "new", "staged", "stays", "values")
 
     def __init__(self, terms: Terms, order: Order, staged: Staged | Relay | None) -> None:
         self._terms, self._order, self.staged = terms, order, staged
         self.c = order.aimed((None, None) if staged is None else staged.places())
+        self.address = address(self.c)
         self.values: tuple = ()
         self.new: np.ndarray | None = None
         self.entered: Request | None = None
@@ -200,14 +215,16 @@ class Attempt:
     def write_to(self, new: np.ndarray) -> None:
         """Its result is a new array."""
         self.new = new
-        side, address = self.c.destination, address_of(new)
-        side.memory = address
-        if not side.length:  # nothing stands in for it
-            side.place = self.c.wqe.address.destination = address
+        library().fanin_write_to(self.c, address_of(new))
 
     def request(self, stream: Any) -> Request:
         """As a request of the usual kind."""
         return Request(stream, self._terms.call_of(self), self._order.works)
+
+
+def address(c: Any) -> int:
+    """Of a struct that the driver core finds by it."""
+    return int(ffi.cast("uintptr_t", c))
 
 
 def is_one_message(call: Call, works: list[CollectiveWR]) -> bool:
@@ -218,8 +235,8 @@ def is_one_message(call: Call, works: list[CollectiveWR]) -> bool:
     return len(works) > 1 and call.part_length is not None and call.timeout is None and not call.fence
 
 
-def argument(memory: Any, values: Iterable[Any]) -> int | None:
-    """Number of the argument that some memory is; None if it is none of them."""
+def argument(memory: Any, values: tuple) -> int | None:
+    """Number of the argument that some memory is, the last if it is several (`out`); None if it is none of them."""
     if memory is None:
         return None
-    return next((place for place, value in enumerate(values) if value is memory), None)
+    return next((place for place in reversed(range(len(values))) if values[place] is memory), None)

@@ -6,13 +6,14 @@ Arguments come as one tuple: those without a name, the function that they are fo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fanin.buffers import address_of
-from fanin.driver import ffi
+from fanin.driver import ffi, library
 
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 POINTER = ffi.typeof("void *")
@@ -44,6 +45,13 @@ def key_of(function: Callable, values: tuple) -> Key | None:
 def lasting(key: Key) -> Key:
     """An equal key that keeps no array alive."""
     return tuple(cast(POINTER, part) if isinstance(part, CData) else part for part in key)
+
+
+@functools.cache
+def knows_arrays() -> bool:
+    """Whether the fields of an array are where the driver core takes them to be."""
+    probe = (np.zeros((3, 2), "f4"),)
+    return bool(library().fanin_same_arguments(Sight(probe).c, id(probe)))
 
 
 class Sight:

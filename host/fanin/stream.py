@@ -75,6 +75,11 @@ class Stream:
         """A work request of this stream as a struct fanin_wqe."""
         return self._qp.wqe_of(work)
 
+    @property
+    def c(self) -> Any:
+        """Its struct fanin_stream."""
+        return self._qp.c
+
     def segment_of(self, work: CollectiveWR) -> int:
         """Bytes of the segments of a work request of this stream."""
         return self._qp.segment_of(work)

@@ -19,9 +19,11 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
+from fanin.direct import DirectCalls
 from fanin.fastpath import FastPath
 from fanin.stream import Stream
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
+from tests.host.partner import Partner
 
 MODEL_DEVICE = Path(__file__).with_name("model_device.py")
 START_S = 60  # compilation on the first run
@@ -184,7 +186,13 @@ def alone(device: Device, make_job: Callable[..., Job]) -> Iterator[Communicator
 
 
 @pytest.fixture
-def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[bool | str]:
+def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Communicators that are made now do no call again by the driver core alone (`fanin.again`)."""
+    monkeypatch.setattr("fanin.communicator.parts", lambda *_: None)
+
+
+@pytest.fixture
+def outcomes(in_python: None, monkeypatch: pytest.MonkeyPatch) -> list[bool | str]:
     """What the fast path has answered, in order: True, done; "under way", on a slow machine; False, not begun."""
     seen: list[bool | str] = []
     call = FastPath.call
@@ -196,6 +204,43 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[bool | str]:
 
     monkeypatch.setattr(FastPath, "call", watched)
     return seen
+
+
+@pytest.fixture
+def forms(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the ways by which calls came into Python, in order: "run", "go_on". Other ranks, which are in this
+    process, do not keep calls off the fast path by what seems to wait for room there."""
+    monkeypatch.setattr("fanin.fastpath.stalled", list)
+    seen: list[str] = []
+
+    def watch(name: str) -> None:
+        method = getattr(DirectCalls, name)
+
+        def watched(*arguments: Any) -> Any:
+            seen.append(name)
+            return method(*arguments)
+
+        monkeypatch.setattr(DirectCalls, name, watched)
+
+    watch("run")
+    watch("go_on")
+    return seen
+
+
+@pytest.fixture
+def ready(forms: list[str], alone: Communicator) -> tuple[Communicator, np.ndarray]:
+    """A communicator, and an array that it has reduced in place: the next time is the driver core's alone."""
+    array = np.full(1000, 3.0)
+    for _ in range(2):
+        alone.allreduce(array, out=array)
+    forms.clear()
+    return alone, array
+
+
+@pytest.fixture
+def partner(forms: list[str]) -> Partner:
+    """The other rank of `beside`."""
+    return Partner(forms)
 
 
 @pytest.fixture

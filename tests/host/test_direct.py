@@ -20,7 +20,7 @@ BOUND_S = 20
 
 @pytest.mark.parametrize("count", [2, 5, 5000], ids=["inline", "short", "long"])
 @pytest.mark.parametrize("registered", [False, True], ids=["process", "registered"])
-def test_what_the_memory_holds_now_counts(alone, outcomes, count, registered):
+def test_what_the_memory_holds_now_counts(outcomes, alone, count, registered):
     make = alone.alloc if registered else np.zeros
     array, out = make(count, "f4"), make(count, "f4")
     for number in range(4):
@@ -33,7 +33,7 @@ def test_what_the_memory_holds_now_counts(alone, outcomes, count, registered):
     assert False not in outcomes
 
 
-def test_new_results_are_apart(alone, outcomes):
+def test_new_results_are_apart(outcomes, alone):
     array = np.zeros((2, 3), "i4")
     results = []
     for number in range(4):
@@ -127,7 +127,7 @@ def test_closed_communicator(alone):
         alone.allreduce(array)
 
 
-def test_communicator_that_is_about_to_close(alone, outcomes):
+def test_communicator_that_is_about_to_close(outcomes, alone):
     """Another thread has begun to."""
     array = np.ones(4)
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_memory_that_comes_and_goes(alone):
         del array
 
 
-def test_not_while_something_else_is_under_way(device, make_job, outcomes):
+def test_not_while_something_else_is_under_way(outcomes, device, make_job):
     """The results of one stream come in order."""
     with Communicator(make_job(1), 0, device.socket) as communicator:
         array = np.ones(4)
@@ -171,7 +171,7 @@ def no_search(monkeypatch):
     return lambda: monkeypatch.setattr("fanin.direct.key_of", search)
 
 
-def test_calls_in_turn_are_not_searched_for(alone, outcomes, no_search):
+def test_calls_in_turn_are_not_searched_for(outcomes, alone, no_search):
     arrays = [np.full(3, number) for number in range(5)]
     for turn in range(4):
         for array in arrays:
@@ -243,7 +243,7 @@ def test_what_the_host_computes_is_counted_each_time(run_ranks, device):
     assert [sum(counts.values()) for counts in run_ranks(device, 2, program, fallback=True)] == [3, 3]
 
 
-def test_arrays_that_say_how_are_read_each_time(alone, outcomes):
+def test_arrays_that_say_how_are_read_each_time(outcomes, alone):
     """What counts hold is not in the key of the call: the program may change them."""
     array, counts = np.arange(4), np.array([4])
     for _ in range(3):
@@ -334,7 +334,7 @@ def test_an_array_that_is_reshaped_while_a_call_is_made(alone, meanwhile):
     assert alone.allreduce(array).shape == (2, 3)
 
 
-def test_the_calls_used_last_are_kept(alone, outcomes):
+def test_the_calls_used_last_are_kept(outcomes, alone):
     """What is used now and then survives more others than are kept."""
     often, arrays = np.ones(1), [np.ones(1) for _ in range(RECENT + 20)]
     for array in arrays:

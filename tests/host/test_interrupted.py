@@ -69,6 +69,7 @@ def known(alone):
     return array
 
 
+@pytest.mark.usefixtures("in_python")
 class TestBlocking:
     """A call that was done before."""
 

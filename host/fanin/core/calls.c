@@ -150,6 +150,15 @@ enum fanin_status fanin_begin(struct fanin_stream *stream, struct fanin_prepared
     return status;
 }
 
+void fanin_write_to(struct fanin_prepared *prepared, uint64_t memory)
+{
+    struct fanin_side *destination = &prepared->destination;
+
+    destination->memory = memory;
+    if (!destination->length) /* nothing stands in for it */
+        destination->place = prepared->wqe.address.destination = memory;
+}
+
 /* See to the parts that a completion tells of. */
 static enum fanin_status end_parts(struct fanin_stream *stream, struct fanin_prepared *prepared)
 {

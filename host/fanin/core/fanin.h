@@ -77,6 +77,20 @@ struct fanin_arguments {
     struct fanin_argument each[];
 };
 
+/* A blocking call that Python may make again (again.c). Addresses are those of Python's objects. */
+struct fanin_repeat {
+    const struct fanin_arguments *arguments;
+    struct fanin_stream *stream;
+    const uint64_t *regions;      /* the version of the table of regions now, */
+    uint64_t version;             /* and when the call was made ready */
+    uint64_t spare;               /* address of the list of what waits for its next time: one attempt, or none */
+    uint64_t make;                /* address of the function that makes a new array for the result; 0: none does */
+    int32_t result;               /* otherwise, which argument is; -1: None */
+    uint32_t patience_ms;         /* in one call; then others are looked after */
+    uint32_t is_used;             /* since it was last said not to be */
+    uint32_t reserved;
+};
+
 #pragma GCC visibility push(default)
 
 struct fanin_request;         /* a JOIN or LEAVE under way */
@@ -152,6 +166,9 @@ enum fanin_status fanin_post_part(struct fanin_stream *stream, struct fanin_prep
 
 /* Post a prepared request, of its parts as many as have room; `progress` says when something is posted. */
 enum fanin_status fanin_begin(struct fanin_stream *stream, struct fanin_prepared *prepared);
+
+/* The result of a prepared request is to be written to other memory than the last time. */
+void fanin_write_to(struct fanin_prepared *prepared, uint64_t memory);
 
 /* Wait at most `timeout_ms` for the completion of a request that was begun, and take it. Its status, unless that can not
  * be had; FANIN_PENDING: the time is over. Parts that get room meanwhile are posted. Nothing else may be under way in the
