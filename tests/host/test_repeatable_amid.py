@@ -16,6 +16,8 @@ from fanin import errors
 from fanin.busy import busy
 from fanin.completions import Completions
 from fanin.prepared import Remembered
+from fanin.verbs import CollectiveQP
+from fanin_wire.abi import Status
 from tests.host.waiting import BOUND_S
 
 
@@ -150,6 +152,41 @@ def test_not_past_what_is_under_way(forms, partner, beside):
         assert np.all(request.wait(BOUND_S) == 12)
 
 
+def test_not_past_what_nobody_has_looked_at(ready, forms):
+    """Its completion is there, and would be dropped."""
+    communicator, array = ready
+    other = np.full(10, 7.0)
+    for _ in range(3):
+        communicator.iallreduce(other, out=other).wait(BOUND_S)
+        communicator.allreduce(array, out=array)
+    request = communicator.iallreduce(other, out=other)
+    forms.clear()
+    assert communicator.allreduce(array, out=array) is array
+    assert forms == ["run"]
+    assert request.wait(BOUND_S) is other
+
+
+def test_not_amid_another_call(ready, forms, monkeypatch):
+    """A signal handler comes when that has been posted by Python."""
+    communicator, array = ready
+    other, inner = np.full(10, 7.0), []
+
+    def call(qp, prepared, _):
+        qp.begin(prepared)
+        forms.clear()
+        inner.append(communicator.allreduce(array, out=array))
+        assert forms == ["run"]
+        return int(Status["PENDING"])
+
+    communicator.allreduce(other, out=other)
+    communicator.allreduce(array, out=array)  # what follows it
+    with monkeypatch.context() as once:
+        once.setattr(CollectiveQP, "call", call)
+        assert communicator.allreduce(other, out=other) is other
+    assert inner[0] is array
+    assert communicator.status()["posted"] == 2 + 4
+
+
 def test_the_same_call_amid_its_end(ready, forms, monkeypatch):
     """By a signal handler: one of both attempts is kept for the next time, and that one is done then."""
     communicator, array = ready
@@ -163,10 +200,12 @@ def test_the_same_call_amid_its_end(ready, forms, monkeypatch):
         return stays
 
     monkeypatch.setattr(Remembered, "_may_stay", interrupted)
-    results = [communicator.allreduce(array) for _ in range(4)]
+    results = []
+    for number in range(4):
+        results.append(communicator.allreduce(array))
+        assert len(communicator.direct.last._spare) == min(number, 1)
     assert all(np.all(result == 5) for result in [*results, *calls])
     assert len({result.ctypes.data for result in [*results, *calls]}) == 5
-    assert len(communicator.direct.last._spare) == 1
     assert communicator.status()["posted"] == 2 + 5
 
 
