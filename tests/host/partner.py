@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from typing import Any
 
@@ -9,49 +10,50 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, errors
-from fanin.busy import busy
 from tests.host.waiting import BOUND_S
 
 
 class Partner:
-    """The other rank: what it does third comes late."""
+    """The other rank: it comes late to what is not a rehearsal."""
 
     def __init__(self, forms: list[str]) -> None:
-        self._forms, self._is_there = forms, threading.Event()
+        self._forms = forms
+        self._rehearse: queue.Queue[bool] = queue.Queue()  # once more?
+        self._done: queue.Queue[bool] = queue.Queue()
 
     def late(self, communicator: Communicator, event: threading.Event) -> None:
-        """Four calls."""
-        array = np.ones(4)
-        for number in range(4):
-            if number == 2:
-                self._wait(event)
-            array[:] = number
-            communicator.allreduce(array)
+        """Two calls, with 2 and 3."""
+        self._wait(communicator, event)
+        for number in (2, 3):
+            communicator.allreduce(np.full(4, float(number)))
 
     def leave(self, communicator: Communicator, event: threading.Event) -> None:
-        """Two calls, then it ends the job."""
-        for _ in range(2):
-            communicator.allreduce(np.ones(4))
-        self._wait(event)
+        """It ends the job."""
+        self._wait(communicator, event)
         communicator.abort()
 
     def bereft(self, communicator: Communicator, event: threading.Event) -> None:
-        """Two calls, and one for which it is alone."""
-        for _ in range(2):
-            communicator.allreduce(np.ones(4))
-        self._wait(event)
+        """One call, for which it is alone."""
+        self._wait(communicator, event)
         with pytest.raises(errors.PeerLost):
             communicator.allreduce(np.ones(4))
 
-    def _wait(self, event: threading.Event) -> None:
-        self._is_there.set()
+    def _wait(self, communicator: Communicator, event: threading.Event) -> None:
+        array = np.zeros(4)
+        while self._rehearse.get(timeout=BOUND_S):
+            communicator.allreduce(array)
+            self._done.put(True)
         event.wait(BOUND_S)
 
     def meet(self, communicator: Communicator, array: np.ndarray, **out: Any) -> None:
-        """The next allreduce with these arguments is the driver core's alone: nothing else of this process is under
-        way, which the other rank is in, too."""
-        for _ in range(2):
+        """Rehearse until the next allreduce with these arguments is the driver core's alone. The other rank is in this
+        process, and registers memory of its own meanwhile."""
+        for _ in range(10):
+            self._rehearse.put(True)
             communicator.allreduce(array, **out)
-        assert self._is_there.wait(BOUND_S)
-        assert not busy
+            self._done.get(timeout=BOUND_S)
+            known = communicator.direct.last
+            if known is not None and known._spare and known.version == known._regions.version:
+                break
+        self._rehearse.put(False)
         self._forms.clear()
