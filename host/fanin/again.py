@@ -1,9 +1,9 @@
 """Again: the call that came last, or the one that followed it then, done once more by the driver core alone.
 
-Where several processes share a core, the interpreter's code and data are out of its caches each time that a rank gets
-it back, and a short call costs several times what its Python takes in a loop of its own. So there is none of it in such
-a call: the blocking collectives are methods in C (`core/repeatable.c`), which find it among Python's own objects, and
-post it and wait for it (`core/again.c`). Whatever else comes goes the way of the Python function, their form.
+Where several processes share a core, the Python of a short call costs several times what it takes in a loop of its own
+(docs/performance.md; that it is the caches is thought). So there is none of it in such a call: the blocking collectives
+are methods in C (`core/repeatable.c`), which find it among Python's own objects, and post it and wait for it
+(`core/again.c`). Whatever else comes goes the way of the Python function, their form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fanin.busy import busy
-from fanin.driver import interpreter_library
+from fanin.driver import ffi, interpreter_library
 from fanin.errors import DriverMissing
 from fanin.sameness import knows_arrays
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable)
 
-HEAD = 16  # bytes of an object before what is its own, as the driver core takes it
+HEAD = ffi.typeof("enum fanin_object").relements["FANIN_OBJECT_HEAD"]
 
 
 def repeatable(form: F, arguments: Callable) -> F:

@@ -138,16 +138,6 @@ def test_communicator_that_is_about_to_close(outcomes, alone):
     assert outcomes[-1] is False
 
 
-def test_memory_that_comes_and_goes(alone):
-    """Its key at the device is another one each time, at the same address perhaps."""
-    for number in range(8):
-        array = alone.alloc(1000)
-        array[:] = number
-        for _ in range(3):
-            assert np.all(alone.allreduce(array, out=array) == number)
-        del array
-
-
 def test_not_while_something_else_is_under_way(outcomes, device, make_job):
     """The results of one stream come in order."""
     with Communicator(make_job(1), 0, device.socket) as communicator:

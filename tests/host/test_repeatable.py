@@ -111,15 +111,17 @@ def test_an_array_that_was_changed_in_place(ready, forms, change):
     assert forms == ["run"]
 
 
-def test_memory_that_comes_and_goes(forms, alone):
+@pytest.mark.parametrize(("ways", "runs"), [([], 2), (["in_python"], 4)], ids=["driver core", "Python"])
+def test_memory_that_comes_and_goes(request, forms, ways, runs):
     """Its key at the device is another one each time, at the same address perhaps."""
+    *_, alone = [request.getfixturevalue(name) for name in [*ways, "alone"]]
     for number in range(8):
         array = alone.alloc(1000)
         array[:] = number
         for _ in range(4):
             assert np.all(alone.allreduce(array, out=array) == number)
         del array
-    assert forms.count("run") == 8 * 2
+    assert forms.count("run") == 8 * runs
 
 
 def test_nothing_is_kept_alive(ready, forms):

@@ -1,6 +1,6 @@
 /* A blocking call like the one before, from Python to the driver core and back without the interpreter. Where ranks and
- * devices share cores, most of what a short call costs is not its work but Python's code and data, which are out of the
- * caches when the core comes back from another process; so there is as little of both here as can be.
+ * devices share cores, the interpreter costs more than all else of a short call (docs/performance.md); so there is as
+ * little of its code and data here as can be.
  *
  * What is known stands in Python's own objects (again.py, direct.py, prepared.py, fastpath.py); nothing is kept here from
  * one call to the next. The global lock is held but from the post to the completion, with the lock of the stream instead,

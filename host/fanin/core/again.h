@@ -16,6 +16,6 @@ struct call {
  * returns, or NULL where Python has an exception. */
 int fanin_again(const struct call *call, PyObject **result);
 
-/* Names of attributes; whether there are any. */
+/* Before all else: makes the names of attributes. 0: Python has no memory for them. */
 int fanin_again_ready(void);
 #endif

@@ -77,6 +77,8 @@ struct fanin_arguments {
     struct fanin_argument each[];
 };
 
+enum fanin_object { FANIN_OBJECT_HEAD = 16 }; /* bytes of a Python object before what is its own */
+
 /* A blocking call that Python may make again (again.c). Addresses are those of Python's objects. */
 struct fanin_repeat {
     const struct fanin_arguments *arguments;

@@ -1,6 +1,9 @@
 /* A blocking collective as a method of Python: its form, a Python function, does any call, and what was done is done
  * again without that if it can be (again.c). What anybody asks of it (name, text, signature, source) the form answers. */
 #include "again.h"
+#include "fanin.h"
+
+_Static_assert(sizeof(PyObject) == FANIN_OBJECT_HEAD, "again.py looks whether the interpreter agrees");
 
 struct repeatable {
     PyObject head;
