@@ -16,9 +16,9 @@ from fanin.collectives import Collective
 from fanin.errors import InvalidRequest
 from fanin.offload import Offload
 from fanin.plan import Part, part_length, plan
-from fanin.relay import Relay, stand_in
+from fanin.relay import stand_in
 from fanin.seconds import require_seconds
-from fanin.staging import Place, Staged, Staging
+from fanin.staging import Place, Staging, StandIn
 from fanin.verbs import Address, CollectiveWR
 from fanin.verbs.regions import RegionTable
 from fanin_wire.abi import LKEY_PROCESS, LONG_BYTES, MAX_INLINE, MID_BITS, DType, Op, WqeFlag
@@ -59,7 +59,7 @@ class Call:
     dtype: int = int(DType["U8"])
     timeout: float | None = None
     fence: bool = False
-    staged: Staged | Relay | None = None
+    staged: StandIn | None = None
     conclude: Callable[[], None] | None = None
     on_host: bool = False
     waits: bool = False

@@ -13,10 +13,10 @@ from fanin import fastpath
 from fanin.buffers import address_of
 from fanin.call import SIGNAL_INTERVAL, Call
 from fanin.driver import ffi, library
-from fanin.relay import Relay, stand_in
+from fanin.relay import stand_in
 from fanin.request import Request
 from fanin.sameness import Sight
-from fanin.staging import Place, Staged, Staging
+from fanin.staging import Place, Staging, StandIn
 from fanin.verbs import CollectiveWR
 from fanin.verbs.regions import RegionTable
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Places = tuple[Place, Place]  # of source and destination
 StandIns = tuple[Place | None, Place | None]
-KEPT = 512 << 10  # bytes: what stands in for no more than that is kept for the next time, and is in the caches then
+KEPT = 2 << 20  # bytes: areas that are no larger are kept for the next time
 
 
 class Composer(Protocol):
@@ -172,7 +172,7 @@ class Remembered:
             attempt.write_to(self._terms.make())
         return attempt
 
-    def _stand_in(self, waits: bool) -> Staged | Relay | None:
+    def _stand_in(self, waits: bool) -> StandIn | None:
         if self._ordinary == (0, 0):
             return None
         return stand_in(self._staging, *self._ordinary, self._part_length if waits else None)
@@ -189,8 +189,8 @@ class Remembered:
         staged = attempt.staged
         if staged is None:  # nothing needs to stand in; or there was no room, which the next time may find
             attempt.stays = self._ordinary == (0, 0)
-        elif isinstance(staged, Staged):
-            attempt.stays = max(self._ordinary) <= KEPT and staged.keep(*self._ordinary)
+        else:
+            attempt.stays = staged.nbytes <= KEPT and staged.keep()
         return attempt.stays
 
 
@@ -203,7 +203,7 @@ class Attempt:
 
     __slots__ = ("_order", "_terms", "address", "c", "entered", "new", "staged", "stays", "values")
 
-    def __init__(self, terms: Terms, order: Order, staged: Staged | Relay | None) -> None:
+    def __init__(self, terms: Terms, order: Order, staged: StandIn | None) -> None:
         self._terms, self._order, self.staged = terms, order, staged
         self.c = order.aimed((None, None) if staged is None else staged.places())
         self.address = address(self.c)

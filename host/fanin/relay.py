@@ -11,36 +11,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from fanin.staging import Area, Place, Staged, Staging, bytes_of
+from fanin.staging import Area, Place, Staged, Staging, StandIn, bytes_of
 
 DEPTH = 4  # parts that are in registered memory at a time
+# Bytes of a message whose parts are all there at a time, and end together. Where ranks and devices share cores, who
+# copies takes the core from the device; so only what would not stay in the caches goes part by part.
+TOGETHER = 1 << 20
 
 
-class Relay:
-    """The area of one call, a place for each of DEPTH parts; the result of a part comes to where its data were.
+class Relay(StandIn):
+    """An area with a place for each of some parts; the result of a part comes to where its data were.
 
-    part_length: bytes. stages_source, stages_destination: whether that is ordinary memory. Whatever is done here may be
-    done again, should Ctrl-C have interrupted it.
+    part_length: bytes. parts: of the message. stages_source, stages_destination: whether that is ordinary memory.
+    Whatever is done here may be done again, should Ctrl-C have interrupted it.
     """
 
-    signal_interval = 1  # each part ends by itself, and makes room
-
     def __init__(
-        self, staging: Staging, area: Area, part_length: int, stages_source: bool, stages_destination: bool
+        self, staging: Staging, area: Area, part_length: int, parts: int, stages_source: bool, stages_destination: bool
     ) -> None:
-        self._staging, self._area, self._part = staging, area, part_length
+        super().__init__(staging, [area], is_whole=True)
+        self._area, self._part, self._depth = area, part_length, area.size // part_length
         self._stages_source, self._stages_destination = stages_source, stages_destination
         self._ended = 0  # parts
-        self.spoiled = False
+        self._room = None if parts <= self._depth else area.size
+        self.signal_interval = None if parts <= self._depth else 1  # each part ends by itself, and makes room
 
     def places(self) -> tuple[Place | None, Place | None]:
         """What stands in for source and destination."""
-        place = Place(self._area.address, self._area.lkey, True, DEPTH * self._part)
+        place = Place(self._area.address, self._area.lkey, True, self._room)
         return place if self._stages_source else None, place if self._stages_destination else None
 
     def has_room(self, number: int) -> bool:
         """Whether a part may be posted: that before it in its place has ended."""
-        return number < self._ended + DEPTH
+        return number < self._ended + self._depth
 
     def resume(self, ended: int) -> None:
         """So many parts have ended; their results have been seen to."""
@@ -53,31 +56,37 @@ class Relay:
             self._at(number)[: data.nbytes] = data
 
     def end_part(self, number: int, destination: np.ndarray | None) -> None:
-        """A part is complete: copy its result."""
+        """A part is complete, and those before it: copy their results."""
         if self._stages_destination and destination is not None:
-            data = self._of_part(destination, number)
-            data[:] = self._at(number)[: data.nbytes]
+            for part in range(self._ended, number + 1):
+                data = self._of_part(destination, part)
+                data[:] = self._at(part)[: data.nbytes]
         self.resume(number + 1)
-
-    def end(self, destination: np.ndarray | None) -> None:
-        """All parts are complete, and their results where they belong."""
 
     def _of_part(self, memory: np.ndarray, number: int) -> np.ndarray:
         return bytes_of(memory)[number * self._part : (number + 1) * self._part]
 
     def _at(self, number: int) -> np.ndarray:
-        return self._area.memory[number % DEPTH * self._part :]
-
-    def __del__(self) -> None:
-        if not self.spoiled:
-            self._staging.take_back(self._area)
+        return self._area.memory[number % self._depth * self._part :]
 
 
-def stand_in(staging: Staging, source: int, destination: int, part_length: int | None) -> Staged | Relay | None:
+def stand_in(staging: Staging, source: int, destination: int, part_length: int | None) -> StandIn | None:
     """Registered memory for so many bytes of ordinary memory that are brought and wanted; None if there are none, or
     if no memory is to be had. part_length: that a call has which waits and goes in parts."""
     if part_length is not None and (source or destination):
-        area = staging.lend(DEPTH * part_length)
-        return None if area is None else Relay(staging, area, part_length, source > 0, destination > 0)
-    areas = staging.area_for(source), staging.area_for(destination)
-    return None if areas == (None, None) else Staged(staging, *areas)
+        return _relay(staging, source, destination, part_length)
+    if source == destination:  # the same blocks
+        areas = (staging.area_for(source),) * 2
+    else:
+        areas = staging.area_for(source), staging.area_for(destination)
+    if areas == (None, None):
+        return None
+    is_whole = all(area or not nbytes for area, nbytes in zip(areas, (source, destination), strict=True))
+    return Staged(staging, *areas, is_whole)
+
+
+def _relay(staging: Staging, source: int, destination: int, part_length: int) -> Relay | None:
+    length = max(source, destination)
+    parts = -(-length // part_length)
+    area = staging.lend(part_length * (parts if length <= TOGETHER else DEPTH))
+    return None if area is None else Relay(staging, area, part_length, parts, source > 0, destination > 0)

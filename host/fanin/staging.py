@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ VARIABLE = "FANIN_STAGING"  # the environment's: bytes of the longest message th
 SMALLEST, LARGEST = 4 << 10, 4 << 20  # bytes of an area: a power of two
 REGION = 1 << 20  # bytes that are registered together, for areas that are not larger
 MOST = 64 << 20  # bytes in all: what is beyond that is read where it is
-MOST_KEPT = 8 << 20  # bytes of them that wait for the next time of the same call
+MOST_KEPT = 16 << 20  # bytes of them that wait for the next time of the same call; half of them for long ones
 
 
 def longest_staged() -> int:
@@ -119,7 +120,7 @@ class Staging:
     def keep(self, nbytes: int) -> bool:
         """Whether areas of so many bytes may stay with a call when it has ended."""
         with self._lock:
-            if self._kept + nbytes > MOST_KEPT:
+            if self._kept + nbytes > (MOST_KEPT if nbytes < REGION else MOST_KEPT // 2):
                 return False
             self._kept += nbytes
         return True
@@ -134,30 +135,30 @@ class Staging:
         self._free[area.size].append(area)
 
 
-class Staged:
-    """The areas of one call. They go back when nobody needs them any more; never, if the device may still write."""
+class StandIn:
+    """What stands in for the memory of one call: areas, which go back when nobody needs them any more; never, if the
+    device may still write.
 
-    signal_interval: int | None = None  # its work requests need no completions but those that any need
+    is_whole: whether it stands in for all that is to be. nbytes: of the areas. signal_interval: how many of the call's
+    work requests may end with one completion; None: it does not matter.
+    """
 
-    def __init__(self, staging: Staging, source: Area | None, destination: Area | None) -> None:
-        self._staging, self.source, self.destination = staging, source, destination
+    signal_interval: int | None = None
+
+    def __init__(self, staging: Staging, areas: Iterable[Area], is_whole: bool) -> None:
+        self._staging, self._areas, self.is_whole = staging, tuple(areas), is_whole
+        self.nbytes = sum(area.size for area in self._areas)
         self.spoiled = self._kept = False
+
+    def keep(self) -> bool:
+        """Whether it may stand in again, the next time that the same call is made."""
+        if not self._kept:
+            self._kept = self.is_whole and self._staging.keep(self.nbytes)
+        return self._kept
 
     def places(self) -> tuple[Place | None, Place | None]:
         """What stands in for source and destination."""
-        return _place(self.source), _place(self.destination)
-
-    def keep(self, source: int, destination: int) -> bool:
-        """Whether it may stand in again, the next time that the same call is made: if it has areas for both sides that
-        are ordinary memory, of so many bytes."""
-        if not self._kept:
-            is_whole = (self.source is not None or not source) and (self.destination is not None or not destination)
-            self._kept = is_whole and self._staging.keep(self._bytes)
-        return self._kept
-
-    @property
-    def _bytes(self) -> int:
-        return sum(area.size for area in (self.source, self.destination) if area is not None)
+        raise NotImplementedError
 
     def has_room(self, number: int) -> bool:
         """Whether work request `number` of the call may be posted."""
@@ -167,24 +168,42 @@ class Staged:
         """So many have ended; their results have been seen to."""
 
     def bring(self, number: int, source: np.ndarray | None) -> None:
-        """It is about to be: before the first, copy what the rank brings."""
-        if number == 0 and self.source is not None and source is not None:
-            self.source.memory[: source.nbytes] = bytes_of(source)
+        """Work request `number` is about to be posted: copy what the rank brings for it."""
 
     def end_part(self, number: int, destination: np.ndarray | None) -> None:
-        """It is complete."""
+        """It is complete, and so are those before it."""
 
     def end(self, destination: np.ndarray | None) -> None:
-        """All are: copy the result."""
-        if self.destination is not None and destination is not None:
-            bytes_of(destination)[:] = self.destination.memory[: destination.nbytes]
+        """All are."""
 
     def __del__(self) -> None:
         if self._kept:
-            self._staging.let_go(self._bytes)
-        for area in (self.source, self.destination):
-            if area is not None and not self.spoiled:
-                self._staging.take_back(area)
+            self._staging.let_go(self.nbytes)
+        for area in () if self.spoiled else self._areas:
+            self._staging.take_back(area)
+
+
+class Staged(StandIn):
+    """An area for all that a call brings, and one for all that it wants. They are one if it is the same blocks: a
+    segment of the result is written when its data have been read, and half as much memory is in the caches."""
+
+    def __init__(self, staging: Staging, source: Area | None, destination: Area | None, is_whole: bool) -> None:
+        super().__init__(staging, {id(area): area for area in (source, destination) if area}.values(), is_whole)
+        self.source, self.destination = source, destination
+
+    def places(self) -> tuple[Place | None, Place | None]:
+        """What stands in for source and destination."""
+        return _place(self.source), _place(self.destination)
+
+    def bring(self, number: int, source: np.ndarray | None) -> None:
+        """Before the first: all that the rank brings."""
+        if number == 0 and self.source is not None and source is not None:
+            self.source.memory[: source.nbytes] = bytes_of(source)
+
+    def end(self, destination: np.ndarray | None) -> None:
+        """Copy the result."""
+        if self.destination is not None and destination is not None:
+            bytes_of(destination)[:] = self.destination.memory[: destination.nbytes]
 
 
 def _subtract(count: list[int], number: int) -> None:

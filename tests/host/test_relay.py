@@ -14,7 +14,7 @@ from fanin import Communicator, errors
 from fanin.call import Call
 from fanin.collectives import collective
 from fanin.plan import MOST_PARTS, PART, part_length, plan
-from fanin.relay import DEPTH
+from fanin.relay import DEPTH, TOGETHER, stand_in
 from fanin.staging import LARGEST
 from fanin.verbs import CollectiveQP
 from fanin_wire.abi import LKEY_PROCESS, Status, WqeFlag
@@ -22,7 +22,7 @@ from fanin_wire.abi import LKEY_PROCESS, Status, WqeFlag
 BOUND_S = 20
 PENDING = int(Status["PENDING"])
 LONG = (DEPTH + 2) * PART + 12  # bytes: more parts than a relay holds, the last a short one
-SIZES = [PART, PART + 4, LONG]
+SIZES = [PART, PART + 4, TOGETHER, TOGETHER + 4, LONG]
 LARGE = LARGEST + PART
 
 
@@ -139,6 +139,16 @@ def test_who_waits_lets_the_device_touch_registered_memory_only(alone, posted):
     assert keys(posted) == {LKEY_PROCESS}
 
 
+@pytest.mark.parametrize(("size", "places"), [(PART + 4, 2), (TOGETHER, 2), (TOGETHER + 4, DEPTH)])
+def test_short_ones_are_there_as_a_whole(alone, size, places):
+    """So their parts end together: nobody copies while the device works on others."""
+    relay = stand_in(alone._member.attachment.staging, size, size, part_length(size))
+    parts = len(plan(collective("allreduce"), 0, 0, (size,)))
+    assert [relay.has_room(number) for number in range(parts)] == [number < places for number in range(parts)]
+    assert relay.nbytes == places * PART
+    assert relay.signal_interval == (None if parts <= places else 1)
+
+
 def test_nothing_is_copied_where_the_user_says_so(device, make_job, monkeypatch, posted, array):
     monkeypatch.setenv("FANIN_STAGING", "0")
     with Communicator(make_job(1), 0, device.socket) as communicator:
@@ -156,11 +166,15 @@ def test_registered_results_go_past_the_caches_if_they_are_long(alone, posted):
 
 
 def test_what_is_lent_comes_back(alone, array):
+    """When nobody will make the call again."""
     staging = alone._member.attachment.staging
     for _ in range(4):
         alone.allreduce(array)
+    assert not staging._free[DEPTH * PART]
+    alone.direct.forget()
     gc.collect()
     assert len(staging._free[DEPTH * PART]) == 1
+    assert staging._kept == 0
 
 
 def test_no_memory_to_be_had(alone, array, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from fanin import Communicator, errors
 from fanin.buffers import address_of
 from fanin.reductions import allreduce
+from fanin.relay import stand_in
 from fanin.staging import LARGEST, REGION, SMALLEST, Staging
 from fanin.verbs import PD, Context
 from fanin_wire.abi import LKEY_PROCESS
@@ -141,22 +142,33 @@ def test_there_is_a_limit_to_what_is_kept(alone, monkeypatch):
     for _ in range(3):
         for number, array in enumerate(arrays):
             assert np.all(alone.allreduce(array, out=array) == number)
-    assert staging._kept == 4 * SMALLEST
+    assert staging._kept == 5 * SMALLEST
     alone.close()
     assert staging._kept == 0
 
 
-def test_what_stands_in_for_one_side_only_is_not_kept(alone, monkeypatch):
-    array, out, staging = np.ones(1000), np.zeros(1000), alone._member.attachment.staging
+def test_long_calls_leave_half_of_it_to_short_ones(staging, monkeypatch):
+    monkeypatch.setattr("fanin.staging.MOST_KEPT", 2 * REGION)
+    long, longer, short = (stand_in(staging, nbytes, nbytes, None) for nbytes in (REGION, REGION, SMALLEST))
+    assert [standing.keep() for standing in (long, longer, short)] == [True, False, True]
+
+
+def test_what_stands_in_for_one_side_only_is_not_kept(staging, monkeypatch):
     true, lent = staging.lend, itertools.count()
-    monkeypatch.setattr(staging, "lend", lambda nbytes: None if next(lent) % 2 else true(nbytes))
-    for _ in range(3):
-        assert np.all(alone.allreduce(array, out=out) == 1)
+    with monkeypatch.context() as once:
+        once.setattr(staging, "lend", lambda nbytes: None if next(lent) else true(nbytes))
+        assert not stand_in(staging, 8000, 4000, None).keep()
     assert staging._kept == 0
-    monkeypatch.setattr(staging, "lend", true)
-    for _ in range(2):
-        assert np.all(alone.allreduce(array, out=out) == 1)
-    assert staging._kept == 2 * 8192
+    both = stand_in(staging, 8000, 4000, None)
+    assert both.keep()
+    assert staging._kept == 8192 + 4096
+
+
+def test_the_same_blocks_are_in_one_place(staging):
+    source, destination = stand_in(staging, 8000, 8000, None).places()
+    assert source == destination
+    source, destination = stand_in(staging, 8000, 4000, None).places()
+    assert source.address != destination.address
 
 
 def test_a_call_that_found_no_room_looks_for_it_the_next_time(alone, monkeypatch):
@@ -167,7 +179,7 @@ def test_a_call_that_found_no_room_looks_for_it_the_next_time(alone, monkeypatch
         once.setattr(staging, "lend", lambda _: None)
         assert np.all(alone.allreduce(array, out=out) == 1)
     assert np.all(alone.allreduce(array, out=out) == 1)
-    assert staging._kept == 2 * 8192
+    assert staging._kept == 8192
 
 
 def test_what_stands_in_may_change_from_time_to_time(alone, monkeypatch):
