@@ -112,6 +112,39 @@ def test_a_rank_may_have_its_result_where_its_data_are() -> None:
     assert np.array_equal(data[1], expected)
 
 
+def reductions(rig: NicRig) -> list[bool]:
+    """Of each REDUCE that the device would have its driver do now: whether its results go past the caches."""
+    actions = rig.engine.tables["actions"][: rig.engine.header["action_count"]]
+    return [bool(action["is_long"]) for action in actions if action["kind"] == ActionKind.REDUCE]
+
+
+@pytest.mark.parametrize(("in_place", "past"), [((), True), ((0, 1), False), ((0,), True)])
+def test_a_long_result_goes_past_the_caches_but_where_its_data_were(in_place: tuple[int, ...], past: bool) -> None:
+    """These have just been read."""
+    rig = NicRig(Route.LOCAL, ranks=2)
+    data = [numbers(rank) for rank in range(2)]
+    for rank, source in enumerate(data):
+        result = source if rank in in_place else np.zeros_like(source)
+        rig.engine.post(rank, rig.request(source, result, rank, flags=WqeFlag.SIGNALED | WqeFlag.LONG), rig.now)
+    rig.engine.serve(rig.now)
+    assert reductions(rig) == [past]
+
+
+def test_a_block_of_ones_own_is_where_its_data_were() -> None:
+    """An allgather of 2 blocks of one segment, of which each rank has its own where the results come."""
+    rig, count = NicRig(Route.LOCAL, ranks=2), CHUNK // 4
+    wholes = [numbers(rank, 2 * count) for rank in range(2)]
+    one = {"contributors": ContributorClass.ONE, "flags": WqeFlag.SIGNALED | WqeFlag.LONG}
+    blocks = {"length": 2 * CHUNK, "block": CHUNK, "segments": 2, "source_blocks": 1, "destination_blocks": 2}
+    for rank, whole in enumerate(wholes):
+        own = whole[rank * count :]
+        rig.engine.post(rank, rig.request(own, whole, rank, source_first=rank, **one, **blocks), rig.now)
+    rig.engine.serve(rig.now)
+    assert reductions(rig) == [True, True]  # for the other it goes past them
+    rig.settle()
+    assert np.array_equal(*wholes)
+
+
 @pytest.mark.parametrize("givers", [0, 1, 2])
 def test_a_broadcast_has_one_giver(givers: int) -> None:
     rig = NicRig(Route.LOCAL, ranks=RANKS)

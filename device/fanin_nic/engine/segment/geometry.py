@@ -126,3 +126,10 @@ def destination_of(request, entry, segment):
     """Address at which the rank of an entry wants the result of a segment."""
     address = address_record(address_place(request, entry))
     return address.destination + place_in_message(request, segment) - U64(address.destination_first) * request.block
+
+
+@internal
+def is_in_place(request, entry, segment):
+    """Whether the rank of an entry wants the result of a segment where its data for it are."""
+    same = source_of(request, entry, segment) == destination_of(request, entry, segment)
+    return same and brings(request, entry, segment)

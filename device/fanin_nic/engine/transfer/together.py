@@ -38,7 +38,7 @@ from fanin_nic.engine.state import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.transfer.write import first_rank_of
+from fanin_nic.engine.transfer.write import first_rank_of, goes_past_caches
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits, lowest_bit
 from fanin_wire.abi import ContributorClass
@@ -228,7 +228,7 @@ def scatter(e, job, reduction, first):
             action.position = reduction.position
             action.mid = request.mid
             reduction.targets += 1
-            reduction.is_long |= request.is_long
+            reduction.is_long |= goes_past_caches(request, entry, first)
 
 
 @internal

@@ -7,7 +7,7 @@ from fanin_nic.engine.completion.retire import retire
 from fanin_nic.engine.control.abort import abort
 from fanin_nic.engine.packet.encapsulate import append
 from fanin_nic.engine.segment.contribute import HAS_DATA
-from fanin_nic.engine.segment.geometry import destination_of, segment_at, segment_length, wants
+from fanin_nic.engine.segment.geometry import destination_of, is_in_place, segment_at, segment_length, wants
 from fanin_nic.engine.state import ONE, U64, action_at, distance, job_at, queue_at, request_at, request_index
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
@@ -32,6 +32,13 @@ def find_request(e, queue_index, position):
 
 
 @internal
+def goes_past_caches(request, entry, segment):
+    """Whether the result of a segment does: of a long message, but in the place of its data. These have just been read,
+    so an ordinary store finds the line, and a non-temporal one would first have to drive it out."""
+    return request.is_long and not is_in_place(request, entry, segment)
+
+
+@internal
 def write_result(e, queue_index, request, slot, payload):
     """One DMA write for each rank of the request that wants the segment. False: it expects another length."""
     segment = segment_at(request, slot.position)
@@ -49,7 +56,7 @@ def write_result(e, queue_index, request, slot, payload):
         action.position = slot.position
         action.mid = request.mid
         action.wr_id = request.wr_id
-        action.is_long = request.is_long
+        action.is_long = goes_past_caches(request, entry, segment)
     return True
 
 
