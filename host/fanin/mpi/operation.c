@@ -22,6 +22,20 @@ static int apart(const struct operation *operation, const uint8_t *destination)
     return source->memory - brought == destination - wanted;
 }
 
+/* Where as many bytes come as are brought, they are the same blocks: one registered memory serves for both then. */
+static int in_place(struct operation *operation, uint64_t needed)
+{
+    const struct side *source = &operation->source;
+    struct side *side = &operation->destination;
+
+    if (!source->area || source->bytes != needed)
+        return 0;
+    side->area = source->area;
+    side->memory = source->memory;
+    side->copied = side->shared = 1;
+    return 1;
+}
+
 /* `needed`: bytes that will come; more than there is room for are taken in, so that nothing else is written over. */
 static int place_destination(struct operation *operation, uint64_t needed)
 {
@@ -30,7 +44,7 @@ static int place_destination(struct operation *operation, uint64_t needed)
     int fits = fanin_bytes_of(&side->elements) == needed;
 
     side->bytes = needed;
-    if (!needed)
+    if (!needed || in_place(operation, needed))
         return 1;
     side->area = fanin_lend(needed);
     if (side->area) {

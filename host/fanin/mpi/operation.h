@@ -33,6 +33,7 @@ struct side {
     uint8_t *memory;           /* dense; the program's own where that is possible */
     struct area *area;         /* that holds `memory`, or NULL */
     int allocated;             /* `memory` was, for this operation */
+    int shared;                /* `area` is that of another side, which gives it back */
     int copied;                /* `memory` is not the program's own */
 };
 

@@ -112,12 +112,20 @@ static void copy_beyond(uint8_t *to, const uint8_t *from, uint64_t bytes)
     memcpy(to, from, bytes);
 }
 
+/* Whether results do. In the place of their data they find the lines in a cache, unless there are very many. */
+static int goes_beyond(const struct operation *operation)
+{
+    int in_place = operation->source.memory == operation->destination.memory;
+
+    return operation->destination.bytes >= (in_place ? 8 : 1) * FANIN_LONG_BYTES;
+}
+
 /* Request `number` has come to its end. */
 static void store(struct transfer *transfer, uint32_t number)
 {
     struct operation *operation = (struct operation *)transfer;
     struct walk walk = walk_of(operation, number, layouts[operation->meaning.collective].wants_all);
-    int beyond = operation->destination.bytes >= FANIN_LONG_BYTES;
+    int beyond = goes_beyond(operation);
 
     if (!operation->destination.bytes || operation->meaning.discard)
         return;

@@ -41,7 +41,7 @@ int fanin_place_source(struct side *side)
 /* After a failure a device may still write: memory that it was given must never be used for anything else. */
 void fanin_release_side(struct side *side, int spoiled)
 {
-    if (spoiled)
+    if (spoiled || side->shared)
         return;
     if (side->area)
         fanin_take_back(side->area);
