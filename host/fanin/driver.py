@@ -32,8 +32,16 @@ ffi.cdef(_declarations())
 
 @functools.cache
 def library() -> Any:
-    """The loaded driver core; DriverMissing if there is none."""
-    return _loaded(ffi.dlopen)
+    """The loaded driver core; DriverMissing if there is none.
+
+    cffi makes each function at its first use, with a lock that it also has while it reads the name of a type. The
+    garbage collector may come amid that, and gives memory back, which would then wait for the lock for ever; so all
+    functions are made here.
+    """
+    core = _loaded(ffi.dlopen)
+    for name in dir(core):
+        getattr(core, name)
+    return core
 
 
 @functools.cache

@@ -163,14 +163,21 @@ class Remembered:
 
     def begin(self, values: tuple, waits: bool) -> Attempt:
         """One time. waits: as of a call."""
-        try:
-            attempt = self._spare.pop()
-        except IndexError:  # another thread has it, or a request that is under way
-            attempt = Attempt(self._terms, self._order, self._stand_in(waits))
+        attempt = self._take_spare(waits) or Attempt(self._terms, self._order, self._stand_in(waits))
         attempt.values = values
         if self._terms.make is not None:
             attempt.write_to(self._terms.make())
         return attempt
+
+    def _take_spare(self, waits: bool) -> Attempt | None:
+        try:
+            attempt = self._spare.pop()
+        except IndexError:  # another thread has it, or a request that is under way
+            return None
+        if waits or attempt.staged is None or not attempt.staged.by_parts:
+            return attempt
+        self._spare.append(attempt)
+        return None
 
     def _stand_in(self, waits: bool) -> StandIn | None:
         if self._ordinary == (0, 0):

@@ -33,12 +33,12 @@ class Relay(StandIn):
         self._area, self._part, self._depth = area, part_length, area.size // part_length
         self._stages_source, self._stages_destination = stages_source, stages_destination
         self._ended = 0  # parts
-        self._room = None if parts <= self._depth else area.size
-        self.signal_interval = None if parts <= self._depth else 1  # each part ends by itself, and makes room
+        self.by_parts = parts > self._depth
+        self.signal_interval = 1 if self.by_parts else None  # each part ends by itself, and makes room
 
     def places(self) -> tuple[Place | None, Place | None]:
         """What stands in for source and destination."""
-        place = Place(self._area.address, self._area.lkey, True, self._room)
+        place = Place(self._area.address, self._area.lkey, True, self.nbytes if self.by_parts else None)
         return place if self._stages_source else None, place if self._stages_destination else None
 
     def has_room(self, number: int) -> bool:

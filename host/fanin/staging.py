@@ -25,7 +25,7 @@ VARIABLE = "FANIN_STAGING"  # the environment's: bytes of the longest message th
 SMALLEST, LARGEST = 4 << 10, 4 << 20  # bytes of an area: a power of two
 REGION = 1 << 20  # bytes that are registered together, for areas that are not larger
 MOST = 64 << 20  # bytes in all: what is beyond that is read where it is
-MOST_KEPT = 16 << 20  # bytes of them that wait for the next time of the same call; half of them for long ones
+MOST_KEPT = 16 << 20  # bytes of them that wait for the next time of the same call; long ones only up to half of it
 
 
 def longest_staged() -> int:
@@ -139,10 +139,12 @@ class StandIn:
     """What stands in for the memory of one call: areas, which go back when nobody needs them any more; never, if the
     device may still write.
 
-    is_whole: whether it stands in for all that is to be. nbytes: of the areas. signal_interval: how many of the call's
-    work requests may end with one completion; None: it does not matter.
+    is_whole: whether it stands in for all that is to be. nbytes: of the areas. by_parts: whether the rank must wait,
+    and pass one part after the other on. signal_interval: how many of the call's work requests may end with one
+    completion; None: it does not matter.
     """
 
+    by_parts = False
     signal_interval: int | None = None
 
     def __init__(self, staging: Staging, areas: Iterable[Area], is_whole: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import itertools
 import os
 import subprocess
@@ -128,14 +129,22 @@ def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
     def run(
         device: Device, size: int, program: Callable[[Communicator], Any], fallback: bool = False, **parts: Any
     ) -> list[Any]:
-        job = make_job(size, **parts)
+        job, communicators = make_job(size, **parts), []
 
         def rank_program(rank: int) -> Any:
             with Communicator(job, rank, device.socket, timeout=BOUND_S, fallback=fallback) as communicator:
+                communicators.append(communicator)
                 return program(communicator)
 
         with ThreadPoolExecutor(size) as pool:
-            return [future.result(BOUND_S) for future in [pool.submit(rank_program, rank) for rank in range(size)]]
+            futures = [pool.submit(rank_program, rank) for rank in range(size)]
+            try:
+                return [future.result(BOUND_S) for future in futures]
+            except TimeoutError:  # the pool waits for its threads
+                faulthandler.dump_traceback(sys.__stderr__)
+                for communicator in communicators:
+                    communicator.abort()
+                raise
 
     return run
 

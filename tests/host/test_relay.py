@@ -241,6 +241,14 @@ class TestNonBlocking:
             assert alone.iallreduce(source, out=result).wait(BOUND_S) is result
             assert np.array_equal(result, source)
 
+    def test_all_is_posted_at_once(self, alone, array):
+        """What stood in for blocking calls needs a rank that waits."""
+        for _ in range(3):
+            alone.allreduce(array)
+        request = alone.iallreduce(array)
+        assert request.is_posted
+        assert np.array_equal(request.wait(BOUND_S), array)
+
     def test_between_others(self, alone, array):
         alone.allreduce(array)
         for _ in range(2):

@@ -19,6 +19,7 @@ WRONG = {  # file, what stands there, what takes its place
         "bytes - 1",
     ),
     "offsets of blocks": ("elements.c", "item(elements->offsets, block) : 0;", "block)", "0)"),
+    "memory of two sides given back by each": ("sides.c", "if (spoiled || side->shared)", " || side->shared", ""),
     "sum for maximum": ("family.c", "{FANIN_OP_MAX, {0x23", "FANIN_OP_MAX", "FANIN_OP_SUM"),
 }
 WRONG_PIECES = {

@@ -115,7 +115,9 @@ static void copy_beyond(uint8_t *to, const uint8_t *from, uint64_t bytes)
 /* Whether results do. In the place of their data they find the lines in a cache, unless there are very many. */
 static int goes_beyond(const struct operation *operation)
 {
-    int in_place = operation->source.memory == operation->destination.memory;
+    const struct layout *layout = &layouts[operation->meaning.collective];
+    int same_blocks = layout->brings_all == layout->wants_all;
+    int in_place = same_blocks && operation->source.memory == operation->destination.memory;
 
     return operation->destination.bytes >= (in_place ? 8 : 1) * FANIN_LONG_BYTES;
 }

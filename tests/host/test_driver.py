@@ -1,0 +1,39 @@
+"""The driver core as Python loads it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BOUND_S = 20
+COLLECTED = f"""
+import faulthandler, gc
+from fanin.driver import ffi, library
+
+faulthandler.dump_traceback_later({BOUND_S // 2}, exit=True)
+core, unmapped = library(), []
+
+
+def unmap(_):
+    library().fanin_unmap(ffi.NULL, 0)  # as a region of memory that nobody refers to any more
+    unmapped.append(True)
+
+
+def collecting(cdecl, true=ffi._parser.parse_type_and_quals):
+    gc.collect()  # by itself it comes at any allocation
+    return true(cdecl)
+
+
+ring = [ffi.gc(ffi.new("char *"), unmap)]
+ring.append(ring)
+del ring
+ffi._parser.parse_type_and_quals = collecting
+ffi.new("struct fanin_cqe[77]")  # a type of which the name is to be read
+assert unmapped
+"""
+
+
+def test_memory_may_be_collected_amid_the_reading_of_a_type() -> None:
+    """cffi has a lock there, with which it also makes functions at their first use."""
+    ended = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, text=True, timeout=BOUND_S)
+    assert ended.returncode == 0, ended.stderr
