@@ -9,6 +9,8 @@
 #include <emmintrin.h>
 #endif
 
+#define LONG_IN_PLACE (32u << 20) /* bytes: the data of longer messages have left the caches before results come */
+
 /* Who has all blocks rather than his own. */
 static const struct layout {
     uint8_t brings_all, wants_all;
@@ -112,14 +114,14 @@ static void copy_beyond(uint8_t *to, const uint8_t *from, uint64_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Whether results do. In the place of their data they find the lines in a cache, unless there are very many. */
+/* Whether results do. Those in the place of their data find the lines in a cache, unless there are very many. */
 static int goes_beyond(const struct operation *operation)
 {
     const struct layout *layout = &layouts[operation->meaning.collective];
     int same_blocks = layout->brings_all == layout->wants_all;
     int in_place = same_blocks && operation->source.memory == operation->destination.memory;
 
-    return operation->destination.bytes >= (in_place ? 8 : 1) * FANIN_LONG_BYTES;
+    return operation->destination.bytes >= (in_place ? LONG_IN_PLACE : FANIN_LONG_BYTES);
 }
 
 /* Request `number` has come to its end. */
