@@ -75,7 +75,7 @@ def stand_in(staging: Staging, source: int, destination: int, part_length: int |
     if no memory is to be had. part_length: that a call has which waits and goes in parts."""
     if part_length is not None and (source or destination):
         return _relay(staging, source, destination, part_length)
-    if source == destination:  # the same blocks
+    if source == destination:  # a side is the whole message or the rank's own block, so it is the same blocks
         areas = (staging.area_for(source),) * 2
     else:
         areas = staging.area_for(source), staging.area_for(destination)

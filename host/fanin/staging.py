@@ -25,7 +25,7 @@ VARIABLE = "FANIN_STAGING"  # the environment's: bytes of the longest message th
 SMALLEST, LARGEST = 4 << 10, 4 << 20  # bytes of an area: a power of two
 REGION = 1 << 20  # bytes that are registered together, for areas that are not larger
 MOST = 64 << 20  # bytes in all: what is beyond that is read where it is
-MOST_KEPT = 16 << 20  # bytes of them that wait for the next time of the same call; long ones while half is free
+MOST_KEPT = 16 << 20  # bytes of them that wait for the next time of a call; REGION and more only while half is free
 
 
 def longest_staged() -> int:

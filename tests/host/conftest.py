@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -138,13 +138,11 @@ def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
 
         with ThreadPoolExecutor(size) as pool:
             futures = [pool.submit(rank_program, rank) for rank in range(size)]
-            try:
-                return [future.result(BOUND_S) for future in futures]
-            except TimeoutError:  # the pool waits for its threads
+            if wait(futures, BOUND_S).not_done:  # the pool would wait for them for ever
                 faulthandler.dump_traceback(sys.__stderr__)
                 for communicator in communicators:
                     communicator.abort()
-                raise
+            return [future.result() for future in futures]
 
     return run
 

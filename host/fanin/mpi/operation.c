@@ -23,7 +23,7 @@ static int apart(const struct operation *operation, const uint8_t *destination)
 }
 
 /* Where as many bytes come as are brought, they are the same blocks: one registered memory serves for both then. */
-static int in_place(struct operation *operation, uint64_t needed)
+static int share_source(struct operation *operation, uint64_t needed)
 {
     const struct side *source = &operation->source;
     struct side *side = &operation->destination;
@@ -44,7 +44,7 @@ static int place_destination(struct operation *operation, uint64_t needed)
     int fits = fanin_bytes_of(&side->elements) == needed;
 
     side->bytes = needed;
-    if (!needed || in_place(operation, needed))
+    if (!needed || share_source(operation, needed))
         return 1;
     side->area = fanin_lend(needed);
     if (side->area) {
