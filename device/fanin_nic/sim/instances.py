@@ -97,12 +97,12 @@ INSTANCES = {
     # Data of one rank go up at once; who brings none, or wants none, sends and gets headers.
     "broadcast": Instance(TREE, SWITCH_OF_2, collective="broadcast", losses=1, copies=1),
     "broadcast over levels": Instance(TREE, TREES, collective="broadcast", losses=1),
-    "gather in a ring": Instance(RING, RING_OF_2, collective="gather", losses=1, copies=1),
+    "gather in a ring": Instance(RING, RING_OF_2, collective="gather", losses=1),
     "scatter below a switch": Instance(TREE, RING_BELOW, collective="scatter", messages=(2,), losses=1),
-    "barriers": Instance(TREE, SWITCH_OF_2, collective="barrier", messages=(0, 0, 0), losses=1, copies=1),
+    "barriers": Instance(TREE, SWITCH_OF_2, collective="barrier", messages=(0, 0, 0), losses=1),
     # Who comes early waits for its turn.
     "fold in order": Instance(TREE, SWITCH_OF_2, reproducible="run", losses=1, copies=1),
-    "chain in order": Instance(RING, RING_OF_2, reproducible="shape", losses=1, copies=1),
+    "chain in order": Instance(RING, RING_OF_2, reproducible="shape", losses=1),
     # From the first JOIN on.
     "forming a tree": Instance(TREE, SWITCH_OF_2, messages=(1,), losses=1, from_join=True),
     "forming a tree, late CONFIG": Instance(TREE, SWITCH_OF_2, messages=(1,), losses=1, early_timers=1, from_join=True),
@@ -133,6 +133,9 @@ INSTANCES = {
 DEEP_INSTANCES = {
     "ring of 3, slots used again": Instance(RING, RING_OF_3, losses=1),
     "ring of 3, copies": Instance(RING, RING_OF_3, copies=1),
+    "gather in a ring, copies": Instance(RING, RING_OF_2, collective="gather", losses=1, copies=1),
+    "barriers, copies": Instance(TREE, SWITCH_OF_2, collective="barrier", messages=(0, 0, 0), losses=1, copies=1),
+    "chain in order, copies": Instance(RING, RING_OF_2, reproducible="shape", losses=1, copies=1),
     "ring, early probes": Instance(RING, RING_OF_2, losses=1, copies=1, early_timers=1),
     "ring below a switch, copies": Instance(TREE, RING_BELOW, losses=1, copies=1),
     "mixed tree, slots used again": Instance(TREE, MIXED, losses=1),
