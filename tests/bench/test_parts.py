@@ -13,12 +13,14 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench import engine, floor, memory, port, start
+from fanin_nic.engine.segment.kernels import kernel_table
+from fanin_tools.bench import engine, floor, floor_node, floor_tree, memory, port, start
 from fanin_tools.bench.network import SharedWords, network, run_together
 from fanin_tools.cli import app
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.generate import Shape, make
+from fanin_wire.abi import DType, Op
 from tests.fabric.fixtures import ignore
 from tests.fabric.test_namespaces import needs_namespaces
 
@@ -61,22 +63,56 @@ def test_packets_that_nobody_takes_end_the_measurement(monkeypatch: pytest.Monke
         port.measure(netns=False, name="port", say=ignore)
 
 
-@pytest.mark.parametrize("yields", [(0, 0), (50, 50)])
-def test_everybody_is_woken_in_every_round(monkeypatch: pytest.MonkeyPatch, yields: tuple[int, int]) -> None:
-    monkeypatch.setattr(floor, "YIELDS", (yields,))
+SIZES = (8, 6404, 65536)  # bytes: less than a packet, not a whole number of them, more than a super-packet
+
+
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floor, "YIELDS", ((0, 0), (50, 50)))
     monkeypatch.setattr(floor, "ROUNDS", 20)
-    (row,) = floor.measure(nodes=2, netns=False, name="floor", say=ignore)
-    assert row.microseconds.samples == 20
-    assert 0 < row.microseconds.least <= row.microseconds.median
+
+
+def check_floor(rows: list[floor.Row], keeping: int) -> None:
+    """Every size and number of yields, of so many kinds of devices; what is not the sum would have failed."""
+    assert [row.bytes for row in rows] == [size for size in SIZES for _ in range(2 * keeping)]
+    assert all(row.microseconds.samples == 20 for row in rows)
+    assert all(0 < row.microseconds.least <= row.microseconds.median for row in rows)
+    best = floor.best(rows)
+    assert len(best) == len(SIZES) * keeping
+    for row in best:
+        alike = [other for other in rows if (other.bytes, other.keeps) == (row.bytes, row.keeps)]
+        assert row.microseconds.median == min(other.microseconds.median for other in alike)
+
+
+@pytest.mark.usefixtures("few_rounds")
+def test_floor_over_loopback() -> None:
+    check_floor(floor_tree.measure(nodes=2, netns=False, sizes=SIZES, name="floor", say=ignore), keeping=2)
+
+
+@pytest.mark.usefixtures("few_rounds")
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_floor_of_a_node(lanes: int) -> None:
+    check_floor(floor_node.measure(ranks=3, lanes=lanes, sizes=SIZES, say=ignore), keeping=1)
 
 
 @needs_namespaces
-def test_floor_over_namespaces_leaves_none(state_root: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floor, "YIELDS", ((3, 3),))
-    monkeypatch.setattr(floor, "ROUNDS", 20)
-    (row,) = floor.measure(nodes=2, netns=True, name="bfloor", say=ignore)
-    assert row.microseconds.samples == 20
+@pytest.mark.usefixtures("few_rounds")
+def test_floor_over_namespaces_leaves_none(state_root: object) -> None:
+    check_floor(floor_tree.measure(nodes=2, netns=True, sizes=SIZES, name="bfloor", say=ignore), keeping=2)
     assert not {name for name in namespaces.existing() if name.startswith("fanin-bfloor-")}
+
+
+@pytest.mark.usefixtures("few_rounds")
+def test_floor_with_a_wrong_sum_is_no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floor_node, "SUM", kernel_table()[Op.MAX][DType.F32])
+    with pytest.raises(ToolError, match="WRONG_RESULT: a sum is wrong"):
+        floor_node.measure(ranks=2, lanes=1, sizes=SIZES, say=ignore)
+
+
+def test_floor_needs_room_in_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floor_tree, "set_buffer", lambda *_arguments: 16384)
+    with pytest.raises(ToolError, match=r"NO_RESOURCES: a socket holds 16 KiB, and 16\.28 KiB may be on their way"):
+        floor_tree.measure(nodes=2, netns=False, sizes=(8, 8192), name="floor", say=ignore)
 
 
 @needs_namespaces

@@ -67,7 +67,7 @@ def _check_range(name: str, value: int, least: int, most: int) -> None:
         raise PortError(f"{name} {value} is out of range; choose {least} to {most}")
 
 
-def _set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
+def set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
     """Ask for a buffer beyond the system's limit, else up to it; the bytes granted, in units of what is asked for."""
     try:
         udp.setsockopt(socket.SOL_SOCKET, forced, size)
@@ -147,11 +147,11 @@ class UdpPort:
         with _explained(f"set the socket options of {self.address}"):
             for receiver in self._receivers:
                 receiver.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
-                self.receive_buffer_bytes = _set_buffer(receiver, SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
+                self.receive_buffer_bytes = set_buffer(receiver, SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
             # DF: the kernel then sends identification 0, which the ICRC covers.
             self._sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
             address_group(self._sender, self.address)
-            _set_buffer(self._sender, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
+            set_buffer(self._sender, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Nobody reads here; what strangers send to it must not cost memory.
             self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNUSED_BUFFER)
 

@@ -11,7 +11,8 @@
 | progress | how far it is |
 | report, plot, machine | tables, JSON, pictures; what the figures were taken on |
 | memory, port, floor, start, engine | parts of the path alone |
-| memory_kernels, port_kernels, floor_kernels | their compiled loops |
+| floor_tree, floor_node | the floor over hosts, and of one node |
+| memory_kernels, port_kernels, floor_kernels, floor_tree_kernels, floor_node_kernels | their compiled loops |
 | network | addresses and links without devices, and processes that run there together, for port, floor and engine |
 | profile | where the devices' time goes, stage by stage |
 | loss, loss_report | goodput while packets are lost |

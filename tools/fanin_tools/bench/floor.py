@@ -1,138 +1,151 @@
-"""What waking processes costs by itself: the shortest message of a tree, without any engine.
+"""What an allreduce costs without an engine: the same processes, the same hops, the same bytes.
 
-The same processes and hops as an allreduce of 8 bytes over namespaces or loopback: each rank rings its NIC (a word of
-shared memory, an eventfd if it sleeps), each NIC sends a datagram to the switch, which waits for all of them and sends
-one to each NIC, which tells its rank. Nothing is computed, checked, kept or asked for again: no device that waits in
-this way can be faster. Everybody yields so many times before he sleeps; which numbers are best depends on the cores.
+Over hosts each rank rings its NIC (a word of shared memory, an eventfd if it sleeps), the NIC sends the message to the
+switch, which adds up what all have sent and sends the sum to all NICs, which tell their ranks (`floor_tree`). On one
+node the lanes of a NIC add up the memory of its ranks (`floor_node`). Nothing is checked, kept or asked for again: no
+device that waits and moves its data in this way can be faster. A device that `keeps` copies and takes CRCs as one must
+that can repair what the network loses. Everybody yields so many times before he sleeps; which numbers are best depends
+on the cores.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
-import socket
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fanin_tools.bench.floor_kernels import be_nic, be_rank, be_switch
-from fanin_tools.bench.network import SharedWords, Task, host_of, network, run_together
+from fanin_nic.engine.segment.kernels import kernel_table
+from fanin_tools.bench.floor_kernels import be_rank
+from fanin_tools.bench.network import SharedWords
 from fanin_tools.bench.samples import Summary, slowest_rank
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.description import Fabric
-from fanin_tools.fabric.devices import Say
-from fanin_tools.fabric.generate import Shape
-from fanin_wire.fields import UDP_PORT
+from fanin_wire.abi import DType, Op
 
 YIELDS = ((0, 0), (3, 3), (3, 50), (50, 50))  # of ranks, of devices
-FIRST = 200  # rounds that do not count
+FIRST = 200  # rounds of short messages that do not count
 ROUNDS = 2000
-WORDS_PER_RANK = 4  # doorbell, done, the rank sleeps, the NIC sleeps: as of floor_kernels
-ADDRESS_SIZE = 16  # struct sockaddr_in
+VOLUME = 400 << 20  # bytes of a rank's messages: what long ones are repeated for
+LEAST_ROUNDS = 20
+SUM = np.uint64(kernel_table()[Op.SUM][DType.F32])
 
 
 @dataclass(frozen=True)
 class Row:
-    """Yields before sleep, and the time of the slowest rank."""
+    """Yields before sleep, and the time of the slowest rank. keeps: as a device does that can repair losses."""
 
+    bytes: int
+    keeps: bool
     rank_yields: int
     device_yields: int
     microseconds: Summary
 
 
-def measure(nodes: int, netns: bool, name: str, say: Say) -> list[Row]:
-    """Every number of yields, with a rank on each of `nodes` hosts."""
-    compile_all()
-    rows = []
-    with network(name, Shape(nodes, 1, netns=netns)) as fabric:
-        for ranks, devices in YIELDS:
-            say(f"{ranks} yields of ranks, {devices} of devices ...")
-            rows.append(Row(ranks, devices, Summary.of(_run(fabric, ranks, devices))))
-    return rows
+def best(rows: Iterable[Row]) -> list[Row]:
+    """Of each size, and of devices that keep and that do not, the row with the best number of yields."""
+    found: dict[tuple[int, bool], Row] = {}
+    for row in sorted(rows, key=lambda row: row.microseconds.median, reverse=True):
+        found[row.bytes, row.keeps] = row
+    return [found[key] for key in sorted(found)]
 
 
-def compile_all() -> None:
-    """Once, before there are processes that would each do so."""
-    nowhere = np.uint64(0)
-    be_rank(nowhere, 0, 0, 0, 0, nowhere)
-    be_nic(nowhere, 0, 0, 0, 0, 0, 0)
-    be_switch(0, np.zeros(0, np.int32), 0, 0)
+def rounds_of(size: int) -> tuple[int, int]:
+    """Rounds that do not count, and those that do."""
+    count = max(min(LEAST_ROUNDS, ROUNDS), min(ROUNDS, VOLUME // size))
+    return min(FIRST, count), count
 
 
-def _run(fabric: Fabric, rank_yields: int, device_yields: int) -> list[int]:
-    """Nanoseconds of each round, of its slowest rank."""
-    scene = Scene(fabric, rank_yields, device_yields)
-    count = len(fabric.nics)
-    tasks: list[Task] = [(host_of(fabric, "switch"), scene.switch)]
-    for number, nic in enumerate(fabric.nics):
-        tasks.append((host_of(fabric, nic.name), lambda number=number: scene.nic(number)))  # type: ignore[misc]
-        tasks.append((host_of(fabric, nic.name), lambda number=number: scene.rank(number)))  # type: ignore[misc]
-    found = run_together(tasks)
-    scene.close()
-    ranks = found[2::2]
-    if len(ranks) != count or not all(ranks):
-        raise ToolError("TIMEOUT", "a datagram was lost on an idle link", "run it again, with fewer other programs")
-    return slowest_rank(ranks)
+def shared_bytes(size: int) -> np.ndarray:
+    """Memory that forked processes share, uint8; written once, so that it is there."""
+    memory = np.frombuffer(mmap.mmap(-1, size), np.uint8)
+    memory[:] = 0
+    return memory
 
 
-class Scene:
-    """What the processes share, and what each of them does."""
+def address_of(memory: np.ndarray) -> np.uint64:
+    """For compiled code."""
+    return np.uint64(memory.ctypes.data)
 
-    def __init__(self, fabric: Fabric, rank_yields: int, device_yields: int) -> None:
-        self._fabric = fabric
-        self._rank_yields, self._device_yields = rank_yields, device_yields
-        nics = len(fabric.nics)
-        self._everybody = 2 * nics + 1
-        self._words = SharedWords(self._everybody + WORDS_PER_RANK * nics)
-        self._rank_events = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(nics)]
-        self._nic_events = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(nics)]
+
+class Hall:
+    """The words and eventfds by which ranks and devices wait for each other: `devices` that are the same for all
+    ranks, or (`apart`) one for each rank alone."""
+
+    def __init__(self, ranks: int, devices: int, everybody: int, *, apart: bool) -> None:
+        self.ranks, self.everybody = ranks, everybody
+        self._of_rank = 1 if apart else devices
+        sleepers = ranks + devices
+        self._words = SharedWords(everybody + sleepers + 2 * ranks * self._of_rank)
+        self._events = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(sleepers)]
+        self._apart = apart
 
     def close(self) -> None:
         """Of the process that has made it."""
-        for event in (*self._rank_events, *self._nic_events):
+        for event in self._events:
             os.close(event)
 
-    def rank(self, number: int) -> list[int]:
-        """Nanoseconds of each round."""
-        times = np.zeros(FIRST + ROUNDS, np.int64)
-        common = self._places(number), self._rank_events[number], self._nic_events[number], self._rank_yields
-        self._words.meet(2 * number, self._everybody)
-        good = be_rank(*common, len(times), np.uint64(times.ctypes.data))
-        return times[FIRST:].tolist() if good else []
+    def meet(self, number: int) -> None:
+        """Wait until everybody is here. number: of the one who has come."""
+        self._words.meet(number, self.everybody)
 
-    def nic(self, number: int) -> bool:
-        """Between its rank and the switch."""
-        with ExitStack() as stack:
-            address = self._fabric.nics[number].address
-            receiver = _bound(stack, address)
-            sender = _towards(stack, address, self._fabric.device("switch").address)
-            common = self._places(number), self._nic_events[number], self._rank_events[number]
-            descriptors = receiver.fileno(), sender.fileno(), self._device_yields
-            self._words.meet(2 * number + 1, self._everybody)
-            return bool(be_nic(*common, *descriptors, FIRST + ROUNDS))
+    def sleeps(self, sleeper: int) -> np.uint64:
+        """The word of one who may sleep: a rank, or a device, which are numbered behind the ranks."""
+        return self._words.address(self.everybody + sleeper)
 
-    def switch(self) -> bool:
-        """Between all NICs."""
-        with ExitStack() as stack:
-            address = self._fabric.device("switch").address
-            receiver = _bound(stack, address)
-            senders = [_towards(stack, address, nic.address) for nic in self._fabric.nics]
-            descriptors = np.array([sender.fileno() for sender in senders], np.int32)
-            self._words.meet(self._everybody - 1, self._everybody)
-            return bool(be_switch(receiver.fileno(), descriptors, self._device_yields, FIRST + ROUNDS))
+    def event(self, sleeper: int) -> int:
+        """His eventfd."""
+        return self._events[sleeper]
 
-    def _places(self, number: int) -> np.uint64:
-        return self._words.address(self._everybody + WORDS_PER_RANK * number)
+    def begun(self, rank: int, device: int) -> np.uint64:
+        """The round that a rank has begun at a device of its own."""
+        return self._pair(rank, device)
+
+    def done(self, rank: int, device: int) -> np.uint64:
+        """The round that a device has done for a rank."""
+        return np.uint64(self._pair(rank, device) + np.uint64(SharedWords.LINE))
+
+    def _pair(self, rank: int, device: int) -> np.uint64:
+        return self._words.address(self.everybody + len(self._events) + 2 * (rank * self._of_rank + device))
+
+    def be_rank(self, rank: int, yields: int, size: int) -> list[int]:
+        """Nanoseconds of each round that counts; none if somebody does not answer any more."""
+        first, count = rounds_of(size)
+        times = np.zeros(first + count, np.int64)
+        devices = [rank] if self._apart else list(range(self._of_rank))
+        own = range(self._of_rank)
+        self.meet(rank)
+        good = be_rank(
+            words_of(self.begun(rank, device) for device in own),
+            words_of(self.done(rank, device) for device in own),
+            self.sleeps(rank),
+            words_of(self.sleeps(self.ranks + device) for device in devices),
+            self.event(rank),
+            np.array([self.event(self.ranks + device) for device in devices], np.int32),
+            yields,
+            len(times),
+            address_of(times),
+        )
+        return times[first:].tolist() if good else []
 
 
-def _bound(stack: ExitStack, address: str) -> socket.socket:
-    receiver = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
-    receiver.bind((address, UDP_PORT))
-    return receiver
+def words_of(addresses: Iterable[np.uint64]) -> np.ndarray:
+    """Addresses for compiled code."""
+    return np.array(list(addresses), np.uint64)
 
 
-def _towards(stack: ExitStack, address: str, other: str) -> socket.socket:
-    sender = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    sender.bind((address, 0))
-    sender.connect((other, UDP_PORT))
-    return sender
+def compile_rank() -> None:
+    """Once, before there are processes that would each do so."""
+    nothing, nowhere = np.zeros(0, np.uint64), np.uint64(0)
+    be_rank(nothing, nothing, nowhere, nothing, 0, np.zeros(0, np.int32), 0, 0, nowhere)
+
+
+def summary_of(ranks: Sequence[list[int]], results: Sequence[np.ndarray]) -> Summary:
+    """Of the times of all ranks. results: payloads, f32. Every element that rank r has brought was r + 1."""
+    if not all(ranks):
+        raise ToolError("TIMEOUT", "a datagram was lost on an idle link", "run it again, with fewer other programs")
+    expected = len(ranks) * (len(ranks) + 1) / 2
+    if any((result != expected).any() for result in results):
+        raise ToolError("WRONG_RESULT", "a sum is wrong", "this is a defect: report it with the output of fanin doctor")
+    return Summary.of(slowest_rank(list(ranks)))

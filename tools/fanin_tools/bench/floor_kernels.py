@@ -1,11 +1,7 @@
-"""Compiled parts of the floor: how a rank, a NIC and a switch wait for each other and wake each other, and no more.
+"""Compiled parts of the floor: how a rank and its devices wait for each other and wake each other, and no more.
 
-| words of a rank and its NIC, in cache lines of their own | written by |
-| --- | --- |
-| 0: round that the rank has begun | rank |
-| 1: round that is done | NIC |
-| 2: the rank sleeps | rank |
-| 3: the NIC sleeps | NIC |
+Each word of shared memory is in a cache line of its own. Between a rank and a device are two, the number of the round
+that the rank has begun, and of that which the device has done for it. Everybody has one that says whether he sleeps.
 """
 
 from __future__ import annotations
@@ -16,51 +12,24 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import POLLFD, POLLIN, monotonic_ns, poll, read, sched_yield, stack_bytes, write
 from fanin_nic.native.memory import full_fence, load_acquire, record_at, store_release, store_u64
 
-BEGUN, DONE, RANK_SLEEPS, NIC_SLEEPS = (uint64(64 * number) for number in range(4))
-LENGTH = uint64(8)  # of a datagram, and of what an eventfd takes
+RING = uint64(8)  # bytes that an eventfd takes
 PATIENCE_MS = 2000
 
 pollfd_at = record_at(POLLFD)
 
 
 @compiled
-def be_rank(words, own_event, nic_event, yields, rounds, times):
-    """`times`: address of the nanoseconds of each round. False if somebody does not answer any more."""
+def be_rank(begun, done, sleeps, device_sleeps, event, device_events, yields, rounds, times):
+    """Begin each round at every device, and wait until all have done it. begun, done, device_sleeps, device_events: of
+    each device; `times`: address of the nanoseconds of each round. False if somebody does not answer any more."""
     for number in range(1, rounds + 1):
         start = monotonic_ns()
-        tell(words + BEGUN, number, words + NIC_SLEEPS, nic_event)
-        if not await_word(words + DONE, number, words + RANK_SLEEPS, own_event, yields):
-            return False
-        store_u64(times + uint64(8 * (number - 1)), uint64(monotonic_ns() - start))
-    return True
-
-
-@compiled
-def be_nic(words, own_event, rank_event, receiver, sender, yields, rounds):
-    """A datagram up for each round of the rank, a word to the rank for each datagram down."""
-    datagram = stack_bytes(8)
-    store_u64(datagram, uint64(1))
-    for number in range(1, rounds + 1):
-        if not await_word(words + BEGUN, number, words + NIC_SLEEPS, own_event, yields):
-            return False
-        write(int32(sender), datagram, LENGTH)
-        if not await_datagram(receiver, yields):
-            return False
-        tell(words + DONE, number, words + RANK_SLEEPS, rank_event)
-    return True
-
-
-@compiled
-def be_switch(receiver, senders, yields, rounds):
-    """A datagram to every NIC whenever one has come from each."""
-    datagram = stack_bytes(8)
-    store_u64(datagram, uint64(1))
-    for _ in range(rounds):
-        for _ in range(senders.size):
-            if not await_datagram(receiver, yields):
+        for device in range(begun.size):
+            tell(begun[device], number, device_sleeps[device], device_events[device])
+        for device in range(done.size):
+            if not await_word(done[device], number, sleeps, event, yields):
                 return False
-        for index in range(senders.size):
-            write(int32(senders[index]), datagram, LENGTH)
+        store_u64(times + uint64(8 * (number - 1)), uint64(monotonic_ns() - start))
     return True
 
 
@@ -72,7 +41,7 @@ def tell(word, number, sleeps, event):
     if load_acquire(sleeps):
         one = stack_bytes(8)
         store_u64(one, uint64(1))
-        write(int32(event), one, LENGTH)
+        write(int32(event), one, RING)
 
 
 @compiled
@@ -90,20 +59,7 @@ def await_word(word, number, sleeps, event, yields):
         store_release(sleeps, uint32(0))
         if not woken:
             return False
-        read(int32(event), stack_bytes(8), LENGTH)
-    return True
-
-
-@compiled
-def await_datagram(receiver, yields):
-    """The same for a datagram."""
-    idle, datagram = 0, stack_bytes(8)
-    while read(int32(receiver), datagram, LENGTH) < 0:
-        if idle < yields:
-            idle += 1
-            sched_yield()
-        elif not is_ready(receiver):
-            return False
+        read(int32(event), stack_bytes(8), RING)
     return True
 
 

@@ -107,22 +107,32 @@ def port(netns: options.Netns = False, name: options.Name = "port", json_output:
 
 @reporting
 def floor(
-    nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each.")] = 4,
+    nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each; 1: see --ranks.")] = 4,
+    ranks: Annotated[int, typer.Option(min=1, max=60, help="Ranks of the one node.")] = 4,
+    lanes: Annotated[int, typer.Option(min=1, max=16, help="Cores that the NIC of the one node uses.")] = 2,
+    sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M.")] = "8",
     netns: options.Netns = False,
     name: options.Name = "floor",
     json_output: options.Json = False,
 ) -> None:
-    """What waking the processes of an allreduce costs by itself: the same hops, no engine."""
-    from fanin_tools.bench import floor
+    """What an allreduce costs without an engine: the same processes and hops, and the same bytes. Of several numbers of
+    yields before anybody sleeps the best; --json has all."""
+    from fanin_tools.bench import floor, floor_node, floor_tree
+    from fanin_tools.bench.setups import parse_sizes
 
-    rows = floor.measure(nodes, netns, name, say)
+    if nodes == 1:
+        title = f"{counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}"
+        rows = floor_node.measure(ranks, lanes, parse_sizes(sizes), say)
+    else:
+        title = f"rank, NIC, switch, NIC, rank: {nodes} hosts"
+        rows = floor_tree.measure(nodes, netns, parse_sizes(sizes), name, say)
     if json_output:
         print_json({"rows": rows})
         return
     print_table(
-        "rank, NIC, switch, NIC, rank",
-        ("yields of ranks", "yields of devices", *TIMES),
-        [(str(row.rank_yields), str(row.device_yields), *_times(row.microseconds)) for row in rows],
+        title,
+        ("bytes", "devices", "yields: ranks, devices", *TIMES),
+        [(render_size(row.bytes), *_waiting(row), *_times(row.microseconds)) for row in floor.best(rows)],
     )
 
 
@@ -149,6 +159,11 @@ TIMES = ("median", "spread", "least")
 def _times(found: Any) -> tuple[str, str, str]:
     median, least = (render_time(time * 1e-6) for time in (found.median, found.least))
     return median, f"±{found.spread / 2:.0%}", least
+
+
+def _waiting(row: Any) -> tuple[str, str]:
+    work = "add, copy, CRC" if row.keeps else "add"
+    return work, f"{row.rank_yields}, {row.device_yields}"
 
 
 def _speeds(speed: Any) -> tuple[str, str]:

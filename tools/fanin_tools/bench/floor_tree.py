@@ -1,0 +1,179 @@
+"""The floor over hosts: a rank and a NIC on each, and a switch, over loopback or namespaces."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import numpy as np
+
+from fanin_nic.port.group import address_group, hear
+from fanin_nic.port.sockets import SO_RCVBUFFORCE, set_buffer
+from fanin_nic.port.tables import UDP_GRO, UDP_SEGMENT
+from fanin_tools.bench import floor
+from fanin_tools.bench.floor import SUM, Hall, Row, address_of, rounds_of, shared_bytes
+from fanin_tools.bench.floor_tree_kernels import BUFFER, HEADERS, PACKET, PAYLOAD, TAIL, be_nic, be_switch
+from fanin_tools.bench.network import Task, host_of, network, run_together
+from fanin_tools.bench.samples import Summary
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.quantities import render_size
+from fanin_wire.fields import UDP_PORT
+
+ROOM = 4 << 20  # bytes of a socket's buffer at least
+
+
+def measure(nodes: int, netns: bool, sizes: Sequence[int], name: str, say: Say) -> list[Row]:
+    """Every size and number of yields, with a rank on each of `nodes` hosts."""
+    for size in sizes:
+        require_room(nodes, size)
+    compile_all()
+    rows = []
+    with network(name, Shape(nodes, 1, netns=netns)) as fabric:
+        for size in sizes:
+            say(f"{render_size(size)} ...")
+            for keeps in (False, True):
+                for ranks, devices in floor.YIELDS:
+                    found = Scene(fabric, size, keeps, ranks, devices).run()
+                    rows.append(Row(size, keeps, ranks, devices, found))
+    return rows
+
+
+def compile_all() -> None:
+    """Once, before there are processes that would each do so."""
+    nowhere, counts = np.uint64(0), np.zeros(1, np.int64)
+    floor.compile_rank()
+    be_nic(nowhere, nowhere, nowhere, nowhere, 0, 0, 0, 0, 0, 0, (nowhere,) * 4, nowhere, False)
+    be_switch(0, np.zeros(0, np.int32), 0, 0, 0, (nowhere,) * 2, counts, nowhere, SUM, False)
+
+
+def give_room(udp: socket.socket, needed: int) -> int:
+    """Let a socket hold so many bytes of packets, if the system does; the bytes that it can hold."""
+    return set_buffer(udp, SO_RCVBUFFORCE, socket.SO_RCVBUF, max(ROOM, 2 * needed))
+
+
+def require_room(nodes: int, size: int) -> None:
+    """NO_RESOURCES if the socket of the switch can not hold a message of every node."""
+    needed = nodes * Message(size).size
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        room = give_room(udp, needed)
+    if room < needed:
+        cause = f"a socket holds {render_size(room)}, and {render_size(needed)} may be on their way to the switch"
+        raise ToolError("NO_RESOURCES", cause, "be root, raise net.core.rmem_max, or choose shorter --sizes")
+
+
+class Message:
+    """Packets of a message of `size` bytes in memory that processes share; each element is `value`."""
+
+    def __init__(self, size: int, value: int = 0) -> None:
+        self._bytes = size
+        whole, rest = divmod(size, PAYLOAD)
+        self.packets = whole + (rest > 0)
+        self.size = whole * int(PACKET) + (rest + int(HEADERS + TAIL) if rest else 0)
+        self._memory = shared_bytes(self.packets * int(PACKET) + BUFFER)  # a datagram may come where there is no room
+        self.address = address_of(self._memory)
+        for number in range(self.packets):
+            packet = self._memory[number * int(PACKET) : min((number + 1) * int(PACKET), self.size)]
+            packet[:4] = np.array([number], np.uint32).view(np.uint8)
+            packet[int(HEADERS) : -int(TAIL)].view(np.float32)[:] = value
+
+    def payloads(self) -> np.ndarray:
+        """All elements, f32. (Headers are whole elements, too.)"""
+        packets = self._memory[: self.packets * int(PACKET)].view(np.float32).reshape(self.packets, -1)
+        return packets[:, int(HEADERS) // 4 : -int(TAIL) // 4].reshape(-1)[: self._bytes // 4]
+
+
+class Scene:
+    """What the processes of one measurement share, and what each of them does."""
+
+    def __init__(self, fabric: Fabric, size: int, keeps: bool, rank_yields: int, device_yields: int) -> None:
+        self._fabric, self._bytes, self._keeps = fabric, size, keeps
+        self._rank_yields, self._device_yields = rank_yields, device_yields
+        self._rounds = sum(rounds_of(size))
+        self._count = count = len(fabric.nics)
+        self._hall = Hall(count, count, 2 * count + 1, apart=True)
+        self._data = [Message(size, number + 1) for number in range(count)]
+        self._results = [Message(size) for _ in range(count)]
+
+    def run(self) -> Summary:
+        """All rounds."""
+        tasks: list[Task] = [(host_of(self._fabric, "switch"), self._switch)]
+        for number, nic in enumerate(self._fabric.nics):
+            host = host_of(self._fabric, nic.name)
+            tasks.append((host, lambda number=number: self._nic(number)))  # type: ignore[misc]
+            tasks.append((host, lambda number=number: self._rank(number)))  # type: ignore[misc]
+        try:
+            found = run_together(tasks)
+        finally:
+            self._hall.close()
+        return floor.summary_of(found[2::2], [result.payloads() for result in self._results])
+
+    def _rank(self, number: int) -> list[int]:
+        return self._hall.be_rank(number, self._rank_yields, self._bytes)
+
+    def _nic(self, number: int) -> bool:
+        hall, device = self._hall, self._count + number
+        own, buffer = Message(self._bytes), np.zeros(BUFFER, np.uint8)
+        with ExitStack() as stack:
+            receiver = self._receiver(stack, self._fabric.nics[number].address, 1, self._fabric.device("switch").group)
+            sender = self._sender(stack, self._fabric.nics[number].address, self._fabric.device("switch").address)
+            hall.meet(device)
+            good, _ = be_nic(
+                hall.begun(number, 0),
+                hall.done(number, 0),
+                hall.sleeps(device),
+                hall.sleeps(number),
+                hall.event(device),
+                hall.event(number),
+                receiver,
+                sender,
+                self._device_yields,
+                self._rounds,
+                (self._data[number].address, self._results[number].address, own.address, address_of(buffer)),
+                np.uint64(own.size),
+                self._keeps,
+            )
+        return bool(good)
+
+    def _switch(self) -> bool:
+        switch, sums, buffer = self._fabric.device("switch"), Message(self._bytes), np.zeros(BUFFER, np.uint8)
+        below = [switch.group] if switch.group else [nic.address for nic in self._fabric.nics]
+        with ExitStack() as stack:
+            receiver = self._receiver(stack, switch.address, self._count, "")
+            senders = np.array([self._sender(stack, switch.address, other) for other in below], np.int32)
+            self._hall.meet(2 * self._count)
+            good, _ = be_switch(
+                receiver,
+                senders,
+                self._device_yields,
+                self._rounds,
+                self._count,
+                (address_of(buffer), sums.address),
+                np.zeros(sums.packets, np.int64),
+                np.uint64(sums.size),
+                SUM,
+                self._keeps,
+            )
+        return bool(good)
+
+    def _receiver(self, stack: ExitStack, address: str, messages: int, group: str) -> int:
+        """A socket with room for so many messages, bound to `group`, if there is one."""
+        udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
+        give_room(udp, messages * self._data[0].size)
+        udp.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+        if group:
+            hear(udp, group, address, UDP_PORT, 0)
+        else:
+            udp.bind((address, UDP_PORT))
+        return udp.fileno()
+
+    def _sender(self, stack: ExitStack, address: str, other: str) -> int:
+        udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
+        udp.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, int(PACKET))
+        udp.bind((address, 0))
+        address_group(udp, address)
+        udp.connect((other, UDP_PORT))
+        return udp.fileno()
