@@ -243,6 +243,7 @@ SLOT = np.dtype(
         ("contributions", "u8"),
         ("sent_at", "u8"),  # ns: when it was last sent, or known to be at the other side
         ("deadline", "u8"),  # ns: PROBE
+        ("lent", "u8"),  # address of the data in the memory of the rank that brings them; 0: they are in the buffer
     ],
     align=True,
 )
@@ -295,7 +296,8 @@ REQUEST = np.dtype(
         ("fence", "u1"),
         ("inline", "u1"),  # the data of its one rank are `inline_data`
         ("is_long", "u1"),  # its results go past the caches
-        ("reserved", "u1", (2,)),
+        ("lends", "u1"),  # its data are sent from where they are
+        ("reserved", "u1", (1,)),
         ("inline_data", "u8", (abi.MAX_INLINE // 8,)),
         ("address", abi.ADDRESS, (abi.MAX_ADDRESSES,)),  # of each rank; read through `state.address_at`
     ],

@@ -15,6 +15,7 @@ from fanin_nic.engine.segment.geometry import (
     segment_bytes,
     segments_of,
 )
+from fanin_nic.engine.segment.lent import lends
 from fanin_nic.engine.state import (
     ONE,
     U64,
@@ -99,6 +100,7 @@ def post(e, queue_index, wqe_address):
         return
     fill_request(e, job, queue, wqe, request)
     take_addresses(e, queue, wqe, wqe_address, request)
+    request.lends = lends(e, job, request)
     if request.count == 0:
         retire(e, queue_index)
 

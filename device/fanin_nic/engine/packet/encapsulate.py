@@ -8,7 +8,8 @@ from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.engine.packet.hearing import hears_group
 from fanin_nic.engine.segment.arithmetic import WIDE, payload_bytes
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, has_all_it_needs
-from fanin_nic.engine.state import ONE, U64, ZERO, action_at, bit_of, count, header_at, payload_of
+from fanin_nic.engine.segment.lent import data_of
+from fanin_nic.engine.state import ONE, U64, ZERO, action_at, bit_of, count, header_at
 from fanin_nic.engine.tables import BODY_SIZE, ENGINE, JOB, Counter
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, copy, fill_zero
@@ -112,7 +113,7 @@ def put_payload(e, job, slot, index):
     """The slot's data travel with the packet, unless the position is poisoned or nobody brought any."""
     if slot.flags & HAS_DATA and slot.status == 0:
         header_at(e, index).flags |= HAS_DATA | (slot.flags & WIDE)
-        attach_payload(e, index, payload_of(e, job, slot.position), payload_bytes(e, slot))
+        attach_payload(e, index, data_of(e, job, slot), payload_bytes(e, slot))
 
 
 @internal

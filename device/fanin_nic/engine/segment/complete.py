@@ -9,6 +9,7 @@ from fanin_nic.engine.recovery.timers import patience
 from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arithmetic import settle_partial, settle_result
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, contributor_class, has_all_it_needs
+from fanin_nic.engine.segment.lent import data_of
 from fanin_nic.engine.state import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, payload_of
 from fanin_nic.engine.tables import Sent, Upward
 from fanin_nic.engine.transfer.write import deliver
@@ -118,7 +119,7 @@ def distribute(e, job, slot):
     """The slot holds the result: to the ranks here, to the devices below, or round the ring."""
     slots.occupy(e, job, slot, FINAL)
     if job.rank_mask != ZERO:
-        deliver(e, job, slot, payload_of(e, job, slot.position), slot.flags)
+        deliver(e, job, slot, data_of(e, job, slot), slot.flags)
     if job.route == RING:
         pass_result(e, job, slot, all_nodes(job))
     elif job.node_mask:

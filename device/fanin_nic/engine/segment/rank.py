@@ -9,6 +9,7 @@ from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.complete import all_nodes, ring_start
 from fanin_nic.engine.segment.contribute import WANTS_RESULT, add_data, describe, matches, order_of_rank, poison
 from fanin_nic.engine.segment.geometry import brings, segment_length, wants
+from fanin_nic.engine.segment.lent import lend
 from fanin_nic.engine.segment.proceed import proceed
 from fanin_nic.engine.state import (
     ONE,
@@ -71,8 +72,10 @@ def contribute_rank(e, queue_index, request, number, entry, address):
     if request.poison:
         poison(slot, request.poison)
     elif brings(request, entry, sid):
-        order = order_of_rank(job, rank)
-        if not add_data(e, job, slot, address, segment_length(request, sid), False, order):
+        order, length = order_of_rank(job, rank), segment_length(request, sid)
+        if request.lends:
+            lend(e, slot, address, length)
+        elif not add_data(e, job, slot, address, length, False, order):
             abort(e, job, OP_MISMATCH, 0, bit_of(rank))
             return
     if wants(request, entry, sid):

@@ -54,6 +54,7 @@ def claim(e, job, slot, position):
     slot.unanswered = 0
     slot.folded = 0
     slot.early = ZERO
+    slot.lent = ZERO
     slot.contributions = ZERO
     slot.wants = ZERO
     slot.hearers = ZERO

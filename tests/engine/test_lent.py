@@ -1,0 +1,187 @@
+"""The data of the only rank of a NIC are sent, and sent again, from the rank's own memory; others' are copied first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fanin_wire.abi import LKEY_PROCESS, ContributorClass, JobFlag, Route, Status, WqeFlag
+from fanin_wire.fields import CONFIG_ACK_BODY, Opcode
+from tests.engine.rig import CHUNK, LIMITS, MILLISECOND, PARENT, SLOTS, NicRig, Sent, pack, place
+
+RTO = 20 * MILLISECOND
+ELEMENTS = CHUNK // 4  # of a segment
+SEGMENTS = 3
+ONE, NONE = ContributorClass.ONE, ContributorClass.NONE
+
+
+def message(dtype: str = "<f4") -> np.ndarray:
+    """Three segments, no two of them alike."""
+    return np.arange(1, SEGMENTS * CHUNK // np.dtype(dtype).itemsize + 1).astype(dtype)
+
+
+def again(rig: NicRig, position: int) -> Sent:
+    """What the device sends when the one above lacks a position."""
+    rig.tick(RTO)
+    (sent,) = rig.receive(Opcode.NEED, PARENT, **place(position))
+    return sent
+
+
+def post(rig: NicRig, data: np.ndarray, room: np.ndarray, source: int, **changes) -> list[Sent]:
+    """Post a request whose address of the data is `source`; what the device sends."""
+    wqe = rig.request(data, room, **changes)
+    wqe["address"]["source"] = source
+    rig.engine.post(0, wqe, rig.now)
+    return rig.settle()
+
+
+def result(rig: NicRig, position: int, value: float) -> None:
+    """A result comes, of elements that are all alike."""
+    rig.from_parent(Opcode.RESULT, position, np.full(ELEMENTS, value, "<f4").tobytes())
+
+
+def test_data_stay_where_they_are() -> None:
+    rig, data = NicRig(), message()
+    sent = rig.post(data)
+    assert b"".join(packet.payload for packet in sent) == data.tobytes()
+    for position in range(SEGMENTS):
+        assert rig.slot(position)["lent"] == data.ctypes.data + position * CHUNK
+    assert not rig.engine.tables["payload"].any()
+    assert again(rig, 1) == sent[1]
+    data[ELEMENTS] += 1  # no program does that; but it shows what goes out again
+    assert again(rig, 1).payload == data[ELEMENTS : 2 * ELEMENTS].tobytes()
+
+
+def test_slot_forgets_what_it_was_lent() -> None:
+    rig, data = NicRig(limits=LIMITS._replace(regions=64)), message()
+    rig.post(data)
+    for position in range(SEGMENTS):
+        result(rig, position, 1)
+    for position in range(SEGMENTS, SEGMENTS + SLOTS):
+        (credit,) = rig.post(data[:0], contributors=NONE, segments=1, op=0, dtype=0)
+        assert (credit.opcode, credit.ceth["position"], credit.payload) == (Opcode.CONTRIBUTION, position, b"")
+        assert rig.slot(position)["lent"] == 0
+        rig.from_parent(Opcode.RESULT, position, flags=0, op=0)
+    assert rig.statuses() == (1 + SLOTS) * [Status.SUCCESS]
+
+
+def test_results_may_come_in_the_place_of_their_data() -> None:
+    rig, data = NicRig(), message()
+    sent = rig.post(data, data)
+    assert rig.slot(0)["lent"] == data.ctypes.data
+    for position in (1, 2):
+        result(rig, position, 7)
+    assert again(rig, 0) == sent[0]
+    result(rig, 0, 7)
+    assert (data == 7).all()
+    assert rig.statuses() == [Status.SUCCESS]
+
+
+def test_block_of_an_allgather_in_place_stays() -> None:
+    rig, room = NicRig(), message()
+    own = room[ELEMENTS : 2 * ELEMENTS]
+    ranges = {"source_first": 1, "source_blocks": 1, "destination_blocks": SEGMENTS}
+    sent = post(rig, room, room, own.ctypes.data, contributors=ONE, block=CHUNK, **ranges)
+    assert [packet.payload for packet in sent] == [b"", own.tobytes(), b""]
+    assert rig.slot(1)["lent"] == own.ctypes.data
+
+
+@pytest.mark.parametrize("block", [1, 2])
+def test_result_never_spoils_what_may_have_to_go_out_again(block: int) -> None:
+    """The own block of a reduce-scatter in place is written over the data of the first."""
+    rig, data = NicRig(), message()
+    first = rig.post(data, data, block=CHUNK, source_blocks=SEGMENTS, destination_first=block)[0]
+    result(rig, block, 7)
+    assert (data[:ELEMENTS] == 7).all()
+    assert again(rig, 0) == first
+
+
+def test_result_that_is_where_it_was_brought_from() -> None:
+    """The root of a broadcast wants it, too: the answer is a header, the data are here."""
+    rig, data, room = NicRig(), message(), np.zeros_like(message())
+    rig.post(data, room, contributors=ONE)
+    assert rig.slot(0)["lent"] == data.ctypes.data
+    for position in range(SEGMENTS):
+        rig.from_parent(Opcode.RESULT, position)
+    np.testing.assert_array_equal(room, data)
+
+
+def test_nothing_is_read_any_more_when_the_job_has_ended() -> None:
+    """Then the memory may be gone."""
+    rig = NicRig()
+    rig.post(message())
+    rig.engine.fail(0, Status["LOCAL_PROTECTION_ERROR"], rig.now)
+    rig.settle()
+    for event in (Opcode.NEED, Opcode.WAIT):
+        rig.receive(event, PARENT, **place(0))
+        assert Opcode.CONTRIBUTION not in [sent.opcode for sent in rig.last]
+        rig.tick(RTO)
+        assert Opcode.CONTRIBUTION not in [sent.opcode for sent in rig.last]
+
+
+def in_job(flags: int) -> NicRig:
+    """A NIC whose only rank has joined a job with flags."""
+    rig = NicRig(join=False)
+    rig.join(0, flags=flags)
+    rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
+    return rig
+
+
+def of_two_ranks() -> tuple[NicRig, np.ndarray]:
+    rig, data = NicRig(ranks=2), message()
+    rig.post(np.zeros_like(data), rank=1)
+    rig.post(data)
+    return rig, data
+
+
+def of_a_process() -> tuple[NicRig, np.ndarray]:
+    rig, data = NicRig(), message()
+    rig.device.register_process(0)
+    rig.device.allow(data)
+    rig.post(data, source_lkey=LKEY_PROCESS)
+    for read in rig.device.reads:
+        rig.device.finish_read(read, rig.now)
+    rig.settle()
+    return rig, data
+
+
+def inline() -> tuple[NicRig, np.ndarray]:
+    rig, data = NicRig(), message()[:2]
+    (word,) = data.view(np.uint64)
+    post(rig, data, np.zeros_like(data), word, flags=WqeFlag.SIGNALED | WqeFlag.INLINE)
+    return rig, data
+
+
+def rounded_last() -> tuple[NicRig, np.ndarray]:
+    rig, data = in_job(JobFlag.WIDE), message("<f2")[:ELEMENTS]
+    rig.post(data, segments=1)
+    return rig, data
+
+
+def in_order() -> tuple[NicRig, np.ndarray]:
+    rig, data = NicRig(ranks=2, join=False), message()
+    for rank in range(2):
+        rig.join(rank, flags=JobFlag.REPRODUCIBLE_RUN)
+    rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
+    rig.post(np.zeros_like(data), rank=1)
+    rig.post(data)
+    return rig, data
+
+
+@pytest.mark.parametrize("begin", [of_two_ranks, of_a_process, inline, rounded_last, in_order])
+def test_others_are_copied(begin: Callable[[], tuple[NicRig, np.ndarray]]) -> None:
+    rig, data = begin()
+    assert rig.slot(0)["lent"] == 0
+    before = again(rig, 0)
+    assert before.opcode == Opcode.CONTRIBUTION
+    data[:] = 0
+    assert again(rig, 0).payload == before.payload != bytes(len(before.payload))
+
+
+def test_nodes_of_a_ring_copy() -> None:
+    rig, data = NicRig(Route.RING), message()
+    sent = rig.post(data)
+    assert [packet.opcode for packet in sent] == [Opcode.CONTRIBUTION]  # position 2 starts here
+    assert all(rig.slot(position)["lent"] == 0 for position in range(SEGMENTS))
