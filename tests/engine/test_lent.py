@@ -98,6 +98,15 @@ def test_result_never_spoils_what_may_have_to_go_out_again(block: int) -> None:
     assert again(rig, 0) == first
 
 
+def test_memory_that_is_registered_twice_is_one_all_the_same() -> None:
+    """As the process's, which the device reaches by another address."""
+    rig, data = NicRig(), message()
+    rig.device.register_process(0)
+    ranges = {"block": CHUNK, "source_blocks": SEGMENTS, "destination_first": 1, "destination_lkey": LKEY_PROCESS}
+    rig.post(data, data, **ranges)
+    assert rig.slot(0)["lent"] == 0
+
+
 def test_result_that_is_where_it_was_brought_from() -> None:
     """The root of a broadcast wants it, too: the answer is a header, the data are here."""
     rig, data, room = NicRig(), message(), np.zeros_like(message())

@@ -100,7 +100,7 @@ def post(e, queue_index, wqe_address):
         return
     fill_request(e, job, queue, wqe, request)
     take_addresses(e, queue, wqe, wqe_address, request)
-    request.lends = lends(e, job, request)
+    request.lends = lends(e, job, request, address_record(wqe_address + ADDRESS))
     if request.count == 0:
         retire(e, queue_index)
 

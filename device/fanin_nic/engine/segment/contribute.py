@@ -1,8 +1,8 @@
 """A contribution enters a segment: from a rank of this node or from a device below.
 
-The first data is copied, every later one computed into the slot; then the contributor's bit is cleared. This is S405 of
-the flow; `complete` goes on when both completion bitmaps are empty. In a reproducible job the children are folded in
-the order of their bits: who comes early waits in a buffer of its own.
+The first data is copied (unless it stays where it is: `lent`), every later one computed into the slot; then the
+contributor's bit is cleared. This is S405 of the flow; `complete` goes on when both completion bitmaps are empty. In a
+reproducible job the children are folded in the order of their bits: who comes early waits in a buffer of its own.
 """
 
 from __future__ import annotations

@@ -10,39 +10,38 @@ from __future__ import annotations
 from fanin_nic.engine.segment.arithmetic import travels_wide
 from fanin_nic.engine.segment.contribute import HAS_DATA, SEGMENTS
 from fanin_nic.engine.segment.geometry import range_bytes
-from fanin_nic.engine.state import ONE, U64, ZERO, address_place, address_record, count, payload_of
+from fanin_nic.engine.state import ONE, U64, ZERO, count, payload_of
 from fanin_nic.native.compiled import internal
-from fanin_wire.abi import Route
-
-TREE = int(Route.TREE)
 
 
 @internal
-def lends(e, job, request):
-    """Whether the data of a request are sent from where they are."""
-    alone = (
-        job.route == TREE and job.has_parent and job.node_mask == ZERO and job.rank_mask & (job.rank_mask - ONE) == ZERO
-    )
-    if not alone or job.buffers != job.span or request.poison or request.inline or request.source_process:
+def lends(e, job, request, address):
+    """Whether the data of a request are sent from where they are. address: its abi.ADDRESS as it was posted.
+
+    (A node of a ring has the one before it below.)
+    """
+    alone = job.has_parent and job.node_mask == ZERO and job.rank_mask & (job.rank_mask - ONE) == ZERO
+    if not alone or request.poison or request.inline or request.source_process:
         return False
     if travels_wide(e, job, request.op, request.dtype, request.contributors):
         return False
-    return not spoils(request)
+    return not spoils(request, address)
 
 
 @internal
-def spoils(request):
-    """Whether results of a request of one rank are written over data of others of its segments."""
-    address = address_record(address_place(request, 0))
+def spoils(request, address):
+    """Whether results of a request are written over data of others of its segments.
+
+    Addresses are the program's: what it has registered twice lies at two of the device.
+    """
     wanted = range_bytes(request.length, request.block, address.destination_first, address.destination_blocks)
     brought = range_bytes(request.length, request.block, address.source_first, address.source_blocks)
-    if wanted == ZERO or brought == ZERO or request.destination_process:
+    if wanted == ZERO or brought == ZERO:
         return False
     if address.destination + wanted <= address.source or address.source + brought <= address.destination:
         return False
-    return address.destination - address.source != (
-        U64(address.destination_first) * request.block - U64(address.source_first) * request.block
-    )
+    behind = U64(address.destination_first) * request.block - U64(address.source_first) * request.block
+    return address.destination - address.source != behind
 
 
 @internal
