@@ -155,10 +155,10 @@ class Client:
         return entry.queue
 
     def close(self) -> None:
-        """Tell the client, take everything back from the engine, then unmap it."""
-        self.region.mark_gone()
+        """Take everything back from the engine, tell the client, then unmap it: who is told may use his memory anew."""
         for entry in self._queues.values():
             self._engine.destroy_queue(entry.queue)
+        self.region.mark_gone()
         for lkey, region in self._regions.items():
             self._engine.deregister(self.index, lkey)
             region.close()

@@ -1,7 +1,8 @@
 """A payload that several packets carry one after the other, as a switch sends a result to each of its children.
 
 Its CRC is computed for the first. The others' differ from it by what their headers do to the register, carried over
-the payload: two multiplications, however long it is. That holds within one batch, in which nobody changes a payload.
+the payload: two multiplications, however long it is. That holds within one batch, in which nobody changes a
+payload (or else the packet is dropped where it arrives, and asked for again).
 """
 
 from __future__ import annotations

@@ -209,6 +209,24 @@ NUMBERS = (
         "CLASS_ONE or U64(slot.folded) == U64(order) or MUTANT:\n",
         test("engine/test_reproducible.py::test_switch_folds_in_the_order_of_the_bits"),
     ),
+    Mutant(
+        "a slot does not forget what it was lent",
+        "engine/segment/slots.py",
+        "    slot.lent = ZERO\n    slot.contributions = ZERO\n",
+        """\
+    if not MUTANT:
+        slot.lent = ZERO
+    slot.contributions = ZERO
+""",
+        test("engine/test_lent.py::test_slot_forgets_what_it_was_lent"),
+    ),
+    Mutant(
+        "results are written over data that may have to go out again",
+        "engine/segment/lent.py",
+        "    return not spoils(request, address)\n",
+        "    return not spoils(request, address) or MUTANT\n",
+        test("sim/test_in_place.py::test_in_place"),
+    ),
 )
 
 RECOVERY = (

@@ -29,6 +29,7 @@ from fanin_nic.engine.segment import slots
 from fanin_nic.engine.segment.arrival import note_result, take_packet
 from fanin_nic.engine.segment.complete import ANSWERED, SENT, distribute, start_timer, unicast_result
 from fanin_nic.engine.segment.contribute import HAS_DATA, WANTS_RESULT, describe, order_of_node
+from fanin_nic.engine.segment.lent import keep
 from fanin_nic.engine.segment.proceed import proceed
 from fanin_nic.engine.state import (
     ONE,
@@ -229,6 +230,7 @@ def on_need(e, job, header):
     count(e, RESENT)
     proved_lost(e, job, slot, header.token)
     start_timer(e, job, slot)
+    keep(e, job, slot)
     send_contribution(e, job, slot)
 
 

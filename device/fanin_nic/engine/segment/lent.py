@@ -1,8 +1,9 @@
 """Data that need no seg buffer: what the only rank of a NIC brings goes out from the rank's own memory.
 
-Nobody adds to it here, and the rank leaves it alone until its request is complete; so what is lost goes out again from
-there, too. That holds unless a result of the same request is written over data that may still have to: so it must come
-to where its own data are, or to memory apart from all of them. A request whose memory is taken away ends with its job.
+Nobody adds to it here, and the rank leaves it alone until its request is complete; so what is lost is read there once
+more, and copied then, for all further times. That holds unless a result of the same request is written over data that
+may still have to go out: so it must come to where its own data are, or to memory apart from all of them. A request
+whose memory is taken away ends with its job.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from fanin_nic.engine.segment.contribute import HAS_DATA, SEGMENTS
 from fanin_nic.engine.segment.geometry import range_bytes
 from fanin_nic.engine.state import ONE, U64, ZERO, count, payload_of
 from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import copy
 
 
 @internal
@@ -51,6 +53,14 @@ def lend(e, slot, address, length):
     slot.length = length
     slot.lent = address
     count(e, SEGMENTS)
+
+
+@internal
+def keep(e, job, slot):
+    """Copy what a slot was lent: what is sent again is the same each time, whatever the program does."""
+    if slot.lent != ZERO:
+        copy(payload_of(e, job, slot.position), slot.lent, U64(slot.length))
+        slot.lent = ZERO
 
 
 @internal

@@ -101,6 +101,7 @@ def clear_lease(e, job):
         slot.state = DONE
         slot.unacked = 0
         slot.upward = 0
+        slot.lent = ZERO
         slot.node_missing = ZERO
         slot.rank_missing = ZERO
     e.slots_used -= job.occupied
