@@ -63,7 +63,8 @@ def test_packets_that_nobody_takes_end_the_measurement(monkeypatch: pytest.Monke
         port.measure(netns=False, name="port", say=ignore)
 
 
-SIZES = (8, 6404, 65536)  # bytes: less than a packet, not a whole number of them, more than a super-packet
+SHORT = (8, 6404, 65536)  # bytes: less than a packet, not a whole number of them, more than a super-packet
+LONG = (*SHORT, 1 << 20)  # and more than the window, for which a socket must hold more than anybody may ask for
 
 
 @pytest.fixture
@@ -72,33 +73,33 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor, "ROUNDS", 20)
 
 
-def check_floor(rows: list[floor.Row], keeping: int) -> None:
+def check_floor(rows: list[floor.Row], sizes: tuple[int, ...], kinds: int) -> None:
     """Every size and number of yields, of so many kinds of devices; what is not the sum would have failed."""
-    assert [row.bytes for row in rows] == [size for size in SIZES for _ in range(2 * keeping)]
+    assert [row.bytes for row in rows] == [size for size in sizes for _ in range(2 * kinds)]
     assert all(row.microseconds.samples == 20 for row in rows)
     assert all(0 < row.microseconds.least <= row.microseconds.median for row in rows)
     best = floor.best(rows)
-    assert len(best) == len(SIZES) * keeping
+    assert len(best) == len(sizes) * kinds
     for row in best:
-        alike = [other for other in rows if (other.bytes, other.keeps) == (row.bytes, row.keeps)]
+        alike = [other for other in rows if (other.bytes, other.checks) == (row.bytes, row.checks)]
         assert row.microseconds.median == min(other.microseconds.median for other in alike)
 
 
 @pytest.mark.usefixtures("few_rounds")
 def test_floor_over_loopback() -> None:
-    check_floor(floor_tree.measure(nodes=2, netns=False, sizes=SIZES, name="floor", say=ignore), keeping=2)
+    check_floor(floor_tree.measure(nodes=2, netns=False, sizes=SHORT, name="floor", say=ignore), SHORT, kinds=2)
 
 
 @pytest.mark.usefixtures("few_rounds")
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_floor_of_a_node(lanes: int) -> None:
-    check_floor(floor_node.measure(ranks=3, lanes=lanes, sizes=SIZES, say=ignore), keeping=1)
+    check_floor(floor_node.measure(ranks=3, lanes=lanes, sizes=LONG, say=ignore), LONG, kinds=1)
 
 
 @needs_namespaces
 @pytest.mark.usefixtures("few_rounds")
 def test_floor_over_namespaces_leaves_none(state_root: object) -> None:
-    check_floor(floor_tree.measure(nodes=2, netns=True, sizes=SIZES, name="bfloor", say=ignore), keeping=2)
+    check_floor(floor_tree.measure(nodes=2, netns=True, sizes=LONG, name="bfloor", say=ignore), LONG, kinds=2)
     assert not {name for name in namespaces.existing() if name.startswith("fanin-bfloor-")}
 
 
@@ -106,13 +107,20 @@ def test_floor_over_namespaces_leaves_none(state_root: object) -> None:
 def test_floor_with_a_wrong_sum_is_no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor_node, "SUM", kernel_table()[Op.MAX][DType.F32])
     with pytest.raises(ToolError, match="WRONG_RESULT: a sum is wrong"):
-        floor_node.measure(ranks=2, lanes=1, sizes=SIZES, say=ignore)
+        floor_node.measure(ranks=2, lanes=1, sizes=SHORT, say=ignore)
 
 
 def test_floor_needs_room_in_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor_tree, "set_buffer", lambda *_arguments: 16384)
     with pytest.raises(ToolError, match=r"NO_RESOURCES: a socket holds 16 KiB, and 16\.28 KiB may be on their way"):
         floor_tree.measure(nodes=2, netns=False, sizes=(8, 8192), name="floor", say=ignore)
+
+
+@pytest.mark.parametrize("options", ["--nodes 1 --netns", "--nodes 2 --ranks 4", "--lanes 1"])
+def test_floor_refuses_what_it_would_ignore(options: str) -> None:
+    outcome = CliRunner().invoke(app, ["bench", "floor", *options.split()])
+    assert outcome.exit_code != 0
+    assert "--nodes" in outcome.stderr
 
 
 @needs_namespaces

@@ -65,10 +65,10 @@ def await_word(word, number, sleeps, event, yields):
 
 @compiled
 def is_ready(descriptor):
-    """Sleep until there is something to read; False if nothing comes for long."""
+    """Sleep until there is something to read, or a signal comes; False if nothing comes for long."""
     place = stack_bytes(8)
     entry = pollfd_at(place)
     entry.fd = descriptor
     entry.events = POLLIN
     entry.revents = 0
-    return poll(place, uint64(1), int32(PATIENCE_MS)) > 0
+    return poll(place, uint64(1), int32(PATIENCE_MS)) != 0

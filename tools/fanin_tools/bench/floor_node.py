@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fanin_nic.daemon.lanes import split
 from fanin_tools.bench import floor
 from fanin_tools.bench.floor import SUM, Hall, Row, address_of, rounds_of, shared_bytes, words_of
 from fanin_tools.bench.floor_node_kernels import be_lane
@@ -16,6 +17,7 @@ from fanin_tools.quantities import render_size
 from fanin_wire.abi import LONG_BYTES
 
 PAGE = 4096
+FEWEST_BYTES = int(split.FEWEST_BYTES)  # that a lane gets: of less a device gives all to one
 
 
 def measure(ranks: int, lanes: int, sizes: Sequence[int], say: Say) -> list[Row]:
@@ -41,13 +43,14 @@ class Scene:
     """What the processes of one measurement share, and what each of them does."""
 
     def __init__(self, ranks: int, lanes: int, size: int, rank_yields: int, lane_yields: int) -> None:
-        self._ranks, self._lanes, self._bytes = ranks, lanes, size
+        self._ranks, self._bytes = ranks, size
+        self._lanes = max(1, min(lanes, size // FEWEST_BYTES))
         self._rank_yields, self._lane_yields = rank_yields, lane_yields
-        self._hall = Hall(ranks, lanes, ranks + lanes, apart=False)
         self._data = [shared_bytes(size) for _ in range(ranks)]
         self._results = [shared_bytes(size) for _ in range(ranks)]
         for rank, data in enumerate(self._data):
-            data.view(np.float32)[:] = rank + 1
+            data.view(np.float32)[:] = floor.elements(size) * np.float32(rank + 1)
+        self._hall = Hall(ranks, self._lanes, ranks + self._lanes, apart=False)
 
     def run(self) -> Summary:
         """All rounds."""
@@ -63,7 +66,7 @@ class Scene:
         return self._hall.be_rank(rank, self._rank_yields, self._bytes)
 
     def _part(self, lane: int) -> tuple[np.uint64, np.uint64]:
-        """The bytes of a lane, whole pages but the last: of less than a page the first has all."""
+        """The bytes of a lane, whole pages but the last."""
         pages = -(-self._bytes // PAGE)
         first, end = (min(self._bytes, -(-pages * number // self._lanes) * PAGE) for number in (lane, lane + 1))
         return np.uint64(first), np.uint64(end)

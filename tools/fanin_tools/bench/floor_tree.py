@@ -13,7 +13,7 @@ from fanin_nic.port.sockets import SO_RCVBUFFORCE, set_buffer
 from fanin_nic.port.tables import UDP_GRO, UDP_SEGMENT
 from fanin_tools.bench import floor
 from fanin_tools.bench.floor import SUM, Hall, Row, address_of, rounds_of, shared_bytes
-from fanin_tools.bench.floor_tree_kernels import BUFFER, HEADERS, PACKET, PAYLOAD, TAIL, be_nic, be_switch
+from fanin_tools.bench.floor_tree_kernels import BUFFER, HEADERS, PACKET, PAYLOAD, TAIL, WINDOW, be_nic, be_switch
 from fanin_tools.bench.network import Task, host_of, network, run_together
 from fanin_tools.bench.samples import Summary
 from fanin_tools.errors import ToolError
@@ -23,7 +23,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.quantities import render_size
 from fanin_wire.fields import UDP_PORT
 
-ROOM = 4 << 20  # bytes of a socket's buffer at least
+ROOM, MOST_ROOM = 4 << 20, 1 << 30  # bytes of a socket's buffer: what is asked for at least, and what can be asked for
 
 
 def measure(nodes: int, netns: bool, sizes: Sequence[int], name: str, say: Say) -> list[Row]:
@@ -35,10 +35,10 @@ def measure(nodes: int, netns: bool, sizes: Sequence[int], name: str, say: Say) 
     with network(name, Shape(nodes, 1, netns=netns)) as fabric:
         for size in sizes:
             say(f"{render_size(size)} ...")
-            for keeps in (False, True):
+            for checks in (False, True):
                 for ranks, devices in floor.YIELDS:
-                    found = Scene(fabric, size, keeps, ranks, devices).run()
-                    rows.append(Row(size, keeps, ranks, devices, found))
+                    found = Scene(fabric, size, checks, ranks, devices).run()
+                    rows.append(Row(size, checks, ranks, devices, found))
     return rows
 
 
@@ -46,18 +46,18 @@ def compile_all() -> None:
     """Once, before there are processes that would each do so."""
     nowhere, counts = np.uint64(0), np.zeros(1, np.int64)
     floor.compile_rank()
-    be_nic(nowhere, nowhere, nowhere, nowhere, 0, 0, 0, 0, 0, 0, (nowhere,) * 4, nowhere, False)
+    be_nic(nowhere, nowhere, nowhere, nowhere, 0, 0, 0, 0, 0, 0, (nowhere,) * 3, nowhere, False)
     be_switch(0, np.zeros(0, np.int32), 0, 0, 0, (nowhere,) * 2, counts, nowhere, SUM, False)
 
 
 def give_room(udp: socket.socket, needed: int) -> int:
     """Let a socket hold so many bytes of packets, if the system does; the bytes that it can hold."""
-    return set_buffer(udp, SO_RCVBUFFORCE, socket.SO_RCVBUF, max(ROOM, 2 * needed))
+    return set_buffer(udp, SO_RCVBUFFORCE, socket.SO_RCVBUF, min(max(ROOM, 2 * needed), MOST_ROOM))
 
 
 def require_room(nodes: int, size: int) -> None:
-    """NO_RESOURCES if the socket of the switch can not hold a message of every node."""
-    needed = nodes * Message(size).size
+    """NO_RESOURCES if the socket of the switch can not hold what all nodes may have on their way of a message."""
+    needed = nodes * min(packet_bytes(size), int(WINDOW))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         room = give_room(udp, needed)
     if room < needed:
@@ -65,20 +65,25 @@ def require_room(nodes: int, size: int) -> None:
         raise ToolError("NO_RESOURCES", cause, "be root, raise net.core.rmem_max, or choose shorter --sizes")
 
 
-class Message:
-    """Packets of a message of `size` bytes in memory that processes share; each element is `value`."""
+def packet_bytes(size: int) -> int:
+    """Of all packets of a message of `size` bytes."""
+    whole, rest = divmod(size, PAYLOAD)
+    return whole * int(PACKET) + (rest + int(HEADERS + TAIL) if rest else 0)
 
-    def __init__(self, size: int, value: int = 0) -> None:
+
+class Message:
+    """Packets of a message of `size` bytes in memory that processes share: `factor` times `floor.elements`."""
+
+    def __init__(self, size: int, factor: int = 0) -> None:
         self._bytes = size
-        whole, rest = divmod(size, PAYLOAD)
-        self.packets = whole + (rest > 0)
-        self.size = whole * int(PACKET) + (rest + int(HEADERS + TAIL) if rest else 0)
+        self.packets, self.size = -(-size // PAYLOAD), packet_bytes(size)
+        data = floor.elements(size) * np.float32(factor)
         self._memory = shared_bytes(self.packets * int(PACKET) + BUFFER)  # a datagram may come where there is no room
         self.address = address_of(self._memory)
         for number in range(self.packets):
             packet = self._memory[number * int(PACKET) : min((number + 1) * int(PACKET), self.size)]
             packet[:4] = np.array([number], np.uint32).view(np.uint8)
-            packet[int(HEADERS) : -int(TAIL)].view(np.float32)[:] = value
+            packet[int(HEADERS) : -int(TAIL)].view(np.float32)[:] = data[number * PAYLOAD // 4 :][: PAYLOAD // 4]
 
     def payloads(self) -> np.ndarray:
         """All elements, f32. (Headers are whole elements, too.)"""
@@ -89,14 +94,14 @@ class Message:
 class Scene:
     """What the processes of one measurement share, and what each of them does."""
 
-    def __init__(self, fabric: Fabric, size: int, keeps: bool, rank_yields: int, device_yields: int) -> None:
-        self._fabric, self._bytes, self._keeps = fabric, size, keeps
+    def __init__(self, fabric: Fabric, size: int, checks: bool, rank_yields: int, device_yields: int) -> None:
+        self._fabric, self._bytes, self._checks = fabric, size, checks
         self._rank_yields, self._device_yields = rank_yields, device_yields
         self._rounds = sum(rounds_of(size))
         self._count = count = len(fabric.nics)
-        self._hall = Hall(count, count, 2 * count + 1, apart=True)
         self._data = [Message(size, number + 1) for number in range(count)]
         self._results = [Message(size) for _ in range(count)]
+        self._hall = Hall(count, count, 2 * count + 1, apart=True)
 
     def run(self) -> Summary:
         """All rounds."""
@@ -116,7 +121,7 @@ class Scene:
 
     def _nic(self, number: int) -> bool:
         hall, device = self._hall, self._count + number
-        own, buffer = Message(self._bytes), np.zeros(BUFFER, np.uint8)
+        buffer = np.zeros(BUFFER, np.uint8)
         with ExitStack() as stack:
             receiver = self._receiver(stack, self._fabric.nics[number].address, 1, self._fabric.device("switch").group)
             sender = self._sender(stack, self._fabric.nics[number].address, self._fabric.device("switch").address)
@@ -132,9 +137,9 @@ class Scene:
                 sender,
                 self._device_yields,
                 self._rounds,
-                (self._data[number].address, self._results[number].address, own.address, address_of(buffer)),
-                np.uint64(own.size),
-                self._keeps,
+                (self._data[number].address, self._results[number].address, address_of(buffer)),
+                np.uint64(self._data[number].size),
+                self._checks,
             )
         return bool(good)
 
@@ -155,14 +160,14 @@ class Scene:
                 np.zeros(sums.packets, np.int64),
                 np.uint64(sums.size),
                 SUM,
-                self._keeps,
+                self._checks,
             )
         return bool(good)
 
     def _receiver(self, stack: ExitStack, address: str, messages: int, group: str) -> int:
         """A socket with room for so many messages, bound to `group`, if there is one."""
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
-        give_room(udp, messages * self._data[0].size)
+        give_room(udp, messages * min(self._data[0].size, int(WINDOW)))
         udp.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
         if group:
             hear(udp, group, address, UDP_PORT, 0)

@@ -1,17 +1,20 @@
 """Compiled parts of a NIC and a switch of the floor: messages as the super-packets that they are on the wire.
 
 Memory holds a message as packets of PACKET bytes, of which the last may be shorter: headers, of which only the number
-of the segment is filled in, payload, and room for an ICRC. So a super-packet is one write, and one read. A device that
-`keeps` does what one has to that must be able to send again, and to tell what has come: it copies the data of its rank
-into packets of its own, and the results out of a buffer, and takes a CRC of each packet that it sends or receives.
+of the segment is filled in, payload, and room for an ICRC. So a super-packet is one write, and one read. No more than
+WINDOW bytes are on their way from a NIC, so that they stay in the caches. A device that `checks` does what one has to
+that can not know beforehand what comes: it receives into a buffer, takes a CRC of each packet that it sends or
+receives, and copies the results out of it.
 """
 
 from __future__ import annotations
 
+from errno import EAGAIN, EINTR
+
 from numba import int32, int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.libc import read, sched_yield, write
+from fanin_nic.native.libc import errno, read, sched_yield, write
 from fanin_nic.native.memory import call_kernel, copy, load_u32
 from fanin_nic.port.crc import START, crc_update
 from fanin_tools.bench.floor_kernels import await_word, is_ready, tell
@@ -21,38 +24,42 @@ PAYLOAD = 4096  # bytes of a whole packet
 PACKET = uint64(TRANSPORT_SIZE + PAYLOAD + ICRC_SIZE)
 SEGMENTS = super_packet_segments(PAYLOAD)
 SUPER_PACKET = uint64(SEGMENTS) * PACKET
+WINDOW = uint64(8) * SUPER_PACKET  # bytes
 BUFFER = 1 << 16  # bytes: no datagram is longer
 HEADERS, TAIL = uint64(TRANSPORT_SIZE), uint64(ICRC_SIZE)
 
 
 @compiled
-def be_nic(begun, done, sleeps, rank_sleeps, event, rank_event, receiver, sender, yields, rounds, memory, size, keeps):
+def be_nic(begun, done, sleeps, rank_sleeps, event, rank_event, receiver, sender, yields, rounds, memory, size, checks):
     """For each round of the rank its `size` bytes of packets up, and as many down. memory: addresses of the rank's data
-    and result, of packets and a buffer of this device. False if somebody does not answer any more; and a CRC."""
-    data, result, own, buffer = memory
+    and result, and of a buffer. False if somebody does not answer any more; and a CRC."""
+    data, result, buffer = memory
     total = uint32(0)
     for number in range(1, rounds + 1):
         if not await_word(begun, number, sleeps, event, yields):
             return False, total
-        if keeps:
-            copy_packets(own, data, size)
-            total ^= checksums(own, size)
-        send(sender, own if keeps else data, size)
-        place = uint64(0)
+        sent, place = uint64(0), uint64(0)
         while place < size:
-            length = take(receiver, buffer if keeps else result + place, yields)
-            if length < 0:
+            while sent < min(size, place + WINDOW):
+                length = min(SUPER_PACKET, size - sent)
+                if checks:
+                    total ^= checksums(data + sent, length)
+                if not send(sender, data + sent, length):
+                    return False, total
+                sent += length
+            taken = take(receiver, buffer if checks else result + place, yields)
+            if taken < 0:
                 return False, total
-            if keeps:
-                total ^= checksums(buffer, uint64(length))
-                copy_packets(result + place, buffer, uint64(length))
-            place += uint64(length)
+            if checks:
+                total ^= checksums(buffer, uint64(taken))
+                copy_packets(result + place, buffer, uint64(taken))
+            place += uint64(taken)
         tell(done, number, rank_sleeps, rank_event)
     return True, total
 
 
 @compiled
-def be_switch(receiver, senders, yields, rounds, children, memory, counts, size, kernel, keeps):
+def be_switch(receiver, senders, yields, rounds, children, memory, counts, size, kernel, checks):
     """The sum of the packets of all children, to every sender as soon as a super-packet of it is whole. memory:
     addresses of a buffer and of room for `size` bytes of packets; counts: 0 for each of these; kernel: address of a C
     function that adds."""
@@ -62,17 +69,18 @@ def be_switch(receiver, senders, yields, rounds, children, memory, counts, size,
         length = take(receiver, buffer, yields)
         if length < 0:
             return False, total
-        if keeps:
+        if checks:
             total ^= checksums(buffer, uint64(length))
         add_packets(sums, buffer, uint64(length), counts, kernel)
         first = int64(load_u32(buffer)) // SEGMENTS * SEGMENTS
         start = uint64(first) * PACKET
         whole = min(SUPER_PACKET, size - start)
         if are_all_here(counts[first : first + SEGMENTS], children, whole):
-            if keeps:
+            if checks:
                 total ^= checksums(sums + start, whole)
             for index in range(senders.size):
-                send(senders[index], sums + start, whole)
+                if not send(senders[index], sums + start, whole):
+                    return False, total
             left -= whole
     return True, total
 
@@ -124,14 +132,13 @@ def checksums(packets, size):
 
 
 @compiled
-def send(sender, packets, size):
-    """Super-packet after super-packet; one for which the socket has no room, again."""
-    place = uint64(0)
-    while place < size:
-        length = min(SUPER_PACKET, size - place)
-        while write(int32(sender), packets + place, length) < 0:
-            sched_yield()
-        place += length
+def send(sender, packets, length):
+    """A super-packet, again as long as the socket has no room for it; False if it can not be sent at all."""
+    while write(int32(sender), packets, length) < 0:
+        if errno() not in (EAGAIN, EINTR):
+            return False
+        sched_yield()
+    return True
 
 
 @compiled

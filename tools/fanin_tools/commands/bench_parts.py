@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fanin_tools import options
+from fanin_tools.errors import UsageError
 from fanin_tools.output import print_json, print_table, reporting, say
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
 
@@ -108,8 +109,8 @@ def port(netns: options.Netns = False, name: options.Name = "port", json_output:
 @reporting
 def floor(
     nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each; 1: see --ranks.")] = 4,
-    ranks: Annotated[int, typer.Option(min=1, max=60, help="Ranks of the one node.")] = 4,
-    lanes: Annotated[int, typer.Option(min=1, max=16, help="Cores that the NIC of the one node uses.")] = 2,
+    ranks: Annotated[int | None, typer.Option(min=1, max=60, help="Ranks of the one node; 4.")] = None,
+    lanes: Annotated[int | None, typer.Option(min=1, max=16, help="Cores that its NIC uses; 2.")] = None,
     sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M.")] = "8",
     netns: options.Netns = False,
     name: options.Name = "floor",
@@ -121,9 +122,14 @@ def floor(
     from fanin_tools.bench.setups import parse_sizes
 
     if nodes == 1:
+        if netns:
+            raise UsageError("--netns needs hosts", "give --nodes 2 or more, or leave it out")
+        ranks, lanes = ranks or 4, lanes or 2
         title = f"{counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}"
         rows = floor_node.measure(ranks, lanes, parse_sizes(sizes), say)
     else:
+        if ranks or lanes:
+            raise UsageError("--ranks and --lanes are of one node", "give --nodes 1, or leave them out")
         title = f"rank, NIC, switch, NIC, rank: {nodes} hosts"
         rows = floor_tree.measure(nodes, netns, parse_sizes(sizes), name, say)
     if json_output:
@@ -162,7 +168,7 @@ def _times(found: Any) -> tuple[str, str, str]:
 
 
 def _waiting(row: Any) -> tuple[str, str]:
-    work = "add, copy, CRC" if row.keeps else "add"
+    work = "add, CRC, copy" if row.checks else "add"
     return work, f"{row.rank_yields}, {row.device_yields}"
 
 
