@@ -120,7 +120,7 @@ def every(
     name: options.Name = "bench",
     json_output: options.Json = False,
 ) -> None:
-    """Every set-up of the documentation. Takes half an hour; needs root."""
+    """Every set-up of the documentation. Takes a quarter of an hour; needs root."""
     from fanin_tools.bench import report
     from fanin_tools.bench.setups import chosen
 

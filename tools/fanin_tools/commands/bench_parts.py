@@ -108,36 +108,46 @@ def port(netns: options.Netns = False, name: options.Name = "port", json_output:
 
 @reporting
 def floor(
-    nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each; 1: see --ranks.")] = 4,
-    ranks: Annotated[int | None, typer.Option(min=1, max=60, help="Ranks of the one node; 4.")] = None,
-    lanes: Annotated[int | None, typer.Option(min=1, max=16, help="Cores that its NIC uses; 2.")] = None,
+    nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each.")] = 4,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, max=60, help="With --nodes 1: its ranks. If not given: 4.")
+    ] = None,
+    lanes: Annotated[
+        int | None, typer.Option(min=1, max=16, help="With --nodes 1: cores of its NIC. If not given: 2.")
+    ] = None,
     sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M.")] = "8",
     netns: options.Netns = False,
     name: options.Name = "floor",
     json_output: options.Json = False,
 ) -> None:
-    """What an allreduce costs without an engine: the same processes and hops, and the same bytes. Of several numbers of
-    yields before anybody sleeps the best; --json has all."""
+    """What an allreduce costs without an engine: the same processes, hops and bytes.
+
+    Devices only add up what comes, or (over hosts) take CRCs and copy results, too. Who waits yields, then sleeps: of
+    several numbers of yields the table has the best, --json all.
+    """
     from fanin_tools.bench import floor, floor_node, floor_tree
+    from fanin_tools.bench.compare import fitting
     from fanin_tools.bench.setups import parse_sizes
+
+    lengths = fitting(parse_sizes(sizes), nodes if nodes > 1 else ranks or 4, say)
 
     if nodes == 1:
         if netns:
             raise UsageError("--netns needs hosts", "give --nodes 2 or more, or leave it out")
         ranks, lanes = ranks or 4, lanes or 2
-        title = f"{counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}"
-        rows = floor_node.measure(ranks, lanes, parse_sizes(sizes), say)
+        title = f"floor of {counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}; yields of ranks, of devices"
+        rows = floor_node.measure(ranks, lanes, lengths, say)
     else:
         if ranks or lanes:
             raise UsageError("--ranks and --lanes are of one node", "give --nodes 1, or leave them out")
-        title = f"rank, NIC, switch, NIC, rank: {nodes} hosts"
-        rows = floor_tree.measure(nodes, netns, parse_sizes(sizes), name, say)
+        title = f"floor of {counted(nodes, 'host')}; yields of ranks, of devices"
+        rows = floor_tree.measure(nodes, netns, lengths, name, say)
     if json_output:
         print_json({"rows": rows})
         return
     print_table(
         title,
-        ("bytes", "devices", "yields: ranks, devices", *TIMES),
+        ("bytes", "devices", "yields", *TIMES),
         [(render_size(row.bytes), *_waiting(row), *_times(row.microseconds)) for row in floor.best(rows)],
     )
 

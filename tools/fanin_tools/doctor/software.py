@@ -71,7 +71,7 @@ def _driver_core() -> Finding:
 
 def _mpi() -> Finding:
     runner = shutil.which("mpiexec") or next((str(path) for path in PEERS_FOLDER.glob("*/bin/mpiexec")), None)
-    enables = "a peer to measure beside (fanin bench)"
+    enables = "programs with the MPI shim (make bench installs peers of its own)"
     if runner:
         return Finding("MPI", Level.OK, runner, enables)
     return Finding("MPI", Level.MISSING, "no mpiexec", enables, "make bench installs Open MPI into .bench")
