@@ -12,13 +12,15 @@ from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import LOSSY, SHAPES, check_completions, formed, leave
 
 F32 = datatype_by_name("f32")
+# Short blocks in a long window: a block's results come while data of the first may have to go out again.
+BLOCK, SLOTS = 20, 32  # elements: two segments
 SHAPE_NAMES = ("tree", "two levels", "three levels", "only plain leaves", "ring of 4")
 
 
 def message_of(job: Job, collective: str) -> Message:
     """A block of several segments for each rank."""
     ranks = len(job.members)
-    return Message(collective, exact(F32, "SUM", (ranks, 50 * ranks), job.simulation.seed), ranks, datatype=F32)
+    return Message(collective, exact(F32, "SUM", (ranks, BLOCK * ranks), job.simulation.seed), ranks, datatype=F32)
 
 
 def start(job: Job, message: Message, rank: int, place: int) -> np.ndarray:
@@ -31,8 +33,8 @@ def start(job: Job, message: Message, rank: int, place: int) -> np.ndarray:
 
 def gather(job: Job, message: Message, rank: int) -> np.ndarray:
     """Let a rank post an allgather of what lies where it belongs in the result."""
-    room, first = message.result(rank), 50 * rank
-    room[first : first + 50] = message.source(rank)
+    room, first = message.result(rank), BLOCK * rank
+    room[first : first + BLOCK] = message.source(rank)
     wqe = job.work_request(rank, message, room)
     wqe["source_lkey"], wqe["address"]["source"] = wqe["destination_lkey"], room[first:].ctypes.data
     job.post(job.members[rank], wqe)
@@ -42,9 +44,9 @@ def gather(job: Job, message: Message, rank: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", SHAPE_NAMES)
 def test_allgather_in_place(name: str, seed: int) -> None:
-    job = formed(SHAPES[name], seed, LOSSY, slots=8, chunk=64)
+    job = formed(SHAPES[name], seed, LOSSY, slots=SLOTS, chunk=64)
     ranks = len(job.members)
-    message = Message("allgather", exact(F32, "SUM", (50 * ranks,), seed), ranks, datatype=F32)
+    message = Message("allgather", exact(F32, "SUM", (BLOCK * ranks,), seed), ranks, datatype=F32)
     rooms = [gather(job, message, rank) for rank in range(ranks)]
     job.finish()
     for room in rooms:
@@ -56,10 +58,10 @@ def test_allgather_in_place(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", SHAPE_NAMES)
 @pytest.mark.parametrize("collective", ["allreduce", "reduce_scatter", "reduce_scatter at the start"])
 def test_in_place(collective: str, name: str, seed: int) -> None:
-    job = formed(SHAPES[name], seed, LOSSY, slots=8, chunk=64)
+    job = formed(SHAPES[name], seed, LOSSY, slots=SLOTS, chunk=64)
     message = message_of(job, collective.split()[0])
     expected = [array.copy() for array in job.expected(message)]
-    blocks = [0 if collective != "reduce_scatter" else 50 * rank for rank in range(len(job.members))]
+    blocks = [0 if collective != "reduce_scatter" else BLOCK * rank for rank in range(len(job.members))]
     results = [start(job, message, rank, place) for rank, place in enumerate(blocks)]
     job.finish()
     for result, wanted in zip(results, expected, strict=True):

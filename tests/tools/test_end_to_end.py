@@ -33,6 +33,7 @@ NODES, RANKS_PER_NODE = 2, 2
 RANKS = NODES * RANKS_PER_NODE
 NAME = "e2e"
 HEADER_SHARE = 0.03  # all headers of a 4 KiB segment
+UNDISTURBED = 3  # runs, of which one has no process that is kept from its core for 20 ms: after that a NIC asks
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,10 @@ def running() -> Iterator[Running]:
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
 def test_route_verifies_and_carries_what_it_should(running: Running, route: str) -> None:
-    (outcome,) = allreduce.run(running, [route], Task(1 << 20), ignore)
+    for _ in range(UNDISTURBED):
+        (outcome,) = allreduce.run(running, [route], Task(1 << 20), ignore)
+        if not outcome.use.probes:
+            break
     assert outcome.verified
     assert set(outcome.checked) == {"sum", "min", "max", "mean"}
     assert outcome.ranks == (RANKS_PER_NODE if route == "local" else RANKS)
