@@ -129,17 +129,16 @@ def floor(
     from fanin_tools.bench.compare import fitting
     from fanin_tools.bench.setups import parse_sizes
 
-    lengths = fitting(parse_sizes(sizes), nodes if nodes > 1 else ranks or 4, say)
-
+    if nodes == 1 and netns:
+        raise UsageError("--netns needs hosts", "give --nodes 2 or more, or leave it out")
+    if nodes > 1 and (ranks or lanes):
+        raise UsageError("--ranks and --lanes are of one node", "give --nodes 1, or leave them out")
+    ranks, lanes = ranks or 4, lanes or 2
+    lengths = fitting(parse_sizes(sizes), nodes if nodes > 1 else ranks, say)
     if nodes == 1:
-        if netns:
-            raise UsageError("--netns needs hosts", "give --nodes 2 or more, or leave it out")
-        ranks, lanes = ranks or 4, lanes or 2
         title = f"floor of {counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}; yields of ranks, of devices"
         rows = floor_node.measure(ranks, lanes, lengths, say)
     else:
-        if ranks or lanes:
-            raise UsageError("--ranks and --lanes are of one node", "give --nodes 1, or leave them out")
         title = f"floor of {counted(nodes, 'host')}; yields of ranks, of devices"
         rows = floor_tree.measure(nodes, netns, lengths, name, say)
     if json_output:
