@@ -8,10 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from fanin_nic.daemon.status import MAX_LINKS, OTHER, busiest
+from fanin_nic.hostif.client import Client
 from fanin_nic.hostif.server import ControlServer
 from fanin_tools.hostile.clients import message
 
@@ -55,6 +57,15 @@ def test_closed_server_leaves_no_descriptor(path: Path) -> None:
     ask(server, path)
     server.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_client_is_told_that_it_is_alone_when_nothing_of_its_is_read_any_more() -> None:
+    """Who is told may use his memory anew; what is unmapped before is read by nobody."""
+    calls = Mock()
+    calls.configure_mock(_queues={0: Mock(queue=7)}, _regions={5: calls.mapping}, index=3)
+    Client.close(calls)
+    order = [name.split(".")[-1] for name, _, _ in calls.mock_calls]
+    assert order == ["destroy_queue", "mark_gone", "deregister", "close", "detach", "close"]
 
 
 def test_few_links_are_shown_as_they_are() -> None:
