@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fanin.again import parts
+from fanin.again import look_into, parts
 from fanin.attachment import Attachment
 from fanin.buffers import dtype_of, shape_of
 from fanin.busy import advance_all
@@ -51,6 +51,8 @@ class Communicator(Collectives):
     It may be used by several threads. close() leaves the job; `with` does so at the end of its block, and aborts when
     the block ends with an exception, so that the other ranks do not wait for this one.
     """
+
+    __slots__ = "__dict__", "__weakref__", "_again"
 
     def __init__(
         self,
@@ -210,6 +212,9 @@ class Communicator(Collectives):
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size} in job {self.job.jid} ({self.job.chosen_route})"
+
+
+look_into(Communicator)
 
 
 def _rank_of_environment() -> int:

@@ -53,6 +53,8 @@ class DirectCalls:
     Programs make their calls in turn. So the one that followed the last one is looked at before it is searched for.
     """
 
+    __slots__ = "_is_same", "_known", "_lock", "_member", "_regions", "_version", "last"
+
     def __init__(self, member: Rank, regions: RegionTable) -> None:
         self._member, self._regions = member, regions
         self._known: dict[Key, Remembered | None] = {}  # None: always goes the usual way; what came first is first

@@ -42,6 +42,8 @@ class Prepared(Protocol):
 class FastPath:
     """The fast path of one stream; all methods are called with its lock held."""
 
+    __slots__ = "_qp", "_stream", "current"
+
     def __init__(self, stream: Stream, qp: CollectiveQP) -> None:
         self._stream, self._qp = stream, qp
         # Begun, or left there by an exception. The driver core looks, too, and puts there what it has begun (again.c).

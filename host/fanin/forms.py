@@ -92,6 +92,8 @@ class Collectives:
     status: Timeout (naming the missing ranks), OpMismatch, PeerLost, DeviceLost, ...
     """
 
+    __slots__ = ()
+
     allreduce = blocking(reductions.allreduce)
     iallreduce = starting(reductions.allreduce)
     allreduce_init = persistent(reductions.allreduce)

@@ -37,6 +37,8 @@ class Stream:
     thread; `lock`, `outstanding` and `stopped` are for its Questions and its FastPath.
     """
 
+    __slots__ = "__dict__", "__weakref__", "stopped"  # the driver core looks at this one (again.py)
+
     def __init__(
         self,
         qp: CollectiveQP,

@@ -264,10 +264,10 @@ def meanwhile(alone, monkeypatch):
     returns gets what came to be known, but for None, as weak references."""
 
     def arm(do):
-        direct, made = alone.direct, []
-        remember = direct._remember
+        made = []
+        remember = alone.direct._remember
 
-        def watched(*arguments):
+        def watched(_direct, *arguments):
             if not made:
                 made.append(None)
                 thread = threading.Thread(target=do)
@@ -277,7 +277,7 @@ def meanwhile(alone, monkeypatch):
             made.append(weakref.ref(remembered))
             return remembered
 
-        monkeypatch.setattr(direct, "_remember", watched)
+        monkeypatch.setattr(type(alone.direct), "_remember", watched)
         return made
 
     return arm

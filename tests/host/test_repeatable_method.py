@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import sys
@@ -83,6 +84,38 @@ class TestMethod:
             for _ in range(4):
                 communicator.allreduce(array, out=array)
         assert communicator.calls == 4
+
+    def test_a_class_derived_from_it(self, device, make_job, forms):
+        """Its objects have the slots where those of its base class have them."""
+
+        class Derived(Communicator):
+            __slots__ = "another", "zone"
+
+        with Derived(make_job(1), 0, device.socket) as communicator:
+            communicator.another = communicator.zone = None
+            array = np.ones(3)
+            for _ in range(4):
+                communicator.allreduce(array, out=array)
+        assert forms == ["run", "run"]
+
+    @pytest.mark.parametrize(("owner", "attribute"), [(Communicator, "_again"), *again.SLOTS.values()])
+    def test_where_slots_are(self, owner, attribute):
+        """In each object, whatever else it has."""
+        some, other = object.__new__(owner), object.__new__(owner)
+        for one, value in ((some, "x"), (other, "y")):
+            setattr(one, attribute, value)
+        place = again.place_of(owner, attribute)
+        read = [ctypes.py_object.from_address(id(one) + place).value for one in (some, other)]
+        assert read == ["x", "y"]
+
+    def test_what_is_no_slot(self):
+        with pytest.raises(ValueError, match="not in"):
+            again.place_of(Communicator, "rank")
+
+    def test_one_that_was_not_begun(self):
+        """Nothing is known of its calls."""
+        with pytest.raises(AttributeError, match="direct"):
+            object.__new__(Communicator).allreduce(np.ones(3))
 
     def test_without_a_global_lock(self, monkeypatch):
         """It would look at objects that others change."""

@@ -2,8 +2,8 @@
  * devices share cores, the interpreter costs more than all else of a short call (docs/performance.md); so there is as
  * little of its code and data here as can be.
  *
- * What is known stands in Python's own objects (again.py, direct.py, prepared.py, fastpath.py); nothing is kept here from
- * one call to the next. The global lock is held but from the post to the completion, with the lock of the stream instead,
+ * What is known stands in Python's own objects (direct.py, prepared.py, fastpath.py, stream.py); nothing is kept here from
+ * one call to the next. Their attributes are slots, which are read where they lie (again.py looks where that is). The global lock is held but from the post to the completion, with the lock of the stream instead,
  * and nothing here calls back into Python before it is done or handed over. So nobody sees it half done: a signal handler
  * runs before or after it. */
 #include "again.h"
@@ -16,18 +16,14 @@
  * books of the stream; `busy` is the set of the streams with anything under way. */
 enum part { DIRECT, STREAM, FAST, BUSY, ACQUIRE, RELEASE, GO_ON, PARTS };
 
-enum name { AGAIN, LAST, FOLLOWER, ADDRESS, CURRENT, STOPPED, VALUES, NEW, NAMES };
+static struct fanin_slots slots;
+static PyObject *type_of_groups; /* NULL: nothing is known of Python's objects */
 
-static const char *const texts[NAMES] = {"_again",  "last",    "follower", "address",
-                                         "current", "stopped", "values",   "new"};
-static PyObject *names[NAMES];
-
-int fanin_again_ready(void)
+__attribute__((visibility("default"))) void fanin_look_into(PyObject *groups, const struct fanin_slots *found)
 {
-    for (int i = 0; i < NAMES; i++)
-        if (!names[i] && !(names[i] = PyUnicode_InternFromString(texts[i])))
-            return 0;
-    return 1;
+    Py_IncRef(groups);
+    type_of_groups = groups;
+    slots = *found;
 }
 
 static PyObject *part_of(PyObject *parts, enum part part)
@@ -35,18 +31,19 @@ static PyObject *part_of(PyObject *parts, enum part part)
     return PyTuple_GetItem(parts, part);
 }
 
-static PyObject *get(PyObject *object, enum name name)
+/* Borrowed; NULL: it has no value. */
+static PyObject *get(const PyObject *object, uint32_t slot)
 {
-    return PyObject_GetAttr(object, names[name]);
+    return *(PyObject *const *)((const char *)object + slot);
 }
 
-static int is(PyObject *object, enum name name, const PyObject *expected)
+static void set(PyObject *object, uint32_t slot, PyObject *value)
 {
-    PyObject *value = get(object, name);
+    PyObject **place = (PyObject **)((char *)object + slot), *before = *place;
 
-    if (value)
-        Py_DecRef(value);
-    return value == expected;
+    Py_IncRef(value);
+    *place = value;
+    Py_DecRef(before);
 }
 
 static void *pointer(uint64_t address)
@@ -54,30 +51,19 @@ static void *pointer(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
-/* What may come again: the call that followed the last one then, or that itself. */
+/* What may come again: the call that followed the last one then, or that itself. Borrowed. */
 static PyObject *expected(PyObject *parts)
 {
-    PyObject *last = get(part_of(parts, DIRECT), LAST), *follower;
+    PyObject *last = get(part_of(parts, DIRECT), slots.last);
+    PyObject *follower = last == NONE ? NONE : get(last, slots.follower);
 
-    if (!last || last == NONE)
-        return last;
-    follower = get(last, FOLLOWER);
-    if (follower != NONE) {
-        Py_DecRef(last);
-        return follower;
-    }
-    Py_DecRef(follower);
-    return last;
+    return follower == NONE ? last : follower;
 }
 
-/* The struct that stands behind an object: fanin_repeat of a call, fanin_prepared of an attempt. */
-static void *struct_of(PyObject *object)
+/* The struct whose address an attribute is. */
+static void *struct_of(const PyObject *object, uint32_t slot)
 {
-    PyObject *address = get(object, ADDRESS);
-    void *found = pointer(PyLong_AsUnsignedLongLong(address));
-
-    Py_DecRef(address);
-    return found;
+    return pointer(PyLong_AsUnsignedLongLong(get(object, slot)));
 }
 
 /* Of all arguments, borrowed, in the order of sameness.py: values without a name, the function, names, values with one. */
@@ -133,8 +119,8 @@ enum outcome { NOTHING_DONE, ENDED, UNDER_WAY };
 /* With the lock of the stream. */
 static int may_begin(PyObject *parts)
 {
-    return is(part_of(parts, FAST), CURRENT, NONE) && is(part_of(parts, STREAM), STOPPED, &_Py_FalseStruct) &&
-           PySet_Size(part_of(parts, BUSY)) == 0;
+    return get(part_of(parts, FAST), slots.current) == NONE &&
+           get(part_of(parts, STREAM), slots.stopped) == &_Py_FalseStruct && PySet_Size(part_of(parts, BUSY)) == 0;
 }
 
 /* The attempt that waits for its next time, now out of its list; NULL: another thread has it, or it does not wait. */
@@ -186,10 +172,13 @@ static enum outcome hand_over(struct again *again)
     int collects = PyGC_Disable(), failed;
     PyObject *values = values_of(again->call);
 
-    failed = !values || PyObject_SetAttr(again->attempt, names[VALUES], values) ||
-             (again->repeat->make && PyObject_SetAttr(again->attempt, names[NEW], again->result)) ||
-             PySet_Add(part_of(again->parts, BUSY), part_of(again->parts, STREAM)) ||
-             PyObject_SetAttr(part_of(again->parts, FAST), names[CURRENT], again->attempt);
+    failed = !values || PySet_Add(part_of(again->parts, BUSY), part_of(again->parts, STREAM));
+    if (!failed) {
+        set(again->attempt, slots.values, values);
+        if (again->repeat->make)
+            set(again->attempt, slots.result, again->result);
+        set(part_of(again->parts, FAST), slots.current, again->attempt);
+    }
     if (values)
         Py_DecRef(values);
     if (collects)
@@ -221,7 +210,7 @@ static enum outcome begin(struct again *again)
         give_back(repeat, again->attempt);
         return NOTHING_DONE;
     }
-    prepared = struct_of(again->attempt);
+    prepared = struct_of(again->attempt, slots.prepared);
     if (repeat->make)
         fanin_write_to(prepared, fanin_memory_of((uintptr_t)again->result, repeat->arguments->head));
     repeat->is_used = 1;
@@ -262,8 +251,8 @@ static enum outcome finish(struct again *again, enum outcome outcome)
             Py_DecRef(again->attempt);
         return outcome;
     }
-    if (!is(direct, LAST, again->remembered))
-        PyObject_SetAttr(direct, names[LAST], again->remembered);
+    if (get(direct, slots.last) != again->remembered)
+        set(direct, slots.last, again->remembered);
     if (outcome == UNDER_WAY) {
         again->result = PyObject_CallFunctionObjArgs(part_of(again->parts, GO_ON), again->remembered, again->attempt,
                                                      NULL);
@@ -278,26 +267,30 @@ static enum outcome last_or_follower(struct again *again)
     enum outcome outcome = NOTHING_DONE;
 
     again->remembered = expected(again->parts);
-    if (!again->remembered)
-        return ENDED;
-    if (again->remembered != NONE) {
-        again->repeat = struct_of(again->remembered);
-        if (is_same(again->repeat, again->call))
-            outcome = finish(again, begin_with_lock(again));
-    }
+    if (again->remembered == NONE)
+        return outcome;
+    again->repeat = struct_of(again->remembered, slots.address);
+    if (!is_same(again->repeat, again->call))
+        return outcome;
+    Py_IncRef(again->remembered);
+    outcome = finish(again, begin_with_lock(again));
     Py_DecRef(again->remembered);
     return outcome;
 }
 
+static int is_group(const PyObject *object)
+{
+    return type_of_groups && (object->ob_type == type_of_groups || PyType_IsSubtype(object->ob_type, type_of_groups));
+}
+
 int fanin_again(const struct call *call, PyObject **result)
 {
-    struct again again = {.call = call, .parts = get(call->group, AGAIN)};
+    struct again again = {.call = call, .parts = is_group(call->group) ? get(call->group, slots.again) : NULL};
     enum outcome outcome = NOTHING_DONE;
 
-    if (!again.parts) {
-        PyErr_Clear(); /* it is none of ours, or not made yet */
-        return 0;
-    }
+    if (!again.parts)
+        return 0; /* it is none of ours, or not made yet */
+    Py_IncRef(again.parts);
     if (PyTuple_Size(again.parts) == PARTS)
         outcome = last_or_follower(&again);
     else

@@ -15,7 +15,4 @@ struct call {
 /* With the global lock. 0: it is not known, or something else is under way: nothing was done. Else `result` is what it
  * returns, or NULL where Python has an exception. */
 int fanin_again(const struct call *call, PyObject **result);
-
-/* Before all else: makes the names of attributes. 0: Python has no memory for them. */
-int fanin_again_ready(void);
 #endif

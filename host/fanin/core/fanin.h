@@ -93,6 +93,15 @@ struct fanin_repeat {
     uint32_t reserved;
 };
 
+/* Where attributes of Python's objects lie, in bytes from the object's beginning (again.py says of which class each is). */
+struct fanin_slots {
+    uint32_t again;               /* of a communicator */
+    uint32_t last;                /* of its calls */
+    uint32_t address, follower;   /* of one of them: of its struct fanin_repeat; the call after it */
+    uint32_t prepared, values, result; /* of one time: the address of its struct fanin_prepared; its arguments, new result */
+    uint32_t current, stopped;    /* of its fast path, of its stream */
+};
+
 #pragma GCC visibility push(default)
 
 struct fanin_request;         /* a JOIN or LEAVE under way */

@@ -22,7 +22,6 @@
 #pragma weak PyObject_Free
 #pragma weak PyObject_GetAttr
 #pragma weak PyObject_Repr
-#pragma weak PyObject_SetAttr
 #pragma weak PyObject_Vectorcall
 #pragma weak PySet_Add
 #pragma weak PySet_Size
@@ -32,7 +31,7 @@
 #pragma weak PyTuple_Size
 #pragma weak PyType_FromSpec
 #pragma weak PyType_GenericAlloc
-#pragma weak PyUnicode_InternFromString
+#pragma weak PyType_IsSubtype
 #pragma weak PyVectorcall_Call
 #pragma weak Py_DecRef
 #pragma weak Py_IncRef
@@ -113,7 +112,6 @@ void PyObject_ClearWeakRefs(PyObject *object);
 void PyObject_Free(void *object);
 PyObject *PyObject_GetAttr(PyObject *object, PyObject *name);
 PyObject *PyObject_Repr(PyObject *object);
-int PyObject_SetAttr(PyObject *object, PyObject *name, PyObject *value);
 PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names);
 int PySet_Add(PyObject *set, PyObject *key);
 Py_ssize_t PySet_Size(PyObject *set);
@@ -123,7 +121,7 @@ int PyTuple_SetItem(PyObject *tuple, Py_ssize_t index, PyObject *item); /* takes
 Py_ssize_t PyTuple_Size(PyObject *tuple);
 PyObject *PyType_FromSpec(PyType_Spec *spec);
 PyObject *PyType_GenericAlloc(PyObject *type, Py_ssize_t items);
-PyObject *PyUnicode_InternFromString(const char *text);
+int PyType_IsSubtype(PyObject *type, PyObject *base);
 PyObject *PyVectorcall_Call(PyObject *callable, PyObject *tuple, PyObject *names);
 void Py_DecRef(PyObject *object);
 void Py_IncRef(PyObject *object);

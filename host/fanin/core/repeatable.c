@@ -90,7 +90,7 @@ __attribute__((visibility("default"))) PyObject *fanin_repeatable(PyObject *form
     static PyObject *type;
     struct repeatable *method;
 
-    if (!fanin_again_ready() || (!type && !(type = PyType_FromSpec(&spec))))
+    if (!type && !(type = PyType_FromSpec(&spec)))
         return 0;
     method = (struct repeatable *)PyType_GenericAlloc(type, 0);
     if (!method)

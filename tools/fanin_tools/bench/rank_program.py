@@ -39,8 +39,8 @@ class Library(Protocol):
     def array(self, count: int) -> np.ndarray:
         """Memory for `count` elements."""
 
-    def allreduce(self, source: np.ndarray, result: np.ndarray) -> functools.partial[Any]:
-        """The blocking call."""
+    def allreduce(self, source: np.ndarray, result: np.ndarray) -> Callable[[], object]:
+        """The blocking call, as a line of a program."""
 
 
 class Fanin:
@@ -57,9 +57,10 @@ class Fanin:
         """Registered or ordinary memory."""
         return self._communicator.alloc(count, np.float32) if self._registered else np.empty(count, np.float32)
 
-    def allreduce(self, source: np.ndarray, result: np.ndarray) -> functools.partial[Any]:
+    def allreduce(self, source: np.ndarray, result: np.ndarray) -> Callable[[], object]:
         """Communicator.allreduce."""
-        return functools.partial(self._communicator.allreduce, source, out=result)
+        communicator = self._communicator
+        return lambda: communicator.allreduce(source, out=result)
 
 
 class Mpi:
@@ -75,15 +76,16 @@ class Mpi:
         """Ordinary memory."""
         return np.empty(count, np.float32)
 
-    def allreduce(self, source: np.ndarray, result: np.ndarray) -> functools.partial[Any]:
+    def allreduce(self, source: np.ndarray, result: np.ndarray) -> Callable[[], object]:
         """MPI_Allreduce."""
-        return functools.partial(self.world.Allreduce, source, result)
+        world = self.world
+        return lambda: world.Allreduce(source, result)
 
 
 class Timed:
     """A call and its result. before: what is done before each call, and does not count."""
 
-    call: functools.partial[Any]
+    call: Callable[[], object]
     result: np.ndarray
     before: Callable[[], object] | None = None
 
