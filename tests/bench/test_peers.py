@@ -71,6 +71,16 @@ def test_contenders_are_chosen_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("peer", peers.PEERS)
+def test_on_one_node_its_ranks_are_bound_as_ours_are(peer: peers.Peer, tmp_path: Path) -> None:
+    node = Plan("f", Shape(1, 2)).preview()
+    bound, free = (peer.command(tmp_path, 2, node, tmp_path, bound=bound).line for bound in (True, False))
+    assert any("bind-to" in word for word in bound)
+    assert [word for word in bound if word not in peer.binding] == free
+    assert Setup(2).binds
+    assert not Setup(2, netns=True).binds
+
+
+@pytest.mark.parametrize("peer", peers.PEERS)
 def test_over_namespaces_a_peer_is_started_on_every_host(peer: peers.Peer, tmp_path: Path) -> None:
     line = peer.command(tmp_path, 2, FABRIC, tmp_path).line
     assert line[:4] == ["ip", "netns", "exec", namespaces.namespace(FABRIC, "host0")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -41,6 +42,17 @@ def test_every_rank_runs_with_its_environment(running: Running, tmp_path: Path) 
     assert len(jobs) == RANKS
     assert all(job == jobs[0] for job in jobs)
     assert [node["ranks"] for node in jobs[0]["nodes"]] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_ranks_are_kept_to_cores(running: Running, tmp_path: Path, bound: bool) -> None:
+    mine = os.sched_getaffinity(0)
+    code = "open(sys.argv[1] + str(rank), 'w').write(repr(os.sched_getaffinity(0)))"
+    assert python(running, code, f"{tmp_path}/", bound=bound) == 0
+    in_turn = sorted(mine) * RANKS
+    expected = [repr({in_turn[rank]} if bound else mine) for rank in range(RANKS)]
+    assert [path.read_text() for path in sorted(tmp_path.iterdir())] == expected
+    assert os.sched_getaffinity(0) == mine
 
 
 def test_job_file_is_removed(running: Running) -> None:

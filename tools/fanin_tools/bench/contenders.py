@@ -80,7 +80,8 @@ def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
             for rank in range(setup.ranks):
                 host = placement.nics[placement.node_of(rank)].host
                 line = [*namespaces.prefix_command(running.fabric, host), *program]
-                commands.append(Command(line, os.environ | job_file.environment(running, placement, rank, job)))
+                environment = os.environ | job_file.environment(running, placement, rank, job)
+                commands.append(Command(line, environment, rank if setup.binds else None))
             yield from _open(Session(way.title, True, setup.ranks, Path(folder), commands))
     finally:
         job.unlink(missing_ok=True)
@@ -92,7 +93,7 @@ def _peer_session(
 ) -> Iterator[Session]:
     """variables: more of them, for the ranks alone."""
     with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
-        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), variables)
+        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), variables, bound=setup.binds)
         yield from _open(Session(title, bool(variables), setup.ranks, Path(folder), [command]))
 
 

@@ -1,8 +1,8 @@
 """Other implementations, each in an environment of its own with mpi4py, and the options with which each is fastest.
 
-On one node both use shared memory. Over namespaces both use TCP; nothing of a host's memory is shared there. More
-processes than cores wait by yielding: MPICH does so where MPI_THREAD_MULTIPLE is asked for, as mpi4py does, and spins
-elsewhere; Open MPI must be told if it can not see it by itself.
+On one node both use shared memory, and bind each rank to a core. Over namespaces both use TCP; nothing of a host's
+memory is shared there. More processes than cores wait by yielding: MPICH does so where MPI_THREAD_MULTIPLE is asked
+for, as mpi4py does, and spins elsewhere; Open MPI must be told if it can not see it by itself.
 """
 
 from __future__ import annotations
@@ -24,19 +24,27 @@ PROGRAM = Path(__file__).with_name("rank_program.py")  # run with -P: beside it 
 
 @dataclass(frozen=True)
 class Peer:
-    """An MPI. folder: of its environment; local: options on one node; network: a function of the fabric and a folder
-    for what it needs, to options over namespaces."""
+    """An MPI. folder: of its environment; local: options on one node, binding: those that bind its ranks to cores
+    there; network: a function of the fabric and a folder for what it needs, to options over namespaces."""
 
     title: str
     folder: str
     local: tuple[str, ...]
+    binding: tuple[str, ...]
     network: Callable[[Fabric, Path], list[str]]
 
     def command(
-        self, binaries: Path, ranks: int, fabric: Fabric, folder: Path, variables: Mapping[str, str] = NO_VARIABLES
+        self,
+        binaries: Path,
+        ranks: int,
+        fabric: Fabric,
+        folder: Path,
+        variables: Mapping[str, str] = NO_VARIABLES,
+        bound: bool = False,
     ) -> Command:
-        """mpiexec with all ranks; folder: for their sockets and the launch agent; variables: of the ranks."""
-        line = [str(binaries / "mpiexec"), "-n", str(ranks), *self.local]
+        """mpiexec with all ranks; folder: for their sockets and the launch agent; variables: of the ranks; bound: on
+        one node, to a core each."""
+        line = [str(binaries / "mpiexec"), "-n", str(ranks), *(self.binding if bound else ()), *self.local]
         if fabric.netns:
             options = self.network(fabric, folder)
             line = [*launch_agent.inside_first(fabric), str(binaries / "mpiexec"), "-n", str(ranks), *options]
@@ -81,7 +89,11 @@ def _mpich(fabric: Fabric, folder: Path) -> list[str]:
 
 
 SHARED_MEMORY = ("--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "sm,self")
-PEERS = (Peer("Open MPI", "openmpi", SHARED_MEMORY, _open_mpi), Peer("MPICH", "mpich", (), _mpich))
+BOUND = ("--map-by", "core:OVERSUBSCRIBE", "--bind-to", "core:overload-allowed")  # more ranks than cores, in turn
+PEERS = (
+    Peer("Open MPI", "openmpi", SHARED_MEMORY, BOUND, _open_mpi),
+    Peer("MPICH", "mpich", (), ("-bind-to", "core"), _mpich),
+)
 
 
 def installed(folder: Path) -> list[tuple[Peer, Path]]:

@@ -11,12 +11,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from fanin_tools.bench.samples import slowest_rank
 from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, repetitions, warm_up
 from fanin_tools.errors import ToolError
+from fanin_tools.job import binding
 from fanin_tools.job.launcher import wait_for_all, wait_for_any
 from fanin_tools.quantities import render_size
 
@@ -29,10 +31,13 @@ SHOWN = 600  # characters of what a process that failed has said
 
 
 class Command:
-    """A process of a contender: a command line and its environment. Of ours one for each rank; an MPI has mpiexec."""
+    """A process of a contender: a command line and its environment. Of ours one for each rank; an MPI has mpiexec.
 
-    def __init__(self, line: Sequence[str], environment: dict[str, str]) -> None:
-        self.line, self.environment = list(line), environment
+    bound: the rank, if it is kept to that rank's core; an mpiexec binds its ranks itself.
+    """
+
+    def __init__(self, line: Sequence[str], environment: dict[str, str], bound: int | None = None) -> None:
+        self.line, self.environment, self.bound = list(line), environment, bound
 
 
 class Session:
@@ -61,14 +66,15 @@ class Session:
 
     def _start(self, command: Command) -> subprocess.Popen[bytes]:
         try:
-            return subprocess.Popen(
-                command.line,
-                env=command.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-                process_group=0,
-            )
+            with nullcontext() if command.bound is None else binding.bound(command.bound):
+                return subprocess.Popen(
+                    command.line,
+                    env=command.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._errors,
+                    stderr=self._errors,
+                    process_group=0,
+                )
         except OSError as error:
             raise self._failure(f"{command.line[0]}: {error.strerror}") from error
 

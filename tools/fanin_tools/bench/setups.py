@@ -39,7 +39,8 @@ class Setup:
     """Where `ranks` ranks run: one node, or a node for each (`netns`: a namespace each) with links of `rate`.
 
     lanes: of our devices, None: as many as usual; ways: ours, each a contender of its own; multicast: of results, over
-    namespaces.
+    namespaces; bound: each rank of every contender is kept to a core, on one node. (A host in a namespace knows
+    nothing of the others: all would take the same core.)
     """
 
     ranks: int = 4
@@ -48,6 +49,7 @@ class Setup:
     lanes: int | None = None
     ways: tuple[Way, ...] = (Way("local"), Way("local", registered=False))
     multicast: bool = True
+    bound: bool = True
 
     @property
     def title(self) -> str:
@@ -57,7 +59,8 @@ class Setup:
             words = [f"{self.ranks} namespaces", self.rate or "unshaped"]
         if self.lanes or not self.netns:
             words.append(f"{self.lane_count} lane{'s' if self.lane_count > 1 else ''}")
-        return ", ".join([*words, *([] if self.multicast else ["no multicast"])])
+        without = [] if self.multicast else ["no multicast"]
+        return ", ".join([*words, *without, *([] if self.bound else ["not bound"])])
 
     @property
     def name(self) -> str:
@@ -77,6 +80,11 @@ class Setup:
         """The fabric."""
         nodes, ranks = (self.ranks, 1) if self.netns else (1, self.ranks)
         return Shape(nodes, ranks, netns=self.netns, rate=self.rate, lanes=self.lanes, multicast=self.multicast)
+
+    @property
+    def binds(self) -> bool:
+        """Whether the ranks are bound."""
+        return self.bound and not self.netns
 
     @property
     def link_speed(self) -> float | None:

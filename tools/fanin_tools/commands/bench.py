@@ -67,6 +67,7 @@ def local(
     largest: Largest = "256M",
     rounds: Rounds = 5,
     lanes: options.Lanes = None,
+    bind_to: options.BindTo = "core",
     plot: PlotFile = None,
     contenders: Contenders = "",
     peers: Peers = PEERS,
@@ -75,8 +76,10 @@ def local(
 ) -> None:
     """Ranks on one node: registered and ordinary memory, beside the peers' shared memory."""
     from fanin_tools.bench.setups import Setup
+    from fanin_tools.job import binding
 
-    setup = Setup(ranks, lanes=lanes)
+    binding.check(bind_to)
+    setup = Setup(ranks, lanes=lanes, bound=bind_to == "core")
     _measure(
         [setup], _sizes(sizes, largest), rounds, peers, contenders, name, json_output, {setup: plot} if plot else {}
     )

@@ -32,13 +32,14 @@ def run(
     slots: options.Slots = options.DEFAULT_SLOTS,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not end the others once a rank fails.")] = False,
+    bind_to: options.BindTo = "none",
     mpi: Annotated[bool, typer.Option("--mpi", help="A program of MPI, started by mpirun with the shim.")] = False,
     mpirun: Annotated[str, typer.Option(help="Launcher of --mpi, with its options.")] = "mpirun",
     json_output: options.Json = False,
 ) -> None:
     """Run PROGRAM once per rank on the local fabric; brings one up for the run if none is up."""
     from fanin_tools.fabric.borrow import borrowed
-    from fanin_tools.job import launcher
+    from fanin_tools.job import binding, launcher
     from fanin_tools.job.job_file import Terms
     from fanin_tools.job.mpirun import launcher_words
     from fanin_tools.job.placement import check_route, place
@@ -46,6 +47,7 @@ def run(
     check_route(route)
     terms = Terms(slots, reproducible, wide)
     terms.check()
+    binding.check(bind_to)
     if mpi:
         _refuse_beside_mpi(options.given(context, *OF_MPI))
         launcher_words(mpirun)
@@ -57,7 +59,8 @@ def run(
         placement = place(running.fabric, ranks, route)
         if mpi:
             raise typer.Exit(_run_mpi(running, placement, mpirun, command))
-        end = launcher.launch(running, placement, command, terms, prefix=prefix, keep_going=keep_going)
+        how = {"prefix": prefix, "keep_going": keep_going, "bound": bind_to == "core"}
+        end = launcher.launch(running, placement, command, terms, **how)
     shown: dict[str, Any] = {"exit_code": end.exit_code, "failed_rank": end.failed_rank}
     if end.failed_rank is not None:
         failure = ToolError("PROGRAM_FAILED", str(end), "its error output above says why, if it said anything")

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +25,7 @@ from typing import IO, Any
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import job_file
+from fanin_tools.job import binding, job_file
 from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import Placement
 
@@ -70,19 +70,23 @@ def signal_name(number: int) -> str:
 
 @dataclass
 class Ranks:
-    """The running processes of a job, by rank. prefix: put the rank before every line of their output."""
+    """The running processes of a job, by rank. prefix: put the rank before every line of their output; bound: each is
+    kept to a core."""
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     printers: list[threading.Thread] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)  # in the order in which they were seen to
 
-    def start(self, running: Running, placement: Placement, job: Path, command: Sequence[str], prefix: bool) -> None:
+    def start(
+        self, running: Running, placement: Placement, job: Path, command: Sequence[str], prefix: bool, bound: bool
+    ) -> None:
         """Start every rank on the host of its NIC."""
         for rank in range(placement.size):
             host = placement.nics[placement.node_of(rank)].host
             line = [*namespaces.prefix_command(running.fabric, host), *command]
             environment = os.environ | job_file.environment(running, placement, rank, job)
-            self.processes.append(_spawn(line, environment, prefix))
+            with binding.bound(rank) if bound else nullcontext():
+                self.processes.append(_spawn(line, environment, prefix))
             if prefix:
                 self._print_lines(rank)
 
@@ -188,15 +192,16 @@ def launch(
     prefix: bool = False,
     grace: float = GRACE_SECONDS,
     keep_going: bool = False,
+    bound: bool = False,
 ) -> End:
     """Run `command` once per rank; how it ended. grace: seconds for the others when one has failed; keep_going: they
-    have as long as they want."""
+    have as long as they want; bound: each rank is kept to a core."""
     job = job_file.write(running, job_file.describe(running, placement, terms))
     consequences = job_file.consequences(job)
     consequences.touch(mode=0o600)
     ranks = Ranks()
     try:
-        ranks.start(running, placement, job, command, prefix)
+        ranks.start(running, placement, job, command, prefix, bound)
         ranks.wait(math.inf if keep_going else grace)
         return ranks.end(read_consequences(consequences))
     finally:
