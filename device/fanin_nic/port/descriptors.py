@@ -12,13 +12,16 @@ import numpy as np
 
 from fanin_wire.fields import ICRC_SIZE, SUPER_PACKET_SEGMENTS, TRANSPORT_SIZE
 
-RECEIVE_MESSAGES = 16  # super-packets of one recvmmsg: 1 MiB, what a core's second-level cache holds
-GROUP_MESSAGES = 12  # of them, at most: there is always room for what comes to the port itself
+# Bytes of a batch, which pass through the port twice: between the kernel's copy and the check, or the other way round,
+# they should stay in a core's second-level cache, though other devices share it.
+BATCH_BYTES = 1 << 17
+RECEIVE_MESSAGES = 16  # datagrams or super-packets of one recvmmsg, at most
+LEAST_RECEIVE_MESSAGES = 2  # one to the group, one to the port itself
 RECEIVE_BUFFER_SIZE = 1 << 16  # more than any UDP datagram
 RECEIVED_PER_MESSAGE = 128  # the kernel's limit for the segments of a super-packet (UDP_MAX_SEGMENTS since Linux 6.9)
 RECEIVED_CAPACITY = RECEIVE_MESSAGES * RECEIVED_PER_MESSAGE
 
-SEND_MESSAGES = 32  # super-packets of one sendmmsg
+SEND_MESSAGES = 32  # super-packets of one sendmmsg, at most
 IOVECS_PER_MESSAGE = 2 * SUPER_PACKET_SEGMENTS + 1
 FRAME_SIZE = SUPER_PACKET_SEGMENTS * (TRANSPORT_SIZE + 3 + ICRC_SIZE)  # headers, padding and ICRCs of a super-packet
 
@@ -95,7 +98,9 @@ PORT = np.dtype(
         ("mtu", "u4"),
         ("psn", "u4"),  # of the next packet
         ("receive_used", "u4"),  # receive messages whose lengths the kernel has overwritten
+        ("receive_limit", "u4"),  # of them that the next batch may use
         ("send_filled", "u4"),  # send messages of the present batch
+        ("send_length", "u4"),  # UDP payload of them all
         ("last_error", "u4"),  # errno behind the last SEND_ERROR or failed recvmmsg
         ("receive_errors", "u4"),  # recvmmsg calls that failed
         ("crc_length", "u4"),  # bytes of `crc_payload`

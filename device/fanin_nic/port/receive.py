@@ -16,8 +16,9 @@ from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, errno, recvmmsg
 from fanin_nic.native.memory import load_be16, load_be32, load_u8, load_u32, load_u64, record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import (
+    BATCH_BYTES,
     CONTROL,
-    GROUP_MESSAGES,
+    LEAST_RECEIVE_MESSAGES,
     PORT,
     RECEIVE_MESSAGES,
     RECEIVED_CAPACITY,
@@ -198,23 +199,33 @@ def _take(port, descriptor, limit):
 
 
 @compiled
+def _fitting(messages, length):
+    """How many messages like these, of `length` bytes in all, make a batch."""
+    return min(RECEIVE_MESSAGES, max(LEAST_RECEIVE_MESSAGES, messages * BATCH_BYTES // max(1, length)))
+
+
+@compiled
 def receive(port_address):
-    """Take in what has arrived, at most RECEIVE_MESSAGES super-packets; the number of good packets. Those to the group
-    come first: a result that is sent again has not overtaken the one that everybody was sent."""
+    """Take in what has arrived, about BATCH_BYTES if it is like what came last; the number of good packets. Those to
+    the group come first: a result that is sent again has not overtaken the one that everybody was sent. But there is
+    always room for what comes to the port itself."""
     port = port_at(port_address)
     _arm(port)
+    limit = int64(port.receive_limit)
     if port.group_fd >= 0:
-        _take(port, port.group_fd, GROUP_MESSAGES)
+        _take(port, port.group_fd, limit - max(1, limit // 4))
     to_group = int64(port.receive_used)
-    _take(port, port.receive_fd, RECEIVE_MESSAGES)
+    _take(port, port.receive_fd, limit)
     messages = int64(port.receive_used)
     if messages == 0:
         lap(port.profile, LOOK)
         return uint32(0)
     lap(port.profile, KERNEL)
-    found = int64(0)
+    found, length = int64(0), int64(0)
     for i in range(messages):
         message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
+        length += int64(message.length)
         found = _split(port, message, port.group if i < to_group else port.address, found)
+    port.receive_limit = _fitting(messages, length)
     lap(port.profile, CHECK)
     return uint32(found)

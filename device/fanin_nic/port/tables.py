@@ -60,7 +60,7 @@ class PortTables:
         messages["name"] = addresses_of(self._sources)
         messages["iov"], messages["iov_count"] = addresses_of(self._receive_iovecs), 1
         messages["control"] = addresses_of(self._receive_controls)
-        self.port["receive_used"] = RECEIVE_MESSAGES
+        self.port["receive_used"] = self.port["receive_limit"] = RECEIVE_MESSAGES
 
     def _arrange_send(self) -> None:
         """Each message has a destination, a control message for UDP_SEGMENT, and room for its small pieces."""

@@ -16,7 +16,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EAGAIN, EINTR, POLLFD, POLLOUT, errno, poll, sendmmsg, stack_bytes
 from fanin_nic.native.memory import record_at
 from fanin_nic.native.profile import Stage, lap
-from fanin_nic.port.descriptors import PORT, SEND_MESSAGES, Drop
+from fanin_nic.port.descriptors import BATCH_BYTES, PORT, SEND_MESSAGES, Drop
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.repeated import forget_payload
 from fanin_nic.port.super_packet import (
@@ -78,8 +78,10 @@ def transmit(port_address, actions, headers, count):
 
 @compiled
 def _place(port, action, header):
-    """Put a packet into the open super-packet of its peer or a new one; the packets sent to make room for it."""
-    if packet_size(action.length) + IPV4_UDP_SIZE > port.mtu:
+    """Put a packet into the open super-packet of its peer or a new one; the packets sent to make room for it, or since
+    they are a batch."""
+    size = packet_size(action.length)
+    if size + IPV4_UDP_SIZE > port.mtu:
         port.dropped[TOO_LONG] += 1
         return int64(0)
     peer_address = find_peer(port.peer_table, action.destination)
@@ -88,12 +90,15 @@ def _place(port, action, header):
         message = message_at(message_address(port, uint64(peer.open_message - 1)))
         if admits(message, action):
             append(port, message, action, header)
+            port.send_length += size
             return int64(0)
-    sent = _flush(port) if port.send_filled == SEND_MESSAGES else int64(0)
+    is_batch = port.send_filled == SEND_MESSAGES or port.send_length >= BATCH_BYTES
+    sent = _flush(port) if is_batch else int64(0)
     index = uint64(port.send_filled)
     start(port, index, action, peer_address)
     append(port, message_at(message_address(port, index)), action, header)
     port.send_filled += 1
+    port.send_length += size
     peer.open_message = port.send_filled
     return sent
 
@@ -124,7 +129,7 @@ def _flush(port):
             done += uint64(1)
     if filled:
         lap(port.profile, KERNEL)
-    port.send_filled = 0
+    port.send_filled = port.send_length = 0
     return sent
 
 
