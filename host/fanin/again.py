@@ -83,7 +83,8 @@ def _function(name: str) -> Any:
         function = getattr(interpreter_library(), name, None)
     except DriverMissing:
         return None  # nothing can be done without it, and whoever tries is told
-    return function if knows_arrays() else None  # it is older than this file, or NumPy newer than both
+    # It may be older than this file, or NumPy newer than both.
+    return function if function is not None and knows_arrays() else None
 
 
 def parts(direct: DirectCalls, stream: Stream) -> tuple:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,13 +13,16 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_tools.bench import compare, launch_agent, peers
+from fanin_tools.bench import contenders as module
 from fanin_tools.bench.contenders import contenders
 from fanin_tools.bench.setups import Setup
 from fanin_tools.cli import app
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import lifecycle, namespaces
+from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape, make
 from fanin_tools.fabric.lifecycle import Running
+from tests.fabric.fixtures import Up
 from tests.fabric.test_namespaces import needs_namespaces
 
 FABRIC = make("f", Shape(2, 1, netns=True))
@@ -77,7 +81,17 @@ def test_on_one_node_its_ranks_are_bound_as_ours_are(peer: peers.Peer, tmp_path:
     assert any("bind-to" in word for word in bound)
     assert [word for word in bound if word not in peer.binding] == free
     assert Setup(2).binds
+    assert not Setup(2, bound=False).binds
     assert not Setup(2, netns=True).binds
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_ours_are_bound_in_turn(bound: bool, up: Up, fabric: Fabric, monkeypatch: pytest.MonkeyPatch) -> None:
+    running, begun = up(fabric), []
+    monkeypatch.setattr(module, "Session", lambda *arguments: begun.append(arguments[-1]) or contextlib.nullcontext())
+    monkeypatch.setattr(module, "_open", lambda session: iter([session]))
+    with module.ours(Setup(2, bound=bound), Setup().ways[0]).start(running):
+        assert [command.bound for command in begun[0]] == ([0, 1] if bound else [None] * 2)
 
 
 @pytest.mark.parametrize("peer", peers.PEERS)

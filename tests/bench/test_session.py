@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -21,6 +22,7 @@ from fanin_tools.bench.session import Command, Session
 from fanin_tools.bench.setups import repetitions
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.job import binding
 from tests.bench.fake_rank import FakeLibrary
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +53,16 @@ def shell(script: str) -> Command:
 
 def python(folder: Path, program: str) -> Command:
     return Command([sys.executable, "-c", program, str(folder / "ranks")], dict(os.environ))
+
+
+@pytest.mark.parametrize("bound", [0, 1, None])
+def test_a_rank_is_kept_to_its_core(folder: Path, bound: int | None) -> None:
+    """What it says of that comes as what it died of."""
+    mine = os.sched_getaffinity(0)
+    line = [sys.executable, "-c", "import os; raise SystemExit(f'{sorted(os.sched_getaffinity(0))} are mine')"]
+    expected = mine if bound is None else binding.cores(mine)[bound % len(binding.cores(mine))]
+    with pytest.raises(ToolError, match=re.escape(f"{sorted(expected)} are mine")):
+        Session("Other", False, 1, folder, [Command(line, dict(os.environ), bound)])
 
 
 @pytest.mark.parametrize("size", [8, 1004, 4096])

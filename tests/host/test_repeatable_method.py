@@ -112,6 +112,14 @@ class TestMethod:
         with pytest.raises(ValueError, match="not in"):
             again.place_of(Communicator, "rank")
 
+    def test_attributes_without_a_value(self, ready, forms):
+        """Python says what is missing; the driver core looks for nothing behind it."""
+        communicator, array = ready
+        del communicator.direct.last
+        with pytest.raises(AttributeError, match="last"):
+            communicator.allreduce(array, out=array)
+        assert forms == ["run"]
+
     def test_one_that_was_not_begun(self):
         """Nothing is known of its calls."""
         with pytest.raises(AttributeError, match="direct"):

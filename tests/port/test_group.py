@@ -69,6 +69,19 @@ def test_a_full_group_leaves_room_for_the_port_itself(open_port, listen, traffic
     assert b"one" in {arrival.content[68:71] for arrival in traffic.take_once(port)}
 
 
+def test_however_little_a_batch_is(open_port, listen, traffic) -> None:
+    """Large packets make batches of two messages."""
+    sender, (port,) = open_port(), listen()
+    for _ in range(6):
+        traffic.send(sender, [traffic.Packet(GROUP, bytes(4096))] * 15)
+    while traffic.take_once(port):
+        pass
+    for _ in range(6):
+        traffic.send(sender, [traffic.Packet(GROUP, bytes(4096))] * 15)
+    traffic.send(sender, [traffic.Packet(port.address, b"one")])
+    assert [arrival.content[68:71] for arrival in traffic.take_once(port)] == [bytes(3)] * 15 + [b"one"]
+
+
 def test_a_group_that_can_not_be_joined_is_done_without(open_port, listen, traffic, monkeypatch, caplog) -> None:
     def refuse(*arguments: object) -> None:
         raise OSError(errno.ENODEV, "No such device")

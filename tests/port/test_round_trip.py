@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine.actions import ActionKind
-from fanin_nic.port.descriptors import SEND_MESSAGES
+from fanin_nic.native.profile import Profile
+from fanin_nic.port.descriptors import BATCH_BYTES, SEND_MESSAGES
 from fanin_wire import fields
 
 TRANSPORT = fields.TRANSPORT_SIZE
@@ -102,6 +103,41 @@ def test_more_super_packets_than_one_batch(open_port, traffic):
     sizes = [0, 16] * (SEND_MESSAGES + 1)
     assert traffic.send(sender, stream(traffic, receiver.address, sizes)) == len(sizes)
     assert positions(traffic.take(receiver, len(sizes))) == list(range(len(sizes)))
+
+
+def test_a_batch_is_as_large_as_what_came_last_lets_it_be(open_port, traffic):
+    """Few large packets, which stay in the cache until they are checked; as many small ones as there is room for."""
+    sender, receiver = open_port(), open_port()
+
+    def batches(sizes):
+        traffic.send(sender, stream(traffic, receiver.address, sizes))
+        found = [traffic.take_once(receiver)]
+        while sum(map(len, found)) < len(sizes):
+            found.append(traffic.take_once(receiver))
+        assert [place for batch in found for place in positions(batch)] == list(range(len(sizes)))
+        return [len(batch) for batch in found]
+
+    large, small = [4096] * 15 * 6, list(range(4, 4 * 65, 4))  # super-packets of 15; each a datagram of its own
+    assert batches(large) == [90]
+    assert batches(large) == [30, 30, 30]
+    assert batches(small) == [2, 16, 16, 16, 14]
+    assert batches(large) == [90]
+
+
+def test_large_packets_are_sent_in_batches(open_port, traffic):
+    """Each goes to the kernel where a super-packet begins that is not of it. The order of packets to one destination is
+    kept."""
+    sender, receivers, profile = open_port(), [open_port() for _ in range(2)], Profile()
+    count = 6 * BATCH_BYTES // 4096
+    packets = [traffic.Packet(receivers[k % 2].address, payload_of(4096, k), position=k) for k in range(count)]
+    sender.set_profile(profile.begin())
+    assert traffic.send(sender, packets) == count
+    sender.set_profile(0)
+    assert profile.stages()["send"][1] == -(-count // 60)  # super-packets of 15: two are less than a batch
+    for k, receiver in enumerate(receivers):
+        arrivals = traffic.take(receiver, count // 2)
+        assert positions(arrivals) == list(range(k, count, 2))
+        assert payloads(arrivals) == [packet.payload for packet in packets[k::2]]
 
 
 def test_counters_are_bytes_of_ip_packets(open_port, traffic):

@@ -43,7 +43,7 @@ Multicast = Annotated[
     bool, typer.Option("--multicast/--no-multicast", help="One switch over namespaces sends a result once, to all.")
 ]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
-BindTo = Annotated[str, typer.Option(help="Keep each rank to a core of its own, in turn: core; none.")]
+BindTo = Annotated[str, typer.Option(help="core: keep each rank to one core, in turn; none.")]
 SMALLEST_SLOTS = 4
 Slots = Annotated[
     int, typer.Option(min=SMALLEST_SLOTS, help="Segment buffers that each job asks of each device: a power of two.")

@@ -207,8 +207,8 @@ def _fitting(messages, length):
 @compiled
 def receive(port_address):
     """Take in what has arrived, about BATCH_BYTES if it is like what came last; the number of good packets. Those to
-    the group come first: a result that is sent again has not overtaken the one that everybody was sent. But there is
-    always room for what comes to the port itself."""
+    the group come first, so that a result that is sent again seldom overtakes the one that everybody was sent; but
+    there is always room for what comes to the port itself."""
     port = port_at(port_address)
     _arm(port)
     limit = int64(port.receive_limit)

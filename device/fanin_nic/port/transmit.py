@@ -42,7 +42,7 @@ SEND = int(ActionKind.SEND)
 ENCAPSULATE, KERNEL = int(Stage.ENCAPSULATE), int(Stage.SEND)
 MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
 
-FULL_SOCKET_WAITS = 10  # in one batch, each
+FULL_SOCKET_WAITS = 10  # in one call of `transmit`, each
 FULL_SOCKET_WAIT_MS = 2  # at most: then the packet counts as lost
 
 TOO_LONG, MESSAGE_SIZE = int(Drop.TOO_LONG), int(Drop.MESSAGE_SIZE)
@@ -67,6 +67,7 @@ def transmit(port_address, actions, headers, count):
     `actions` and `headers` are addresses of parallel ACTION and HEADER tables; actions other than SEND are skipped.
     """
     port = port_at(port_address)
+    port.send_waits = 0
     forget_payload(port)
     sent = int64(0)
     for i in range(int64(count)):
@@ -112,7 +113,7 @@ def _flush(port):
         peer_at(message_at(message_address(port, i)).peer).open_message = 0
     if filled:
         lap(port.profile, ENCAPSULATE)
-    sent, done, waits = int64(0), uint64(0), 0
+    sent, done = int64(0), uint64(0)
     while done < filled:
         messages = sendmmsg(port.send_fd, mmsghdr_address(port, done), uint32(filled - done), MSG_DONTWAIT)
         if messages > 0:
@@ -121,9 +122,9 @@ def _flush(port):
             done += uint64(messages)
             continue
         reason = errno()
-        if reason in (EAGAIN, EINTR) and waits < FULL_SOCKET_WAITS:
+        if reason in (EAGAIN, EINTR) and port.send_waits < FULL_SOCKET_WAITS:
             _wait_writable(port)
-            waits += 1
+            port.send_waits += 1
         else:
             _count_dropped(port, message_at(message_address(port, done)), reason)
             done += uint64(1)

@@ -3,8 +3,9 @@
  * little of its code and data here as can be.
  *
  * What is known stands in Python's own objects (direct.py, prepared.py, fastpath.py, stream.py); nothing is kept here from
- * one call to the next. Their attributes are slots, which are read where they lie (again.py looks where that is). The global lock is held but from the post to the completion, with the lock of the stream instead,
- * and nothing here calls back into Python before it is done or handed over. So nobody sees it half done: a signal handler
+ * one call to the next. Their attributes are slots, which are read where they lie (again.py looks where that is). The
+ * global lock is held but from the post to the completion, with the lock of the stream instead, and nothing here calls
+ * back into Python before it is done or handed over. So nobody sees it half done: a signal handler
  * runs before or after it. */
 #include "again.h"
 #include "arguments.h"
@@ -54,13 +55,15 @@ static void *pointer(uint64_t address)
 /* What may come again: the call that followed the last one then, or that itself. Borrowed. */
 static PyObject *expected(PyObject *parts)
 {
-    PyObject *last = get(part_of(parts, DIRECT), slots.last);
-    PyObject *follower = last == NONE ? NONE : get(last, slots.follower);
+    PyObject *last = get(part_of(parts, DIRECT), slots.last), *follower;
 
-    return follower == NONE ? last : follower;
+    if (!last || last == NONE)
+        return NONE;
+    follower = get(last, slots.follower);
+    return !follower || follower == NONE ? last : follower;
 }
 
-/* The struct whose address an attribute is. */
+/* The struct whose address stands in an attribute that whoever makes the object sets first. */
 static void *struct_of(const PyObject *object, uint32_t slot)
 {
     return pointer(PyLong_AsUnsignedLongLong(get(object, slot)));

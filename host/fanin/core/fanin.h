@@ -93,12 +93,13 @@ struct fanin_repeat {
     uint32_t reserved;
 };
 
-/* Where attributes of Python's objects lie, in bytes from the object's beginning (again.py says of which class each is). */
+/* Where attributes of Python's objects lie, in bytes from the object's beginning; again.py says of which classes. */
 struct fanin_slots {
     uint32_t again;               /* of a communicator */
     uint32_t last;                /* of its calls */
     uint32_t address, follower;   /* of one of them: of its struct fanin_repeat; the call after it */
-    uint32_t prepared, values, result; /* of one time: the address of its struct fanin_prepared; its arguments, new result */
+    uint32_t prepared;            /* of one time that it is done: the address of its struct fanin_prepared; */
+    uint32_t values, result;      /* its arguments, and its result if that is new */
     uint32_t current, stopped;    /* of its fast path, of its stream */
 };
 

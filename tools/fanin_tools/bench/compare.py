@@ -78,7 +78,7 @@ class Comparison:
         """The same for `--json`."""
         rows = [row.as_dict() | {"ratio": self.ratio(row.contender, row.bytes)} for row in self.rows]
         return {
-            "setup": asdict(self.setup) | {"lanes": self.setup.lane_count},
+            "setup": asdict(self.setup) | {"lanes": self.setup.lane_count, "bound": self.setup.binds},
             "title": self.setup.title,
             "rows": rows,
             "shortfalls": dict(self.shortfalls),

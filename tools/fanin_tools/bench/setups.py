@@ -39,8 +39,8 @@ class Setup:
     """Where `ranks` ranks run: one node, or a node for each (`netns`: a namespace each) with links of `rate`.
 
     lanes: of our devices, None: as many as usual; ways: ours, each a contender of its own; multicast: of results, over
-    namespaces; bound: each rank of every contender is kept to a core, on one node. (A host in a namespace knows
-    nothing of the others: all would take the same core.)
+    namespaces; bound: each rank of every contender is kept to a core, on one node. (An MPI on a host in a namespace
+    knows nothing of the others: all would take the same core.)
     """
 
     ranks: int = 4
@@ -68,7 +68,7 @@ class Setup:
         words = [f"netns-{self.ranks}", self.rate] if self.netns else [f"local-{self.ranks}"]
         if self.lanes:
             words.append(f"{self.lanes}lane{'s' if self.lanes > 1 else ''}")
-        return "-".join(word for word in words if word)
+        return "-".join([*(word for word in words if word), *([] if self.bound else ["not-bound"])])
 
     @property
     def lane_count(self) -> int:

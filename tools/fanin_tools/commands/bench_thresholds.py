@@ -36,7 +36,8 @@ def thresholds(
     from fanin_tools.bench import setups
     from fanin_tools.bench.thresholds import SIZES, value
 
-    setup = setups.Setup(ranks, netns=netns, ways=setups.OVER_NETWORK if netns else setups.Setup().ways)
+    ways = setups.OVER_NETWORK if netns else setups.Setup().ways
+    setup = setups.Setup(ranks, netns=netns, ways=ways, bound=False)  # as users start their MPI
     cells = _measure(setup, mpi, setups.parse_sizes(sizes) if sizes else SIZES, rounds, peers, name)
     found = value(cells, slower)
     if json_output:

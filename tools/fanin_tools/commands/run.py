@@ -59,8 +59,8 @@ def run(
         placement = place(running.fabric, ranks, route)
         if mpi:
             raise typer.Exit(_run_mpi(running, placement, mpirun, command))
-        how = {"prefix": prefix, "keep_going": keep_going, "bound": bind_to == "core"}
-        end = launcher.launch(running, placement, command, terms, **how)
+        bound = bind_to == "core"
+        end = launcher.launch(running, placement, command, terms, prefix=prefix, keep_going=keep_going, bound=bound)
     shown: dict[str, Any] = {"exit_code": end.exit_code, "failed_rank": end.failed_rank}
     if end.failed_rank is not None:
         failure = ToolError("PROGRAM_FAILED", str(end), "its error output above says why, if it said anything")
