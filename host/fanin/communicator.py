@@ -202,6 +202,10 @@ class Communicator(Collectives):
         same = (self.job.jid, self.job.key, self.rank) == (job.jid, job.key, rank)
         return same and not self._member.attachment.context.closed
 
+    def __reduce__(self) -> str:
+        cause = "a communicator can be neither copied nor pickled: it stands for this process's place in a job"
+        raise InvalidRequest(cause, remedy="dup() makes another of the same ranks; all of them call it.")
+
     def __enter__(self) -> Self:
         return self
 

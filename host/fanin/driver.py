@@ -29,6 +29,19 @@ ffi = cffi.FFI()
 ffi.include(abi.ffi)
 ffi.cdef(_declarations())
 
+# What this package makes and casts. cffi reads the name of a type at its first use, with a lock that it takes by hand:
+# an exception amid that (of Ctrl-C, or of a signal handler) would leave it taken for ever, or a struct without its
+# size. So all are read at import.
+TYPES = (
+    *("char *", "char[]", "size_t *", "uint32_t *", "uint64_t *", "uintptr_t", "uintptr_t *", "void *", "void **"),
+    *("struct fanin_address[]", "struct fanin_arguments *", "struct fanin_attach_reply *", "struct fanin_context **"),
+    *("struct fanin_cqe[]", "struct fanin_join *", "struct fanin_join_reply *", "struct fanin_prepared *"),
+    *("struct fanin_repeat *", "struct fanin_request **", "struct fanin_slots *", "struct fanin_stream *"),
+    "struct fanin_wqe *",
+)
+for _type in TYPES:
+    ffi.typeof(_type)
+
 
 @functools.cache
 def library() -> Any:

@@ -146,11 +146,13 @@ class StandIn:
 
     by_parts = False
     signal_interval: int | None = None
+    spoiled = _kept = False
+    _areas: tuple[Area, ...] = ()  # also of one that Ctrl-C has kept from being made
 
     def __init__(self, staging: Staging, areas: Iterable[Area], is_whole: bool) -> None:
-        self._staging, self._areas, self.is_whole = staging, tuple(areas), is_whole
+        self._staging, self.is_whole = staging, is_whole
+        self._areas = tuple(areas)
         self.nbytes = sum(area.size for area in self._areas)
-        self.spoiled = self._kept = False
 
     def keep(self) -> bool:
         """Whether it may stand in again, the next time that the same call is made."""

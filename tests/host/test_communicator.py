@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -19,6 +21,29 @@ from fanin_wire.abi import SQ_DEPTH
 from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS, operation_by_name, supports
 
+WHOLE_PROGRAM = """
+import cffi.cparser, numpy as np, fanin
+def parse(*arguments):
+    raise AssertionError("the name of a type is read")
+cffi.cparser.Parser._parse = parse
+with fanin.Communicator() as communicator:
+    for make in (communicator.alloc, np.ones):
+        for count in (2, 1000, 1 << 20):
+            array = make(count, "f4")
+            for _ in range(3):
+                communicator.allreduce(array, out=array)
+            communicator.iallreduce(array, fence=True).wait()
+            request = communicator.allreduce_init(array)
+            request.start().wait()
+            request.close()
+    communicator.allgatherv(array, counts=[len(array)])
+    request = communicator.ibarrier()
+    request.progress(), request.wait(), communicator.status(), communicator.progress(), communicator.capabilities()
+    for other in (communicator.dup(), communicator.split(0), communicator.shrink()):
+        other.barrier()
+        other.close()
+print("done")
+"""
 RANK_PROGRAM = Path(__file__).with_name("rank_program.py")
 COMBINATIONS = [
     (operation, datatype)
@@ -249,3 +274,19 @@ def test_rank_processes_from_the_environment(device, make_job, tmp_path):
     ]
     outputs = [json.loads(rank.communicate(timeout=30)[0]) for rank in ranks]
     assert outputs == [{"rank": rank, "size": 3, "sum": 3.0, "max": 2.0} for rank in range(3)]
+
+
+def test_no_name_of_a_type_is_read_after_import(tmp_path, make_job, device):
+    """cffi does it with a lock that an exception may leave taken."""
+    job_file = tmp_path / "job.json"
+    job_file.write_text(json.dumps(make_job(1).to_dict()))
+    environment = {"FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "1", "FANIN_RANK": "0"}
+    program = [sys.executable, "-c", WHOLE_PROGRAM]
+    ended = subprocess.run(program, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("done\n", "")
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_it_is_not_copied(alone, make):
+    with pytest.raises(errors.InvalidRequest, match=r"dup\(\) makes another"):
+        make(alone)
