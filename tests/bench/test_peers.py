@@ -82,6 +82,8 @@ def test_on_one_node_its_ranks_are_bound_as_ours_are(peer: peers.Peer, tmp_path:
     assert [word for word in bound if word not in peer.binding] == free
     assert Setup(2).binds
     assert not Setup(2, bound=False).binds
+    assert Setup(2, bound=False).name == "local-2-not-bound"
+    assert Setup(2, netns=True, bound=False).title == Setup(2, netns=True).title
     assert not Setup(2, netns=True).binds
 
 

@@ -60,7 +60,7 @@ class Setup:
         if self.lanes or not self.netns:
             words.append(f"{self.lane_count} lane{'s' if self.lane_count > 1 else ''}")
         without = [] if self.multicast else ["no multicast"]
-        return ", ".join([*words, *without, *([] if self.bound else ["not bound"])])
+        return ", ".join([*words, *without, *(["not bound"] if self.is_free else [])])
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Setup:
         words = [f"netns-{self.ranks}", self.rate] if self.netns else [f"local-{self.ranks}"]
         if self.lanes:
             words.append(f"{self.lanes}lane{'s' if self.lanes > 1 else ''}")
-        return "-".join([*(word for word in words if word), *([] if self.bound else ["not-bound"])])
+        return "-".join([*(word for word in words if word), *(["not-bound"] if self.is_free else [])])
 
     @property
     def lane_count(self) -> int:
@@ -85,6 +85,11 @@ class Setup:
     def binds(self) -> bool:
         """Whether the ranks are bound."""
         return self.bound and not self.netns
+
+    @property
+    def is_free(self) -> bool:
+        """Whether they are not, where they could be."""
+        return not self.bound and not self.netns
 
     @property
     def link_speed(self) -> float | None:
