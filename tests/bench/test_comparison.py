@@ -72,8 +72,10 @@ def test_json_has_the_lanes_that_were_used() -> None:
 
 
 def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
-    lines = report.markdown(comparison(peers=False, setup=Setup(4, netns=True, ways=OVER_NETWORK))).splitlines()
-    assert lines[2] == "| bytes | fanin tree | fanin ring | bandwidth |"
+    found = comparison(peers=False, setup=Setup(4, netns=True, ways=OVER_NETWORK))
+    assert report.markdown(found).splitlines()[2] == "| bytes | fanin tree | fanin ring | bandwidth |"
+    assert report.explanation([found]).endswith("bandwidth: algorithm's, best of ours.")
+    assert report.explanation([found, comparison()]).endswith("of the columns; of bound: least time in ours.")
 
 
 REPORT = """

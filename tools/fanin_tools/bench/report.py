@@ -13,10 +13,15 @@ from fanin_tools.bench.compare import Comparison, Row
 from fanin_tools.quantities import render_size, render_time
 
 WIDTH = 120  # of what is no terminal
-EXPLANATION = (
-    "Median time of the slowest rank, and half the distance of the quartiles; algorithm bandwidth of the best "
-    "of ours; ratio: time of the best peer in that of ours, in the order of the columns; of bound: least time in ours."
-)
+TIMES = "Median time of the slowest rank, and half the distance of the quartiles; bandwidth: algorithm's, best of ours"
+RATIO = "ratio: time of the best peer in that of ours, in the order of the columns"
+OF_BOUND = "of bound: least time in ours"
+
+
+def explanation(found: Sequence[Comparison]) -> str:
+    """What the columns of some tables are, as far as they are there."""
+    ratio = [RATIO] if any(map(_has_peers, found)) else []
+    return "; ".join([TIMES, *ratio, *([OF_BOUND] if any(map(_has_bound, found)) else [])]) + "."
 
 
 def columns(found: Comparison) -> list[str]:
@@ -60,7 +65,7 @@ def table(found: Comparison) -> Any:
     """For a terminal."""
     from rich.table import Table
 
-    caption = " ".join([EXPLANATION, *(f"{remark}." for remark in found.remarks)])
+    caption = " ".join([explanation([found]), *(f"{remark}." for remark in found.remarks)])
     shown = Table(title=f"allreduce f32 SUM, {found.setup.title}", title_justify="left", caption=caption)
     for column in columns(found):
         shown.add_column(column, justify="right")
@@ -106,5 +111,6 @@ def as_dict(found: Sequence[Comparison], circumstances: Circumstances) -> dict[s
 def save(found: Sequence[Comparison], circumstances: Circumstances, folder: Path) -> None:
     """Tables and JSON, for the documentation and for whoever compares."""
     text = "\n".join(f"{markdown(each)}\n![{each.setup.title}]({each.setup.name}.png)\n" for each in found)
-    (folder / "results.md").write_text(f"# Allreduce f32 SUM\n\n{EXPLANATION}\n\n{circumstances}\n\n{text}")
+    head = f"# Allreduce f32 SUM\n\n{explanation(found)}\n\n{circumstances}\n\n"
+    (folder / "results.md").write_text(head + text)
     (folder / "results.json").write_text(json.dumps(as_dict(found, circumstances), indent=1) + "\n")
