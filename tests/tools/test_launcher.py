@@ -75,7 +75,6 @@ def test_who_has_started_a_rank_is_free_again() -> None:
 
 def test_a_core_that_can_not_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = os.sched_getaffinity(0)
-    monkeypatch.setattr(binding, "siblings", lambda thread: {1 << 12})
     monkeypatch.setattr(binding, "cores", lambda usable: [{1 << 12}])
     with pytest.raises(ToolError, match="NOT_BOUND"), binding.bound(0):
         raise AssertionError
