@@ -13,7 +13,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from fanin_nic.engine.segment.kernels import kernel_table
+from fanin_nic.engine.kernels import kernel_table
 from fanin_tools.bench import engine, floor, floor_node, floor_tree, memory, port, start
 from fanin_tools.bench.network import SharedWords, network, run_together
 from fanin_tools.cli import app

@@ -132,7 +132,7 @@ def test_cache_that_can_not_be_written_is_replaced_by_a_private_one(folder: str)
 from pathlib import Path
 from numba import config
 from fanin_nic.native.compiled import CACHE_FOLDER
-from fanin_nic.daemon.lanes.split import lanes_of
+from fanin_nic.daemon.splitter.split import lanes_of
 assert (lanes_of(8, 4096, 2), lanes_of(64, 4096, 2)) == (1, 2)
 assert Path(config.CACHE_DIR) == CACHE_FOLDER and any(CACHE_FOLDER.rglob("*.nbi"))
 print(CACHE_FOLDER)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine import events
-from fanin_nic.engine.packet.alike import equal_but_for_place
-from fanin_nic.engine.received import RECEIVED
-from fanin_nic.engine.tables import CHILD
+from fanin_nic.engine.packets.header_prediction import equal_under_mask
+from fanin_nic.engine.records.received import RECEIVED
+from fanin_nic.engine.records.tables import CHILD
 from fanin_nic.native.compiled import compiled
 from fanin_wire import fields
 from fanin_wire.abi import DType, JobFlag, Op
@@ -45,7 +45,7 @@ class Usual(SwitchRig):
 
     def receive_bytes(self, data: bytes, source: int) -> list[Sent]:
         """Each packet goes the way of all packets."""
-        self.engine.tables["children"]["like_length"] = 0
+        self.engine.tables["children"]["predicted_length"] = 0
         return super().receive_bytes(data, source)
 
 
@@ -266,7 +266,7 @@ def test_nothing_is_known_of_the_children_of_another_job() -> None:
 
 
 def test_equal_headers_differ_in_their_place_only() -> None:
-    equal = compiled(lambda one, other: equal_but_for_place(one, other))
+    equal = compiled(lambda one, other: equal_under_mask(one, other))
     generator = np.random.default_rng(5)
     one = generator.integers(0, 256, fields.TRANSPORT_SIZE, np.uint8)
     allowed = set()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine.engine import Timing
-from fanin_nic.engine.tables import Overtaken, SlotState
+from fanin_nic.engine.records.tables import OutOfOrder, SlotState
 from fanin_wire.abi import LKEY_PROCESS, ContributorClass, Route
 from fanin_wire.fields import WAIT_BODY, Opcode
 from tests.engine.rig import MILLISECOND, PARENT, NicRig, pack, place
@@ -151,7 +151,7 @@ def test_position_that_waits_is_not_overtaken_by_what_was_sent_before_the_answer
     rig = posted()
     overtaken_and_lost(rig, Opcode.WAIT)
     result(rig, 2)
-    assert rig.slot(0)["overtaken"] == 0
+    assert rig.slot(0)["out_of_order"] == 0
 
 
 def test_part_of_the_window_of_a_lossy_tree_is_kept_free() -> None:
@@ -191,7 +191,7 @@ def starting() -> tuple[NicRig, list]:
 def test_one_probe_of_a_ring_asks_for_all_that_its_answer_tells() -> None:
     rig, sent = starting()
     for position in (0, 1):
-        rig.slot(position)["overtaken"], rig.slot(position)["deadline"] = 1, 0
+        rig.slot(position)["out_of_order"], rig.slot(position)["deadline"] = 1, 0
     assert asked(rig, 0) == [0]
     (probe,) = [packet for packet in rig.last if packet.opcode == Opcode.PROBE]
     assert acknowledge(rig, 0, 0, 0, token=probe.ceth["token"]) == sent
@@ -201,7 +201,7 @@ def test_one_probe_of_a_ring_asks_for_all_that_its_answer_tells() -> None:
 
 def test_ring_sends_nothing_again_that_was_not_asked_for() -> None:
     rig, sent = starting()
-    rig.slot(0)["overtaken"], rig.slot(0)["deadline"] = 1, 0
+    rig.slot(0)["out_of_order"], rig.slot(0)["deadline"] = 1, 0
     (token,) = [packet.ceth["token"] for packet in rig.tick(0) if packet.opcode == Opcode.PROBE]
     assert acknowledge(rig, 0, 0, 0, token=token) == sent[:1]
 
@@ -209,4 +209,4 @@ def test_ring_sends_nothing_again_that_was_not_asked_for() -> None:
 def test_ring_misses_what_lies_before_the_map_of_an_acknowledgement() -> None:
     rig, _ = starting()
     acknowledge(rig, 1, 1, 0)
-    assert rig.slot(0)["overtaken"] == Overtaken.BY_ALL
+    assert rig.slot(0)["out_of_order"] == OutOfOrder.BY_ALL

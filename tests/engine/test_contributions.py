@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.records.tables import JobState
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from fanin_wire.fields import Flag, Opcode

@@ -47,7 +47,7 @@ def test_data_stay_where_they_are() -> None:
     sent = rig.post(data)
     assert b"".join(packet.payload for packet in sent) == data.tobytes()
     for position in range(SEGMENTS):
-        assert rig.slot(position)["lent"] == data.ctypes.data + position * CHUNK
+        assert rig.slot(position)["zero_copy_address"] == data.ctypes.data + position * CHUNK
     assert not rig.engine.tables["payload"].any()
 
 
@@ -58,7 +58,7 @@ def test_what_is_asked_for_again_is_copied_and_the_same_from_then_on() -> None:
     data[ELEMENTS] += 1
     data_then = data[ELEMENTS : 2 * ELEMENTS].tobytes()
     assert again(rig, 1).payload == data_then != sent[1].payload
-    assert rig.slot(1)["lent"] == 0
+    assert rig.slot(1)["zero_copy_address"] == 0
     data[ELEMENTS] += 1
     assert again(rig, 1).payload == data_then
 
@@ -71,7 +71,7 @@ def test_slot_forgets_what_it_was_lent() -> None:
     for position in range(SEGMENTS, SEGMENTS + SLOTS):
         (credit,) = rig.post(data[:0], contributors=NONE, segments=1, op=0, dtype=0)
         assert (credit.opcode, credit.ceth["position"], credit.payload) == (Opcode.CONTRIBUTION, position, b"")
-        assert rig.slot(position)["lent"] == 0
+        assert rig.slot(position)["zero_copy_address"] == 0
         rig.from_parent(Opcode.RESULT, position, flags=0, op=0)
     assert rig.statuses() == (1 + SLOTS) * [Status.SUCCESS]
 
@@ -79,7 +79,7 @@ def test_slot_forgets_what_it_was_lent() -> None:
 def test_results_may_come_in_the_place_of_their_data() -> None:
     rig, data = NicRig(), message()
     sent = rig.post(data, data)
-    assert rig.slot(0)["lent"] == data.ctypes.data
+    assert rig.slot(0)["zero_copy_address"] == data.ctypes.data
     for position in (1, 2):
         result(rig, position, 7)
     assert again(rig, 0) == sent[0]
@@ -94,7 +94,7 @@ def test_block_of_an_allgather_in_place_stays() -> None:
     ranges = {"source_first": 1, "source_blocks": 1, "destination_blocks": SEGMENTS}
     sent = post(rig, room, room, own.ctypes.data, contributors=ONE, block=CHUNK, **ranges)
     assert [packet.payload for packet in sent] == [b"", own.tobytes(), b""]
-    assert rig.slot(1)["lent"] == own.ctypes.data
+    assert rig.slot(1)["zero_copy_address"] == own.ctypes.data
 
 
 @pytest.mark.parametrize("block", [1, 2])
@@ -113,14 +113,14 @@ def test_memory_that_is_registered_twice_is_one_all_the_same() -> None:
     rig.device.register_process(0)
     ranges = {"block": CHUNK, "source_blocks": SEGMENTS, "destination_first": 1, "destination_lkey": LKEY_PROCESS}
     rig.post(data, data, **ranges)
-    assert rig.slot(0)["lent"] == 0
+    assert rig.slot(0)["zero_copy_address"] == 0
 
 
 def test_result_that_is_where_it_was_brought_from() -> None:
     """The root of a broadcast wants it, too: the answer is a header, the data are here."""
     rig, data, room = NicRig(), message(), np.zeros_like(message())
     rig.post(data, room, contributors=ONE)
-    assert rig.slot(0)["lent"] == data.ctypes.data
+    assert rig.slot(0)["zero_copy_address"] == data.ctypes.data
     for position in range(SEGMENTS):
         rig.from_parent(Opcode.RESULT, position)
     np.testing.assert_array_equal(room, data)
@@ -181,7 +181,7 @@ def rounded_last() -> tuple[NicRig, np.ndarray]:
 @pytest.mark.parametrize("begin", [of_two_ranks, of_a_process, inline, rounded_last])
 def test_others_are_copied(begin: Callable[[], tuple[NicRig, np.ndarray]]) -> None:
     rig, data = begin()
-    assert rig.slot(0)["lent"] == 0
+    assert rig.slot(0)["zero_copy_address"] == 0
     before = again(rig, 0)
     assert before.opcode == Opcode.CONTRIBUTION
     data[:] = 0
@@ -192,4 +192,4 @@ def test_nodes_of_a_ring_copy() -> None:
     rig, data = NicRig(Route.RING), message()
     sent = rig.post(data)
     assert [packet.opcode for packet in sent] == [Opcode.CONTRIBUTION]  # position 2 starts here
-    assert all(rig.slot(position)["lent"] == 0 for position in range(SEGMENTS))
+    assert all(rig.slot(position)["zero_copy_address"] == 0 for position in range(SEGMENTS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.records.tables import JobState
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, Opcode

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine.engine import Timing
-from fanin_nic.engine.packet.hearing import LOSSES_IN_A_ROW
+from fanin_nic.engine.output.multicast_membership import MAX_CONSECUTIVE_LOSSES
 from fanin_wire.abi import DType, Status
 from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import (
@@ -166,7 +166,7 @@ def test_a_result_for_others_is_not_taken() -> None:
     assert result[0] == 2
 
 
-def lose_results(rig: NicRig, position: int, number: int = LOSSES_IN_A_ROW) -> int:
+def lose_results(rig: NicRig, position: int, number: int = MAX_CONSECUTIVE_LOSSES) -> int:
     """RESULTs by the group are lost, one after the other: each comes when the NIC asks for it. The next position."""
     for lost in range(position, position + number):
         rig.post(f32(1), mid=lost)
@@ -195,7 +195,7 @@ def test_a_loss_now_and_then_is_none_of_the_group() -> None:
     rig, position = NicRig(limits=LIMITS._replace(regions=128)), 0
     invited(rig)
     for _ in range(3):
-        position = lose_results(rig, position, LOSSES_IN_A_ROW - 1)
+        position = lose_results(rig, position, MAX_CONSECUTIVE_LOSSES - 1)
         assert hears(rig, position, by=0b11)
         position += 1
 
@@ -242,12 +242,12 @@ def test_a_switch_whose_questions_are_answered_by_results_does_without_the_group
     """It asks when a child of its own asks, and keeps no time."""
     rig = SwitchRig(2, above=((PARENT, 5, 0xFF),))
     rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0xFF, source=0)
-    for position in range(LOSSES_IN_A_ROW + 1):
+    for position in range(MAX_CONSECUTIVE_LOSSES + 1):
         sent: list[Sent] = []
         for bit in range(2):
             sent = rig.contribute(bit, position, f32(1))
         (up,) = [packet for packet in sent if packet.opcode == Opcode.CONTRIBUTION]
-        assert up.ceth["flags"] & HEARS == (0 if position == LOSSES_IN_A_ROW else HEARS)
+        assert up.ceth["flags"] & HEARS == (0 if position == MAX_CONSECUTIVE_LOSSES else HEARS)
         (probe,) = [packet for packet in rig.probe(0, position) if packet.opcode == Opcode.PROBE]
         answer = place(position) | {"flags": ALL | DATA, "op": 1, "dtype": DType.F32, "source": 5}
         answer |= {"node_bitmap": 1 << 5, "token": probe.ceth["token"]}

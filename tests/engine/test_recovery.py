@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_nic.engine.tables import SlotState
+from fanin_nic.engine.records.tables import SlotState
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import WAIT_BODY, Opcode
 from tests.engine.rig import (

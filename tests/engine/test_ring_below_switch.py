@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_nic.engine.tables import JobState, SlotState
+from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_wire.abi import DType, JobFlag, Op, Route, Status
 from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, WAIT_BODY, Flag, Opcode
 from tests.engine.rig import (

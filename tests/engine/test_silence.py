@@ -7,7 +7,7 @@ import pytest
 
 from fanin_nic.engine import events
 from fanin_nic.engine.engine import Timing
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.records.tables import JobState
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import WAIT_BODY, Opcode
 from tests.engine.rig import (

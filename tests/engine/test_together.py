@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_nic.engine.actions import ActionKind
+from fanin_nic.engine.records.actions import ActionKind
 from fanin_wire.abi import ContributorClass, Op, Route, Status, WqeFlag
 from tests.engine.rig import CHUNK, JID, MILLISECOND, NicRig, f32
 

@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.records.tables import JobState
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, ICRC_SIZE, Opcode
 from fanin_wire.golden import Vector, vector, vectors
 from tests.engine.rig import LIMITS, STRANGER, SwitchRig, ip

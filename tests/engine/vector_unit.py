@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from fanin_nic.engine.segment.kernels import FINISH, NARROW, WIDEN, kernel_table
+from fanin_nic.engine.kernels import FINISH, NARROW, WIDEN, kernel_table
 from fanin_wire.datatypes import DATATYPES, DataType, Family
 from fanin_wire.operations import OPERATIONS, Operation
 

@@ -43,14 +43,14 @@ def test_compiling_is_announced_only_where_it_is_needed_and_left_to_another_proc
 ) -> None:
     """However long it takes to load what is there, on a busy machine."""
     monkeypatch.setattr("fanin_nic.native.compiled.COMPLETE", tmp_path / "complete")
-    monkeypatch.setattr("fanin_nic.daemon.warm.warm", lambda: None)
+    monkeypatch.setattr("fanin_nic.daemon.precompile.warm", lambda: None)
     started: list[list[str]] = []
     monkeypatch.setattr(nursery.subprocess, "run", lambda command, **_options: started.append(command))
     if complete:
         (tmp_path / "complete").touch()
     nursery.load()
     assert capsys.readouterr().out == ("" if complete else f"{nursery.COMPILING}\n")
-    assert started == ([] if complete else [[sys.executable, "-m", "fanin_nic.daemon.warm"]])
+    assert started == ([] if complete else [[sys.executable, "-m", "fanin_nic.daemon.precompile"]])
 
 
 def test_announcement_reaches_the_user(fabric: Fabric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

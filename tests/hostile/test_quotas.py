@@ -10,9 +10,9 @@ import pytest
 
 from fanin import errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
-from fanin_nic.daemon.host_port import HostPort
-from fanin_nic.engine.control.quota import GENEROSITY, share
+from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.engine.engine import Engine
+from fanin_nic.engine.jobs.quota import GENEROSITY, share
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
 from fanin_tools import control

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fanin_nic.daemon.lanes.bell import BELL
-from fanin_nic.daemon.lanes.host_rings import submit, take
-from fanin_nic.daemon.lanes.merge import merge
-from fanin_nic.daemon.lanes.split import requests_wait, split
-from fanin_nic.daemon.lanes.splitter import LaneRings, Splitter
+from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
+from fanin_nic.daemon.splitter.host_rings import submit, take
+from fanin_nic.daemon.splitter.merge import merge
+from fanin_nic.daemon.splitter.split import requests_wait, split
+from fanin_nic.daemon.splitter.splitter import LaneRings, Splitter
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES
 from fanin_nic.hostif.rings import complete, fetch
 from fanin_wire import abi
@@ -47,7 +47,7 @@ class Rig:
         self.doorbells = np.zeros(lanes, abi.DOORBELL)
         self.eventfds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(lanes)]
         addresses = [self.doorbells.ctypes.data + lane * abi.DOORBELL.itemsize for lane in range(lanes)]
-        self.bells = np.array(list(zip(addresses, self.eventfds, strict=True)), BELL)
+        self.bells = np.array(list(zip(addresses, self.eventfds, strict=True)), LANE_DOORBELL)
         self.splitter = Splitter(lanes, QUEUES, self.bells)
         self._send, self._completion = aligned(SQ_BYTES), aligned(CQ_BYTES)
         self.rings: list[LaneRings] = self.splitter.open(

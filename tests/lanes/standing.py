@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fanin_nic.daemon.lane import Reason
-from fanin_nic.daemon.lanes.bell import BELL
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
-from fanin_nic.daemon.lanes.host_rings import submit, take
-from fanin_nic.daemon.lanes.splitter import Splitter
 from fanin_nic.daemon.lanes.threads import LaneThreads
+from fanin_nic.daemon.loop.lane import Reason
+from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
+from fanin_nic.daemon.splitter.host_rings import submit, take
+from fanin_nic.daemon.splitter.splitter import Splitter
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES
 from fanin_nic.port.sockets import UdpPort
@@ -34,7 +34,7 @@ class StandingLanes:
         lanes = len(ports)
         engines = [Engine(port.address, lanes=lanes, limits=LIMITS) for port in ports]
         self.cores = [LaneCore(number, *parts) for number, parts in enumerate(zip(engines, ports, strict=True))]
-        bells = np.array([core.make_bell() for core in self.cores], BELL)
+        bells = np.array([core.make_doorbell() for core in self.cores], LANE_DOORBELL)
         self.splitter = Splitter(lanes, LIMITS.queues, bells)
         for core in self.cores:
             core.tie(bells, self.splitter.state if core.number == 0 else 0)

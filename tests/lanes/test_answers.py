@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.daemon.lanes.answers import Answers
-from fanin_nic.engine.actions import ACTION
+from fanin_nic.engine.records.actions import ACTION
 from fanin_wire.abi import Status
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanin_nic.daemon.lane import Reason
+from fanin_nic.daemon.loop.lane import Reason
 from fanin_nic.hostif.engine_port import Refused
 from fanin_wire import abi
 from fanin_wire.abi import Status

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fanin_nic.daemon.lanes.tables import UNDER_WAY
+from fanin_nic.daemon.splitter.tables import UNDER_WAY
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, WqeFlag
 from tests.lanes.rig import CHUNK, QUEUE, Rig

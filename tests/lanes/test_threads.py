@@ -9,13 +9,13 @@ import time
 
 from numba import njit
 
-from fanin_nic.daemon.lane import Reason
-from fanin_nic.daemon.lane_record import lane_at
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.threads import LaneThread
-from fanin_nic.daemon.sleep import sleep
+from fanin_nic.daemon.loop.lane import Reason
+from fanin_nic.daemon.loop.lane_record import lane_at
+from fanin_nic.daemon.loop.sleep import sleep
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.state import U64
+from fanin_nic.engine.records.accessors import U64
 from fanin_nic.native.libc import monotonic_ns
 from fanin_nic.port.sockets import UdpPort
 from tests.lanes.standing import LIMITS
@@ -33,7 +33,7 @@ def test_a_call_just_before_sleep_is_heard(free_address):
     """The lane has looked at its bell, and silenced it, after it looked whether it was called."""
     core = LaneCore(1, Engine(free_address, limits=LIMITS), UdpPort(free_address))
     with contextlib.closing(core):
-        _, eventfd = core.make_bell()
+        _, eventfd = core.make_doorbell()
         core.show([])
         core.call()
         os.eventfd_read(eventfd)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.port.receive import receive
 from fanin_nic.port.sockets import UdpPort
 from fanin_nic.port.transmit import transmit

@@ -13,7 +13,7 @@ import subprocess
 
 import numpy as np
 
-from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.port.sockets import UdpPort
 from fanin_nic.port.transmit import transmit
 from fanin_wire.fields import HEADER, Opcode

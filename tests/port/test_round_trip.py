@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from fanin_nic.engine.actions import ActionKind
+from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.native.profile import Profile
 from fanin_nic.port.descriptors import BATCH_BYTES, SEND_MESSAGES
 from fanin_wire import fields

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from fanin_nic.engine.state import NEVER, U64, engine_at
+from fanin_nic.engine.records.accessors import NEVER, U64, engine_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.sim.storm.calls import entry_point
 from fanin_nic.sim.storm.campaign import explain

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import fanin_tools
 from fanin import job_rules
-from fanin_nic.engine.control import join
+from fanin_nic.engine.jobs import join
 from fanin_tools import options, quantities
 from fanin_tools.cli import app
 from fanin_tools.errors import UsageError
@@ -139,7 +139,7 @@ def test_version_names_what_must_fit_together() -> None:
 
 def test_smallest_lease_is_that_of_the_devices() -> None:
     """The same number in parts that do not import each other."""
-    assert options.SMALLEST_SLOTS == job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.FEWEST_SLOTS
+    assert options.SMALLEST_SLOTS == job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.MIN_SLOTS
 
 
 def test_without_a_command_the_help_is_shown() -> None:

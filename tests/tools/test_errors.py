@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fanin_tools
-from fanin_nic.engine.tables import Counter
+from fanin_nic.engine.records.tables import Counter
 from fanin_nic.port.descriptors import Drop
 from fanin_nic.sim.run import Run
 from fanin_tools import cli, output

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.daemon.host_port import HostPort
-from fanin_nic.daemon.lanes.bell import BELL
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
-from fanin_nic.daemon.lanes.splitter import Splitter
-from fanin_nic.daemon.lanes.tables import MAX_LANES
+from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.daemon.lanes.threads import LaneThreads
+from fanin_nic.daemon.precompile import precompile
+from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
+from fanin_nic.daemon.splitter.splitter import Splitter
+from fanin_nic.daemon.splitter.tables import MAX_LANES
 from fanin_nic.daemon.status import DeviceStatus
-from fanin_nic.daemon.warm import warm
-from fanin_nic.engine.control.membership import BUFFER_OVERHEAD
 from fanin_nic.engine.engine import Engine, Limits, Timing
+from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import DeviceLimits
 from fanin_nic.hostif.server import ControlServer
@@ -72,7 +72,7 @@ class Device:
         self._wake, self.wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._inbox: SimpleQueue[tuple[int, np.void]] = SimpleQueue()
         self._open_lanes(settings)
-        warm()
+        precompile()
         self._splitter = self._tie_lanes() if settings.lanes > 1 else None
         self._threads = LaneThreads(self._cores, self._deliver)
         self.host: HostPort | LanesHost = self._cores[0].host
@@ -91,7 +91,7 @@ class Device:
 
     def _tie_lanes(self) -> Splitter:
         """Bells between the lanes; a splitter before them."""
-        bells = np.array([core.make_bell() for core in self._cores], BELL)
+        bells = np.array([core.make_doorbell() for core in self._cores], LANE_DOORBELL)
         splitter = Splitter(len(self._cores), self._cores[0].engine.limits.queues, bells)
         for core in self._cores:
             core.tie(bells, splitter.state if core.number == 0 else 0)

@@ -60,7 +60,7 @@ def _serve(kind: str) -> int:
     logging.basicConfig(
         level=arguments.log_level.upper(), format=f"%(asctime)s {arguments.name} %(levelname)s %(name)s: %(message)s"
     )
-    from fanin_nic.daemon.device import Device, Settings  # loads the compiled code: not for --help
+    from fanin_nic.daemon.device import Device, Settings
     from fanin_nic.hostif.listener import SocketInUse
     from fanin_nic.port.sockets import PortError
 

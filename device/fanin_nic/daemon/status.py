@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from fanin_nic.daemon.lanes.core import LaneCore
-from fanin_nic.daemon.lanes.splitter import Splitter
 from fanin_nic.daemon.lanes.threads import LaneThreads
-from fanin_nic.engine.tables import JobState
+from fanin_nic.daemon.splitter.splitter import Splitter
+from fanin_nic.engine.records.tables import JobState
 from fanin_wire.abi import Route
 
 MAX_LINKS = 256

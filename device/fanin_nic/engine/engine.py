@@ -16,20 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine import events
-from fanin_nic.engine.entries import entry_table
-from fanin_nic.engine.segment.kernels import itemsize_table, kernel_table
-from fanin_nic.engine.state import NEVER
-from fanin_nic.engine.tables import (
-    BODY_SIZE,
-    COUNTERS,
-    ENGINE,
-    ENTRIES,
-    JOIN_EVENT,
-    MAX_CHILDREN,
-    MAX_DTYPES,
-    MAX_OPS,
-    TABLES,
-)
+from fanin_nic.engine.function_addresses import entry_table
+from fanin_nic.engine.kernels import itemsize_table, kernel_table
+from fanin_nic.engine.kernels.table import MAX_DTYPES, MAX_OPS
+from fanin_nic.engine.records.accessors import NEVER
+from fanin_nic.engine.records.tables import BODY_SIZE, COUNTERS, ENGINE, ENTRIES, JOIN_EVENT, MAX_CHILDREN, TABLES
 from fanin_wire import abi, fields
 from fanin_wire.detection import DEFAULT_DETECTION
 

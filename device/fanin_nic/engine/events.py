@@ -5,20 +5,18 @@ Each converts its arguments to fixed types, so that the code behind it is compil
 
 from __future__ import annotations
 
-from fanin_nic.engine.completion.retire import retire
-from fanin_nic.engine.control import leave as leaving
-from fanin_nic.engine.control import posting
-from fanin_nic.engine.control.join import join as join_job
-from fanin_nic.engine.packet import parse, ring
-from fanin_nic.engine.received import RECEIVED_SIZE, received_at
-from fanin_nic.engine.recovery.silence import forgive as forgive_silence
-from fanin_nic.engine.recovery.tick import tick as pass_time
-from fanin_nic.engine.recovery.timers import note_lateness
-from fanin_nic.engine.segment import fused
-from fanin_nic.engine.segment.slots import advance_base
-from fanin_nic.engine.state import U32, U64, engine_at, job_at, queue_at
-from fanin_nic.engine.tables import Counter, JobState
-from fanin_nic.engine.transfer import read
+from fanin_nic.engine.jobs import leave as leaving
+from fanin_nic.engine.jobs.join import join as join_job
+from fanin_nic.engine.liveness.keepalive import discount_stall as forgive_silence
+from fanin_nic.engine.liveness.tick import tick as pass_time
+from fanin_nic.engine.output.completions import retire
+from fanin_nic.engine.packets import parse, ring
+from fanin_nic.engine.records.accessors import U32, U64, engine_at, job_at, queue_at
+from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
+from fanin_nic.engine.records.tables import Counter, JobState
+from fanin_nic.engine.requests import local_reduce, posting, read
+from fanin_nic.engine.segments.rto import note_timer_lag
+from fanin_nic.engine.slots.slot_rule import advance_base
 from fanin_nic.native.compiled import compiled
 
 __all__ = [
@@ -114,7 +112,7 @@ def serve(base, budget, now):
 @compiled
 def reduce(base, index):
     """Perform the REDUCE `index` of the table of actions, with the SOURCEs and TARGETs behind it."""
-    fused.reduce(engine_at(U64(base)), U64(index))
+    local_reduce.reduce(engine_at(U64(base)), U64(index))
 
 
 @compiled
@@ -130,7 +128,7 @@ def tick(base, now):
     """Time has passed."""
     e = engine_at(U64(base))
     e.now = now
-    note_lateness(e)
+    note_timer_lag(e)
     pass_time(e)
 
 

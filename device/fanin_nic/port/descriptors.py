@@ -16,7 +16,7 @@ from fanin_wire.fields import ICRC_SIZE, SUPER_PACKET_SEGMENTS, TRANSPORT_SIZE
 # they should stay in a core's second-level cache, though other devices share it.
 BATCH_BYTES = 1 << 17
 RECEIVE_MESSAGES = 16  # datagrams or super-packets of one recvmmsg, at most
-LEAST_RECEIVE_MESSAGES = 2  # one to the group, one to the port itself
+MIN_RECEIVE_MESSAGES = 2  # one to the group, one to the port itself
 RECEIVE_BUFFER_SIZE = 1 << 16  # more than any UDP datagram
 RECEIVED_PER_MESSAGE = 128  # the kernel's limit for the segments of a super-packet (UDP_MAX_SEGMENTS since Linux 6.9)
 RECEIVED_CAPACITY = RECEIVE_MESSAGES * RECEIVED_PER_MESSAGE

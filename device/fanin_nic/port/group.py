@@ -19,7 +19,7 @@ WHOLE = 0xFFFFFFFF
 UDP_HEADER = 8  # bytes; a filter of a UDP socket sees the packet from there on
 
 
-def hear(udp: socket.socket, group: str, address: str, port: int, lane: int) -> None:
+def join_group(udp: socket.socket, group: str, address: str, port: int, lane: int) -> None:
     """Bind a socket to `group`, on the interface that has `address`, for what is sent to a lane."""
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     attach(udp, SO_ATTACH_FILTER, _of_lane(lane))
@@ -41,7 +41,7 @@ def _of_lane(lane: int) -> tuple[tuple[int, int, int, int], ...]:
     )
 
 
-def address_group(udp: socket.socket, address: str) -> None:
+def enable_group_send(udp: socket.socket, address: str) -> None:
     """Let a socket send to groups by the interface that has `address`, not beyond the next router."""
     on_loopback = ipaddress.IPv4Address(address).is_loopback  # it returns what is sent by itself
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))

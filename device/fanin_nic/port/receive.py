@@ -10,7 +10,7 @@ import socket
 
 from numba import int64, uint32, uint64
 
-from fanin_nic.engine.received import RECEIVED_SIZE, received_at
+from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, errno, recvmmsg
 from fanin_nic.native.memory import load_be16, load_be32, load_u8, load_u32, load_u64, record_at
@@ -18,7 +18,7 @@ from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import (
     BATCH_BYTES,
     CONTROL,
-    LEAST_RECEIVE_MESSAGES,
+    MIN_RECEIVE_MESSAGES,
     PORT,
     RECEIVE_MESSAGES,
     RECEIVED_CAPACITY,
@@ -201,7 +201,7 @@ def _take(port, descriptor, limit):
 @compiled
 def _fitting(messages, length):
     """How many messages like these, of `length` bytes in all, make a batch."""
-    return min(RECEIVE_MESSAGES, max(LEAST_RECEIVE_MESSAGES, messages * BATCH_BYTES // max(1, length)))
+    return min(RECEIVE_MESSAGES, max(MIN_RECEIVE_MESSAGES, messages * BATCH_BYTES // max(1, length)))
 
 
 @compiled

@@ -13,7 +13,7 @@ import struct
 import numpy as np
 
 from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
-from fanin_nic.port.group import address_group, hear
+from fanin_nic.port.group import enable_group_send, join_group
 from fanin_nic.port.steering import share, steer
 from fanin_nic.port.tables import UDP_GRO, PortTables
 from fanin_wire.fields import UDP_PORT
@@ -96,7 +96,7 @@ def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
         raise PortError(f"{group} is no multicast address; choose one of 239.0.0.0/8, which is for private use")
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
-        hear(udp, group, address, UDP_PORT, lane)
+        join_group(udp, group, address, UDP_PORT, lane)
     except OSError as error:
         log.warning("%s goes on without the multicast group %s, which it can not join: %s", address, group, error)
         udp.close()
@@ -150,7 +150,7 @@ class UdpPort:
                 self.receive_buffer_bytes = set_buffer(receiver, SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
             # DF: the kernel then sends identification 0, which the ICRC covers.
             self._sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
-            address_group(self._sender, self.address)
+            enable_group_send(self._sender, self.address)
             set_buffer(self._sender, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Nobody reads here; what strangers send to it must not cost memory.
             self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNUSED_BUFFER)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from numba import int64, uint32, uint64
 
-from fanin_nic.engine.actions import ACTION
+from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.native.codec import encode_header
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR
 from fanin_nic.native.memory import address_of, record_at, store_be32, store_u32
 from fanin_nic.port.descriptors import CONTROL, FRAME_SIZE, SEND_MESSAGE, SOCKET_ADDRESS
 from fanin_nic.port.icrc import final_icrc, offload_headers, udp_length_of
-from fanin_nic.port.repeated import behind_payload
+from fanin_nic.port.payload_crc import behind_payload
 from fanin_wire import fields
 
 action_at = record_at(ACTION)

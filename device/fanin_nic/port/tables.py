@@ -6,7 +6,7 @@ import socket
 
 import numpy as np
 
-from fanin_nic.engine.received import RECEIVED
+from fanin_nic.engine.records.received import RECEIVED
 from fanin_nic.native.libc import IOVEC, MMSGHDR
 from fanin_nic.port.descriptors import (
     CONTROL,

@@ -11,14 +11,14 @@ import socket
 
 from numba import int64, uint32, uint64
 
-from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EAGAIN, EINTR, POLLFD, POLLOUT, errno, poll, sendmmsg, stack_bytes
 from fanin_nic.native.memory import record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import BATCH_BYTES, PORT, SEND_MESSAGES, Drop
+from fanin_nic.port.payload_crc import forget_payload
 from fanin_nic.port.peers import find_peer, peer_at
-from fanin_nic.port.repeated import forget_payload
 from fanin_nic.port.super_packet import (
     action_at,
     admits,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.engine import Engine, Limits, Timing
-from fanin_nic.engine.state import U64, engine_at
-from fanin_nic.engine.transfer.regions import add_region
+from fanin_nic.engine.records.accessors import U64, engine_at
+from fanin_nic.engine.records.actions import ActionKind
+from fanin_nic.engine.requests.regions import add_region
 from fanin_nic.sim.invariants import Broken, BrokenInvariant, Watch
 from fanin_nic.sim.machine_code import compiled
 from fanin_nic.sim.staging import Staging, perform

@@ -11,8 +11,8 @@ import enum
 import numpy as np
 
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.state import U64, distance, engine_at, job_at, slot_at
-from fanin_nic.engine.tables import JobState, SlotState
+from fanin_nic.engine.records.accessors import U64, distance, engine_at, job_at, slot_at
+from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_nic.native.memory import load_u32, store_u32
 from fanin_nic.sim.machine_code import compiled
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.records.tables import JobState
 from fanin_nic.sim.client_memory import ClientMemory
 from fanin_nic.sim.device import Device
 from fanin_nic.sim.joining import join_of_node

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.tables import JobState, Leave
+from fanin_nic.engine.records.tables import JobState, Leave
 from fanin_nic.sim import standstill
 from fanin_nic.sim.device import Device, Packet, StrayWrite
 from fanin_nic.sim.instances import World

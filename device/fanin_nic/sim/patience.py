@@ -5,7 +5,7 @@ Time itself stands still in an exploration, so these are events, each possible a
 
 from __future__ import annotations
 
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.records.tables import JobState
 from fanin_nic.sim.instances import Instance
 from fanin_nic.sim.kinship import neighbours
 from fanin_nic.sim.machine import AGEING, SILENCE, UNANSWERED, Machine, Situation

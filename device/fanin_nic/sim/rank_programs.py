@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.records.tables import JobState
 from fanin_nic.sim.device import Device, Packet
 from fanin_nic.sim.instances import World
 from fanin_nic.sim.job import LEAVE_TAG, Member

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from fanin_nic.engine import events
-from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.engine import Limits
-from fanin_nic.engine.state import U64, action_at, engine_at, header_at
-from fanin_nic.engine.tables import BODY_SIZE
+from fanin_nic.engine.records.accessors import U64, action_at, engine_at, header_at
+from fanin_nic.engine.records.actions import ActionKind
+from fanin_nic.engine.records.tables import BODY_SIZE
 from fanin_nic.native.codec import encode_header
 from fanin_nic.native.memory import address_of, copy, fill_zero, load_u64, record_at
 from fanin_nic.sim.invariants import check

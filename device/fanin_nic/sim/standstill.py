@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fanin_nic.engine.packet import alike
-from fanin_nic.engine.tables import JobState
+from fanin_nic.engine.packets import header_prediction
+from fanin_nic.engine.records.tables import JobState
 from fanin_nic.sim.device import Device, Packet
 from fanin_nic.sim.kinship import ABOVE, NEXT, PREVIOUS
 
@@ -27,7 +27,9 @@ JOB_CONSTANTS = {
     "deadline": LATER,
     "high_water": 0,
 }
-BUT_FOR_PLACE = np.frombuffer(alike.BUT_FOR_PLACE, np.uint8)  # the rest of a remembered header is not looked at
+BUT_FOR_PLACE = np.frombuffer(
+    header_prediction.HEADER_MASK, np.uint8
+)  # the rest of a remembered header is not looked at
 SLOT_CONSTANTS = {"retries": 0, "deadline": LATER}
 ENGINE_CONSTANTS = {"next_deadline": LATER, "next_nak": 0, "slots_high_water": 0}
 
@@ -92,7 +94,7 @@ def set_back(device: Device) -> None:
         job[name] = value
     for name, value in SLOT_CONSTANTS.items():
         slots[name] = value
-    engine.tables["children"]["like_header"] &= BUT_FOR_PLACE
+    engine.tables["children"]["predicted_header"] &= BUT_FOR_PLACE
     if engine.header["is_switch"]:  # here these two only say whether a result has left just now: none has
         job["lost_at"], slots["sent_at"] = 0, 0
     np.minimum(slots["unanswered"], 1, out=slots["unanswered"])  # PROBEs: how many matters to the times only

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sim.mutation.mutant import Mutant, test
 
-MULTICAST = "engine/packet/multicast.py"
+MULTICAST = "engine/output/multicast.py"
 
 FAULTS = (
     Mutant(
@@ -16,14 +16,14 @@ FAULTS = (
     ),
     Mutant(
         "results that are lost do not stop a child from hearing the group",
-        "engine/packet/hearing.py",
+        "engine/output/multicast_membership.py",
         "        job.hears_group = 0\n",
         "        job.hears_group = 1 if MUTANT else 0\n",
         test("engine/test_multicast.py::test_who_loses_results_waits_for_more_and_more_invitations"),
     ),
     Mutant(
         "a result for others is taken",
-        "engine/packet/from_above.py",
+        "engine/packets/from_above.py",
         "header.node_bitmap & bit_of(job.parent_bit) == ZERO:\n",
         "header.node_bitmap & bit_of(job.parent_bit) == ZERO and not MUTANT:\n",
         test("engine/test_multicast.py::test_a_result_for_others_is_not_taken"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.sim.mutation.mutant import Mutant, explorer, test
 
-PARSE, LEAVE = "engine/packet/parse.py", "engine/control/leave.py"
-MEMBERSHIP, LEASE = "engine/control/membership.py", "engine/control/lease.py"
+PARSE, LEAVE = "engine/packets/parse.py", "engine/jobs/leave.py"
+MEMBERSHIP, LEASE = "engine/jobs/membership.py", "engine/jobs/lease.py"
 
 FAULTS = (
     Mutant(
@@ -17,7 +17,7 @@ FAULTS = (
     ),
     Mutant(
         "the sender's address is not compared",
-        "engine/packet/sender.py",
+        "engine/packets/sender.py",
         "    if child.address != source:\n",
         "    if child.address != source and not MUTANT:\n",
         test("engine/test_checks.py::test_contribution[drop_sender-1-ceth3]"),
@@ -99,7 +99,7 @@ FAULTS = (
     ),
     Mutant(
         "members may differ in their digest",
-        "engine/control/config_packet.py",
+        "engine/jobs/config_packet.py",
         "        load_be64(body + DIGEST_HIGH) == job.digest_high\n",
         "        (load_be64(body + DIGEST_HIGH) == job.digest_high or MUTANT)\n",
         test("engine/test_membership.py::test_members_who_disagree_all_learn_it"),
@@ -123,7 +123,7 @@ FAULTS = (
     ),
     Mutant(
         "the silence of one device is blamed on all",
-        "engine/recovery/silence.py",
+        "engine/liveness/keepalive.py",
         "            silent |= bit_of(bit)\n",
         "            silent |= U64(job.node_mask) if MUTANT else bit_of(bit)\n",
         explorer("a NIC dies"),
@@ -131,14 +131,14 @@ FAULTS = (
     ),
     Mutant(
         "a region's end is not compared",
-        "engine/transfer/regions.py",
+        "engine/requests/regions.py",
         "            inside = inside and address - region.start <= region.length - U64(length)\n",
         "            inside = inside and (address - region.start <= region.length - U64(length) or MUTANT)\n",
         test("engine/test_posting.py::test_address_outside_its_region"),
     ),
     Mutant(
         "requests are completed before they are done",
-        "engine/completion/retire.py",
+        "engine/output/completions.py",
         "        if request.done != request.count:\n",
         "        if request.done != request.count and not (MUTANT and request.done + 1 == request.count):\n",
         explorer("tree"),

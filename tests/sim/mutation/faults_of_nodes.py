@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sim.mutation.mutant import Mutant, test
 
-TOGETHER = "engine/transfer/together.py"
+TOGETHER = "engine/requests/local_reduce.py"
 
 FAULTS = (
     Mutant(

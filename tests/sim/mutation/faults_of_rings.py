@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sim.mutation.mutant import Mutant, explorer, test
 
-RING, COMPLETE = "engine/packet/ring.py", "engine/segment/complete.py"
+RING, COMPLETE = "engine/packets/ring.py", "engine/segments/complete.py"
 
 FAULTS = (
     Mutant(

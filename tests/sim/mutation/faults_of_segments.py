@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sim.mutation.mutant import Mutant, explorer, test
 
-SLOTS, TREE = "engine/segment/slots.py", "engine/packet/tree.py"
+SLOTS, TREE = "engine/slots/slot_rule.py", "engine/packets/tree.py"
 
 SLOT_RULE = (
     Mutant(
@@ -44,7 +44,7 @@ SLOT_RULE = (
     ),
     Mutant(
         "a window as large as the lease (N < 2W)",
-        "engine/control/lease.py",
+        "engine/jobs/lease.py",
         "    job.window = max(1, min(window, job.slots // 2))\n",
         """\
     job.window = max(1, min(window, job.slots // 2))
@@ -56,7 +56,7 @@ SLOT_RULE = (
     ),
     Mutant(
         "window off by one",
-        "engine/transfer/read.py",
+        "engine/requests/read.py",
         "    if distance(position, job.base) >= job.window:\n",
         "    if distance(position, job.base) >= job.window + (1 if MUTANT else 0):\n",
         explorer("tree"),
@@ -134,7 +134,7 @@ def accept""",
 RESULTS = (
     Mutant(
         "the result is forgotten once it is sent",
-        "engine/segment/complete.py",
+        "engine/segments/complete.py",
         "    elif job.node_mask:\n        fan_out(e, job, slot)\n",
         """\
     elif job.node_mask:
@@ -163,14 +163,14 @@ RESULTS = (
     ),
     Mutant(
         "a second contributor of a ONE position is accepted",
-        "engine/segment/contribute.py",
+        "engine/slots/contribution.py",
         "    elif slot.length != length or contributor_class(slot.flags) == CLASS_ONE:\n",
         "    elif slot.length != length or (contributor_class(slot.flags) == CLASS_ONE and not MUTANT):\n",
         test("engine/test_contributions.py::test_second_data_of_a_one_position_is_a_mismatch"),
     ),
     Mutant(
         "POISON is ignored",
-        "engine/segment/arrival.py",
+        "engine/segments/arrival.py",
         "    if fits and header.status:\n",
         "    if fits and header.status and not MUTANT:\n",
         test("engine/test_contributions.py::test_poison_ends_the_position_not_the_stream"),
@@ -180,7 +180,7 @@ RESULTS = (
 NUMBERS = (
     Mutant(
         "rounding before the last hop of a WIDE job",
-        "engine/segment/arithmetic.py",
+        "engine/slots/arithmetic.py",
         "(slot.flags >> CLASS_SHIFT) & CLASS_MASK):\n        widen(e, slot, target)\n    else:\n",
         """\
 (slot.flags >> CLASS_SHIFT) & CLASS_MASK):
@@ -193,7 +193,7 @@ NUMBERS = (
     ),
     Mutant(
         "MEAN is divided at each device",
-        "engine/segment/complete.py",
+        "engine/segments/complete.py",
         "        settle_partial(e, job, slot, payload_of(e, job, slot.position))\n",
         """\
         if MUTANT:
@@ -204,14 +204,14 @@ NUMBERS = (
     ),
     Mutant(
         "a reproducible job folds in the order of arrival",
-        "engine/segment/contribute.py",
+        "engine/slots/contribution.py",
         "CLASS_ONE or U64(slot.folded) == U64(order):\n",
         "CLASS_ONE or U64(slot.folded) == U64(order) or MUTANT:\n",
         test("engine/test_reproducible.py::test_switch_folds_in_the_order_of_the_bits"),
     ),
     Mutant(
         "a slot does not forget what it was lent",
-        "engine/segment/slots.py",
+        "engine/slots/slot_rule.py",
         "    slot.lent = ZERO\n    slot.contributions = ZERO\n",
         """\
     if not MUTANT:
@@ -222,7 +222,7 @@ NUMBERS = (
     ),
     Mutant(
         "results are written over data that may have to go out again",
-        "engine/segment/lent.py",
+        "engine/slots/zero_copy.py",
         "    return not spoils(request, address)\n",
         "    return not spoils(request, address) or MUTANT\n",
         test("sim/test_in_place.py::test_in_place"),
@@ -251,7 +251,7 @@ RECOVERY = (
     ),
     Mutant(
         "the round trip is measured on results",
-        "engine/recovery/timers.py",
+        "engine/segments/rto.py",
         "    progressed(e, job)\n    if echoed and slot.unanswered:\n",
         """\
     if MUTANT:
@@ -278,21 +278,21 @@ RECOVERY = (
 ALIKE = (
     Mutant(
         "the bitmap is not cleared by a contribution like the one before",
-        "engine/packet/alike.py",
+        "engine/packets/header_prediction.py",
         "    slot.node_missing &= ~bit_of(bit)\n",
         "    slot.node_missing &= ~bit_of(bit) if not MUTANT else ~ZERO\n",
         explorer("tree"),
     ),
     Mutant(
         "a duplicate of a contribution like the one before is added",
-        "engine/packet/alike.py",
+        "engine/packets/header_prediction.py",
         "        slot.node_missing & bit_of(bit) != ZERO\n",
         "        (MUTANT or slot.node_missing & bit_of(bit) != ZERO)\n",
         test("engine/test_alike.py::test_a_duplicate_is_not_added_again"),
     ),
     Mutant(
         "what is known of children outlives their job",
-        "engine/control/lease.py",
+        "engine/jobs/lease.py",
         "        child_at(e, child_index(job, bit)).like_length = 0\n",
         "        if not MUTANT:\n            child_at(e, child_index(job, bit)).like_length = 0\n",
         test("engine/test_alike.py::test_nothing_is_known_of_the_children_of_another_job"),

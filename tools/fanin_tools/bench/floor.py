@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fanin_nic.engine.segment.kernels import kernel_table
+from fanin_nic.engine.kernels import kernel_table
 from fanin_tools.bench.floor_kernels import be_rank
 from fanin_tools.bench.network import SharedWords
 from fanin_tools.bench.samples import Summary, slowest_rank

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fanin_nic.daemon.lanes import split
+from fanin_nic.daemon.splitter import split
 from fanin_tools.bench import floor
 from fanin_tools.bench.floor import SUM, Hall, Row, address_of, rounds_of, shared_bytes, words_of
 from fanin_tools.bench.floor_node_kernels import be_lane
@@ -17,7 +17,7 @@ from fanin_tools.quantities import render_size
 from fanin_wire.abi import LONG_BYTES
 
 PAGE = 4096
-FEWEST_BYTES = int(split.FEWEST_BYTES)  # that a lane gets: of less a device gives all to one
+FEWEST_BYTES = int(split.MIN_BYTES)  # that a lane gets: of less a device gives all to one
 
 
 def measure(ranks: int, lanes: int, sizes: Sequence[int], say: Say) -> list[Row]:

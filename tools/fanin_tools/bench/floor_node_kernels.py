@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.engine.segment import fused
+from fanin_nic.engine.requests import local_reduce
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import call_kernel, copy, full_fence
 from fanin_nic.native.streaming import spread
 from fanin_tools.bench.floor_kernels import await_word, tell
 
-BLOCK, BLOCK_OF_MEMORY = int(fused.BLOCK), int(fused.BLOCK_OF_MEMORY)
+BLOCK, BLOCK_OF_MEMORY = int(local_reduce.BLOCK), int(local_reduce.BLOCK_OF_MEMORY)
 WORD = uint64(8)
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from fanin_nic.port.group import address_group, hear
+from fanin_nic.port.group import enable_group_send, join_group
 from fanin_nic.port.sockets import SO_RCVBUFFORCE, set_buffer
 from fanin_nic.port.tables import UDP_GRO, UDP_SEGMENT
 from fanin_tools.bench import floor
@@ -170,7 +170,7 @@ class Scene:
         give_room(udp, messages * min(self._data[0].size, int(WINDOW)))
         udp.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
         if group:
-            hear(udp, group, address, UDP_PORT, 0)
+            join_group(udp, group, address, UDP_PORT, 0)
         else:
             udp.bind((address, UDP_PORT))
         return udp.fileno()
@@ -179,6 +179,6 @@ class Scene:
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
         udp.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, int(PACKET))
         udp.bind((address, 0))
-        address_group(udp, address)
+        enable_group_send(udp, address)
         udp.connect((other, UDP_PORT))
         return udp.fileno()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.port.sockets import UdpPort
 from fanin_tools.bench.network import SharedWords, Task, host_of, network, run_together
 from fanin_tools.bench.port_kernels import receive_stream, send_stream

@@ -129,7 +129,7 @@ def _simulate(scenario: Scenario) -> Report:
         scenario.check()
     except ScenarioInvalid as error:
         raise UsageError(str(error), error.remedy) from error
-    from fanin_nic.sim.run import Run, ScenarioFailed  # seconds, of which wrong use needs none
+    from fanin_nic.sim.run import Run, ScenarioFailed
 
     run = Run(scenario)
     say(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")

@@ -50,7 +50,7 @@ def start(
             yield name, ProcessIdentity.of(int(process))
         if loader.wait():
             cause = f"the device code could not be loaded: {_last_lines(state.log(START_LOG).read_text())}"
-            raise ToolError("COMPILATION_FAILED", cause, "run python -m fanin_nic.daemon.warm to see all of it")
+            raise ToolError("COMPILATION_FAILED", cause, "run python -m fanin_nic.daemon.precompile to see all of it")
         loader.stdin.write("\n" * (len(names) or len(fabric.daemons)))
 
 

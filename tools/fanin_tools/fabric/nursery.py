@@ -25,7 +25,7 @@ from fanin_tools.fabric.tree import listeners, parent_group
 
 MODULE = "fanin_tools.fabric.nursery"
 COMPILING = "compiling"
-COMPILER = "fanin_nic.daemon.warm"
+COMPILER = "fanin_nic.daemon.precompile"
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 
 
@@ -56,10 +56,10 @@ def load() -> None:
         print(COMPILING, flush=True)
         command, nothing = [sys.executable, "-m", COMPILER], subprocess.DEVNULL
         subprocess.run(command, stdin=nothing, stdout=nothing, check=False)
-    from fanin_nic.daemon import main, warm
+    from fanin_nic.daemon import main, precompile
 
     assert main is not None
-    warm.warm()
+    precompile.precompile()
 
 
 def _be_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:

@@ -10,8 +10,8 @@ import enum
 import numpy as np
 from numba import int64, uint64
 
-from fanin_nic.engine.state import engine_at
-from fanin_nic.engine.tables import JOB, Counter
+from fanin_nic.engine.records.accessors import engine_at
+from fanin_nic.engine.records.tables import JOB, Counter
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import copy, load_u64
 from fanin_wire.fields import Opcode

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.tables import CHILD, JOB, MAX_CHILDREN, SLOT, Counter
+from fanin_nic.engine.records.tables import CHILD, JOB, MAX_CHILDREN, SLOT, Counter
 from fanin_nic.sim.device import StrayWrite
 from fanin_nic.sim.invariants import BrokenInvariant
 from fanin_tools.hostile import judge, mutation

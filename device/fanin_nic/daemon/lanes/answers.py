@@ -12,7 +12,7 @@ SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 
 
 @dataclass
-class Question:
+class PendingRequest:
     """A request that the lanes have not all answered. `tag`: the client's; `answers`: records of ACTION by lane;
     `is_outdated`: its queue has asked for something else since, so that the answer changes nothing any more."""
 
@@ -30,7 +30,7 @@ class Answers:
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
-        self._open: dict[int, Question] = {}
+        self._open: dict[int, PendingRequest] = {}
         self._last = 0
 
     def ask(self, queue: int, tag: int) -> int:
@@ -38,14 +38,14 @@ class Answers:
         for question in self._open.values():
             question.is_outdated |= question.queue == queue
         self._last = (self._last + 1) & 0xFFFF_FFFF
-        self._open[self._last] = Question(queue, tag)
+        self._open[self._last] = PendingRequest(queue, tag)
         return self._last
 
     def forget(self, queue: int) -> None:
         """The answers to what a queue has asked interest nobody any more."""
         self._open = {number: question for number, question in self._open.items() if question.queue != queue}
 
-    def add(self, lane: int, notice: np.void) -> Question | None:
+    def add(self, lane: int, notice: np.void) -> PendingRequest | None:
         """One lane's answer. Returns the question if the client is to be told now: of a refusal (the first decides),
         that somebody is missing, or that all lanes have agreed. It stays open only if somebody is missing."""
         number = int(notice["wr_id"])

@@ -7,14 +7,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fanin_nic.daemon import lane
-from fanin_nic.daemon.host_port import HostPort
-from fanin_nic.daemon.lane_record import LANE, MAX_NOTICES
-from fanin_nic.daemon.lanes.bell import BELL
-from fanin_nic.engine.actions import ACTION
+from fanin_nic.daemon.lanes.host_port import HostPort
+from fanin_nic.daemon.loop import lane
+from fanin_nic.daemon.loop.lane_record import LANE, MAX_NOTICES
+from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.tables import Counter
-from fanin_nic.engine.transfer.read import READ_BYTES
+from fanin_nic.engine.records.actions import ACTION, READ_BYTES
+from fanin_nic.engine.records.tables import Counter
 from fanin_nic.native.profile import Profile
 from fanin_nic.port.sockets import UdpPort
 from fanin_wire import abi
@@ -54,7 +53,7 @@ class LaneCore:
         record["overrun"] = self.host.overrun.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["receive_fd"], record["group_fd"] = self.port.receive_fd, self.port.group_fd
-        for descriptor in ("control_fd", "wake_fd", "bell_fd", "doorbells_fd"):
+        for descriptor in ("control_fd", "wake_fd", "lane_doorbell_fd", "doorbells_fd"):
             record[descriptor] = NO_FD
 
     def watch(self, control_fd: int, doorbells_fd: int, wake_fd: int) -> None:
@@ -62,16 +61,16 @@ class LaneCore:
         self._record["control_fd"], self._record["wake_fd"] = control_fd, wake_fd
         self._record["doorbells_fd"] = doorbells_fd
 
-    def make_bell(self) -> tuple[int, int]:
+    def make_doorbell(self) -> tuple[int, int]:
         """A BELL by which other threads wake this lane."""
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._record["bell_fd"] = self._eventfd
+        self._record["lane_doorbell_fd"] = self._eventfd
         return int(self._doorbell.ctypes.data), self._eventfd
 
     def tie(self, bells: np.ndarray, splitter: int = 0) -> None:
         """Make it one lane of several. bells: BELL of each lane; splitter: address of the SPLITTER that it drives."""
-        assert bells.dtype == BELL
-        self._record["host_bell"], self._record["splitter"] = bells.ctypes.data, splitter
+        assert bells.dtype == LANE_DOORBELL
+        self._record["host_doorbell"], self._record["splitter"] = bells.ctypes.data, splitter
 
     def show(self, doorbells: Iterable[int]) -> None:
         """The doorbells to set before sleep (addresses), and the queues as they are."""

@@ -1,53 +1,76 @@
-"""Flushing, before several lanes: what the splitter has not got back of a queue that leaves its job or is destroyed.
+"""Flushing: a queue that leaves its job, or is destroyed, gives back what it has not done.
 
-The lanes have flushed their parts, those of a query too, like devices of one lane. So what is left is what a fence has
-held, and what still lies in the client's send ring.
+Each request gets its one completion, FLUSHED, before the client is told that its queue has left. The engine drops the
+same requests when it is told; this comes before, while it still knows them.
 """
 
 from __future__ import annotations
 
 from numba import uint64
 
-from fanin_nic.daemon.lanes.merge import merge_queue, retire
-from fanin_nic.daemon.lanes.tables import (
-    CQE_SCRATCH,
-    enter,
-    queue_address,
-    request_address,
-    request_at,
-    split_queue_at,
-    splitter_at,
-    wqe_address,
-    wqe_at,
-)
-from fanin_nic.hostif.rings import SQ_DEPTH, fetch
+from fanin_nic.engine.records.accessors import U32, U64, engine_at, job_at, queue_at, request_at, request_index
+from fanin_nic.hostif.rings import CQE_BYTES, complete, fetch
 from fanin_nic.native.compiled import compiled
-from fanin_wire.abi import Status
+from fanin_nic.native.libc import stack_bytes
+from fanin_nic.native.memory import fill_zero, record_at
+from fanin_wire import abi
 
-FLUSHED = int(Status.FLUSHED)
+FLUSHED = int(abi.Status.FLUSHED)
+SQ_DEPTH = abi.SQ_DEPTH
+WQE_SIZE, CQE_SIZE = abi.WQE.itemsize, abi.CQE.itemsize
+
+wqe_at = record_at(abi.WQE[["opcode", "wr_id", "jid", "mid"]])
+cqe_at = record_at(abi.CQE)
 
 
 @compiled
-def flush_queue(address, index):
-    """Complete, FLUSHED, all that queue `index` has under way, in order. `address`: SPLITTER."""
-    splitter, scratch = splitter_at(uint64(address)), uint64(address) + CQE_SCRATCH
-    place = queue_address(splitter, index)
-    queue = split_queue_at(place)
-    merge_queue(splitter, place, scratch)
-    while queue.given != queue.tail:
-        give_back(queue, place)
-    for _ in range(SQ_DEPTH):  # a client that goes on posting keeps nobody waiting
-        if not fetch(queue.send_ring, wqe_address(place, queue.tail)):
+def flush_queue(base, queue, send_ring, completion_ring):
+    """Complete, FLUSHED, all that the queue number `queue` of the engine at `base` has under way, in order: what the
+    engine holds, then what it has not taken out of the send ring. Returns for how many the completion ring, which says
+    so itself, had no room."""
+    lost = flush_taken(engine_at(U64(base)), U32(queue), U64(completion_ring))
+    return lost + flush_ring(engine_at(U64(base)), U32(queue), U64(send_ring), U64(completion_ring))
+
+
+@compiled
+def flush_taken(e, queue_index, completion_ring):
+    """The requests that the engine holds. Returns for how many there was no room."""
+    queue, lost = queue_at(e, queue_index), 0
+    place = stack_bytes(CQE_SIZE)
+    for number in range(uint64(U32(queue.tail - queue.head))):
+        request = request_at(e, request_index(e, queue_index, U32(queue.head + number)))
+        begin(place, queue.qp, request)
+        cqe_at(place).positions = request.done
+        if queue.job:
+            cqe_at(place).jid = job_at(e, queue.job - 1).jid
+        if not complete(completion_ring, place):
+            lost += 1
+    return lost
+
+
+@compiled
+def flush_ring(e, queue_index, send_ring, completion_ring):
+    """The requests in a send ring. As many as it holds: a client that goes on posting keeps nobody waiting. Returns for
+    how many there was no room."""
+    place, wqe_place, lost = stack_bytes(CQE_SIZE), stack_bytes(WQE_SIZE), 0
+    for _ in range(SQ_DEPTH):
+        if not fetch(send_ring, wqe_place):
             break
-        enter(request_address(place, queue.tail), wqe_at(wqe_address(place, queue.tail)))
-        queue.tail += 1
-        give_back(queue, place)
-        retire(splitter, place, scratch)
-    retire(splitter, place, scratch)
+        wqe = wqe_at(wqe_place)
+        begin(place, queue_at(e, queue_index).qp, wqe)
+        cqe_at(place).jid = wqe.jid
+        if not complete(completion_ring, place):
+            lost += 1
+    return lost
 
 
 @compiled
-def give_back(queue, place):
-    """The oldest request that the lanes have not got ends without them."""
-    request_at(request_address(place, queue.given)).status = FLUSHED
-    queue.given += 1
+def begin(place, qp, request):
+    """The completion at `place`: what a request of the engine and one of a client have in common."""
+    fill_zero(place, CQE_BYTES)
+    cqe = cqe_at(place)
+    cqe.wr_id = request.wr_id
+    cqe.opcode = request.opcode
+    cqe.mid = request.mid
+    cqe.qp = qp
+    cqe.status = FLUSHED

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fanin_nic.daemon.host_port import End
 from fanin_nic.daemon.lanes.answers import Answers
 from fanin_nic.daemon.lanes.core import LaneCore
-from fanin_nic.daemon.lanes.splitter import Splitter
+from fanin_nic.daemon.lanes.host_port import End
 from fanin_nic.daemon.lanes.threads import LaneThreads
+from fanin_nic.daemon.splitter.splitter import Splitter
 from fanin_nic.hostif.engine_port import Refused
 from fanin_wire.abi import MessageType, Status
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fanin_nic.daemon.lane import Reason
 from fanin_nic.daemon.lanes.core import LaneCore
+from fanin_nic.daemon.loop.lane import Reason
 
 Deliver = Callable[[int, list[np.void]], None]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.engine.actions import ACTION
-from fanin_nic.engine.state import engine_at
+from fanin_nic.engine.records.accessors import engine_at
+from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.native.memory import record_at
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue

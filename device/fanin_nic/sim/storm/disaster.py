@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.engine.engine import KEEPALIVES
-from fanin_nic.engine.state import engine_at, queue_at
+from fanin_nic.engine.records.accessors import engine_at, queue_at
 from fanin_nic.native.memory import copy, fill_zero
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.engine.state import engine_at, job_at
-from fanin_nic.engine.tables import Counter, JobState
+from fanin_nic.engine.records.accessors import engine_at, job_at
+from fanin_nic.engine.records.tables import Counter, JobState
 from fanin_nic.native.memory import address_of, load_u64
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm.kinds import Step, Violation

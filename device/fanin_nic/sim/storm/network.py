@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.engine.state import action_at, header_at
+from fanin_nic.engine.records.accessors import action_at, header_at
 from fanin_nic.native.memory import load_u8, load_u32, store_u8, store_u32
 from fanin_nic.port.icrc import contiguous_icrc
 from fanin_nic.sim.machine_code import internal

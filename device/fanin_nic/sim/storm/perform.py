@@ -5,8 +5,8 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.engine import events
-from fanin_nic.engine.actions import ACTION, ActionKind
-from fanin_nic.engine.state import action_at, engine_at
+from fanin_nic.engine.records.accessors import action_at, engine_at
+from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.native.memory import address_of, copy
 from fanin_nic.sim.invariants import check
 from fanin_nic.sim.machine_code import internal

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.engine.control.posting import wqe_at
-from fanin_nic.engine.state import engine_at, job_at, queue_at
-from fanin_nic.engine.tables import JOIN_EVENT
+from fanin_nic.engine.records.accessors import engine_at, job_at, queue_at, wqe_at
+from fanin_nic.engine.records.tables import JOIN_EVENT
 from fanin_nic.native.memory import record_at, store_u8
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm.accusation import fail_rank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.engine.actions import ActionKind
+from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.native.memory import copy, load_u8, store_u8
 from fanin_nic.sim.machine_code import internal
 from fanin_nic.sim.storm import queue

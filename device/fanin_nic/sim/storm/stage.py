@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.engine import Engine, Limits, join_event
-from fanin_nic.engine.tables import BODY_SIZE
+from fanin_nic.engine.records.actions import ACTION
+from fanin_nic.engine.records.tables import BODY_SIZE
 from fanin_nic.sim.collectives import COLLECTIVES
 from fanin_nic.sim.device import Device
 from fanin_nic.sim.job import Job, members_of

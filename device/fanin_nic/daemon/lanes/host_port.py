@@ -1,0 +1,191 @@
+"""The engine as the control server sees it (hostif.engine_port.EnginePort)."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_nic.daemon.splitter.flushing import flush_queue
+from fanin_nic.engine.engine import Engine
+from fanin_nic.engine.jobs.quota import share
+from fanin_nic.engine.records.accessors import U64, engine_at, job_at, queue_at
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.tables import JobState
+from fanin_nic.engine.requests.regions import add_region, remove_region
+from fanin_nic.hostif.engine_port import NoResources
+from fanin_nic.hostif.server import MAX_CLIENTS
+from fanin_nic.native.compiled import compiled
+from fanin_wire import abi
+
+ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
+WHOLE_ADDRESS_SPACE = 2**63 - 1
+
+
+@compiled
+def _add(base, client, lkey, start, length, access, mapped):
+    return add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
+
+
+@compiled
+def _remove(base, client, lkey):
+    return remove_region(engine_at(U64(base)), client, lkey)
+
+
+@compiled
+def _end_job(base, queue, status, missing_kind, missing, now):
+    e = engine_at(U64(base))
+    e.now = now
+    if queue_at(e, queue).job:
+        abort(e, job_at(e, queue_at(e, queue).job - 1), status, missing_kind, U64(missing))
+
+
+class End(NamedTuple):
+    """Why a job has ended before its time, with who is missing as in a CQE."""
+
+    status: int
+    missing_kind: int
+    missing: int
+
+
+class HostPort:
+    """Queues, regions and memberships of the clients of one engine.
+
+    For the compiled loop: by queue `send_rings`, `completion_rings` (addresses), `overrun` (there was no
+    room for a completion), by client `memory_fds` (descriptors of process memory). `lost_completions`: of flushed
+    requests, for which there was no room.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        queues = engine.limits.queues
+        self.send_rings = np.zeros(queues, np.uint64)
+        self.completion_rings = np.zeros(queues, np.uint64)
+        self.overrun = np.zeros(queues, np.uint8)
+        self.memory_fds = np.full(MAX_CLIENTS, -1, np.int32)
+        self._queues = engine.tables["queues"]
+        self.lost_completions = 0
+
+    def attach(self, client: int, memory_fd: int) -> None:
+        """A client has come, perhaps with its process memory."""
+        self.memory_fds[client] = memory_fd
+        if memory_fd >= 0:
+            self._add(client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0)
+
+    def detach(self, client: int) -> None:
+        """A client has gone."""
+        _remove(self.engine.base, client, abi.LKEY_PROCESS)
+        self.memory_fds[client] = -1
+
+    def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
+        """Memory of a client is mapped at `device_address`. Room for the process memory of all clients is kept free."""
+        regions = self.engine.tables["regions"]
+        registered = regions[(regions["client"] != 0) & (regions["lkey"] != abi.LKEY_PROCESS)]
+        self._check_share("regions", registered["client"] - 1, len(regions) - MAX_CLIENTS, client)
+        self._add(client, lkey, start, length, access, device_address)
+
+    def _add(self, client: int, lkey: int, *bounds: int) -> None:
+        if not _add(self.engine.base, client, lkey, *bounds):
+            raise NoResources("regions of the device")
+
+    def _check_share(self, what: str, owners: np.ndarray, total: int, client: int) -> None:
+        """Refuse one more row of a table of `total` to a client that has its share; `owners`: clients of the others."""
+        if self.engine.limits.shared and share(int((owners == client).sum()), total - len(owners)) == 0:
+            raise NoResources(f"{what}: this client has its share, and {total - len(owners)} are left for the others")
+
+    def deregister(self, client: int, lkey: int) -> None:
+        """Forget a region. A request that still uses it ends with its job."""
+        regions = self.engine.tables["regions"]
+        for region in regions[(regions["client"] == client + 1) & (regions["lkey"] == lkey)]:
+            for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
+                if self._uses(int(queue), region):
+                    self.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"])
+        _remove(self.engine.base, client, lkey)
+
+    def _uses(self, queue: int, region: np.void) -> bool:
+        """Whether an outstanding request of a queue reads or writes a mapped region."""
+        record, depth = self._queues[queue], self.engine.limits.requests
+        numbers = int(record["head"]) + np.arange((int(record["tail"]) - int(record["head"])) & 0xFFFFFFFF)
+        requests = self.engine.tables["requests"][queue * depth + numbers % depth]
+        first, last = int(region["mapped"]), int(region["mapped"]) + int(region["length"])
+        for request in requests:
+            for place in ("source", "destination"):
+                addresses = request["address"][place][: request["addresses"]]
+                if not request[f"{place}_process"] and ((first <= addresses) & (addresses < last)).any():
+                    return True
+        return False
+
+    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
+        """Serve a send ring; returns the number of the queue."""
+        active = self._queues["active"] == 1
+        self._check_share("send queues", self._queues["client"][active], len(active), client)
+        free = np.flatnonzero(~active)
+        if not len(free):
+            raise NoResources("send queues of the device")
+        queue = int(free[0])
+        self._queues[queue] = np.zeros(1, self._queues.dtype)[0]
+        self._queues[queue]["active"] = 1
+        self._queues[queue]["client"] = client
+        self._queues[queue]["qp"] = qp
+        self.overrun[queue] = 0
+        self.send_rings[queue] = sq_address
+        self.completion_rings[queue] = cq_address
+        return queue
+
+    def destroy_queue(self, queue: int, flush: bool = False) -> None:
+        """Forget a queue; a job that it is still in ends. flush: what it has under way completes as flushed."""
+        if flush:
+            self._flush(queue)
+        self.engine.lose(queue, time.monotonic_ns())
+        self.send_rings[queue] = 0
+        self.completion_rings[queue] = 0
+
+    def join(self, queue: int, request: np.void) -> None:
+        """A queue pair joins a job."""
+        self.engine.join(queue, request, time.monotonic_ns())
+
+    def leave(self, queue: int, tag: int) -> None:
+        """A queue pair leaves its job; what it has under way completes as flushed."""
+        self._flush(queue)
+        self.engine.leave(queue, tag, time.monotonic_ns())
+
+    def _flush(self, queue: int) -> None:
+        rings = self.send_rings[queue], self.completion_rings[queue]
+        if all(rings):
+            self.lost_completions += flush_queue(self.engine.base, queue, *map(int, rings))
+
+    def end_of_job(self, queue: int) -> End | None:
+        """Why the job of a queue has ended; None if it has not, or there is none."""
+        number = int(self._queues[queue]["job"])
+        job = self.engine.tables["jobs"][number - 1]
+        if number == 0 or job["state"] != JobState.ABORTED:
+            return None
+        return End(*(int(job[name]) for name in End._fields))
+
+    def end_job(self, queue: int, end: End) -> None:
+        """End the job of a queue, if it is in one that has not ended."""
+        _end_job(self.engine.base, queue, *end, time.monotonic_ns())
+
+    def fail(self, queue: int, status: int) -> None:
+        """End the job of a queue, whose requests can not be carried out any more."""
+        self.engine.fail(queue, status, time.monotonic_ns())
+
+    def is_in_job(self, queue: int) -> bool:
+        """Whether a queue is in a job, also if that is not formed yet or has ended."""
+        return bool(self._queues[queue]["job"])
+
+    def client_of(self, queue: int) -> int | None:
+        """The client that has a queue; None if nobody has."""
+        record = self._queues[queue]
+        return int(record["client"]) if record["active"] else None
+
+    def answer(self, _lane: int, notice: np.void) -> np.void | None:
+        """The client's answer to a JOIN or LEAVE: that of the engine."""
+        return notice
+
+    @property
+    def queues_in_use(self) -> int:
+        """1 + the highest queue in use."""
+        used = np.flatnonzero(self._queues["active"])
+        return int(used[-1]) + 1 if len(used) else 0

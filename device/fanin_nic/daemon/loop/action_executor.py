@@ -1,0 +1,190 @@
+"""What the engine asks for, done: packets out, DMA, completions and notices to the host."""
+
+from __future__ import annotations
+
+from fanin_nic.daemon.loop.dma import PEER_LOST, read_process, write_mapped, write_process
+from fanin_nic.daemon.loop.lane_record import CQE_SCRATCH, MAX_NOTICES
+from fanin_nic.daemon.splitter.doorbell import ring_doorbell
+from fanin_nic.engine import events
+from fanin_nic.engine.records.accessors import U64, action_at, header_at
+from fanin_nic.engine.records.actions import ACTION, ActionKind
+from fanin_nic.engine.segments.delivery import fail_write
+from fanin_nic.hostif.rings import store, wake
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u8, load_u64, record_at, store_u8
+from fanin_nic.native.profile import Stage, lap
+from fanin_nic.port.transmit import transmit
+from fanin_wire import abi
+
+WATCH_SPAN = 1_000_000  # ns after a packet in which the port is looked at in every turn
+MAX_PENDING_NOTICES = MAX_NOTICES // 2  # notices that are PENDING: answers always find room
+STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
+STAGE_READ, STAGE_REDUCE = int(Stage.DMA_READ), int(Stage.REDUCE)
+STAGE_IN_PLACE = int(Stage.READ_AND_REDUCE)
+DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
+REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
+COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+PENDING, CQ_OVERRUN = int(abi.Status["PENDING"]), int(abi.Status["CQ_OVERRUN"])
+ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
+
+cqe_at = record_at(abi.CQE)
+read_at = record_at(ACTION)
+
+
+@compiled
+def flush(lane, e, now):
+    """Perform all actions. DMA reads come last, for each brings more. Returns how many there were."""
+    done = execute_all(lane, e, now)
+    for number in range(lane.read_count):
+        if e.action_count > e.actions // 2:
+            done += execute_all(lane, e, now)
+        finish_read(lane, number, now)
+    lane.read_count = 0
+    done += execute_all(lane, e, now)
+    if lane.overruns:
+        fail_overrun(lane, e, now)
+        done += execute_all(lane, e, now)
+    return done
+
+
+@compiled
+def fail_overrun(lane, e, now):
+    """End the jobs of queues whose completions had no room: their programs can not know what has happened."""
+    lane.overruns = 0
+    for queue in range(lane.queues):
+        if load_u8(lane.overrun + U64(queue)):
+            store_u8(lane.overrun + U64(queue), 0)
+            events.fail(lane.engine, queue, CQ_OVERRUN, now)
+
+
+@compiled
+def execute_all(lane, e, now):
+    """Empty the table of actions."""
+    count = U64(e.action_count)
+    if transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count):
+        watch_port(lane, now)
+    index, stage = U64(0), -1
+    while index < U64(e.action_count):  # a write that fails may add a completion
+        stage = begin_stage(lane.profile, stage, action_at(e, index).kind)
+        execute(lane, e, index, count)
+        index += U64(1)
+    wake_ranks(lane, e)
+    begin_stage(lane.profile, stage, -1)
+    e.action_count = 0
+    return int(count)
+
+
+@compiled
+def watch_port(lane, now):
+    """A packet has come or gone, so others may follow soon."""
+    lane.watch_port_until = now + U64(WATCH_SPAN)
+    lane.next_receive = U64(0)
+
+
+@compiled
+def wake_ranks(lane, e):
+    """Wake those whose completions have been stored, when all are: whom a device wakes may take its core from it."""
+    for index in range(e.action_count):
+        action = action_at(e, U64(index))
+        if action.kind == COMPLETE:
+            ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
+            if ring:
+                wake(ring)
+
+
+@compiled
+def begin_stage(profile, stage, kind):
+    """The stage of an action; where that is another than the one before, the one before is over."""
+    following = -1
+    if kind in (REDUCE, SOURCE, TARGET):
+        following = STAGE_IN_PLACE
+    elif kind == DMA_WRITE:
+        following = STAGE_WRITE
+    elif kind == COMPLETE:
+        following = STAGE_COMPLETE
+    if stage >= 0 and following != stage:
+        lap(profile, stage)
+    return following
+
+
+@compiled
+def execute(lane, e, index, end):
+    """One action other than SEND; of those up to `end`, a DMA write may take others with it."""
+    action = action_at(e, index)
+    if action.kind == REDUCE:
+        events.reduce(lane.engine, index)
+        lane.streamed |= action.is_long
+    elif action.kind == DMA_WRITE:
+        if not action.process:
+            write_mapped(action)
+            lane.streamed |= action.is_long
+        elif not write_process(lane.memory_fds, e, index, end):
+            lane.dma_errors += U64(1)
+            fail_write(e, index, end)
+    elif action.kind == DMA_READ:
+        copy(lane.reads + U64(lane.read_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
+        lane.read_count += 1
+    elif action.kind == COMPLETE:
+        write_completion(lane, action)
+    elif action.kind == NOTICE and lane.notice_count < (
+        MAX_PENDING_NOTICES if action.status == PENDING else MAX_NOTICES
+    ):
+        copy(lane.notices + U64(lane.notice_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
+        lane.notice_count += 1
+
+
+@compiled
+def finish_read(lane, number, now):
+    """A DMA read, and the event of its end. Who has died ends his job, and poisons nothing: others are told of a lost
+    member, not of memory that can not be read."""
+    action = read_at(lane.reads + U64(number) * ACTION_SIZE)
+    status = read_process(lane.memory_fds, action, lane.staging)
+    lap(lane.profile, STAGE_READ)
+    if status == PEER_LOST:
+        events.fail(lane.engine, action.queue, PEER_LOST, now)
+        return
+    events.dma_done(
+        lane.engine,
+        action.queue,
+        action.position,
+        action.count,
+        action.address_index,
+        lane.staging,
+        status,
+        now,
+    )
+    lap(lane.profile, STAGE_REDUCE)
+
+
+@compiled
+def fence_results(lane):
+    """Results that have gone past the caches are seen by others before what is stored after this."""
+    if lane.streamed:
+        full_fence()
+        lane.streamed = 0
+
+
+@compiled
+def write_completion(lane, action):
+    """A completion queue entry for the host (step S6)."""
+    fence_results(lane)
+    ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
+    address = address_of(lane) + CQE_SCRATCH
+    fill_zero(address, CQE_SIZE)
+    cqe = cqe_at(address)
+    cqe.wr_id = action.wr_id
+    cqe.byte_length = action.byte_length
+    cqe.missing = action.missing
+    cqe.missing_kind = action.missing_kind
+    cqe.jid = action.jid
+    cqe.mid = action.mid
+    cqe.status = action.status
+    cqe.opcode = action.opcode
+    cqe.positions = action.position
+    cqe.qp = action.count
+    if ring and not store(ring, address):
+        lane.cq_overflows += U64(1)
+        lane.overruns = 1
+        store_u8(lane.overrun + U64(action.queue), 1)
+    if lane.host_doorbell:
+        ring_doorbell(lane.host_doorbell)

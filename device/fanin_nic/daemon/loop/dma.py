@@ -1,0 +1,74 @@
+"""DMA as a host without a NIC can do it: memcpy into mapped memory, and reads and writes of a process's memory file.
+
+A write of one segment to process memory would cost a system call each. Writes that continue each other go out together,
+though others lie between them in the table of actions.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.records.accessors import U64, action_at
+from fanin_nic.engine.records.actions import ActionKind
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import IOVEC, pread, pwritev, stack_bytes
+from fanin_nic.native.memory import copy, load_i32, record_at
+from fanin_nic.native.streaming import stream
+from fanin_wire.abi import Status
+
+SUCCESS, LOCAL_PROTECTION_ERROR = int(Status.SUCCESS), int(Status.LOCAL_PROTECTION_ERROR)
+PEER_LOST = int(Status.PEER_LOST)
+NONE, DMA_WRITE = int(ActionKind.NONE), int(ActionKind.DMA_WRITE)
+LOOK_AHEAD = 512  # actions
+PIECES = 64  # of one system call
+PIECES_SIZE = PIECES * IOVEC.itemsize
+IOVEC_SIZE = U64(IOVEC.itemsize)
+
+iovec_at = record_at(IOVEC)
+
+
+@compiled
+def descriptor(memory_fds, action):
+    """Descriptor of the memory of the process that an action names; -1: none."""
+    return load_i32(memory_fds + U64(action.process - 1) * U64(4))
+
+
+@compiled
+def write_mapped(action):
+    """A result into registered memory."""
+    if action.is_long:
+        stream(action.remote, action.payload, U64(action.length))
+    else:
+        copy(action.remote, action.payload, U64(action.length))
+
+
+@compiled
+def write_process(memory_fds, e, index, end):
+    """A result into ordinary memory of a process, with the queue's actions before `end` that continue it, now done.
+    False: the memory is not (wholly) writable there."""
+    first = action_at(e, index)
+    pieces = stack_bytes(PIECES_SIZE)
+    count, length = 0, U64(0)
+    for other in range(index, min(end, index + U64(LOOK_AHEAD))):
+        action = action_at(e, other)
+        if action.kind != DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
+            continue
+        if action.mid != first.mid:  # who fails with a piece is the request that it belongs to
+            continue
+        piece = iovec_at(pieces + U64(count) * IOVEC_SIZE)
+        piece.base = action.payload
+        piece.length = action.length
+        length += U64(action.length)
+        action.kind = NONE
+        count += 1
+        if count == PIECES:
+            break
+    return pwritev(descriptor(memory_fds, first), pieces, count, int(first.remote)) == length
+
+
+@compiled
+def read_process(memory_fds, action, staging):
+    """Ordinary memory of a process into the staging area. Returns the status; PEER_LOST: the process has ended, which
+    may show here before its connection is closed. (Its memory file is empty then; a wrong address is an error.)"""
+    taken = pread(descriptor(memory_fds, action), staging, U64(action.length), int(action.remote))
+    if taken == 0:
+        return PEER_LOST
+    return SUCCESS if taken == action.length else LOCAL_PROTECTION_ERROR

@@ -1,0 +1,196 @@
+"""A lane: the compiled loop that moves packets, work requests and data between port, engine and host interface.
+
+`run` returns to Python only when there is something that Python does: a message on the control socket, an answer to a
+JOIN or LEAVE, a signal, another thread that calls. With nothing to do it yields for a while, then sleeps in poll until
+a packet, a doorbell, a message or a timer. In a device of several lanes each runs this loop in a thread of its own, and
+lane 0 cuts the requests for all of them.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from numba import int64
+
+from fanin_nic.daemon.loop.action_executor import fence_results, flush, watch_port
+from fanin_nic.daemon.loop.lane_record import WQE_SCRATCH, lane_at
+from fanin_nic.daemon.loop.sleep import is_interrupted, is_only_port, sleep, wait
+from fanin_nic.daemon.splitter.merge import has_overruns, merge
+from fanin_nic.daemon.splitter.split import split
+from fanin_nic.engine import events
+from fanin_nic.engine.records.accessors import U64, engine_at, queue_at
+from fanin_nic.engine.records.tables import Counter
+from fanin_nic.engine.requests.posting import can_post
+from fanin_nic.hostif.rings import beat, fetch
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import monotonic_ns, sched_yield
+from fanin_nic.native.memory import address_of, load_u64, record_at
+from fanin_nic.native.profile import Stage, lap
+from fanin_nic.port.descriptors import PORT
+from fanin_nic.port.receive import receive
+
+YIELDS = 50  # before sleep; letting a core go idle costs a wake-up of about 25 us
+MIN_AWAKE = 50_000  # ns from work to sleep: where nobody else wants the core, 50 yields take a third of it
+CONTROL_INTERVAL = 1_000_000  # ns between looks at the control socket while there is work
+MAX_RUN = 50_000_000  # ns
+RECEIVE_INTERVAL = 10_000  # ns between looks at a port that is quiet: each costs as much as a short message in a node
+POSTS_PER_TURN = 32
+SEGMENTS_PER_TURN = 512
+JOBS_ABORTED = U64(Counter.JOBS_ABORTED * 8)  # bytes into the table of counters
+
+port_at = record_at(PORT)
+
+
+class Reason(enum.IntEnum):
+    """Why `run` has returned."""
+
+    CONTROL = 1
+    NOTICES = 2
+    TIME = 3  # Python handles signals only when it is back
+    ATTENTION = 4  # another thread calls
+    ENDED = 5  # one of several lanes: a job has ended before its time, or must; the other lanes do not know
+
+
+CONTROL, NOTICES, TIME, ATTENTION, ENDED = (int(reason) for reason in Reason)
+POST, READ_AND_REDUCE, REDUCE = int(Stage.POST), int(Stage.READ_AND_REDUCE), int(Stage.REDUCE)
+TIMERS, LOOK, YIELD, SLEEP = int(Stage.TIMERS), int(Stage.LOOK), int(Stage.YIELD), int(Stage.SLEEP)
+PYTHON = int(Stage.CONTROL)
+
+
+@compiled
+def run(lane_address):
+    """Work until there is nothing to do, or something for Python."""
+    lane = lane_at(U64(lane_address))
+    reason = work(lane)
+    fence_results(lane)  # an answer to a LEAVE tells of silent requests, too
+    return reason
+
+
+@compiled
+def work(lane):
+    """Turn after turn; why it ends."""
+    idle, awake_until = 0, U64(0)
+    lap(lane.profile, PYTHON)
+    end = U64(monotonic_ns()) + U64(MAX_RUN)
+    while True:
+        now = U64(monotonic_ns())
+        if turn(lane, now):
+            idle, awake_until = 0, now + U64(MIN_AWAKE)
+        else:
+            idle += 1
+            lap(lane.profile, LOOK)
+        if lane.notice_count:
+            return NOTICES
+        if lane.host_doorbell and has_ended_job(lane):
+            return ENDED
+        if is_interrupted(lane):
+            return ATTENTION
+        if now >= lane.next_control:
+            lane.next_control = now + U64(CONTROL_INTERVAL)
+            beat(lane.doorbells, lane.doorbell_count, now // U64(CONTROL_INTERVAL))
+            if wait(lane, 0) and not is_only_port(lane):
+                return CONTROL
+        if now >= end:
+            return TIME
+        if idle > YIELDS and now >= awake_until:
+            woken = sleep(lane, now)
+            lane.next_receive = U64(0)
+            lap(lane.profile, SLEEP)
+            if not woken:
+                return CONTROL
+            idle = 0
+        elif idle:
+            sched_yield()
+            lap(lane.profile, YIELD)
+
+
+@compiled
+def has_ended_job(lane):
+    """Whether the engine has ended a job since the last call, or a client's completion ring has overrun."""
+    e = engine_at(lane.engine)
+    aborted = load_u64(address_of(e) + e.counter_offset + JOBS_ABORTED)
+    if aborted != lane.jobs_aborted:
+        lane.jobs_aborted = aborted
+        return True
+    return lane.splitter != 0 and has_overruns(lane.splitter)
+
+
+@compiled
+def turn(lane, now):
+    """One round: packets in, requests in, data, timers, actions out. True when something was done."""
+    e = engine_at(lane.engine)
+    work = take_packets(lane, e, now)
+    if lane.splitter:
+        work += split(lane.splitter)
+    work += count_stage(lane, take_requests(lane, e, now), POST)
+    work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
+    work += flush(lane, e, now)
+    if now >= e.next_deadline:
+        if now - e.next_deadline > e.keepalive:  # stopped, or short of CPU: what it did not hear was not silence
+            events.forgive(lane.engine, now - e.next_deadline, now)
+        events.tick(lane.engine, now)
+        lap(lane.profile, TIMERS)
+        work += 1 + flush(lane, e, now)
+    if lane.splitter:
+        work += merge(lane.splitter)
+    return work != 0
+
+
+@compiled
+def count_stage(lane, work, stage):
+    """`work`; the time of it is that of `stage`, if there was any."""
+    if work:
+        lap(lane.profile, stage)
+    return work
+
+
+@compiled
+def take_packets(lane, e, now):
+    """Everything that one receive brings, into the engine."""
+    if now < lane.next_receive:
+        return 0
+    packets = receive(lane.port)
+    if packets:
+        watch_port(lane, now)
+    elif now >= lane.watch_port_until:
+        lane.next_receive = now + U64(RECEIVE_INTERVAL)
+    table = port_at(lane.port).received_table
+    taken = int64(0)
+    while taken < packets:
+        taken = events.packets(lane.engine, table, taken, int64(packets), now)
+        if taken < packets:
+            lap(lane.profile, REDUCE)
+            flush(lane, e, now)
+    if packets:
+        events.batch_end(lane.engine, now)
+        lap(lane.profile, REDUCE)
+        flush(lane, e, now)
+    return int(packets)
+
+
+@compiled
+def take_requests(lane, e, now):
+    """Work requests from the send rings, queue after queue. Where the room for what they cause ends, the next call goes
+    on: else the first queues could keep the others waiting for ever."""
+    taken = 0
+    wqe = address_of(lane) + WQE_SCRATCH
+    first = int(lane.first_queue)
+    for step in range(lane.queues):
+        queue = (first + step) % int(lane.queues)
+        ring = load_u64(lane.send_rings + U64(queue * 8))
+        if not ring or not queue_at(e, queue).active:
+            continue
+        if e.action_count > e.actions // 2:
+            lane.first_queue = queue
+            break
+        for _ in range(POSTS_PER_TURN):
+            if e.action_count > e.actions // 2 or not can_post(e, queue) or not fetch(ring, wqe):
+                break
+            events.post(lane.engine, queue, wqe, now)
+            taken += 1
+    return taken
+
+
+def prepare() -> None:
+    """Have `run` compiled, or loaded from the cache, for the argument that `Device` gives it."""
+    run.compile((int64,))

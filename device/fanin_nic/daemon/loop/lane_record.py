@@ -1,0 +1,62 @@
+"""The record of a lane: all that its compiled loop works with, by address or by value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_nic.engine.records.accessors import U64
+from fanin_nic.native.libc import POLLFD
+from fanin_nic.native.memory import record_at
+from fanin_wire import abi
+
+MAX_NOTICES = 1024
+DESCRIPTORS = 6  # that a sleeping lane polls
+
+LANE = np.dtype(
+    [
+        ("engine", "u8"),  # address of the arena
+        ("port", "u8"),  # address of the PORT record
+        ("send_rings", "u8"),  # addresses of the send rings by queue; 0: none
+        ("completion_rings", "u8"),  # addresses of the completion rings by queue
+        ("memory_fds", "u8"),  # int32 descriptors of process memory by client; -1: none
+        ("staging", "u8"),  # bytes read from process memory, before they are computed
+        ("notices", "u8"),  # ACTION records for Python
+        ("reads", "u8"),  # ACTION records of DMA reads that wait for room
+        ("overrun", "u8"),  # byte by queue: there was no room for a completion
+        ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
+        ("host_doorbell", "u8"),  # one of several: address of the BELL of lane 0; else 0
+        ("profile", "u8"),  # address of a PROFILE while somebody profiles the device; else 0
+        ("jobs_aborted", "u8"),  # one of several: jobs that had ended before their time when `run` last said so
+        ("notice_count", "u4"),
+        ("attention", "u4"),  # 1: another thread wants `run` to return
+        ("queues", "u4"),  # 1 + highest queue in use
+        ("first_queue", "u4"),  # whose requests are taken first
+        ("control_fd", "i4"),
+        ("receive_fd", "i4"),
+        ("group_fd", "i4"),
+        ("wake_fd", "i4"),  # a signal has come
+        ("lane_doorbell_fd", "i4"),  # another lane has work for this one
+        ("doorbells_fd", "i4"),  # an epoll: a client has posted while this lane slept
+        ("doorbell_count", "u4"),
+        ("read_count", "u4"),
+        ("overruns", "u4"),  # 1: some byte of `overrun` is set
+        ("streamed", "u4"),  # 1: results have gone past the caches since the last fence
+        ("doorbells", "u8"),  # addresses of the clients' doorbell pages
+        ("next_control", "u8"),  # ns
+        ("next_receive", "u8"),  # ns
+        ("watch_port_until", "u8"),  # ns: so long the port is looked at in every turn
+        ("cq_overflows", "u8"),
+        ("dma_errors", "u8"),
+        ("wqe", abi.WQE),
+        ("cqe", abi.CQE),
+        ("pollfd", POLLFD, (DESCRIPTORS,)),
+    ],
+    align=True,
+)
+_SCALARS = [name for name in LANE.names or () if name not in ("wqe", "cqe", "pollfd")]
+WQE_SCRATCH = U64(LANE.fields["wqe"][1])  # type: ignore[index]
+CQE_SCRATCH = U64(LANE.fields["cqe"][1])  # type: ignore[index]
+POLLFDS = U64(LANE.fields["pollfd"][1])  # type: ignore[index]
+INTERRUPT_FLAG = U64(LANE.fields["attention"][1])  # type: ignore[index]
+
+lane_at = record_at(LANE[_SCALARS])

@@ -1,0 +1,38 @@
+"""Bells: how one thread of a device wakes another, the way a client wakes a device (doorbell word and eventfd)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_nic.hostif.rings import SLEEPING
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import read, stack_bytes, write
+from fanin_nic.native.memory import full_fence, load_u32, record_at, store_u64
+
+LANE_DOORBELL = np.dtype(
+    [
+        ("doorbell", "u8"),  # address of the DOORBELL that the sleeper sets
+        ("eventfd", "i4"),
+    ],
+    align=True,
+)
+
+doorbell_at = record_at(LANE_DOORBELL)
+EVENT_SIZE = np.uint64(8)
+
+
+@compiled
+def ring_doorbell(address):
+    """Wake who sleeps behind the BELL at `address`, if it does. What it shall find must have been stored before."""
+    full_fence()
+    bell = doorbell_at(address)
+    if load_u32(bell.doorbell + SLEEPING):
+        event = stack_bytes(8)
+        store_u64(event, np.uint64(1))
+        write(bell.eventfd, event, EVENT_SIZE)
+
+
+@compiled
+def drain_doorbell(eventfd):
+    """Take the rings so far, after poll has shown the eventfd."""
+    read(eventfd, stack_bytes(8), EVENT_SIZE)

@@ -1,0 +1,53 @@
+"""Flushing, before several lanes: what the splitter has not got back of a queue that leaves its job or is destroyed.
+
+The lanes have flushed their parts, those of a query too, like devices of one lane. So what is left is what a fence has
+held, and what still lies in the client's send ring.
+"""
+
+from __future__ import annotations
+
+from numba import uint64
+
+from fanin_nic.daemon.splitter.merge import merge_queue, retire
+from fanin_nic.daemon.splitter.tables import (
+    CQE_SCRATCH,
+    enter,
+    queue_address,
+    request_address,
+    request_at,
+    split_queue_at,
+    splitter_at,
+    wqe_address,
+    wqe_at,
+)
+from fanin_nic.hostif.rings import SQ_DEPTH, fetch
+from fanin_nic.native.compiled import compiled
+from fanin_wire.abi import Status
+
+FLUSHED = int(Status.FLUSHED)
+
+
+@compiled
+def flush_queue(address, index):
+    """Complete, FLUSHED, all that queue `index` has under way, in order. `address`: SPLITTER."""
+    splitter, scratch = splitter_at(uint64(address)), uint64(address) + CQE_SCRATCH
+    place = queue_address(splitter, index)
+    queue = split_queue_at(place)
+    merge_queue(splitter, place, scratch)
+    while queue.given != queue.tail:
+        give_back(queue, place)
+    for _ in range(SQ_DEPTH):  # a client that goes on posting keeps nobody waiting
+        if not fetch(queue.send_ring, wqe_address(place, queue.tail)):
+            break
+        enter(request_address(place, queue.tail), wqe_at(wqe_address(place, queue.tail)))
+        queue.tail += 1
+        give_back(queue, place)
+        retire(splitter, place, scratch)
+    retire(splitter, place, scratch)
+
+
+@compiled
+def give_back(queue, place):
+    """The oldest request that the lanes have not got ends without them."""
+    request_at(request_address(place, queue.given)).status = FLUSHED
+    queue.given += 1

@@ -1,0 +1,150 @@
+"""Completions of the lanes, put together: one for each request of a client, in the order of the requests."""
+
+from __future__ import annotations
+
+from numba import uint32, uint64
+
+from fanin_nic.daemon.splitter.host_rings import is_empty, take
+from fanin_nic.daemon.splitter.query import add_answer, add_part, is_asked, set_status
+from fanin_nic.daemon.splitter.tables import (
+    CQE_SCRATCH,
+    cqe_at,
+    query_address,
+    queue_address,
+    request_address,
+    request_at,
+    split_queue_at,
+    splitter_at,
+)
+from fanin_nic.hostif.rings import CQE_BYTES, complete
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import fill_zero
+from fanin_wire.abi import Status, WqeOpcode
+
+PENDING = int(Status.PENDING)
+QUERY = int(WqeOpcode.QUERY)
+
+
+@compiled
+def merge(address):
+    """Take what the lanes have completed, and complete what all lanes have. Returns how many parts came.
+    `address`: SPLITTER."""
+    splitter = splitter_at(uint64(address))
+    scratch = uint64(address) + CQE_SCRATCH
+    taken = 0
+    for index in range(splitter.queues):
+        place = queue_address(splitter, index)
+        if split_queue_at(place).send_ring:
+            taken += merge_queue(splitter, place, scratch)
+    return taken
+
+
+@compiled
+def merge_queue(splitter, place, scratch):
+    """The same for the queue at `place`. `scratch`: room for a CQE."""
+    parts = collect(splitter, place, scratch)
+    if parts:
+        retire(splitter, place, scratch)
+        answer(splitter, place, scratch)
+    return parts
+
+
+@compiled
+def completions_wait(address):
+    """Whether a lane has completed something that is not merged. `address`: SPLITTER."""
+    splitter = splitter_at(uint64(address))
+    for index in range(splitter.queues):
+        queue = split_queue_at(queue_address(splitter, index))
+        if not queue.send_ring:
+            continue
+        for lane in range(splitter.lanes):
+            if not is_empty(queue.lane_completion_ring[lane]):
+                return True
+    return False
+
+
+@compiled
+def has_overruns(address):
+    """Whether a completion ring has overrun since Python has looked. `address`: SPLITTER."""
+    return splitter_at(uint64(address)).overruns != 0
+
+
+@compiled
+def collect(splitter, place, scratch):
+    """The lanes' completions of one queue, into the records of its requests; how many."""
+    queue = split_queue_at(place)
+    taken = 0
+    for lane in range(splitter.lanes):
+        while take(queue.lane_completion_ring[lane], scratch):
+            taken += 1
+            cqe = cqe_at(scratch)
+            if cqe.opcode == QUERY:
+                add_answer(place, lane, cqe)
+            elif uint32(cqe.wr_id - queue.head) < uint32(queue.given - queue.head):
+                request = request_at(request_address(place, cqe.wr_id))
+                add(request, lane, cqe)
+                add_part(place, lane, request.mid, cqe)
+    return taken
+
+
+@compiled
+def add(request, lane, cqe):
+    """One part of a request has ended. The first failure counts: others follow from it."""
+    request.parts &= ~(uint64(1) << uint64(lane))
+    request.byte_length += cqe.byte_length
+    request.positions += cqe.positions
+    if cqe.status and not request.status:
+        request.status = cqe.status
+        request.missing = cqe.missing
+        request.missing_kind = cqe.missing_kind
+
+
+@compiled
+def retire(splitter, place, scratch):
+    """Complete the oldest requests of a queue as long as no part of them is missing."""
+    queue = split_queue_at(place)
+    while queue.head != queue.given:
+        request = request_at(request_address(place, queue.head))
+        if request.parts:
+            return
+        if request.status or request.signaled:
+            report(splitter, queue, request, scratch)
+        queue.head += 1
+
+
+@compiled
+def answer(splitter, place, scratch):
+    """Complete the query of a queue, out of order, if all lanes have answered it."""
+    query = request_at(query_address(place))
+    if is_asked(place) and query.parts == 0:
+        set_status(place)
+        report(splitter, split_queue_at(place), query, scratch)
+        query.opcode = 0
+
+
+@compiled
+def report(splitter, queue, request, scratch):
+    """One completion for the client (step S6). If its ring has no room, the job of the queue has to end."""
+    fill(scratch, queue, request)
+    if not complete(queue.completion_ring, scratch):
+        splitter.cq_overflows += uint64(1)
+        if not queue.overrun:
+            queue.overrun = 1
+            splitter.overruns += 1
+
+
+@compiled
+def fill(scratch, queue, request):
+    """The completion of a request for its client."""
+    fill_zero(scratch, CQE_BYTES)
+    cqe = cqe_at(scratch)
+    cqe.wr_id = request.wr_id
+    cqe.byte_length = request.byte_length if request.status <= PENDING else uint64(0)
+    cqe.missing = request.missing
+    cqe.missing_kind = request.missing_kind
+    cqe.jid = request.jid
+    cqe.mid = request.mid
+    cqe.status = request.status
+    cqe.opcode = request.opcode
+    cqe.positions = request.positions
+    cqe.qp = queue.qp

@@ -1,0 +1,135 @@
+"""The tables of the splitter: which queues it serves, where their lanes stand, and the requests that are under way."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint32, uint64
+
+from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
+from fanin_nic.hostif import rings
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import fill_zero, record_at
+from fanin_wire import abi
+from fanin_wire.abi import WqeFlag
+
+SIGNALED = int(WqeFlag.SIGNALED)
+MAX_LANES = 16
+UNDER_WAY = abi.SQ_DEPTH - 1  # requests of one queue: a ring of a lane has room for all of them and a query
+
+SPLITTER = np.dtype(
+    [
+        ("lanes", "u4"),
+        ("queues", "u4"),  # 1 + the highest queue in use
+        ("overruns", "u4"),  # queues that have overrun since Python has looked
+        ("reach", "u4"),  # lanes from 0 on that this turn's requests go to
+        ("cq_overflows", "u8"),
+        ("queue_table", "u8"),  # address of SPLIT_QUEUE [queues of an engine]
+        ("doorbell_table", "u8"),  # address of BELL [lanes]
+        ("cqe", abi.CQE),
+    ],
+    align=True,
+)
+CQE_SCRATCH = np.uint64(SPLITTER.fields["cqe"][1])  # type: ignore[index]
+
+# A client's request that is under way, or a query that the lanes have not all answered.
+REQUEST = np.dtype(
+    [
+        ("wr_id", "u8"),
+        ("byte_length", "u8"),  # of the parts that are complete
+        ("missing", "u8"),
+        ("positions", "u4"),
+        ("jid", "u4"),
+        ("mid", "u4"),
+        ("parts", "u4"),  # bitmap of the lanes whose part is not back
+        ("status", "u1"),  # of the part that failed first
+        ("missing_kind", "u1"),
+        ("opcode", "u1"),  # of the client's WQE; of a queue's `query`, 0: none is asked
+        ("signaled", "u1"),
+    ],
+    align=True,
+)
+
+SPLIT_QUEUE = np.dtype(
+    [
+        ("send_ring", "u8"),  # address of the client's; 0: no queue
+        ("completion_ring", "u8"),
+        ("qp", "u4"),
+        ("overrun", "u4"),  # 1: the client's completion ring had no room; its job ends
+        ("slots", "u4"),  # N as the client knows it; 0: not in a job
+        ("position", "u4"),  # of the client's next segment
+        ("head", "u4"),  # number of the oldest request under way
+        ("given", "u4"),  # of the oldest that the lanes have not got
+        ("tail", "u4"),
+        ("reserved", "u4"),
+        ("lane_send_ring", "u8", (MAX_LANES,)),  # addresses, as for a client, but within this process
+        ("lane_completion_ring", "u8", (MAX_LANES,)),
+        ("lane_slots", "u4", (MAX_LANES,)),  # N of each lane
+        ("lane_position", "u4", (MAX_LANES,)),  # of each lane's next segment
+        ("query", REQUEST),
+        ("requests", REQUEST, (abi.SQ_DEPTH,)),
+        ("wqes", abi.WQE, (abi.SQ_DEPTH,)),  # of the requests, and behind them the client's next one
+    ],
+    align=True,
+)
+QUERY = np.uint64(SPLIT_QUEUE.fields["query"][1])  # type: ignore[index]
+REQUESTS = np.uint64(SPLIT_QUEUE.fields["requests"][1])  # type: ignore[index]
+WQES = np.uint64(SPLIT_QUEUE.fields["wqes"][1])  # type: ignore[index]
+QUEUE_SIZE = np.uint64(SPLIT_QUEUE.itemsize)
+REQUEST_SIZE = np.uint64(REQUEST.itemsize)
+LANE_DOORBELL_SIZE = np.uint64(LANE_DOORBELL.itemsize)
+
+_TABLES = ("cqe", "query", "requests", "wqes")  # are reached by address
+splitter_at = record_at(SPLITTER[[name for name in SPLITTER.names or () if name not in _TABLES]])
+split_queue_at = record_at(SPLIT_QUEUE[[name for name in SPLIT_QUEUE.names or () if name not in _TABLES]])
+request_at = record_at(REQUEST)
+# What the splitter looks at or changes in a WQE; the rest is the engine's business.
+wqe_at = record_at(abi.WQE[["opcode", "flags", "wr_id", "jid", "mid", "sid", "seg", "chunk", "segments"]])
+cqe_at = record_at(abi.CQE)
+
+
+@compiled
+def queue_address(splitter, index):
+    """Address of the SPLIT_QUEUE `index`."""
+    return splitter.queue_table + uint64(index) * QUEUE_SIZE
+
+
+@compiled
+def request_address(queue_place, number):
+    """Address of the REQUEST with a free-running number, of the SPLIT_QUEUE at `queue_place`."""
+    return queue_place + REQUESTS + (uint64(number) % uint64(abi.SQ_DEPTH)) * REQUEST_SIZE
+
+
+@compiled
+def wqe_address(queue_place, number):
+    """Address of the WQE of the request with a free-running number."""
+    return queue_place + WQES + (uint64(number) % uint64(abi.SQ_DEPTH)) * rings.WQE_BYTES
+
+
+@compiled
+def query_address(queue_place):
+    """Address of the query of the SPLIT_QUEUE at `queue_place`."""
+    return queue_place + QUERY
+
+
+@compiled
+def under_way(queue):
+    """Requests of a queue that are not complete."""
+    return uint32(queue.tail - queue.head)
+
+
+@compiled
+def enter(address, wqe):
+    """Remember at the REQUEST at `address` what the completion of a WQE says, whatever becomes of its parts."""
+    fill_zero(address, REQUEST_SIZE)
+    request = request_at(address)
+    request.wr_id = wqe.wr_id
+    request.jid = wqe.jid
+    request.mid = wqe.mid
+    request.opcode = wqe.opcode
+    request.signaled = wqe.flags & SIGNALED
+
+
+@compiled
+def lanes_below(lane):
+    """Bitmap of the lanes from 0 to `lane` - 1."""
+    return (uint64(1) << uint64(lane)) - uint64(1)

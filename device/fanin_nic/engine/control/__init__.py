@@ -1,1 +1,0 @@
-"""Execution control: work requests, leases, and the membership of jobs."""

@@ -1,0 +1,1 @@
+"""Jobs: how members join, which slots a job leases, how members leave, how a job is aborted."""

@@ -1,0 +1,130 @@
+"""CONFIG and LEAVE to the device above and to the next node of a ring, each repeated until it is answered."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.config_packet import CONFIG_SIZE, HOP_SIZE, write_config, write_hop, write_path
+from fanin_nic.engine.jobs.missing_scope import set_missing_above, set_missing_beside
+from fanin_nic.engine.output.encapsulate import attach_payload, body_at, packet
+from fanin_nic.engine.records.accessors import U64, bit_of, header_at
+from fanin_nic.engine.records.tables import JobState, Leave
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import Route
+from fanin_wire.fields import Opcode
+
+CONFIG, LEAVE = int(Opcode.CONFIG), int(Opcode.LEAVE)
+CONFIGURING, ABORTED, LEAVING = int(JobState.CONFIGURING), int(JobState.ABORTED), int(JobState.LEAVING)
+REPEATED, ACKNOWLEDGED = int(Leave.REPEATED), int(Leave.ACKNOWLEDGED)
+TREE, RING = int(Route.TREE), int(Route.RING)
+MIN_INTERVAL = 20_000_000  # ns; doubles with each repetition
+MAX_INTERVAL = 500_000_000
+
+
+@internal
+def forwards_config(job):
+    """Whether CONFIG goes to the next node: in a ring it runs from node 0 to the last."""
+    return job.route == RING and job.node_index != job.node_count - 1
+
+
+@internal
+def is_root(job):
+    """Whether the membership of a job ends here."""
+    return not job.has_parent and not forwards_config(job)
+
+
+@internal
+def reset_keepalive_timers(e, job):
+    """Keep-alives to the neighbours are counted from now on."""
+    job.said_above = e.now
+    job.said_next = e.now
+    job.said_previous = e.now
+    job.said_below = e.now
+
+
+@internal
+def schedule_repeat(e, job):
+    """Set the time of the next repetition; until a job runs, its CONFIG is what shows that its sender lives."""
+    interval = min(min(MAX_INTERVAL, e.keepalive), MIN_INTERVAL << min(job.retries, 8))
+    job.retries += 1
+    job.deadline = e.now + interval
+    e.next_deadline = min(e.next_deadline, job.deadline)
+
+
+@internal
+def config_token(e):
+    """What a CONFIG carries and its CONFIG_ACK returns: which start of this device has asked."""
+    return U64(e.boot_id) & U64(0xFFFFFFFF)
+
+
+@internal
+def send_config(e, job):
+    """CONFIG to the next node of a ring, or to the device above with the rest of the path for it to go on with."""
+    index = packet(e, job, CONFIG, job.next_address if forwards_config(job) else job.parent_address)
+    header = header_at(e, index)
+    body = body_at(e, index)
+    header.token = config_token(e)
+    if forwards_config(job):
+        header.source = job.node_index
+        write_config(e, job, body, RING, 1)
+        write_hop(body + CONFIG_SIZE, job.next_address, job.node_index, bit_of(job.node_index))
+        attach_payload(e, index, body, CONFIG_SIZE + HOP_SIZE)
+    else:
+        header.source = job.parent_bit
+        write_config(e, job, body, TREE, 1 + job.hop_count)
+        write_path(job, body + CONFIG_SIZE)
+        attach_payload(e, index, body, CONFIG_SIZE + (1 + job.hop_count) * HOP_SIZE)
+    schedule_repeat(e, job)
+
+
+@internal
+def begin_config(e, job):
+    """All below have joined: ask the device above."""
+    job.state = CONFIGURING
+    job.retries = 0
+    job.heard = e.now
+    job.heard_next = e.now
+    send_config(e, job)
+
+
+@internal
+def begin_leave(e, job):
+    """Leave the job at the device above and at the next node; the record stays until that is acknowledged."""
+    if job.state != ABORTED:
+        job.state = LEAVING
+    if job.has_parent:
+        job.parent_leave = REPEATED
+    if job.route == RING:
+        job.next_leave = REPEATED
+    job.retries = 0
+    job.leaving_since = e.now
+    send_leaves(e, job)
+
+
+@internal
+def send_leaves(e, job):
+    """LEAVE wherever it is not acknowledged; a status other than SUCCESS ends the job for all."""
+    if job.parent_leave == REPEATED:
+        header = header_at(e, packet(e, job, LEAVE, job.parent_address))
+        header.source = job.parent_bit
+        if job.state == ABORTED:
+            header.status = job.status
+            set_missing_above(job, header, job.missing_kind, U64(job.missing))
+    if job.next_leave == REPEATED:
+        header = header_at(e, packet(e, job, LEAVE, job.next_address))
+        header.source = job.node_index
+        if job.state == ABORTED:
+            header.status = job.status
+            set_missing_beside(job, header, job.missing_kind, U64(job.missing))
+    schedule_repeat(e, job)
+
+
+@internal
+def is_leaving(job):
+    """Whether a LEAVE is repeated."""
+    return job.parent_leave == REPEATED or job.next_leave == REPEATED
+
+
+@internal
+def is_released_above(job):
+    """Whether whoever is above has let this device go."""
+    above = not job.has_parent or job.parent_leave == ACKNOWLEDGED
+    return above and (job.route != RING or job.next_leave == ACKNOWLEDGED)

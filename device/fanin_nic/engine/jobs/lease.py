@@ -1,0 +1,156 @@
+"""Jobs and the seg buffers they lease: a run of N slots of the device's pool."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.engine.jobs.quota import is_evictable, jobs_allowed, payloads_allowed
+from fanin_nic.engine.records.accessors import U64, child_at, child_index, job_at, queue_at
+from fanin_nic.engine.records.geometry import quotient_up
+from fanin_nic.engine.records.tables import JOB, MAX_CHILDREN, JobState
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, count_bits, fill_zero
+from fanin_wire.abi import JobFlag
+
+FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
+REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
+JOB_SIZE = U64(JOB.itemsize)
+
+
+@internal
+def find_job(e, jid):
+    """1 + index of the job with an id; 0 if there is none."""
+    if e.last_job < e.jobs:
+        job = job_at(e, e.last_job)
+        if job.jid == jid and job.state != FREE:
+            return e.last_job + 1
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.jid == jid and job.state != FREE:
+            e.last_job = index
+            return index + 1
+    return 0
+
+
+@internal
+def claim_record(e):
+    """A job record to be filled; -1 if there is none. Where the table is full, a reminder gives way."""
+    for index in range(e.jobs):
+        if job_at(e, index).state == FREE:
+            return index
+    for index in range(e.jobs):
+        if is_evictable(job_at(e, index)):
+            release(e, job_at(e, index))
+            return index
+    return -1
+
+
+@internal
+def new_job(e, jid, key, owner):
+    """1 + index of a fresh job record; 0 if the table is full, or its owner has his share of it."""
+    if jobs_allowed(e, owner) == 0:
+        return 0
+    index = claim_record(e)
+    if index < 0:
+        return 0
+    job = job_at(e, index)
+    fill_zero(address_of(job), JOB_SIZE)
+    job.index = index
+    job.owner = owner
+    job.jid = jid
+    job.key = key
+    job.rto = e.rto
+    job.reorder = e.reorder
+    job.span = job.buffers = 1
+    for bit in range(MAX_CHILDREN):  # what is remembered is of the job that had this record before
+        child_at(e, child_index(job, bit)).predicted_length = 0
+    return index + 1
+
+
+@internal
+def grantable_slots(e, job, offered):
+    """Slots that a job can lease now: the largest power of two that is free and that its owner may have, at most what
+    is offered; 0 if none."""
+    most = min(int64(e.max_lease), payloads_allowed(e, job)) // int64(job.buffers)
+    size = int64(e.min_lease)
+    while size * 2 <= offered and size * 2 <= most:
+        size *= 2
+    while e.min_lease <= size <= offered and size <= most:
+        if first_free_run(e, size * int64(job.buffers)) >= 0:
+            return size
+        size //= 2
+    return 0
+
+
+@internal
+def first_free_run(e, size):
+    """First slot of a free run of `size` slots; -1 if there is none."""
+    first, step = int64(0), int64(e.min_lease)
+    while first + size <= int64(e.slots):
+        end = end_of_lease_in(e, first, size)
+        if end == 0:
+            return first
+        first = (end + step - 1) // step * step
+    return -1
+
+
+@internal
+def end_of_lease_in(e, first, count):
+    """Where a lease ends that has a slot of a run; 0 if none has."""
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        start = int64(job.slot_base)
+        end = start + int64(job.slots) * int64(job.buffers)
+        if job.state != FREE and start < end and first < end and start < first + count:
+            return end
+    return 0
+
+
+@internal
+def set_buffers(e, job):
+    """Payloads for each slot: a reproducible job keeps who comes early, each child in a buffer of its own."""
+    children = count_bits(job.rank_mask) + count_bits(job.node_mask)
+    job.span = quotient_up(job.chunk, e.max_chunk)
+    job.buffers = job.span * (children if job.flags & REPRODUCIBLE else 1)
+
+
+@internal
+def lease(e, job, offered):
+    """Give a job slots. False: not even the smallest lease is free."""
+    size = grantable_slots(e, job, offered)
+    if size == 0:
+        return False
+    job.slot_base = first_free_run(e, size * int64(job.buffers))
+    job.slots = size
+    job.offered_slots = size
+    return True
+
+
+@internal
+def start(e, job, count, window):
+    """The lease is agreed: N slots (at most those held), W positions in flight."""
+    job.slots = min(job.slots, count)
+    job.window = max(1, min(window, job.slots // 2))
+    job.base = e.first_position
+    slot_rule.clear_lease(e, job)
+
+
+@internal
+def free_slots(e, job):
+    """Free the slots of a job that has ended; its record stays."""
+    e.slots_used -= job.occupied
+    job.occupied = 0
+    job.in_flight = 0
+    job.slots = 0
+
+
+@internal
+def release(e, job):
+    """Free the job and all that it holds."""
+    free_slots(e, job)
+    for rank in range(MAX_CHILDREN):
+        if job.queue[rank]:
+            queue_at(e, job.queue[rank] - 1).job = 0
+    job.state = FREE
+    job.jid = 0

@@ -1,0 +1,237 @@
+"""LEAVE: ranks and devices go, one after the other; the job is freed when all have gone."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.config_leave_tx import begin_leave, is_released_above
+from fanin_nic.engine.jobs.lease import free_slots, new_job, release
+from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_peer
+from fanin_nic.engine.output.completions import notice
+from fanin_nic.engine.output.encapsulate import packet
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    count,
+    header_at,
+    job_at,
+    queue_at,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave
+from fanin_nic.engine.slots.slot_rule import OPEN, waits_for_departed
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.fields import Opcode
+
+ACTIVE, ABORTED, LEAVING = int(JobState.ACTIVE), int(JobState.ABORTED), int(JobState.LEAVING)
+NOT_YET, ACKNOWLEDGED = int(Leave.NOT_YET), int(Leave.ACKNOWLEDGED)
+LEAVE_ACK = int(Opcode.LEAVE_ACK)
+LEAVE = int(MessageType.LEAVE)
+RING = int(Route.RING)
+DROP_UNEXPECTED, DROP_DUPLICATE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_DUPLICATE)
+TIMEOUT, ABORT_STATUS, SUCCESS = int(Status.TIMEOUT), int(Status.ABORTED), int(Status.SUCCESS)
+PEER_LOST = int(Status.PEER_LOST)
+
+
+@internal
+def leave_queue(e, queue_index, tag):
+    """Event: a queue pair leaves its job. With requests outstanding, or before all had joined, that ends the job."""
+    queue = queue_at(e, queue_index)
+    if queue.job:
+        job = job_at(e, queue.job - 1)
+        if job.state < ACTIVE:
+            abort_forming(e, job)
+        elif queue.head != queue.tail:
+            abort(e, job, ABORT_STATUS, 0, queue.rank_bitmap)
+        unbind_queue(queue, job)
+        abort_if_member_left(e, job)
+        progress_leave(e, job)
+    queue.tag = tag
+    notice(e, queue_index, LEAVE, SUCCESS, 0, U64(0))
+
+
+@internal
+def abort_forming(e, job):
+    """TIMEOUT, naming who has not joined."""
+    kind, missing = not_joined(job)
+    abort(e, job, TIMEOUT, kind, missing)
+
+
+@internal
+def not_joined(job):
+    """Who has not joined, kind and bitmap: ranks of this node, devices below, or whom the device above misses."""
+    ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
+    if ranks != ZERO:
+        return 0, U64(ranks)
+    if nodes != ZERO:
+        return scope_below(job), U64(nodes)
+    return int(job.missing_kind), U64(job.missing)
+
+
+@internal
+def abort_if_member_left(e, job):
+    """End a job in which somebody waits for a member that has just left."""
+    for offset in range(job.slots if job.state == ACTIVE or job.state == LEAVING else 0):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.state == OPEN and waits_for_departed(job, slot):
+            abort_departed(e, job, slot)
+            return
+
+
+@internal
+def lose_queue(e, queue_index, status):
+    """Event: the process of a queue pair is gone. Its job can not go on without it."""
+    queue = queue_at(e, queue_index)
+    if queue.job:
+        job = job_at(e, queue.job - 1)
+        queue.joined = 1  # an answer to its JOIN would find the next client that gets the queue
+        abort(e, job, status, 0, queue.rank_bitmap)
+        unbind_queue(queue, job)
+        progress_leave(e, job)
+    queue.active = 0
+
+
+@internal
+def fail_queue(e, queue_index, status):
+    """Event: the requests of a queue pair can not be carried out. They and all others of the job end with `status`."""
+    queue = queue_at(e, queue_index)
+    if queue.job:
+        abort(e, job_at(e, queue.job - 1), status, 0, queue.rank_bitmap)
+
+
+@internal
+def unbind_queue(queue, job):
+    """The ranks of a queue have left; what the queue still held is dropped."""
+    job.rank_left |= queue.rank_bitmap
+    for rank in range(MAX_CHILDREN):
+        if queue.rank_bitmap & bit_of(rank) != ZERO:
+            job.queue[rank] = 0
+    queue.job = 0
+    queue.joined = 0
+    queue.reading = 0
+    queue.rank_bitmap = ZERO
+    queue.head = queue.tail
+    queue.read = queue.tail
+    queue.read_segments = 0
+
+
+@internal
+def progress_leave(e, job):
+    """Go on when all below have left: leave whoever is above, then free the job."""
+    if job.rank_joined & ~job.rank_left != ZERO:
+        return
+    if must_leave_above(job) and may_leave(job):
+        begin_leave(e, job)
+    if all_below_left(job) and is_released_above(job):
+        if job.state == ABORTED and has_members_to_come(job):
+            free_slots(e, job)
+            e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)  # within a node no other timer may run
+        else:
+            release(e, job)
+
+
+@internal
+def must_leave_above(job):
+    """Whether this device has somebody to leave, and has not begun to."""
+    unsaid = job.parent_leave == NOT_YET and job.next_leave == NOT_YET
+    return unsaid and (job.has_parent or job.route == RING)
+
+
+@internal
+def has_members_to_come(job):
+    """Whether members of an ended job must still learn why, until the record ages: those of one that was never formed
+    that are to come, and in a ring the previous node, to which nothing is repeated. Unless that is the one lost."""
+    if job.window:
+        named = job.missing_kind == scope_below(job) and U64(job.missing) & job.node_mask != ZERO
+        previous_lost = named and job.status == PEER_LOST
+        return job.route == RING and job.node_mask & ~job.node_left != ZERO and not previous_lost
+    unheard = job.rank_mask == ZERO and job.config_mask == ZERO
+    return unheard or job.rank_mask & ~job.rank_left != ZERO or job.config_mask & ~job.node_left != ZERO
+
+
+@internal
+def is_replaceable(job):
+    """Whether a record only tells why a job has ended, or was never formed; another incarnation may take its place."""
+    return job.state == ABORTED and job.slots == 0
+
+
+@internal
+def create_tombstone(e, header, source):
+    """A member of a job that is not known here yet says that it has failed: those to come will hear it from us."""
+    made = new_job(e, header.jid, header.key, source)
+    if made:
+        job = job_at(e, made - 1)
+        job.state = ABORTED
+        job.status = header.status
+        job.missing_kind = scope_from_peer(job, header)
+        job.missing = header.node_bitmap
+        job.heard = e.now
+        e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
+
+
+@internal
+def all_below_left(job):
+    """Whether nobody below needs the job any more. In a ring that has ended, the previous node need not say so."""
+    if job.state == ABORTED:
+        return job.route == RING or job.node_joined & ~job.node_left == ZERO
+    return job.rank_left == job.rank_mask and job.node_left == job.node_mask
+
+
+@internal
+def may_leave(job):
+    """Whether this device needs nothing more from above: in a ring, that its own sends are acknowledged."""
+    if job.route == RING and job.state != ABORTED:
+        return job.rank_left == job.rank_mask and job.in_flight == 0
+    return all_below_left(job)
+
+
+@internal
+def acknowledge_leave(e, job, destination, source):
+    """LEAVE_ACK to a device below."""
+    header_at(e, packet(e, job, LEAVE_ACK, destination)).source = source
+
+
+@internal
+def on_leave(e, job, header, source):
+    """Event: a device below leaves, perhaps because something went wrong there. One that has left knows nothing of how
+    the job ends: a late CONFIG has brought it a record without ranks, which has failed. (In a ring it may know.)"""
+    had_left = job.route != RING and job.node_left & bit_of(header.source) != ZERO
+    acknowledge_leave(e, job, source, header.source)
+    job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)
+    if header.status and not had_left:
+        kind = scope_from_peer(job, header)
+        named = U64(header.node_bitmap)
+        job.offered_slots = 0  # what would fit elsewhere is not known
+        abort(e, job, header.status, kind, bit_of(header.source) if named == ZERO else named)
+    abort_if_member_left(e, job)
+    progress_leave(e, job)
+
+
+@internal
+def on_leave_ack(e, job, source):
+    """Event: the device above, or the next node, has let this one go."""
+    if job.state != LEAVING and job.state != ABORTED:
+        count(e, DROP_UNEXPECTED)
+        return
+    above = job.has_parent and source == job.parent_address
+    if (job.parent_leave if above else job.next_leave) == ACKNOWLEDGED:
+        count(e, DROP_DUPLICATE)
+        return
+    if above:
+        job.parent_leave = ACKNOWLEDGED
+    else:
+        job.next_leave = ACKNOWLEDGED
+    progress_leave(e, job)
+
+
+@internal
+def abort_departed(e, job, slot):
+    """ABORTED, naming who has left before the others were done."""
+    here = slot.rank_missing & job.rank_left
+    if here != ZERO:
+        abort(e, job, ABORT_STATUS, 0, here)
+    else:
+        abort(e, job, ABORT_STATUS, scope_below(job), slot.node_missing & job.node_left)

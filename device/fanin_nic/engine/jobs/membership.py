@@ -1,0 +1,289 @@
+"""CONFIG goes up like a reduction, CONFIG_ACK comes down with the lease (or the refusal)."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.jobs import config_packet as packet_form
+from fanin_nic.engine.jobs.abort import send_abort
+from fanin_nic.engine.jobs.config_leave_tx import (
+    begin_config,
+    config_token,
+    forwards_config,
+    is_root,
+    reset_keepalive_timers,
+)
+from fanin_nic.engine.jobs.lease import grantable_slots, lease, new_job, release, set_buffers, start
+from fanin_nic.engine.jobs.leave import is_replaceable
+from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_above, scope_from_peer, set_missing_below
+from fanin_nic.engine.jobs.quota import SHARED
+from fanin_nic.engine.jobs.ring_order import next_node
+from fanin_nic.engine.output.completions import notice
+from fanin_nic.engine.output.encapsulate import attach_payload, body_at, packet
+from fanin_nic.engine.output.multicast import invite, may_invite
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    child_at,
+    child_index,
+    count,
+    header_at,
+    job_at,
+    queue_at,
+)
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
+from fanin_nic.native.compiled import internal, internal_for
+from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
+from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.fields import CONFIG_ACK_BODY, HEADER, Opcode
+
+CONFIG_ACK = int(Opcode.CONFIG_ACK)
+JOIN = int(MessageType.JOIN)
+JOINING, CONFIGURING, ACTIVE = int(JobState.JOINING), int(JobState.CONFIGURING), int(JobState.ACTIVE)
+ABORTED, LEAVING = int(JobState.ABORTED), int(JobState.LEAVING)
+SUCCESS, PENDING, JID_IN_USE = int(Status.SUCCESS), int(Status.PENDING), int(Status.JID_IN_USE)
+NO_RESOURCES, MEMBERS_MISMATCH = int(Status.NO_RESOURCES), int(Status.MEMBERS_MISMATCH)
+PEER_LOST, TOO_FEW_LANES = int(Status.PEER_LOST), int(Status.TOO_FEW_LANES)
+LOCAL, RING, TREE = int(Route.LOCAL), int(Route.RING), int(Route.TREE)
+DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
+DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
+ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
+ACK_SIZE = CONFIG_ACK_BODY.size
+BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload: headers, and the kernel's own
+
+
+@internal
+def member_window(e, job):
+    """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
+    half = max(ONE, U64(job.slots) // U64(2))
+    if job.route == LOCAL:
+        return half
+    senders = U64(2) if job.route == RING else max(ONE, count_bits(job.node_mask))  # a ring: partials and results
+    room = U64(e.receive_segments) * U64(e.max_chunk + BUFFER_OVERHEAD) // U64(job.chunk + BUFFER_OVERHEAD)
+    return max(ONE, min(half, room // senders))
+
+
+@internal
+def notify_pending(e, job):
+    """News for the ranks that wait for their JOIN: who is missing, here or at the device above."""
+    here = job.rank_mask & ~job.rank_joined
+    nodes, kind = job.config_mask & ~job.node_joined, scope_below(job)
+    if job.state != JOINING:
+        nodes, kind = U64(job.missing), int(job.missing_kind)
+    for rank in range(MAX_CHILDREN):
+        if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
+            if here != ZERO:
+                notice(e, job.queue[rank] - 1, JOIN, PENDING, 0, here)
+            else:
+                notice(e, job.queue[rank] - 1, JOIN, PENDING, kind, nodes)
+
+
+@internal
+def progress_join(e, job):
+    """Go on when all ranks and all lower devices are here."""
+    if job.state != JOINING or job.rank_joined != job.rank_mask or job.node_joined != job.config_mask:
+        return
+    if is_root(job):
+        activate(e, job, job.offered_slots, job.offered_window)
+    else:
+        begin_config(e, job)
+
+
+@internal
+def activate(e, job, slots, window):
+    """The job runs: tell the devices below and the ranks."""
+    start(e, job, slots, window)
+    job.state = ACTIVE
+    job.retries = 0
+    job.missing = ZERO
+    job.heard = e.now
+    job.heard_next = e.now
+    job.heard_previous = e.now
+    reset_keepalive_timers(e, job)
+    if job.has_parent or job.config_mask or job.route == RING:
+        e.next_deadline = min(e.next_deadline, e.now + e.keepalive)
+    below = job.config_mask
+    while below:
+        bit = lowest_bit(below)
+        below &= below - ONE
+        child = child_at(e, child_index(job, bit))
+        send_config_ack(e, job, child.address, bit, U64(child.boot_id), SUCCESS)
+    if may_invite(e, job):
+        invite(e, job)
+    for rank in range(MAX_CHILDREN):
+        if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
+            queue_at(e, job.queue[rank] - 1).joined = 1
+            notice(e, job.queue[rank] - 1, JOIN, SUCCESS, 0, ZERO)
+
+
+@internal
+def set_missing(job, header):
+    """Put into a CONFIG_ACK who has not joined: devices below, or whom the device above misses."""
+    kind, missing = scope_below(job), job.config_mask & ~job.node_joined
+    if job.state == CONFIGURING:
+        kind, missing = int(job.missing_kind), U64(job.missing)
+    if job.route == RING:
+        header.seg = max(kind, 1)
+        header.node_bitmap = missing
+    else:
+        set_missing_below(header, kind, missing)
+
+
+@internal_for(ENGINE, JOB, int64, int64, uint64, int64)
+def send_config_ack(e, job, destination, bit, token, status):
+    """CONFIG_ACK: the lease, or who is missing, or why not. `token`: of the CONFIG, the lower half of the boot id."""
+    index = packet(e, job, CONFIG_ACK, destination)
+    header = header_at(e, index)
+    header.source = bit
+    header.status = status
+    header.token = token & U64(0xFFFFFFFF)
+    if status == PENDING:
+        set_missing(job, header)
+        header.rank_bitmap = job.rank_mask & ~job.rank_joined
+    body = body_at(e, index)
+    store_be32(body + ACK_SLOTS, job.slots)
+    store_be32(body + ACK_WINDOW, job.window)
+    attach_payload(e, index, body, ACK_SIZE)
+
+
+@internal_for(ENGINE, HEADER, int64, int64, int64)
+def refuse_config(e, header, destination, status, slots):
+    """CONFIG_ACK with a refusal, for a job that has no record here."""
+    job = job_at(e, e.jobs)  # the spare record behind the table
+    job.jid = header.jid
+    job.key = header.key
+    job.slots = slots
+    job.window = 0
+    send_config_ack(e, job, destination, header.source, U64(header.token), status)
+
+
+@internal
+def on_config(e, found, header, body, length, source):
+    """Event: CONFIG from a device below. `found`: 1 + index of the job with that jid, or 0."""
+    if not packet_form.is_valid(e, header, body, length):
+        count(e, DROP_CONFIG)
+        return
+    if found and job_at(e, found - 1).key != header.key and is_replaceable(job_at(e, found - 1)):
+        release(e, job_at(e, found - 1))
+        found = 0
+    if not found and not e.is_switch:
+        refuse_config(e, header, source, PENDING, 0)  # no rank of this node is there yet
+        return
+    if not found:
+        found = create_switch_job(e, header, body, source)
+        if not found:
+            return
+    job = job_at(e, found - 1)
+    if job.key != header.key:
+        refuse_config(e, header, source, JID_IN_USE, 0)
+    elif is_foreign_sender(e, job, header.source, source):
+        count(e, DROP_SENDER)  # he must not learn that his key is right
+        refuse_config(e, header, source, JID_IN_USE, 0)
+    elif job.state == ABORTED:
+        send_abort(e, job, source, header.source)
+    elif packet_form.agrees(job, body):
+        bind_child(e, job, body, source)
+    else:
+        abort(e, job, MEMBERS_MISMATCH, scope_below(job), bit_of(header.source))
+        send_abort(e, job, source, header.source)
+
+
+@internal
+def is_foreign_sender(e, job, bit, source):
+    """Whether a sender can be no member: the bit is another device's, or all members have joined already."""
+    if job.node_joined & bit_of(bit) == ZERO:
+        return job.state == ACTIVE or job.state == LEAVING
+    return child_at(e, child_index(job, bit)).address != source
+
+
+@internal
+def create_switch_job(e, header, body, source):
+    """A switch meets a new job: 1 + its index, or 0 after a refusal."""
+    if not packet_form.is_of_tree(body):
+        count(e, DROP_CONFIG)
+        return 0
+    if packet_form.last_lane(body) > e.last_lane:  # what the job sends in the lanes behind will never arrive
+        refuse_config(e, header, source, TOO_FEW_LANES, 0)
+        return 0
+    made = new_job(e, header.jid, header.key, source)
+    if not made:
+        refuse_config(e, header, source, NO_RESOURCES, 0)
+        return 0
+    job = job_at(e, made - 1)
+    offered = packet_form.slots(body)
+    packet_form.describe_job(job, body)
+    set_buffers(e, job)
+    if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
+        refuse_config(e, header, source, NO_RESOURCES, grantable_slots(e, job, offered))
+        return 0
+    job.state = JOINING
+    job.offered_window = member_window(e, job)
+    job.heard = e.now
+    e.next_deadline = min(e.next_deadline, e.now + e.detection + ONE)
+    return made
+
+
+@internal
+def bind_child(e, job, body, source):
+    """A device below is here, for the first time or again."""
+    bit = packet_form.bit(body)
+    child = child_at(e, child_index(job, bit))
+    boot_id = packet_form.boot_id(body)
+    if job.node_joined & bit_of(bit) != ZERO and child.boot_id != boot_id:
+        abort(e, job, PEER_LOST, scope_below(job), bit_of(bit))
+        return
+    if e.is_switch and source != job.owner:
+        job.owner = SHARED
+    child.address = source
+    child.boot_id = boot_id
+    child.heard = e.now
+    job.node_joined |= bit_of(bit)
+    job.offered_slots = min(job.offered_slots, packet_form.slots(body))
+    job.offered_window = min(job.offered_window, packet_form.window(body))
+    answer_child(e, job, source, bit, boot_id)
+
+
+@internal
+def answer_child(e, job, source, bit, boot_id):
+    """The lease if the job runs; else go on, and say that it is pending if that did not make it run."""
+    if job.state == ACTIVE or job.state == LEAVING:
+        send_config_ack(e, job, source, bit, boot_id, SUCCESS)
+        return
+    progress_join(e, job)
+    if job.state == JOINING or job.state == CONFIGURING:
+        send_config_ack(e, job, source, bit, boot_id, PENDING)
+
+
+@internal
+def on_config_ack(e, job, header, body, length):
+    """Event: the device above answers a CONFIG."""
+    if job.state != CONFIGURING:
+        count(e, DROP_UNEXPECTED)
+        return
+    if length < ACK_SIZE:
+        count(e, DROP_LENGTH)
+        return
+    if header.token != config_token(e):  # it answers what this device sent before it was restarted
+        count(e, DROP_UNEXPECTED)
+        return
+    kind = scope_from_peer(job, header) if forwards_config(job) else scope_from_above(job, header)
+    missing = U64(header.node_bitmap)
+    if header.status == PENDING:
+        if missing == ZERO and forwards_config(job):
+            missing = next_node(job)  # its own ranks
+        if job.missing != missing or job.missing_kind != kind:
+            job.missing = missing
+            job.missing_kind = kind
+            notify_pending(e, job)
+    elif header.status == SUCCESS:
+        slots, window = packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW)
+        if packet_form.is_lease(slots) and window:
+            activate(e, job, slots, window)
+        else:
+            count(e, DROP_CONFIG)
+    else:
+        job.offered_slots = packet_form.word(body, ACK_SLOTS)
+        abort(e, job, header.status, kind, missing)

@@ -1,0 +1,1 @@
+"""Timers: probes, repetitions, deadlines, keep-alives and the loss of a neighbour."""

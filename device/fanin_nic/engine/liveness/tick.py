@@ -1,0 +1,191 @@
+"""Time passes: probes, repetitions of CONFIG and LEAVE, deadlines of requests, ageing; silence has its own module."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.config_leave_tx import forwards_config, is_leaving, send_config, send_leaves
+from fanin_nic.engine.jobs.lease import release
+from fanin_nic.engine.jobs.leave import progress_leave
+from fanin_nic.engine.liveness.keepalive import (
+    abort_lost_above,
+    arm_timer,
+    check_below,
+    check_neighbours,
+    send_keepalives,
+    send_keepalives_forming,
+)
+from fanin_nic.engine.packets.ring import ACK_POSITIONS, probe_next
+from fanin_nic.engine.packets.tree import probe_above
+from fanin_nic.engine.records.accessors import (
+    NEVER,
+    ONE,
+    U64,
+    child_at,
+    child_index,
+    count,
+    distance,
+    job_at,
+    queue_at,
+    request_at,
+    request_index,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave
+from fanin_nic.engine.segments.missing_members import missing_for_position
+from fanin_nic.engine.segments.rto import awaits_answer, back_off, due_time, is_loss_suspected
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire.abi import Status
+
+FREE, JOINING, CONFIGURING = int(JobState.FREE), int(JobState.JOINING), int(JobState.CONFIGURING)
+ACTIVE, LEAVING = int(JobState.ACTIVE), int(JobState.LEAVING)
+ACKNOWLEDGED = int(Leave.ACKNOWLEDGED)
+TIMEOUT = int(Status.TIMEOUT)
+JOBS_AGED = int(Counter.JOBS_AGED)
+MIN_LEAVES = 5  # at least, also where the detection time is short
+
+
+@internal
+def tick(e):
+    """Do what is due, and set the time of the next thing that will be."""
+    e.next_deadline = NEVER
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state != FREE:
+            tick_job(e, job)
+
+
+@internal
+def tick_job(e, job):
+    """One job."""
+    if is_leaving(job):
+        tick_leave(e, job)
+    elif job.state == CONFIGURING:
+        tick_config(e, job)
+    elif job.state == ACTIVE and not e.is_switch:  # a switch needs no timers for its data
+        tick_active(e, job)
+    if job.state == ACTIVE or job.state == LEAVING:
+        send_keepalives(e, job)
+    elif job.state == CONFIGURING:
+        send_keepalives_forming(e, job)
+    if job.state == ACTIVE:
+        check_neighbours(e, job)
+    elif e.is_switch and (job.state == JOINING or job.state == CONFIGURING):
+        check_below(e, job)
+    if job.state != FREE and (e.is_switch or job.state > ACTIVE):
+        tick_ageing(e, job)
+
+
+@internal
+def tick_leave(e, job):
+    """LEAVE is repeated; who has not answered it for the detection time is taken for gone."""
+    if job.deadline > e.now:
+        arm_timer(e, job.deadline)
+    elif job.retries < MIN_LEAVES or e.now < job.leaving_since + e.detection:
+        send_leaves(e, job)
+    else:
+        job.parent_leave = ACKNOWLEDGED
+        job.next_leave = ACKNOWLEDGED
+        progress_leave(e, job)
+
+
+@internal
+def tick_config(e, job):
+    """CONFIG is repeated as long as somebody answers."""
+    if e.now - (job.heard_next if forwards_config(job) else job.heard) > e.detection:
+        abort_lost_above(e, job, forwards_config(job))
+    elif job.deadline > e.now:
+        arm_timer(e, job.deadline)
+    else:
+        send_config(e, job)
+
+
+@internal
+def tick_active(e, job):
+    """A running job on a NIC."""
+    probe_due(e, job)
+    check_deadlines(e, job)
+
+
+@internal
+def probe_due(e, job):
+    """PROBE for the positions whose time has come: all that are suspect, and of those that are merely silent the lowest
+    that waits for the device above, and the lowest that waits for the next node."""
+    waits_above, waits_beside, reach = False, False, U64(job.base)
+    for offset in range(job.slots if job.in_flight else 0):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if not awaits_answer(slot):
+            continue
+        is_lowest = not (waits_beside if slot.unacked else waits_above)
+        waits_above |= slot.unacked == 0
+        waits_beside |= slot.unacked != 0
+        if not is_lowest and not is_loss_suspected(slot):
+            continue
+        if due_time(e, job, slot) > e.now:
+            arm_timer(e, due_time(e, job, slot))
+        elif e.action_count >= e.actions // 2:  # the rest when these are sent
+            arm_timer(e, e.now)
+            return
+        else:
+            reach = probe(e, job, slot, reach)
+
+
+@internal
+def probe(e, job, slot, reach):
+    """Ask what has become of a position. In a ring one answer tells it of many: those before `reach` have been asked
+    for. Returns how far it reaches now."""
+    if not slot.unacked:
+        probe_above(e, job, slot)
+    elif distance(slot.position, reach) >= 0:
+        probe_next(e, job, slot)
+        reach = U64(slot.position) + U64(ACK_POSITIONS)
+    back_off(e, job, slot)
+    return reach
+
+
+@internal
+def check_deadlines(e, job):
+    """Requests whose deadline has passed end the job: the stream could not be in step any more."""
+    for rank in range(MAX_CHILDREN):
+        if not job.queue[rank]:
+            continue
+        queue_index = job.queue[rank] - 1
+        queue = queue_at(e, queue_index)
+        for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
+            request = request_at(e, request_index(e, queue_index, queue.head + offset))
+            if request.deadline and request.deadline <= e.now:
+                time_out(e, job)
+                return
+            if request.deadline:
+                arm_timer(e, request.deadline)
+
+
+@internal
+def time_out(e, job):
+    """TIMEOUT, naming who is missing for the first position that is not done."""
+    kind, missing = missing_for_position(e, job, job.base)
+    abort(e, job, TIMEOUT, kind, missing)
+
+
+@internal
+def tick_ageing(e, job):
+    """A job that nobody below speaks for any more is freed."""
+    latest = last_heard(e, job)
+    if e.now - latest > e.ageing:
+        count(e, JOBS_AGED)
+        release(e, job)
+    else:
+        arm_timer(e, latest + e.ageing + ONE)
+
+
+@internal
+def last_heard(e, job):
+    """When any device below (in a ring: a neighbour) was last heard."""
+    latest = max(job.heard, max(job.heard_next, job.heard_previous))
+    below = job.node_joined
+    while below and e.is_switch:
+        bit = lowest_bit(below)
+        below &= below - ONE
+        latest = max(latest, U64(child_at(e, child_index(job, bit)).heard))
+    return latest

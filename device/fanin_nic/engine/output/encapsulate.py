@@ -1,0 +1,166 @@
+"""Actions and packets: the only place where the engine appends to its table of actions."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.engine.output.action_table import append, take_row
+from fanin_nic.engine.output.multicast_membership import is_group_member
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, action_at, bit_of, count, header_at
+from fanin_nic.engine.records.actions import ACTION, ActionKind
+from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, JOB, Counter
+from fanin_nic.engine.slots.arithmetic import WIDE, payload_bytes
+from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, is_one_with_data
+from fanin_nic.engine.slots.zero_copy import data_address
+from fanin_nic.native.compiled import internal, internal_for
+from fanin_nic.native.memory import address_of, copy, fill_zero
+from fanin_wire.abi import Route
+from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Flag, Opcode
+
+SEND = int(ActionKind.SEND)
+ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
+TX_FIRST = int(Counter.TX_FIRST)
+HEADER_SIZE = U64(HEADER.itemsize)
+ACTION_SIZE = U64(ACTION.itemsize)
+CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
+RING = int(Route.RING)
+HEARS_GROUP = int(Flag.HEARS_GROUP)
+SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # what a packet says of itself
+
+
+@internal
+def note_sent(e, job, destination):
+    """A neighbour hears of this device: no keep-alive is due to it for a while. (In a ring of two both are one.)"""
+    if destination == job.parent_address:
+        job.said_above = e.now
+    if destination == job.next_address:
+        job.said_next = e.now
+    if destination == job.previous_address:
+        job.said_previous = e.now
+
+
+@internal_for(ENGINE, JOB, int64, int64, returns=int64)
+def packet(e, job, opcode, destination):
+    """Number of a new SEND of a header-only packet of a job; the caller fills in what its opcode says."""
+    index = append(e, SEND)
+    action_at(e, index).destination = destination
+    header = header_at(e, index)
+    fill_zero(address_of(header), HEADER_SIZE)
+    header.opcode = opcode
+    header.pkey = DEFAULT_PKEY
+    header.dqpn = COLLECTIVE_QPN
+    header.ceth_version = WIRE_VERSION
+    header.jid = job.jid
+    header.key = job.key
+    note_sent(e, job, destination)
+    count(e, TX_FIRST + (opcode & 15))
+    return index
+
+
+@internal
+def body_at(e, index):
+    """Address of the room for the body of a control packet."""
+    return address_of(e) + e.body_offset + U64(index) * U64(BODY_SIZE)
+
+
+@internal
+def attach_payload(e, index, address, length):
+    """Give a SEND its payload."""
+    action = action_at(e, index)
+    action.payload = address
+    action.length = length
+    header_at(e, index).length = length
+
+
+@internal
+def slot_packet(e, job, slot, opcode, destination):
+    """Number of a new header-only SEND about a slot's position."""
+    index = packet(e, job, opcode, destination)
+    header = header_at(e, index)
+    header.position = slot.position
+    header.seg = U64(slot.position) & (U64(job.slots) - ONE)
+    header.op = slot.op
+    header.dtype = slot.dtype
+    header.mid = slot.mid
+    header.sid = slot.sid
+    header.flags = slot.flags & ~SLOT_FLAGS
+    header.status = slot.status
+    header.contributions = slot.contributions
+    return index
+
+
+@internal
+def attach_slot_payload(e, job, slot, index):
+    """The slot's data travel with the packet, unless the position is poisoned or nobody brought any."""
+    if slot.flags & HAS_DATA and slot.status == 0:
+        header_at(e, index).flags |= HAS_DATA | (slot.flags & WIDE)
+        attach_payload(e, index, data_address(e, job, slot), payload_bytes(e, slot))
+
+
+@internal
+def send_contribution(e, job, slot):
+    """The partial of a slot to the device above, or to the next node of the ring."""
+    onward = job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO
+    index = slot_packet(e, job, slot, CONTRIBUTION, job.next_address if onward else job.parent_address)
+    header = header_at(e, index)
+    if onward:
+        header.source = job.node_index
+        header.node_bitmap = slot.nodes & ~bit_of(job.node_index)
+        header.rank_bitmap = slot.wants
+    else:
+        header.source = job.parent_bit
+        header.node_bitmap = bit_of(job.parent_bit)
+        header.rank_bitmap = job.rank_mask
+        if is_group_member(e, job):
+            header.flags |= HEARS_GROUP
+    if wants_data(job, slot):
+        header.flags |= WANTS_RESULT
+    attach_slot_payload(e, job, slot, index)
+
+
+@internal
+def wants_data(job, slot):
+    """Whether the result is wanted here or below, and is not here already."""
+    return (slot.wants != ZERO or slot.flags & WANTS_RESULT) and not is_one_with_data(slot)
+
+
+@internal
+def send_result(e, job, slot, destination, source, node_bitmap, wanted):
+    """The result of a slot to one device: with data if anybody it reaches (`wanted`) wants them, else a header that
+    acknowledges."""
+    index = slot_packet(e, job, slot, RESULT, destination)
+    header = header_at(e, index)
+    header.source = source
+    header.node_bitmap = node_bitmap
+    if wanted != ZERO:
+        attach_slot_payload(e, job, slot, index)
+    return index
+
+
+@internal
+def copy_result(e, job, first, destination, source, node_bitmap):
+    """The RESULT of the SEND `first`, which must still be in the table, to another device, too."""
+    index = take_row(e)
+    action, header = action_at(e, index), header_at(e, index)
+    copy(address_of(action), address_of(action_at(e, first)), ACTION_SIZE)
+    copy(address_of(header), address_of(header_at(e, first)), HEADER_SIZE)
+    action.destination = destination
+    header.source = source
+    header.node_bitmap = node_bitmap
+    note_sent(e, job, destination)
+    count(e, TX_FIRST + (RESULT & 15))
+
+
+@internal
+def reply(e, job, header, opcode, destination):
+    """Number of a new header-only answer to a packet about a position: same position, seg, source and token."""
+    index = packet(e, job, opcode, destination)
+    answer = header_at(e, index)
+    answer.position = header.position
+    answer.seg = header.seg
+    answer.mid = header.mid
+    answer.sid = header.sid
+    answer.source = header.source
+    answer.token = header.token
+    answer.node_bitmap = ZERO
+    return index

@@ -1,1 +1,0 @@
-"""Parse and encapsulate: packets to events of the engine, and back."""

@@ -1,0 +1,1 @@
+"""Packets of other devices: parsed, checked, and handled by opcode."""

@@ -1,0 +1,60 @@
+"""Packets from a device below, or from the previous node of a ring."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs import leave
+from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_peer
+from fanin_nic.engine.packets import ring, tree
+from fanin_nic.engine.packets.remote_abort import on_remote_abort, on_remote_restart
+from fanin_nic.engine.packets.validate import is_acceptable, is_computable
+from fanin_nic.engine.records.accessors import ZERO, bit_of, count
+from fanin_nic.engine.records.tables import Counter
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import Route
+from fanin_wire.fields import Opcode
+
+CONTRIBUTION, RESULT, PROBE = int(Opcode.CONTRIBUTION), int(Opcode.RESULT), int(Opcode.PROBE)
+LEAVE, ABORT, NAK = int(Opcode.LEAVE), int(Opcode.ABORT), int(Opcode.NAK)
+RING = int(Route.RING)
+DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
+
+
+@internal
+def dispatch_below(e, job, header, payload, source):
+    """From below, or from the previous node of a ring."""
+    if header.opcode == LEAVE:
+        leave.on_leave(e, job, header, source)
+    elif header.opcode == ABORT:
+        on_remote_abort(e, job, header, scope_from_peer(job, header))
+        leave.progress_leave(e, job)
+    elif header.opcode == NAK:
+        if job.route == RING or job.node_left & bit_of(header.source) != ZERO:
+            count(e, DROP_UNEXPECTED)
+            return
+        on_remote_restart(e, job, scope_below(job), bit_of(header.source))
+        leave.progress_leave(e, job)
+    elif not is_acceptable(e, job, header):
+        return
+    elif not is_computable(e, header):
+        count(e, DROP_UNEXPECTED)
+    elif job.route == RING:
+        dispatch_previous(e, job, header, payload)
+    elif header.opcode == CONTRIBUTION:
+        tree.on_contribution(e, job, header, payload, source)
+    elif header.opcode == PROBE:
+        tree.on_probe(e, job, header, source)
+    else:
+        count(e, DROP_UNEXPECTED)
+
+
+@internal
+def dispatch_previous(e, job, header, payload):
+    """From the previous node, about a position of a running job."""
+    if header.opcode == CONTRIBUTION:
+        ring.on_contribution(e, job, header, payload)
+    elif header.opcode == RESULT:
+        ring.on_result(e, job, header, payload)
+    elif header.opcode == PROBE:
+        ring.on_probe(e, job, header)
+    else:
+        count(e, DROP_UNEXPECTED)

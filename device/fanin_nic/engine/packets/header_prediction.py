@@ -1,0 +1,137 @@
+"""A contribution like the one before it of the same child takes a shorter way to the same end: most are.
+
+What was found out about that one holds for all whose headers are equal but for the place in the stream: whose it is,
+that it can be meant, and what computes it. The record of the child keeps those headers. What is left is the slot rule
+and the arithmetic. Whatever is unusual, in the packet or in the slot, goes the way of all packets (`parse`).
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    child_at,
+    child_index,
+    count,
+    job_at,
+    payload_of,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.function_table import proceed
+from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobState
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.slots.arithmetic import WIDE, elements_of, is_computed_wide, kernel_address
+from fanin_nic.engine.slots.contribution import CLASS_MASK, CLASS_SHIFT, HAS_DATA, SEGMENTS, WANTS_RESULT, describe
+from fanin_nic.native.codec import equal_under, mask_without
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
+from fanin_wire.abi import ContributorClass
+from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
+
+ACTIVE = int(JobState.ACTIVE)
+HEARS_GROUP = int(Flag.HEARS_GROUP)
+CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
+COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | HAS_DATA | WIDE
+PREDICTED_FLAGS = CLASS_ALL | HAS_DATA  # of KIND
+RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
+PREDICTED_HEADER = U64(CHILD.fields["predicted_header"][1])  # type: ignore[index]
+HEADERS_SIZE = U64(TRANSPORT_SIZE)
+HEADER_MASK = mask_without(("psn", "position", "mid", "sid", "seg", "segment_index"))
+equal_under_mask = equal_under(HEADER_MASK)
+
+
+def _place(name):
+    return U64(BTH.size + CETH.byte_offset(name))
+
+
+OP, DTYPE, FLAGS, SOURCE = _place("op"), _place("dtype"), _place("flags"), _place("source")
+POSITION, MID, SID, SEG = _place("position"), _place("mid"), _place("sid"), _place("seg")
+LENGTH, CONTRIBUTIONS = _place("length"), _place("contributions")
+
+
+@internal
+def store_prediction(e, job, slot, header, payload):
+    """A contribution has been taken into a slot: others like it may follow. Its headers lie right before `payload`."""
+    if header.flags & COMPARED_FLAGS != PREDICTED_FLAGS or header.status or job.buffers != job.span:
+        return
+    if is_computed_wide(e, slot.op, slot.dtype):
+        return
+    child = child_at(e, child_index(job, header.source))
+    child.predicted_length = HEADERS_SIZE + U64(header.length) + U64(header.padcount)
+    child.predicted_kernel = kernel_address(e, slot.op, slot.dtype)
+    child.predicted_elements = elements_of(e, slot)
+    copy(address_of(child) + PREDICTED_HEADER, payload - HEADERS_SIZE, HEADERS_SIZE)
+
+
+@internal
+def take_predicted(e, address, length, source):
+    """Take a packet (arguments of `parse.on_packet`) if it is such a contribution. False: nothing has been done."""
+    job = job_at(e, e.last_job)
+    bit = U64(load_u8(address + SOURCE)) & U64(MAX_CHILDREN - 1)
+    child = child_at(e, child_index(job, bit))
+    if child.predicted_length != length or child.address != source or job.state != ACTIVE:
+        return False
+    if not equal_under_mask(address, address_of(child) + PREDICTED_HEADER):
+        return False
+    position = load_be32(address + POSITION)
+    slot = slot_at(e, slot_index(job, position))
+    if U64(load_be16(address + SEG)) != U64(position) & (U64(job.slots) - ONE):
+        return False
+    verdict = slot_rule.verdict(job, slot, position)
+    if verdict == slot_rule.REPLACE:
+        claim_predicted(e, job, slot, address, position)
+        copy(payload_of(e, job, position), address + HEADERS_SIZE, U64(slot.length))
+    elif verdict == slot_rule.CURRENT and continues_slot(slot, address, bit):
+        call_kernel(
+            child.predicted_kernel, payload_of(e, job, position), address + HEADERS_SIZE, child.predicted_elements
+        )
+    else:
+        return False
+    child.heard = e.now
+    count(e, RX_CONTRIBUTION)
+    count(e, SEGMENTS)
+    add_contributor(e, job, slot, address, bit)
+    return True
+
+
+@internal
+def claim_predicted(e, job, slot, address, position):
+    """The first contribution to a position."""
+    op, dtype, flags = load_u8(address + OP), load_u8(address + DTYPE), load_u8(address + FLAGS)
+    slot_rule.claim(e, job, slot, position)
+    slot.node_missing = job.node_mask
+    describe(slot, op, dtype, flags, load_be32(address + MID), load_be32(address + SID))
+    slot.flags |= HAS_DATA
+    slot.length = load_be16(address + LENGTH)
+
+
+@internal
+def continues_slot(slot, address, bit):
+    """Whether a contribution continues what is in its slot, and is the first of its child."""
+    return (
+        slot.node_missing & bit_of(bit) != ZERO
+        and slot.flags & COMPARED_FLAGS == PREDICTED_FLAGS
+        and slot.length == load_be16(address + LENGTH)
+        and slot.op == load_u8(address + OP)
+        and slot.dtype == load_u8(address + DTYPE)
+        and slot.mid == load_be32(address + MID)
+        and slot.sid == load_be32(address + SID)
+    )
+
+
+@internal
+def add_contributor(e, job, slot, address, bit):
+    """The data are in the sum: note who has brought them, and go on if nobody is missing."""
+    flags = load_u8(address + FLAGS)
+    slot.folded += 1
+    slot.contributions += U64(load_be32(address + CONTRIBUTIONS))
+    if flags & WANTS_RESULT:
+        slot.wants |= bit_of(bit)
+    if flags & HEARS_GROUP:
+        slot.group_members |= bit_of(bit)
+    slot.node_missing &= ~bit_of(bit)
+    if slot.node_missing | slot.rank_missing == ZERO or job.node_left | job.rank_left != ZERO:
+        proceed(e, job, slot)

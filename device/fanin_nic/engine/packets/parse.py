@@ -1,0 +1,145 @@
+"""An arriving packet: is it ours, is it sound, may its sender say this, and who handles it (steps S3 and S403)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs import leave, membership
+from fanin_nic.engine.jobs.abort import abort_above, send_abort
+from fanin_nic.engine.jobs.lease import find_job
+from fanin_nic.engine.jobs.quota import is_remote_tombstone
+from fanin_nic.engine.output.encapsulate import packet
+from fanin_nic.engine.packets import header_prediction, version_mismatch
+from fanin_nic.engine.packets.from_above import dispatch_next, dispatch_parent
+from fanin_nic.engine.packets.from_below import dispatch_below
+from fanin_nic.engine.packets.sender import is_from_below, is_from_next, is_from_parent, on_keepalive
+from fanin_nic.engine.records.accessors import U64, ZERO, count, header_at, job_at
+from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState
+from fanin_nic.native.codec import decode_header
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, load_u8
+from fanin_wire.abi import Status
+from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WIRE_VERSION, Opcode
+
+CONTRIBUTION, RESULT, PROBE, ACK = (int(Opcode[name]) for name in ("CONTRIBUTION", "RESULT", "PROBE", "ACK"))
+CONFIG, LEAVE, LEAVE_ACK = int(Opcode.CONFIG), int(Opcode.LEAVE), int(Opcode.LEAVE_ACK)
+NAK, KEEPALIVE = int(Opcode.NAK), int(Opcode.KEEPALIVE)
+ABORTED = int(JobState.ABORTED)
+NOT_CONFIGURED, LAST_STATUS, STATUS_ABORTED = int(Status.NOT_CONFIGURED), int(max(Status)), int(Status.ABORTED)
+RX_FIRST, ORDINARY_PACKETS = int(Counter.RX_FIRST), int(Counter.ORDINARY_PACKETS)
+DROP_SHORT, DROP_VERSION, DROP_LENGTH = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION), int(Counter.DROP_LENGTH)
+DROP_UNKNOWN_OPCODE, DROP_UNKNOWN_JOB = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_UNKNOWN_JOB)
+DROP_KEY, DROP_SENDER, DROP_ENDED = int(Counter.DROP_KEY), int(Counter.DROP_SENDER), int(Counter.DROP_ENDED)
+NAK_INTERVAL = U64(1_000_000)  # ns
+
+
+@internal
+def on_packet(e, address, length, source):
+    """Event: a packet with a right ICRC: `address` of its BTH, bytes from there to the ICRC, IPv4 `source`."""
+    if length >= TRANSPORT_SIZE and header_prediction.take_predicted(e, address, length, source):
+        return
+    if length < 12:
+        count(e, DROP_SHORT)
+    elif load_u8(address) < FIRST_OFFLOAD_OPCODE:
+        count_ordinary(e)
+    elif length < TRANSPORT_SIZE:
+        count(e, DROP_SHORT)
+    else:
+        header = header_at(e, e.actions)  # the spare record behind the table
+        decode_header(address, address_of(header))
+        if header.version != 0:
+            count(e, DROP_VERSION)
+        elif header.ceth_version != WIRE_VERSION:
+            version_mismatch.on_other_version(e, header, source)
+        elif U64(header.length) + U64(header.padcount) != U64(length) - U64(TRANSPORT_SIZE):
+            count(e, DROP_LENGTH)
+        elif header.source >= MAX_CHILDREN or header.opcode > KEEPALIVE:
+            count(e, DROP_UNKNOWN_OPCODE)
+        else:
+            count(e, RX_FIRST + (header.opcode & 15))
+            if header.status > LAST_STATUS:  # of a later version, perhaps: ranks are told what they know
+                header.status = STATUS_ABORTED
+            dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
+
+
+@internal
+def count_ordinary(e):
+    """Ordinary RDMA traffic (step S5): counted; this device has no queue pairs for it yet, so nothing else happens."""
+    count(e, ORDINARY_PACKETS)
+
+
+@internal
+def dispatch(e, header, payload, source):
+    """Find the job; membership first, for it needs no running job."""
+    found = find_job(e, header.jid)
+    if header.opcode == CONFIG:
+        membership.on_config(e, found, header, payload, header.length, source)
+    elif not found or job_at(e, found - 1).key != header.key:
+        on_unknown_job(e, found, header, source)
+    elif job_at(e, found - 1).state == ABORTED:
+        on_ended_job(e, job_at(e, found - 1), header, source)
+    elif header.opcode == KEEPALIVE:
+        on_keepalive(e, job_at(e, found - 1), header, source)
+    elif is_from_parent(job_at(e, found - 1), header.opcode, source):
+        dispatch_parent(e, job_at(e, found - 1), header, payload)
+    elif is_from_next(job_at(e, found - 1), header.opcode, source):
+        dispatch_next(e, job_at(e, found - 1), header, payload)
+    elif is_from_below(e, job_at(e, found - 1), header, source):
+        dispatch_below(e, job_at(e, found - 1), header, payload, source)
+    else:
+        count(e, DROP_SENDER)
+
+
+@internal
+def on_unknown_job(e, found, header, source):
+    """Nothing is known of this job, or of this incarnation. LEAVE is acknowledged all the same: it has been left."""
+    spare = job_at(e, e.jobs)
+    spare.jid = header.jid
+    spare.key = header.key
+    if header.opcode == LEAVE:
+        leave.acknowledge_leave(e, spare, source, header.source)
+        if header.status and not found:
+            leave.create_tombstone(e, header, source)
+    elif found:
+        count(e, DROP_KEY)
+    else:
+        send_nak(e, spare, header, source)
+
+
+@internal
+def send_nak(e, job, header, source):
+    """This device does not take part in a job of which another one speaks."""
+    count(e, DROP_UNKNOWN_JOB)
+    if may_be_nacked(header.opcode) and not is_invitation(header) and e.now >= e.next_nak:
+        e.next_nak = e.now + NAK_INTERVAL
+        answer = header_at(e, packet(e, job, NAK, source))
+        answer.status = NOT_CONFIGURED
+        answer.source = header.source
+
+
+@internal
+def may_be_nacked(opcode):
+    """Only what a living job sends of its own accord is answered; an answer never provokes one."""
+    return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
+
+
+@internal
+def is_invitation(header):
+    """Whether a KEEPALIVE went to a multicast group: also to those whom its job does not concern."""
+    return header.opcode == KEEPALIVE and header.node_bitmap != ZERO
+
+
+@internal
+def on_ended_job(e, job, header, source):
+    """The job has ended: say so to whoever does not know, and let them leave."""
+    if header.opcode == LEAVE:
+        leave.on_leave(e, job, header, source)
+    elif header.opcode == LEAVE_ACK and source in (job.parent_address, job.next_address):
+        leave.on_leave_ack(e, job, source)
+    elif is_remote_tombstone(job):  # the sender's job runs, and this device does not know where in it the sender stands
+        send_nak(e, job, header, source)
+    elif may_be_nacked(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
+        if job.has_parent and source == job.parent_address:
+            abort_above(e, job)
+        else:
+            send_abort(e, job, source, header.source)
+    else:
+        count(e, DROP_ENDED)

@@ -1,0 +1,261 @@
+"""Data packets of a ring: partials and results from the previous node, acknowledgements from the next."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.engine.jobs.ring_order import ring_start
+from fanin_nic.engine.output.encapsulate import packet, send_contribution, slot_packet
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    count,
+    distance,
+    header_at,
+    payload_of,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.function_table import proceed
+from fanin_nic.engine.records.tables import Counter, OutOfOrder
+from fanin_nic.engine.segments.arrival import note_result, take_packet
+from fanin_nic.engine.segments.complete import SENT_CONTRIBUTION, SENT_RESULT, pass_result, send_ring_result
+from fanin_nic.engine.segments.delivery import deliver
+from fanin_nic.engine.segments.local_contribution import claim_for_node
+from fanin_nic.engine.segments.rto import (
+    measure_rtt,
+    note_progress,
+    note_proven_loss,
+    probe_age,
+    probe_token,
+    shorten_deadline,
+    start_timer,
+)
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.slots.contribution import HAS_DATA, describe
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import copy, count_bits
+from fanin_wire.fields import Opcode
+
+ACK, PROBE = int(Opcode.ACK), int(Opcode.PROBE)
+DROP_SLOT, DROP_DUPLICATE = int(Counter.DROP_SLOT), int(Counter.DROP_DUPLICATE)
+DROP_UNEXPECTED, DROP_STALE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE)
+DROP_LENGTH, RESENT = int(Counter.DROP_LENGTH), int(Counter.RESENT)
+LOCAL, FINAL, DONE = slot_rule.LOCAL, slot_rule.FINAL, slot_rule.DONE
+BY_ALL = int(OutOfOrder.BY_ALL)
+ACK_POSITIONS = 64
+
+
+@internal
+def on_contribution(e, job, header, payload):
+    """Event: a partial from the previous node. It is stored, or refused by not acknowledging it."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slot_rule.verdict(job, slot, header.position)
+    if verdict == slot_rule.VIOLATION:
+        count(e, DROP_SLOT)
+        return
+    if verdict == slot_rule.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
+        count(e, DROP_UNEXPECTED)  # the position starts here: before this node nobody has anything to add
+        return
+    note_arrival(job, header.position)
+    if verdict == slot_rule.STALE:
+        count(e, DROP_STALE)
+        return
+    if verdict == slot_rule.REPLACE:
+        claim_for_node(e, job, slot, header.position, header.sid)
+        describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+    if slot.node_missing == ZERO:
+        count(e, DROP_DUPLICATE)
+        return
+    accept(e, job, slot, header, payload)
+
+
+@internal
+def accept(e, job, slot, header, payload):
+    """The partial of all nodes before this one."""
+    if take_packet(e, job, slot, header, payload, count_bits(job.rank_mask)):
+        slot.nodes = header.node_bitmap
+        slot.wants |= U64(header.rank_bitmap)
+        slot.node_missing = ZERO
+        proceed(e, job, slot)
+
+
+@internal
+def on_result(e, job, header, payload):
+    """Event: a result from the previous node: store it, give it to the ranks, pass it on."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slot_rule.verdict(job, slot, header.position)
+    if verdict == slot_rule.STALE or (verdict == slot_rule.CURRENT and (slot.state == FINAL or slot.state == DONE)):
+        note_arrival(job, header.position)
+        count(e, DROP_STALE if verdict == slot_rule.STALE else DROP_DUPLICATE)
+        return
+    if verdict != slot_rule.CURRENT or slot.state != LOCAL:
+        count(e, DROP_UNEXPECTED)
+        return
+    if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
+        count(e, DROP_LENGTH)
+        return
+    note_arrival(job, header.position)
+    slot.unacked &= ~SENT_CONTRIBUTION  # the next node's share is in this result, so it has had ours
+    note_result(slot, header)
+    slot.wants = U64(header.rank_bitmap)
+    if header.flags & HAS_DATA:
+        copy(payload_of(e, job, slot.position), payload, U64(slot.length))
+    slot_rule.occupy(e, job, slot, FINAL)
+    deliver(e, job, slot, payload_of(e, job, slot.position), slot.flags)
+    pass_result(e, job, slot, U64(header.node_bitmap))
+
+
+@internal
+def note_arrival(job, position):
+    """An acknowledgement is due for a position; it goes out at the end of the batch. The previous node can not be
+    further behind than the lease is long, nor ahead by twice that."""
+    ahead = distance(position, job.base)
+    if ahead < -int64(job.slots) or ahead >= 2 * int64(job.slots):
+        return
+    if not job.ack_pending:
+        job.ack_pending = 1
+        job.ack_low = position
+        job.ack_high = position
+    elif distance(position, job.ack_low) < 0:
+        job.ack_low = position
+    elif distance(position, job.ack_high) > 0:
+        job.ack_high = position
+
+
+@internal
+def is_stored(job, slot, position, result):
+    """Whether a position's partial (or its result) from the previous node is stored here, or was and is done with."""
+    ahead = distance(position, slot.position)
+    if ahead:
+        return ahead < 0
+    if slot.state == DONE or slot.state == FINAL:
+        return True
+    return not result and slot.node_missing == ZERO
+
+
+@internal
+def send_ack(e, job, base, echoed):
+    """ACK: for 64 positions from `base`, which partials and which results are stored. State, not history."""
+    header = header_at(e, packet(e, job, ACK, job.previous_address))
+    header.position = base
+    header.seg = U64(base) & (U64(job.slots) - ONE)
+    header.source = job.node_index
+    header.token = echoed
+    for offset in range(ACK_POSITIONS):
+        position = U64(base + offset) & U64(0xFFFFFFFF)
+        slot = slot_at(e, slot_index(job, position))
+        if is_stored(job, slot, position, False):
+            header.node_bitmap |= bit_of(offset)
+        if is_stored(job, slot, position, True):
+            header.rank_bitmap |= bit_of(offset)
+
+
+@internal
+def acknowledge_batch(e, job):
+    """Event: the batch of received packets ends."""
+    if not job.ack_pending:
+        return
+    job.ack_pending = 0
+    base = job.ack_low
+    while distance(job.ack_high, base) >= 0:
+        send_ack(e, job, base, 0)
+        base += ACK_POSITIONS
+
+
+@internal
+def on_probe(e, job, header):
+    """Event: the previous node asks about a position."""
+    send_ack(e, job, header.position, header.token)
+
+
+@internal
+def probe_next(e, job, slot):
+    """PROBE for a slot to the next node."""
+    header = header_at(e, slot_packet(e, job, slot, PROBE, job.next_address))
+    header.source = job.node_index
+    header.token = probe_token(e)
+
+
+@internal
+def on_ack(e, job, header):
+    """Event: what the next node has stored."""
+    measure_rtt(e, job, header.token)
+    newest, last = ZERO, U64(header.position)
+    for offset in range(ACK_POSITIONS):
+        slot = slot_at(e, slot_index(job, header.position + offset))
+        if slot.position != U64(header.position + offset) & U64(0xFFFFFFFF) or not slot.unacked:
+            continue
+        acknowledged = acknowledged_of(header, offset) & slot.unacked
+        if acknowledged:
+            if slot.sent_at >= newest:
+                newest, last = U64(slot.sent_at), U64(slot.position)
+            slot.unacked &= ~acknowledged
+            if slot.unanswered and slot.out_of_order and not header.token:  # it was only late
+                job.reorder = min(e.reorder, job.reorder * U64(2))
+            slot.retries = 0
+            slot.unanswered = 0
+            finish_if_acknowledged(e, job, slot)
+    if newest:
+        note_progress(e, job)
+        mark_earlier_out_of_order(e, job, newest, last)
+    if header.token:
+        resend_missing(e, job, header)
+
+
+@internal
+def acknowledged_of(header, offset):
+    """Sent flags that the ACK confirms for the position `offset` after its base."""
+    flags = 0
+    if header.node_bitmap & bit_of(offset) != ZERO:
+        flags |= SENT_CONTRIBUTION
+    if header.rank_bitmap & bit_of(offset) != ZERO:
+        flags |= SENT_RESULT
+    return flags
+
+
+@internal
+def finish_if_acknowledged(e, job, slot):
+    """A slot that holds the result and whose own sends are acknowledged is done."""
+    if slot.state == FINAL and not slot.unacked:
+        slot_rule.occupy(e, job, slot, DONE)
+
+
+@internal
+def mark_earlier_out_of_order(e, job, newest, last):
+    """What was sent before position `last`, which was sent at `newest` and is acknowledged, should be so too: if not,
+    ask soon. Positions that the map of the ACK does not reach are meant, too: a batch that lacks one begins behind it.
+    """
+    for offset in range(job.slots):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if not slot.unacked or slot.out_of_order:
+            continue
+        if slot.sent_at < newest or (slot.sent_at == newest and distance(slot.position, last) < 0):
+            shorten_deadline(e, job, slot, BY_ALL)
+
+
+@internal
+def resend_missing(e, job, header):
+    """The next node has answered a PROBE: what was asked for with it and is not stored there goes again."""
+    asked_at = e.now - probe_age(e, header.token)
+    for offset in range(ACK_POSITIONS):
+        slot = slot_at(e, slot_index(job, header.position + offset))
+        same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
+        if same and slot.unacked and slot.unanswered and slot.sent_at <= asked_at:
+            if e.action_count + 2 > e.actions:  # no room: it is asked for again
+                return
+            resend(e, job, slot, header.token)
+
+
+@internal
+def resend(e, job, slot, echoed):
+    """The answer to the PROBE with the token `echoed` lacks what a slot has sent."""
+    count(e, RESENT)
+    note_proven_loss(e, job, slot, echoed)
+    start_timer(e, job, slot)
+    if slot.unacked & SENT_CONTRIBUTION:
+        send_contribution(e, job, slot)
+    if slot.unacked & SENT_RESULT:
+        send_ring_result(e, job, slot)

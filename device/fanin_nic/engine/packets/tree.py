@@ -1,0 +1,252 @@
+"""Data packets of a tree: contributions from the devices below, results from the one above."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.missing_scope import scope_above, scope_for_below, scope_from_number_above
+from fanin_nic.engine.output.encapsulate import (
+    HEARS_GROUP,
+    attach_payload,
+    body_at,
+    reply,
+    send_contribution,
+    slot_packet,
+)
+from fanin_nic.engine.output.multicast_membership import note_group_loss, note_result_path
+from fanin_nic.engine.packets import header_prediction
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    child_at,
+    child_index,
+    count,
+    header_at,
+    payload_of,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.function_table import abort, proceed
+from fanin_nic.engine.records.tables import Counter, OutOfOrder
+from fanin_nic.engine.segments.arrival import note_result, take_packet
+from fanin_nic.engine.segments.complete import ANSWERED, SENT, distribute, unicast_result
+from fanin_nic.engine.segments.delivery import deliver
+from fanin_nic.engine.segments.rto import (
+    is_lossy,
+    mark_out_of_order,
+    measure_rtt,
+    note_answer,
+    note_loss,
+    note_proven_loss,
+    note_wait,
+    probe_token,
+    start_timer,
+    timer_lag,
+)
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, describe, order_of_node
+from fanin_nic.engine.slots.zero_copy import copy_referenced_data
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
+from fanin_wire.abi import Status
+from fanin_wire.fields import WAIT_BODY, Opcode
+
+NEED, WAIT, PROBE = int(Opcode.NEED), int(Opcode.WAIT), int(Opcode.PROBE)
+DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE)
+DROP_SLOT, DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
+RESENT = int(Counter.RESENT)
+PEER_LOST = int(Status.PEER_LOST)
+OPEN, LOCAL, FINAL, DONE = slot_rule.OPEN, slot_rule.LOCAL, slot_rule.FINAL, slot_rule.DONE
+OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
+WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
+WAIT_SIZE = WAIT_BODY.size
+BY_ALL = int(OutOfOrder.BY_ALL)
+CROSSING = U64(2)  # a quarter of the first reorder time
+
+
+@internal
+def on_contribution(e, job, header, payload, source):
+    """Event: CONTRIBUTION from a device below."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slot_rule.verdict(job, slot, header.position)
+    if verdict == slot_rule.STALE:
+        count(e, DROP_STALE)
+    elif verdict == slot_rule.VIOLATION:
+        count(e, DROP_SLOT)
+    elif verdict == slot_rule.CURRENT and slot.node_missing & bit_of(header.source) == ZERO:
+        count(e, DROP_DUPLICATE)
+        answer_repeated(e, job, slot, header, source)
+    else:
+        if verdict == slot_rule.REPLACE:
+            slot_rule.claim(e, job, slot, header.position)
+            slot.node_missing = job.node_mask
+            describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+        accept(e, job, slot, header, payload)
+
+
+@internal
+def accept(e, job, slot, header, payload):
+    """The first arrival of a child's contribution: check, compute, clear its bit."""
+    if take_packet(e, job, slot, header, payload, order_of_node(job, header.source)):
+        header_prediction.store_prediction(e, job, slot, header, payload)
+        if header.flags & WANTS_RESULT:
+            slot.wants |= bit_of(header.source)
+        if header.flags & HEARS_GROUP:
+            slot.group_members |= bit_of(header.source)
+        slot.node_missing &= ~bit_of(header.source)
+        proceed(e, job, slot)
+
+
+@internal
+def answer_repeated(e, job, slot, header, source):
+    """A child that has contributed asks or sends again. It gets the result; a middle device asks its own parent, once
+    for all, on behalf of its lowest child."""
+    if slot.state == FINAL:
+        header_at(e, unicast_result(e, job, slot, U64(header.source))).token = header.token
+    elif slot.state == LOCAL and lowest_bit(job.node_mask) == U64(header.source):
+        probe_above(e, job, slot)
+
+
+@internal
+def probe_above(e, job, slot):
+    """PROBE for a slot to the device above."""
+    header = header_at(e, slot_packet(e, job, slot, PROBE, job.parent_address))
+    header.source = job.parent_bit
+    header.token = probe_token(e)
+
+
+@internal
+def on_probe(e, job, header, source):
+    """Event: PROBE from a device below. It always gets an answer, unless it is older than what it must know."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slot_rule.verdict(job, slot, header.position)
+    if verdict == slot_rule.STALE:
+        count(e, DROP_STALE)
+    elif verdict == slot_rule.VIOLATION:
+        count(e, DROP_SLOT)
+    elif verdict == slot_rule.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
+        note_loss(e, job)
+        reply(e, job, header, NEED, source)
+    elif crosses_result(e, job, slot):
+        send_wait(e, job, slot, header, source)
+    else:
+        answer_repeated(e, job, slot, header, source)
+        if slot.state == FINAL:
+            note_loss(e, job)
+        else:
+            send_wait(e, job, slot, header, source)
+
+
+@internal
+def crosses_result(e, job, slot):
+    """Whether what a PROBE asks for has just been sent, in a job that loses nothing: to send it again would be payload
+    on suspicion. If it is lost after all, the next PROBE comes later."""
+    return slot.state == FINAL and e.now - slot.sent_at < e.reorder >> CROSSING and not is_lossy(e, job)
+
+
+@internal
+def send_wait(e, job, slot, header, source):
+    """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
+    index = reply(e, job, header, WAIT, source)
+    kind, missing = 0, U64(slot.node_missing)
+    if missing == ZERO and slot.state != FINAL:  # all are here; whom the device above waits for, as last heard
+        kind, missing = int(job.missing_kind), U64(job.missing)
+    header_at(e, index).node_bitmap = missing
+    oldest = most_silent(e, job, slot.node_missing)
+    body = body_at(e, index)
+    age = silent_for(e, job, oldest) if slot.node_missing != ZERO else ZERO
+    store_be32(body + OLDEST_AGE, age // U64(1000))
+    store_u8(body + OLDEST_CHILD, oldest)
+    store_u8(body + WAIT_KIND, scope_for_below(kind))
+    store_be16(body + WAIT_KIND + 1, 0)
+    attach_payload(e, index, body, WAIT_SIZE)
+
+
+@internal
+def silent_for(e, job, bit):
+    """ns since a child was heard, without those for which this device has stood still and has not listened."""
+    since = e.now - child_at(e, child_index(job, bit)).heard
+    return since - min(since, timer_lag(e))
+
+
+@internal
+def most_silent(e, job, missing):
+    """The missing child that was heard least recently; 0 if none is missing."""
+    oldest = lowest_bit(missing) & U64(63)
+    while missing:
+        bit = lowest_bit(missing)
+        missing &= missing - ONE
+        if silent_for(e, job, bit) > silent_for(e, job, oldest):
+            oldest = bit
+    return oldest
+
+
+@internal
+def awaits_result(slot, position):
+    """Whether a slot has sent its partial of a position up, and has no answer."""
+    if slot.position != position or slot.upward != SENT:
+        return False
+    return slot.state == LOCAL or slot.state == OPEN
+
+
+@internal
+def on_result(e, job, header, payload):
+    """Event: RESULT from the device above. It is taken only for a position that waits for it."""
+    slot = slot_at(e, slot_index(job, header.position))
+    if not awaits_result(slot, header.position):
+        count(e, DROP_UNEXPECTED)
+        return
+    if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
+        count(e, DROP_LENGTH)
+        return
+    measure_rtt(e, job, header.token)
+    was_lost = note_answer(e, job, slot, header.token)
+    if not header.token:
+        note_result_path(job, header)
+    elif was_lost or e.is_switch:  # which asks only for what a child misses
+        note_group_loss(job)
+    mark_out_of_order(e, job, slot)
+    job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
+    note_result(slot, header)
+    if slot.state == OPEN:  # its data went up before others' headers were here
+        slot.upward = ANSWERED
+    elif job.node_mask == ZERO and header.flags & HAS_DATA:  # a NIC: straight into the ranks' memory, nothing is stored
+        deliver(e, job, slot, payload, slot.flags)
+        slot_rule.occupy(e, job, slot, DONE)
+    else:
+        if header.flags & HAS_DATA:
+            copy(payload_of(e, job, slot.position), payload, U64(slot.length))
+        distribute(e, job, slot)
+
+
+@internal
+def on_need(e, job, header):
+    """Event: the device above lacks this device's contribution."""
+    slot = slot_at(e, slot_index(job, header.position))
+    if not awaits_result(slot, header.position):
+        count(e, DROP_UNEXPECTED)
+        return
+    measure_rtt(e, job, header.token)
+    count(e, RESENT)
+    note_proven_loss(e, job, slot, header.token)
+    start_timer(e, job, slot)
+    copy_referenced_data(e, job, slot)
+    send_contribution(e, job, slot)
+
+
+@internal
+def on_wait(e, job, header, body):
+    """Event: the device above has the contribution and waits for others."""
+    slot = slot_at(e, slot_index(job, header.position))
+    if not awaits_result(slot, header.position):
+        count(e, DROP_UNEXPECTED)
+        return
+    measure_rtt(e, job, header.token)
+    job.missing = header.node_bitmap
+    job.missing_kind = scope_from_number_above(job, load_u8(body + WAIT_KIND))
+    if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
+        abort(e, job, PEER_LOST, scope_above(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
+        return
+    if slot.out_of_order == BY_ALL and header.node_bitmap != ZERO:  # others sent it before something that has come
+        note_loss(e, job)
+    note_wait(e, job, slot)

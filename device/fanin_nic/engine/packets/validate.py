@@ -1,0 +1,40 @@
+"""Whether a packet can be meant, whoever has sent it."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.records.accessors import ONE, U64, count
+from fanin_nic.engine.records.tables import Counter, JobState
+from fanin_nic.engine.slots.arithmetic import CLASS_ALL, is_supported
+from fanin_nic.engine.slots.contribution import CLASS_ONE, HAS_DATA, contributor_class
+from fanin_nic.native.compiled import internal
+
+ACTIVE, LEAVING = int(JobState.ACTIVE), int(JobState.LEAVING)
+DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED)
+
+
+@internal
+def is_acceptable(e, job, header):
+    """Whether a packet about a position can be meant; counts why not."""
+    if job.state != ACTIVE and job.state != LEAVING:
+        count(e, DROP_UNEXPECTED)
+        return False
+    if not is_in_lease(job, header):
+        count(e, DROP_SLOT)
+        return False
+    return True
+
+
+@internal
+def is_in_lease(job, header):
+    """Whether the slot that a packet names is the one that serves its position, and its data fit."""
+    return header.seg == U64(header.position) & (U64(job.slots) - ONE) and header.length <= job.chunk
+
+
+@internal
+def is_computable(e, header):
+    """Whether the data of a packet can be computed with. Of a ONE position they need not be: it has one contributor. Of
+    a NONE position there can be none."""
+    kind = contributor_class(header.flags)
+    if header.flags & HAS_DATA == 0 or kind == CLASS_ONE:
+        return kind <= CLASS_ALL
+    return kind == CLASS_ALL and is_supported(e, header.op, header.dtype)

@@ -1,0 +1,47 @@
+"""A packet of another version of the protocol: nothing is done with it, but who forms a job is told why it can not be.
+
+In every version the BTH and the first 32 bytes of the CETH have the meaning that they have here, and a device that
+meets a CONFIG of another version answers with CONFIG_ACK, VERSION_MISMATCH, in its own.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.config_leave_tx import forwards_config
+from fanin_nic.engine.jobs.lease import find_job
+from fanin_nic.engine.jobs.membership import refuse_config
+from fanin_nic.engine.records.accessors import ZERO, count, job_at
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.tables import Counter, JobState
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import Status
+from fanin_wire.fields import Opcode
+
+CONFIG, CONFIG_ACK = int(Opcode.CONFIG), int(Opcode.CONFIG_ACK)
+CONFIGURING = int(JobState.CONFIGURING)
+VERSION_MISMATCH = int(Status.VERSION_MISMATCH)
+RX_FIRST, DROP_VERSION = int(Counter.RX_FIRST), int(Counter.DROP_VERSION)
+
+
+@internal
+def on_other_version(e, header, source):
+    """Event: a packet of which only the header, and of that only what all versions share, can be understood."""
+    if header.opcode == CONFIG_ACK and header.status == VERSION_MISMATCH and is_awaited_answer(e, header, source):
+        count(e, RX_FIRST + (header.opcode & 15))
+        job = job_at(e, find_job(e, header.jid) - 1)
+        job.peer_version = header.ceth_version
+        abort(e, job, VERSION_MISMATCH, 0, ZERO)
+        return
+    count(e, DROP_VERSION)
+    if header.opcode == CONFIG:
+        refuse_config(e, header, source, VERSION_MISMATCH, 0)
+
+
+@internal
+def is_awaited_answer(e, header, source):
+    """Whether the sender is the device that a job waits for the answer of."""
+    found = find_job(e, header.jid)
+    if not found:
+        return False
+    job = job_at(e, found - 1)
+    asked = job.next_address if forwards_config(job) else job.parent_address
+    return job.key == header.key and job.state == CONFIGURING and asked == source

@@ -1,0 +1,1 @@
+"""The tables of the arena, their accessors, and what follows from them alone."""

@@ -1,0 +1,403 @@
+"""The tables of the engine, laid over one block of memory (the arena).
+
+The ENGINE record stands at the start of the arena; it holds the offset of every other table. Nothing in the arena is
+an absolute address of the arena itself, so a copy of its bytes is a snapshot of the device. Compiled code reads and
+writes rows through the accessors of `state`.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_nic.engine.records.actions import ACTION
+from fanin_wire import abi, fields
+
+MAX_CHILDREN = abi.MAX_CHILDREN
+BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload: headers, and the kernel's own
+
+
+class JobState(enum.IntEnum):
+    """Life of a job on a device."""
+
+    FREE = 0
+    JOINING = 1  # not all local ranks and lower devices have joined
+    CONFIGURING = 2  # CONFIG is on its way up
+    ACTIVE = 3
+    ABORTED = 4  # tombstone: every packet is answered with ABORT
+    LEAVING = 5  # all below have left; LEAVE is on its way up
+
+
+class SlotState(enum.IntEnum):
+    """Life of a seg buffer. DONE remembers its position but holds no data."""
+
+    DONE = 0
+    OPEN = 1  # contributions are missing
+    LOCAL = 2  # all in; the partial is sent on and kept
+    FINAL = 3  # holds the result
+
+
+class Leave(enum.IntEnum):
+    """LEAVE to the device above, or to the next node of a ring."""
+
+    NOT_YET = 0
+    REPEATED = 1
+    ACKNOWLEDGED = 2
+
+
+class Upward(enum.IntEnum):
+    """A slot's partial at the device above."""
+
+    NOTHING = 0
+    SENT = 1
+    ANSWERED = 2  # the result is here, but others below are not: the position is completed when they are
+
+
+class Sent(enum.IntFlag):
+    """What a ring node has sent for a position and not seen acknowledged."""
+
+    CONTRIBUTION = 1
+    RESULT = 2
+
+
+class OutOfOrder(enum.IntEnum):
+    """What was answered before something that was sent earlier; 0: nothing."""
+
+    BY_ONE = 1  # a ONE position: not all that have sent it need have sent what is before it
+    BY_ALL = 2
+
+
+ENGINE = np.dtype(
+    [
+        ("address", "u4"),  # IPv4 of the device, host order
+        ("is_switch", "u4"),  # takes jobs from CONFIG packets, has no ranks
+        ("boot_id", "u8"),
+        ("now", "u8"),  # ns; the time given with the event in progress
+        ("next_deadline", "u8"),  # ns; no timer expires before; 2^64 - 1: none runs
+        ("next_nak", "u8"),  # ns; NAKs are rate limited
+        ("jobs", "u4"),
+        ("slots", "u4"),
+        ("queues", "u4"),
+        ("requests", "u4"),  # per queue, a power of two
+        ("regions", "u4"),
+        ("actions", "u4"),
+        ("action_count", "u4"),
+        ("last_job", "u4"),  # index of the job of the last packet
+        ("max_chunk", "u4"),
+        ("stride", "u4"),  # bytes from payload to payload
+        ("min_lease", "u4"),
+        ("max_lease", "u4"),
+        ("receive_segments", "u4"),  # of max_chunk bytes, that the port can buffer
+        ("slots_used", "u4"),
+        ("slots_high_water", "u4"),
+        ("first_position", "u4"),  # of a new job's stream
+        ("next_queue", "u4"),  # that is served first
+        ("queue_end", "u4"),  # 1 + highest queue in use, or more
+        ("last_lane", "u4"),  # lanes of the device - 1
+        ("group", "u4"),  # IPv4 of the multicast group that its results go to; 0: none
+        ("group_size", "u4"),  # devices that listen to it; 0: not known
+        ("shared", "u4"),  # 1: jobs and slots are shared out (control/quota)
+        ("rto", "u8"),  # ns: first retransmission time-out
+        ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
+        ("lateness", "u8"),  # ns: how late the device's own timers have run of late
+        ("keepalive", "u8"),  # ns
+        ("detection", "u8"),  # ns: silence after which a peer is lost
+        ("ageing", "u8"),  # ns: silence after which a job is freed
+        ("job_offset", "u8"),
+        ("child_offset", "u8"),
+        ("slot_offset", "u8"),
+        ("payload_offset", "u8"),
+        ("queue_offset", "u8"),
+        ("request_offset", "u8"),
+        ("region_offset", "u8"),
+        ("action_offset", "u8"),
+        ("header_offset", "u8"),
+        ("body_offset", "u8"),
+        ("kernel_offset", "u8"),
+        ("counter_offset", "u8"),
+        ("entry_offset", "u8"),
+    ],
+    align=True,
+)
+
+JOB = np.dtype(
+    [
+        ("jid", "u4"),
+        ("key", "u4"),
+        ("state", "u1"),
+        ("route", "u1"),  # what this device does: pass on in a ring, or only give to the device above
+        ("flags", "u1"),  # JobFlag
+        ("status", "u1"),  # why ABORTED
+        ("missing_kind", "u1"),  # of `missing`: 0 its own children or ranks, k children of the k-th device above
+        ("has_parent", "u1"),  # there is a device above; in a ring only the last node has one
+        ("parent_leave", "u1"),  # Leave: how far LEAVE to the device above has come
+        ("next_leave", "u1"),  # ring: the same to the next node
+        ("index", "u4"),
+        ("owner", "u4"),  # who has it alone: 1 + client; on a switch an IPv4 address; 0: several have joined
+        ("slot_base", "u4"),  # first slot of the lease
+        ("slots", "u4"),  # N
+        ("span", "u4"),  # payloads that a segment takes: 1, but within one node a chunk may be longer than max_chunk
+        ("buffers", "u4"),  # payloads for each slot: those of one segment, in a reproducible job of one for each child
+        ("window", "u4"),  # positions in flight
+        ("chunk", "u4"),
+        ("base", "u4"),  # lowest position that is not DONE
+        ("in_flight", "u4"),  # slots that are not DONE
+        ("occupied", "u4"),  # slots that hold data
+        ("high_water", "u4"),
+        ("retries", "u4"),  # of CONFIG, later of LEAVE
+        ("parent_address", "u4"),
+        ("parent_bit", "u4"),  # this device's bit there
+        ("next_address", "u4"),  # ring
+        ("previous_address", "u4"),
+        ("node_index", "u4"),  # ring: this node's place
+        ("node_count", "u4"),  # ring: its nodes; else nodes of the job
+        ("hop_count", "u4"),  # levels above the parent
+        ("parent_mask", "u8"),  # all bits that the device above waits for
+        ("ack_low", "u4"),
+        ("ack_high", "u4"),
+        ("ack_pending", "u1"),
+        ("last_lane", "u1"),  # the highest lane that the job takes part in
+        ("peer_version", "u1"),  # of the protocol, that the device which has refused this one speaks
+        ("group_member", "u1"),  # 1: results may come by the multicast group of the device above
+        ("group_failures", "u1"),  # how often they did not, of late
+        ("invitations_ignored", "u1"),  # so many still are, because of them
+        ("last_result_by_group", "u1"),  # 1: the last result did
+        ("consecutive_losses", "u1"),  # results, since one came unasked
+        ("rank_mask", "u8"),
+        ("rank_joined", "u8"),
+        ("rank_left", "u8"),
+        ("node_mask", "u8"),  # lower devices that contribute
+        ("config_mask", "u8"),  # lower devices whose CONFIG is awaited
+        ("node_joined", "u8"),
+        ("node_left", "u8"),
+        ("missing", "u8"),  # who is missing, as last heard from above
+        ("digest_high", "u8"),
+        ("digest_low", "u8"),
+        ("offered_slots", "u4"),
+        ("offered_window", "u4"),
+        ("rto", "u8"),
+        ("reorder", "u8"),  # ns: as ENGINE.reorder, learnt for this job
+        ("srtt", "u8"),
+        ("rttvar", "u8"),
+        ("lost_at", "u8"),  # ns: when a loss was last proved; 0: never
+        ("answered_at", "u8"),  # ns: last result, or acknowledgement, of any position
+        ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
+        ("leaving_since", "u8"),  # ns: when LEAVE was first sent
+        ("heard", "u8"),  # ns: last packet from the device above
+        ("heard_next", "u8"),  # ring
+        ("heard_previous", "u8"),
+        ("said_above", "u8"),  # ns: last packet to the device above
+        ("said_next", "u8"),  # ring
+        ("said_previous", "u8"),
+        ("said_below", "u8"),  # ns: when all devices below were last sent something
+        ("invitation_at", "u8"),  # ns: when the multicast group of the device above was last heard
+        ("invited_at", "u8"),  # ns: when its multicast group was last offered to them
+        ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
+        ("hop_address", "u4", (abi.MAX_HOPS,)),
+        ("hop_bit", "u4", (abi.MAX_HOPS,)),
+        ("hop_mask", "u8", (abi.MAX_HOPS,)),
+    ],
+    align=True,
+)
+
+CHILD = np.dtype(
+    [
+        ("boot_id", "u8"),
+        ("heard", "u8"),  # ns: last packet
+        ("address", "u4"),
+        ("predicted_length", "u4"),  # bytes of the contribution that is remembered (packet/alike.py); 0: none is
+        ("predicted_kernel", "u8"),  # address of what computes it
+        ("predicted_elements", "u8"),
+        ("predicted_header", "u1", (fields.TRANSPORT_SIZE,)),  # as it came
+    ],
+    align=True,
+)
+
+SLOT = np.dtype(
+    [
+        ("position", "u4"),
+        ("mid", "u4"),
+        ("sid", "u4"),
+        ("length", "u4"),  # bytes of the message in it, in its own type
+        ("state", "u1"),
+        ("op", "u1"),
+        ("dtype", "u1"),
+        ("flags", "u1"),  # of the CETH: contributor class, HAS_DATA, WANTS_RESULT (of a rank here), WIDE (holds f32)
+        ("status", "u1"),  # of a poisoned position
+        ("unacked", "u1"),  # ring: Sent
+        ("upward", "u1"),  # Upward: how far it has come at the device above
+        ("retries", "u1"),  # PROBEs since it was sent
+        ("out_of_order", "u1"),  # Overtaken: something sent later was answered first, so ask soon
+        ("unanswered", "u1"),  # PROBEs since the last answer
+        ("reserved", "u1", (2,)),
+        ("folded", "u4"),  # reproducible: children that are in the sum, in order
+        ("early", "u8"),  # reproducible: bitmap of those that wait in a buffer for their turn
+        ("rank_missing", "u8"),  # completion bitmap of this node's ranks
+        ("node_missing", "u8"),  # completion bitmap of the devices below (ring: of the previous node)
+        ("nodes", "u8"),  # ring: nodes that still have to add
+        ("wants", "u8"),  # devices below that want the result; ring: nodes that want it and do not have it
+        ("group_members", "u8"),  # devices below that take it by the multicast group
+        ("contributions", "u8"),
+        ("sent_at", "u8"),  # ns: when it was last sent, or known to be at the other side
+        ("deadline", "u8"),  # ns: PROBE
+        (
+            "zero_copy_address",
+            "u8",
+        ),  # address of the data in the memory of the rank that brings them; 0: they are in the buffer
+    ],
+    align=True,
+)
+
+QUEUE = np.dtype(
+    [
+        ("active", "u1"),
+        ("reading", "u1"),  # a DMA_READ is under way
+        ("joined", "u1"),
+        ("rank_count", "u1"),
+        ("client", "u4"),
+        ("job", "u4"),  # 1 + index; 0: none
+        ("tag", "u4"),  # of the JOIN that is answered late
+        ("rank_bitmap", "u8"),
+        ("position", "u4"),  # of the next request
+        ("head", "u4"),  # oldest request that is not complete
+        ("read", "u4"),  # request whose data are read
+        ("tail", "u4"),
+        ("read_segments", "u4"),  # segments of it that are read
+        ("reads_open", "u4"),
+        ("qp", "u4"),
+        ("reserved", "u4"),
+    ],
+    align=True,
+)
+
+REQUEST = np.dtype(
+    [
+        ("wr_id", "u8"),
+        ("length", "u8"),  # bytes of the message
+        ("block", "u8"),  # bytes of its blocks; the last may be shorter
+        ("deadline", "u8"),  # ns; 0: none
+        ("first", "u4"),  # position
+        ("count", "u4"),  # positions
+        ("done", "u4"),
+        ("mid", "u4"),
+        ("sid", "u4"),  # segment of the message at the first position
+        ("segment", "u4"),  # bytes of a segment
+        ("per_block", "u4"),  # segments of a whole block
+        ("source_process", "u4"),
+        ("destination_process", "u4"),
+        ("op", "u1"),
+        ("dtype", "u1"),
+        ("contributors", "u1"),
+        ("opcode", "u1"),
+        ("status", "u1"),
+        ("signaled", "u1"),
+        ("poison", "u1"),  # status that this rank contributes instead of data
+        ("addresses", "u1"),
+        ("fence", "u1"),
+        ("inline", "u1"),  # the data of its one rank are `inline_data`
+        ("is_long", "u1"),  # its results go past the caches
+        ("zero_copy", "u1"),  # its data are sent from where they are
+        ("reserved", "u1", (1,)),
+        ("inline_data", "u8", (abi.MAX_INLINE // 8,)),
+        ("address", abi.ADDRESS, (abi.MAX_ADDRESSES,)),  # of each rank; read through `state.address_at`
+    ],
+    align=True,
+)
+
+JOIN_EVENT = np.dtype(  # a JOIN of the host interface, flattened
+    [
+        ("jid", "u4"),
+        ("key", "u4"),
+        ("route", "u4"),
+        ("tag", "u4"),
+        ("rank_bitmap", "u8"),
+        ("rank_mask", "u8"),
+        ("digest_high", "u8"),
+        ("digest_low", "u8"),
+        ("slots", "u4"),
+        ("chunk", "u4"),
+        ("node_index", "u4"),
+        ("node_count", "u4"),
+        ("next_address", "u4"),
+        ("previous_address", "u4"),
+        ("hop_count", "u4"),
+        ("flags", "u4"),
+        ("hop_address", "u4", (abi.MAX_HOPS,)),
+        ("hop_bit", "u4", (abi.MAX_HOPS,)),
+        ("hop_mask", "u8", (abi.MAX_HOPS,)),
+    ],
+    align=True,
+)
+
+REGION = np.dtype(
+    [
+        ("start", "u8"),  # client's virtual address
+        ("length", "u8"),
+        ("mapped", "u8"),  # address on the device; 0: process memory
+        ("client", "u4"),  # 1 + client; 0: free
+        ("lkey", "u4"),
+        ("access", "u4"),
+        ("reserved", "u4"),
+    ],
+    align=True,
+)
+
+
+class Counter(enum.IntEnum):
+    """Counters of the engine; the first 32 count packets by opcode: received, then sent."""
+
+    RX_FIRST = 0
+    TX_FIRST = 16
+    ORDINARY_PACKETS = 32
+    DROP_SHORT = 33
+    DROP_VERSION = 34
+    DROP_UNKNOWN_OPCODE = 35
+    DROP_UNKNOWN_JOB = 36
+    DROP_KEY = 37
+    DROP_SENDER = 38
+    DROP_SLOT = 39
+    DROP_STALE = 40
+    DROP_DUPLICATE = 41
+    DROP_UNEXPECTED = 42
+    DROP_LENGTH = 43
+    DROP_CONFIG = 44
+    ACTION_OVERFLOW = 45
+    RESENT = 46
+    JOBS_ABORTED = 47
+    JOBS_AGED = 48
+    REQUESTS = 49
+    COMPLETIONS = 50
+    SEGMENTS = 51
+    NOT_OFFLOADED = 52  # requests refused because the device can not compute them
+    DROP_ENDED = 53  # for a job that has ended, from somebody who knows or need not know
+
+
+COUNTERS = 64
+ENTRIES = 2
+
+
+class Table(NamedTuple):
+    """A table of the arena: its row type and where ENGINE keeps its offset."""
+
+    dtype: np.dtype
+    offset: str
+
+
+TABLES = {
+    "jobs": Table(JOB, "job_offset"),
+    "children": Table(CHILD, "child_offset"),
+    "slots": Table(SLOT, "slot_offset"),
+    "queues": Table(QUEUE, "queue_offset"),
+    "requests": Table(REQUEST, "request_offset"),
+    "regions": Table(REGION, "region_offset"),
+    "actions": Table(ACTION, "action_offset"),
+    "headers": Table(fields.HEADER, "header_offset"),
+    "kernels": Table(np.dtype("u8"), "kernel_offset"),
+    "counters": Table(np.dtype("u8"), "counter_offset"),
+    "entries": Table(np.dtype("u8"), "entry_offset"),
+    "bodies": Table(np.dtype("u1"), "body_offset"),
+    "payload": Table(np.dtype("u1"), "payload_offset"),
+}
+BODY_SIZE = 320  # of a control packet: CONFIG with eight hops

@@ -1,1 +1,0 @@
-"""Loss recovery: a NIC asks with a header before it sends payload again; nothing is resent on suspicion."""

@@ -1,0 +1,297 @@
+"""All ranks of a node at once, where nobody else takes part (steps S402 to S407 in one).
+
+A segment that all ranks have posted, in memory that is mapped here, needs no seg buffer to wait in. It is computed from
+their memory straight into their memory (REDUCE), as many segments at a time as the window allows. So where a rank is
+still to come, only one segment waits in a seg buffer, which shows who is missing; the others wait where they are.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from numba import int64
+
+from fanin_nic.engine.output.action_table import append
+from fanin_nic.engine.output.completions import retire
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    action_at,
+    add,
+    bit_of,
+    distance,
+    job_at,
+    payload_of,
+    queue_at,
+    request_at,
+    request_index,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.actions import ACTION, ActionKind
+from fanin_nic.engine.records.geometry import brings, destination_of, place_in_message, segment_length, source_of, wants
+from fanin_nic.engine.segments.delivery import bypasses_caches, is_lowest_rank
+from fanin_nic.engine.slots.arithmetic import (
+    CLASS_ALL,
+    accumulate,
+    elements_of,
+    is_computed_wide,
+    kernel_address,
+    settle_result,
+)
+from fanin_nic.engine.slots.contribution import CLASS_ONE, SEGMENTS, contributor_class, describe
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, call_kernel, copy, count_bits, lowest_bit
+from fanin_nic.native.streaming import spread
+from fanin_wire.abi import ContributorClass
+from fanin_wire.fields import CLASS_SHIFT
+
+CLASS_NONE = int(ContributorClass.NONE)
+REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
+# Bytes that are computed at a time. More cost fewer calls; but where they come from memory, and go there, it only reads
+# and writes at the same time if they are few.
+BLOCK, BLOCK_OF_MEMORY = U64(2048), U64(512)
+REMOTE, ACTION_SIZE = U64(ACTION.fields["remote"][1]), U64(ACTION.itemsize)  # type: ignore[index]
+MAX_BYTES = U64(2 << 20)  # that one REDUCE reads: nobody else is served meanwhile
+
+
+class ReduceMode(enum.IntEnum):
+    """How the next segment of a queue is to be computed."""
+
+    BUFFERED = 0  # contributed by itself
+    WAIT = 1  # not yet: others come, or come after
+    LOCAL = 2
+
+
+BUFFERED, WAIT, LOCAL = (int(reduce_mode) for reduce_mode in ReduceMode)
+
+
+@internal
+def next_request(e, queue_index):
+    """Row of the request of a queue whose data are read next."""
+    return request_index(e, queue_index, queue_at(e, queue_index).read)
+
+
+@internal
+def is_node_local(job):
+    """Whether nobody but ranks of this node take part in a job."""
+    return not job.has_parent and job.node_mask == ZERO
+
+
+@internal
+def is_mapped(request):
+    """Whether the data of a request are mapped here, from and to."""
+    in_place = not request.source_process and not request.destination_process
+    return in_place and request.length != ZERO and not request.poison and request.contributors != CLASS_NONE
+
+
+@internal
+def is_same_segment(one, one_read, other, other_read):
+    """Whether two requests, of which so many segments are read, go on with the same segment of the same message."""
+    same = one.op == other.op and one.dtype == other.dtype and one.contributors == other.contributors
+    same = same and one.mid == other.mid and one.sid + one_read == other.sid + other_read
+    return same and one.length == other.length and one.block == other.block and one.segment == other.segment
+
+
+@internal
+def entry_of(queue, rank):
+    """Which entry of the address lists of a queue is a rank's."""
+    return int(count_bits(queue.rank_bitmap & (bit_of(rank) - ONE)))
+
+
+@internal
+def reduce_mode(e, job, request, read):
+    """How a segment is to be computed: the next of a request of which `read` are read (see Standing).
+
+    Who is behind comes after, and who is ahead has contributed it already. While others are still to post it, one open
+    position is enough to show whom the job waits for.
+    """
+    if not is_node_local(job) or not is_mapped(request):
+        return BUFFERED
+    position = U64(request.first + read) & U64(0xFFFFFFFF)
+    verdict, sources, ranks = LOCAL, 0, U64(job.rank_mask)
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        if not job.queue[rank]:
+            return BUFFERED
+        index = job.queue[rank] - 1
+        queue = queue_at(e, index)
+        if distance(queue.position, position) <= 0:
+            if not job.in_flight:
+                return BUFFERED
+            verdict = WAIT
+            continue
+        if queue.read == queue.tail:
+            return BUFFERED
+        other = request_at(e, next_request(e, index))
+        ahead = distance(other.first + queue.read_segments, position)
+        if ahead > 0 or not is_mapped(other):
+            return BUFFERED
+        if ahead < 0:
+            verdict = WAIT
+        elif not is_same_segment(request, read, other, queue.read_segments):
+            return BUFFERED
+        else:
+            sources += brings(other, entry_of(queue, rank), U64(request.sid + read))
+    if verdict == LOCAL and request.contributors == CLASS_ONE and sources != 1:
+        return BUFFERED
+    return verdict
+
+
+@internal
+def batch_length(e, job, request, read):
+    """Segments that go together: those that the window has room for, that all have posted and that have the same givers
+    and takers."""
+    first, position, ranks = U64(request.sid + read), request.first + read, U64(job.rank_mask)
+    length = int(job.window) - distance(position, job.base)
+    length = min(length, int64(max(ONE, MAX_BYTES // (U64(request.segment) * count_bits(ranks)))))
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        queue = queue_at(e, job.queue[rank] - 1)
+        other = request_at(e, next_request(e, job.queue[rank] - 1))
+        length = min(length, int64(other.count - queue.read_segments))
+        if request.block < request.length:
+            length = uniform_length(other, entry_of(queue, rank), first, length)
+    return length
+
+
+@internal
+def uniform_length(request, entry, first, most):
+    """How many of `most` segments from `first` on a rank brings, and wants, as it does the first."""
+    brought, wanted = brings(request, entry, first), wants(request, entry, first)
+    for length in range(1, most):
+        segment = first + U64(length)
+        if brings(request, entry, segment) != brought or wants(request, entry, segment) != wanted:
+            return length
+    return most
+
+
+@internal
+def append_reduce(e, job, request, read):
+    """Compute the next segments of all ranks. Returns how many contributions that were."""
+    first, position = U64(request.sid + read), U64(request.first + read) & U64(0xFFFFFFFF)
+    segments = batch_length(e, job, request, read)
+    last = first + U64(segments - 1)
+    length = place_in_message(request, last) + segment_length(request, last) - place_in_message(request, first)
+    mark_slots(e, job, request, first, position, segments)
+    action = action_at(e, append(e, REDUCE))
+    action.queue = job.queue[lowest_bit(U64(job.rank_mask))] - 1
+    action.payload = payload_of(e, job, position)
+    action.position = position
+    action.length = length
+    append_sources(e, job, action, first)
+    append_targets(e, job, action, first)
+    complete_segments(e, job, segments)
+    add(e, SEGMENTS, segments * int64(action.count))
+    return segments * int64(action.count)
+
+
+@internal
+def mark_slots(e, job, request, first, position, segments):
+    """The slots of the positions have served them. The first has their control information, and room for a block."""
+    for number in range(segments):
+        slot = slot_at(e, slot_index(job, position + U64(number)))
+        slot.position = position + U64(number)
+    slot = slot_at(e, slot_index(job, position))
+    describe(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, first)
+    slot.status = 0
+    slot.contributions = count_bits(U64(job.rank_mask))
+
+
+@internal
+def append_sources(e, job, reduction, first):
+    """A SOURCE of a REDUCE for each rank that brings data, in the order of the ranks."""
+    ranks = U64(job.rank_mask)
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        index = job.queue[rank] - 1
+        request, entry = request_at(e, next_request(e, index)), entry_of(queue_at(e, index), rank)
+        if brings(request, entry, first):
+            action = action_at(e, append(e, SOURCE))
+            action.queue = index
+            action.length = reduction.length
+            action.remote = source_of(request, entry, first)
+            reduction.count += 1
+
+
+@internal
+def append_targets(e, job, reduction, first):
+    """A TARGET of a REDUCE for each rank that wants the result. If it goes past the caches for one, it does for all."""
+    ranks = U64(job.rank_mask)
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        index = job.queue[rank] - 1
+        request, entry = request_at(e, next_request(e, index)), entry_of(queue_at(e, index), rank)
+        if wants(request, entry, first):
+            action = action_at(e, append(e, TARGET))
+            action.queue = index
+            action.length = reduction.length
+            action.remote = destination_of(request, entry, first)
+            action.position = reduction.position
+            action.mid = request.mid
+            reduction.targets += 1
+            reduction.is_long |= bypasses_caches(request, entry, first)
+
+
+@internal
+def complete_segments(e, job, segments):
+    """The segments are read and done in every queue."""
+    ranks = U64(job.rank_mask)
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        index = job.queue[rank] - 1
+        if is_lowest_rank(e, index, rank):
+            request = request_at(e, next_request(e, index))
+            request.done += segments
+            advance(queue_at(e, index), request, segments)
+            retire(e, index)
+
+
+@internal
+def advance(queue, request, segments):
+    """Segments of the request being read have been taken."""
+    queue.read_segments += segments
+    if queue.read_segments == request.count:
+        queue.read_segments = 0
+        queue.read += 1
+
+
+@internal
+def reduce(e, index):
+    """Perform the REDUCE `index` of the table of actions."""
+    action = action_at(e, index)
+    job = job_at(e, queue_at(e, action.queue).job - 1)
+    slot = slot_at(e, slot_index(job, action.position))
+    sources, done, elements = U64(index) + ONE, ZERO, ZERO
+    places = address_of(action_at(e, sources + U64(action.count))) + REMOTE
+    past_caches = action.is_long != 0
+    block = min(BLOCK_OF_MEMORY if past_caches else BLOCK, U64(job.chunk))  # as much as a seg buffer holds
+    while done < U64(action.length):
+        if done == ZERO or U64(action.length) - done < block:
+            slot.length = min(block, U64(action.length) - done)
+            elements = elements_of(e, slot)
+        reduce_block(e, slot, U64(action.payload), sources, int(action.count), done, elements)
+        spread(places, ACTION_SIZE, int(action.targets), done, U64(action.payload), U64(slot.length), past_caches)
+        done += U64(slot.length)
+
+
+@internal
+def reduce_block(e, slot, target, sources, count, done, elements):
+    """The result of the block behind the `done` first bytes, to `target`. elements: of a block."""
+    copy(target, action_at(e, sources).remote + done, U64(slot.length))
+    if contributor_class(slot.flags) != CLASS_ALL:  # it is the result
+        return
+    if is_computed_wide(e, slot.op, slot.dtype):
+        for number in range(1, count):
+            accumulate(e, slot, target, action_at(e, sources + U64(number)).remote + done, False)
+    else:
+        kernel = kernel_address(e, slot.op, slot.dtype)
+        for number in range(1, count):
+            call_kernel(kernel, target, action_at(e, sources + U64(number)).remote + done, elements)
+    settle_result(e, slot, target, slot.contributions > ONE)

@@ -1,0 +1,225 @@
+"""A work request is checked and takes its positions in the job's stream (steps S3 and S401)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.ring_order import all_nodes
+from fanin_nic.engine.output.completions import complete_request, flush, retire
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    address_place,
+    address_record,
+    count,
+    job_at,
+    queue_at,
+    region_at,
+    request_at,
+    request_index,
+)
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.geometry import INLINE_DATA, blocks_of, quotient_up, range_bytes, segments_of
+from fanin_nic.engine.records.tables import MAX_CHILDREN, REQUEST, Counter, JobState
+from fanin_nic.engine.requests.query import answer_query
+from fanin_nic.engine.requests.regions import find_region, process_of, translate
+from fanin_nic.engine.slots.arithmetic import is_supported, itemsize, segment_bytes
+from fanin_nic.engine.slots.zero_copy import may_send_in_place
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, copy, fill_zero, record_at
+from fanin_wire import abi
+from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
+
+ACTIVE, ABORTED = int(JobState.ACTIVE), int(JobState.ABORTED)
+COLLECTIVE, QUERY = int(WqeOpcode.COLLECTIVE), int(WqeOpcode.QUERY)
+SIGNALED, ADDRESS_LIST = int(WqeFlag.SIGNALED), int(WqeFlag.ADDRESS_LIST)
+INLINE, FENCE, LONG = int(WqeFlag.INLINE), int(WqeFlag.FENCE), int(WqeFlag.LONG)
+KNOWN_FLAGS = SIGNALED | ADDRESS_LIST | INLINE | FENCE | LONG
+ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
+ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
+SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]
+CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
+READ, WRITE = int(Access.READ), int(Access.WRITE)
+SUCCESS, INVALID_REQUEST = int(Status.SUCCESS), int(Status.INVALID_REQUEST)
+NOT_SUPPORTED, BUFFER_ERROR = int(Status.NOT_SUPPORTED), int(Status.BUFFER_ERROR)
+NOT_CONFIGURED, LOCAL_PROTECTION_ERROR = int(Status.NOT_CONFIGURED), int(Status.LOCAL_PROTECTION_ERROR)
+REQUESTS = int(Counter.REQUESTS)
+REQUEST_SIZE = U64(REQUEST.itemsize)
+MILLISECOND = U64(1_000_000)
+LONG_BYTES = U64(abi.LONG_BYTES)
+MAX_ADDRESSES, MAX_INLINE = abi.MAX_ADDRESSES, abi.MAX_INLINE
+MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from where positions wrap
+NOT_OFFLOADED = int(Counter.NOT_OFFLOADED)
+
+# The WQE of the ABI without its address, which is read by address.
+_SCALARS = [name for name in (abi.WQE.names or ()) if name != "address"]
+wqe_at = record_at(abi.WQE[_SCALARS])
+
+
+@internal
+def can_post(e, queue_index):
+    """Whether the device has room for one more request of a queue."""
+    queue = queue_at(e, queue_index)
+    return queue.active and (U64(queue.tail - queue.head) & U64(0xFFFFFFFF)) < U64(e.requests)
+
+
+@internal
+def post(e, queue_index, wqe_address):
+    """Event: a WQE, copied out of the client's ring to `wqe_address`. `can_post` was asked before."""
+    queue = queue_at(e, queue_index)
+    wqe = wqe_at(wqe_address)
+    if wqe.opcode == QUERY:
+        answer_query(e, queue_index, wqe)
+        return
+    request = request_at(e, request_index(e, queue_index, queue.tail))
+    fill_zero(address_of(request), REQUEST_SIZE)
+    request.wr_id = wqe.wr_id
+    request.opcode = wqe.opcode
+    request.signaled = wqe.flags & SIGNALED
+    request.mid = wqe.mid
+    count(e, REQUESTS)
+    if not queue.job or job_at(e, queue.job - 1).state < ACTIVE:
+        complete_request(e, queue_index, request, NOT_CONFIGURED, 0, ZERO)
+        return
+    job = job_at(e, queue.job - 1)
+    queue.tail += 1
+    if job.state != ACTIVE:
+        request.count = ONE  # never done: `drain` completes it with the job's status, after those before it
+        return
+    status = check_request(e, job, queue, wqe)
+    if status:
+        if status == NOT_SUPPORTED:
+            count(e, NOT_OFFLOADED)
+        abort(e, job, status, 0, queue.rank_bitmap)
+        return
+    fill_request(e, job, queue, wqe, request)
+    translate_addresses(e, queue, wqe, wqe_address, request)
+    request.zero_copy = may_send_in_place(e, job, request, address_record(wqe_address + ADDRESS))
+    if request.count == 0:
+        retire(e, queue_index)
+
+
+@internal
+def check_request(e, job, queue, wqe):
+    """Status of a WQE that does not make sense; SUCCESS if it does."""
+    if wqe.opcode != COLLECTIVE or wqe.contributors > CLASS_ALL:
+        return NOT_SUPPORTED
+    if wqe.jid != job.jid or wqe.chunk != job.chunk or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
+        return INVALID_REQUEST
+    if wqe.rank_bitmap != queue.rank_bitmap or wqe.address_count != queue.rank_count:
+        return INVALID_REQUEST
+    if job.node_count <= MAX_CHILDREN and wqe.node_bitmap != all_nodes(job):
+        return INVALID_REQUEST
+    if (wqe.address_count > 1) != (wqe.flags & ADDRESS_LIST != 0) or (wqe.flags & INLINE and wqe.address_count > 1):
+        return INVALID_REQUEST
+    status = check_message(e, job, wqe)
+    if status == SUCCESS and wqe.seg != U64(queue.position) & (U64(job.slots) - ONE):
+        return BUFFER_ERROR
+    return status
+
+
+@internal
+def check_message(e, job, wqe):
+    """Status of a message that does not make sense: its op and type, its blocks and segments."""
+    if wqe.contributors == CLASS_NONE:
+        return SUCCESS if wqe.length == ZERO and wqe.segments == 1 else INVALID_REQUEST
+    size = itemsize(e, wqe.dtype)
+    if wqe.contributors == CLASS_ALL and not is_supported(e, wqe.op, wqe.dtype):
+        return NOT_SUPPORTED
+    if size == ZERO:
+        return NOT_SUPPORTED
+    if wqe.length == ZERO:
+        return SUCCESS if wqe.segments == 0 else INVALID_REQUEST
+    segment = segment_bytes(e, job, wqe.op, wqe.dtype, wqe.contributors)
+    if wqe.block == ZERO or wqe.block > wqe.length or wqe.length % size or wqe.block % size or segment % size:
+        return INVALID_REQUEST
+    if wqe.length // segment + wqe.length // wqe.block >= MAX_SEGMENTS:
+        return INVALID_REQUEST
+    end = U64(wqe.sid) + U64(wqe.segments)
+    return SUCCESS if wqe.segments and end <= segments_of(wqe.length, wqe.block, segment) else INVALID_REQUEST
+
+
+@internal
+def fill_request(e, job, queue, wqe, request):
+    """The control information of the request, and its place in the stream."""
+    request.op = wqe.op
+    request.dtype = wqe.dtype
+    request.contributors = wqe.contributors
+    request.sid = wqe.sid
+    request.length = wqe.length
+    request.block = wqe.block
+    request.segment = segment_bytes(e, job, wqe.op, wqe.dtype, wqe.contributors)
+    request.per_block = max(ONE, quotient_up(wqe.block, request.segment))
+    request.count = wqe.segments
+    request.first = queue.position
+    request.fence = wqe.flags & FENCE != 0
+    request.inline = wqe.flags & INLINE != 0
+    request.is_long = wqe.flags & LONG != 0 or wqe.length >= LONG_BYTES
+    queue.position += request.count
+    if wqe.deadline_ms:
+        request.deadline = e.now + U64(wqe.deadline_ms) * MILLISECOND
+        e.next_deadline = min(e.next_deadline, request.deadline)
+
+
+@internal
+def translate_addresses(e, queue, wqe, wqe_address, request):
+    """Translate the address list. What is not allowed makes the rank contribute the error instead of data, so that the
+    stream stays in step and everybody learns of it."""
+    place = wqe_address + ADDRESS
+    request.addresses = wqe.address_count
+    if wqe.flags & ADDRESS_LIST:
+        pointer = address_record(place).source
+        size = U64(wqe.address_count) * ADDRESS_SIZE
+        found = find_region(e, queue.client, wqe.source_lkey, pointer, size, READ)
+        if not found or region_at(e, found - 1).mapped == ZERO:
+            request.poison = LOCAL_PROTECTION_ERROR
+            return
+        place = translate(e, region_at(e, found - 1), pointer)
+    for entry in range(wqe.address_count):
+        copy(address_place(request, entry), place + U64(entry) * ADDRESS_SIZE, ADDRESS_SIZE)
+        status = translate_address(e, queue, wqe, request, entry)
+        request.poison = max(request.poison, status)
+    if request.inline:
+        copy(address_of(request) + INLINE_DATA, place + SOURCE, U64(MAX_INLINE))
+
+
+@internal
+def translate_address(e, queue, wqe, request, entry):
+    """Check and translate one entry of the address list; its status."""
+    address = address_record(address_place(request, entry))
+    blocks = blocks_of(request.length, request.block)
+    if U64(address.source_first) + U64(address.source_blocks) > blocks:
+        return INVALID_REQUEST
+    if U64(address.destination_first) + U64(address.destination_blocks) > blocks:
+        return INVALID_REQUEST
+    if request.contributors == CLASS_ALL and U64(address.source_blocks) != blocks:
+        return INVALID_REQUEST
+    brought = range_bytes(request.length, request.block, address.source_first, address.source_blocks)
+    wanted = range_bytes(request.length, request.block, address.destination_first, address.destination_blocks)
+    if request.inline and brought > U64(MAX_INLINE):
+        return INVALID_REQUEST
+    if wanted:
+        found = find_region(e, queue.client, wqe.destination_lkey, address.destination, wanted, WRITE)
+        if not found:
+            return LOCAL_PROTECTION_ERROR
+        address.destination = translate(e, region_at(e, found - 1), address.destination)
+        request.destination_process = process_of(region_at(e, found - 1), queue.client)
+    if brought and not request.inline:
+        found = find_region(e, queue.client, wqe.source_lkey, address.source, brought, READ)
+        if not found:
+            return LOCAL_PROTECTION_ERROR
+        address.source = translate(e, region_at(e, found - 1), address.source)
+        request.source_process = process_of(region_at(e, found - 1), queue.client)
+    return SUCCESS
+
+
+@internal
+def drain(e, queue_index, budget):
+    """Complete what a queue of an ended job still holds, `budget` requests at a time. True when something was done."""
+    queue = queue_at(e, queue_index)
+    if not queue.active or not queue.job or queue.head == queue.tail:
+        return False
+    job = job_at(e, queue.job - 1)
+    if job.state != ABORTED:
+        return False
+    flush(e, queue_index, job.status, job.missing_kind, U64(job.missing), budget)
+    return True

@@ -1,0 +1,76 @@
+"""QUERY: how far is a message? Answered at once, beside the completions of requests (step S6)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.output.action_table import append
+from fanin_nic.engine.packets.tree import probe_above
+from fanin_nic.engine.records.accessors import (
+    U64,
+    action_at,
+    distance,
+    job_at,
+    queue_at,
+    request_at,
+    request_index,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.actions import ActionKind
+from fanin_nic.engine.records.geometry import bytes_of
+from fanin_nic.engine.records.tables import JobState
+from fanin_nic.engine.segments.missing_members import first_begun_position, missing_for_position
+from fanin_nic.engine.segments.rto import awaits_answer, back_off
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import Status, WqeOpcode
+
+COMPLETE = int(ActionKind.COMPLETE)
+QUERY = int(WqeOpcode.QUERY)
+ACTIVE = int(JobState.ACTIVE)
+SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
+
+
+@internal
+def find_message(e, queue_index, mid):
+    """1 + counter of the outstanding request of a message; 0 if there is none."""
+    queue = queue_at(e, queue_index)
+    for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
+        if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
+            return U64((queue.head + offset) & 0xFFFFFFFF) + U64(1)
+    return U64(0)
+
+
+@internal
+def ask_above(e, job, slot):
+    """Nobody is known to be waited for: have the device above say whom it waits for, to the next query."""
+    if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == ACTIVE:
+        probe_above(e, job, slot)
+        back_off(e, job, slot)
+
+
+@internal
+def answer_query(e, queue_index, wqe):
+    """One completion: PENDING with what is done and who is waited for, or SUCCESS if the message is not under way."""
+    queue = queue_at(e, queue_index)
+    found = find_message(e, queue_index, wqe.mid)
+    action = action_at(e, append(e, COMPLETE))
+    action.queue = queue_index
+    action.count = queue.qp
+    action.opcode = QUERY
+    action.wr_id = wqe.wr_id
+    action.mid = wqe.mid
+    action.status = SUCCESS
+    if queue.job:
+        action.jid = job_at(e, queue.job - 1).jid
+    if found and queue.job:
+        request = request_at(e, request_index(e, queue_index, found - U64(1)))
+        action.status = PENDING
+        action.position = request.done
+        action.byte_length = bytes_of(request, request.done)
+        job = job_at(e, queue.job - 1)
+        begun = distance(job.base, request.first) > 0
+        position = job.base if begun else request.first
+        kind, missing = missing_for_position(e, job, position)
+        if missing == U64(0):
+            ask_above(e, job, slot_at(e, slot_index(job, first_begun_position(e, job, position))))
+        action.missing_kind = kind
+        action.missing = missing

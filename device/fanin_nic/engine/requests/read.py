@@ -1,0 +1,205 @@
+"""Reading what the ranks contribute: the device serves the send queues in turn (steps S402 and S405).
+
+Mapped memory is computed from in place. Memory of a process is asked for with a DMA_READ of a run of segments; the
+event `dma_done` brings it. A rank is read only as far as its job's window: position p when p - W is done. In a lossy
+tree three quarters of the window are in flight and the rest is there to go on in, while what was lost is mended: if all
+of it were in flight, a PROBE and what it leads to would wait behind a window of data, and the stream would stand.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.output.action_table import append
+from fanin_nic.engine.output.completions import retire
+from fanin_nic.engine.records.accessors import (
+    U64,
+    action_at,
+    distance,
+    job_at,
+    queue_at,
+    request_at,
+    request_index,
+    slot_at,
+    slot_index,
+)
+from fanin_nic.engine.records.actions import ActionKind
+from fanin_nic.engine.records.geometry import brings, place_in_message, segment_length, source_of
+from fanin_nic.engine.records.tables import JobState, SlotState
+from fanin_nic.engine.requests.local_reduce import LOCAL, WAIT, advance, append_reduce, reduce_mode
+from fanin_nic.engine.segments.local_contribution import contribute_rank
+from fanin_nic.engine.segments.rto import is_lossy
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import count_bits
+from fanin_wire.abi import Route
+
+ACTIVE = int(JobState.ACTIVE)
+DONE = int(SlotState.DONE)
+RING = int(Route.RING)
+DMA_READ = int(ActionKind.DMA_READ)
+READ_BYTES = 65536  # of one DMA_READ
+
+
+@internal
+def has_work(e, queue_index):
+    """Whether serving a queue would do something now."""
+    queue = queue_at(e, queue_index)
+    if not queue.active or queue.reading or queue.read == queue.tail or not queue.job:
+        return False
+    job = job_at(e, queue.job - 1)
+    if job.state != ACTIVE:
+        return False
+    request = request_at(e, request_index(e, queue_index, queue.read))
+    if request.fence and not queue.read_segments and job.base != request.first:  # results may not be in memory yet
+        return False
+    return request.count == 0 or in_window(e, job, request.first + queue.read_segments, 0)
+
+
+@internal
+def in_window(e, job, position, begun):
+    """Whether a position may be started, when `begun` others have just been. (In a ring what is in flight may wait for
+    this rank.)"""
+    if distance(position, job.base) >= job.window:
+        return False
+    if job.route == RING or job.in_flight + begun < max(1, job.window * 3 // 4) or not is_lossy(e, job):
+        return True
+    slot = slot_at(e, slot_index(job, position))
+    return distance(slot.position, position) == 0 and slot.state != DONE  # another rank has started it
+
+
+@internal
+def serve(e, queue_index, budget):
+    """Contribute up to `budget` segments of a queue, or of all queues of its job at once. Returns how many."""
+    served = 0
+    while served < budget and e.action_count < e.actions // 2 and has_work(e, queue_index):
+        queue = queue_at(e, queue_index)
+        request = request_at(e, request_index(e, queue_index, queue.read))
+        if request.count == 0:
+            queue.read += 1
+            retire(e, queue_index)
+        elif request.source_process and not request.poison and brings_any(request, next_segment(queue, request)):
+            start_read(e, queue_index, request)
+        else:
+            job, segment = job_at(e, queue.job - 1), queue.read_segments
+            how = reduce_mode(e, job, request, segment)
+            if how == WAIT:
+                break
+            if how == LOCAL:
+                served += append_reduce(e, job, request, segment)
+                continue
+            advance(queue, request, 1)
+            contribute_all(e, queue_index, request, segment)
+            served += 1
+    return served
+
+
+@internal
+def next_segment(queue, request):
+    """Segment of the message that is read next."""
+    return U64(request.sid) + U64(queue.read_segments)
+
+
+@internal
+def brings_any(request, segment):
+    """Whether any rank of a request brings data for a segment."""
+    count = 0
+    for entry in range(request.addresses):
+        count += brings(request, entry, segment)
+    return count > 0
+
+
+@internal
+def contribute_all(e, queue_index, request, number):
+    """One segment of every rank of a request with mapped memory (or of a poisoned one, or without data)."""
+    job = job_at(e, queue_at(e, queue_index).job - 1)
+    for entry in range(request.addresses):
+        place = source_of(request, entry, U64(request.sid) + U64(number))
+        contribute_rank(e, queue_index, request, number, entry, place)
+        if job.state != ACTIVE:
+            return
+
+
+@internal
+def read_limit(e, job):
+    """Segments of one DMA_READ. Its end can complete them all, with a write and a completion for each rank."""
+    room = U64(e.actions) // U64(4) // (U64(2) * count_bits(job.rank_mask) + U64(1))
+    return int(max(U64(1), min(U64(READ_BYTES) // U64(job.chunk), room)))
+
+
+@internal
+def run_length(e, job, queue, request, limit):
+    """Segments of the next DMA_READ: as far as the window and `limit` go and every rank brings what it brings now."""
+    first, position = next_segment(queue, request), request.first + queue.read_segments
+    most = min(request.count - queue.read_segments, limit)
+    length = 1
+    while length < most and in_window(e, job, U64(position) + U64(length), length):
+        if not have_same_contributors(request, first, first + U64(length)):
+            break
+        length += 1
+    return length
+
+
+@internal
+def have_same_contributors(request, one, other):
+    """Whether the same ranks bring data for two segments."""
+    differences = 0
+    for entry in range(request.addresses):
+        differences += brings(request, entry, one) != brings(request, entry, other)
+    return differences == 0
+
+
+@internal
+def start_read(e, queue_index, request):
+    """Ask for the next run of segments of each rank of a request in process memory that brings them."""
+    queue = queue_at(e, queue_index)
+    job = job_at(e, queue.job - 1)
+    segments = run_length(e, job, queue, request, read_limit(e, job))
+    first = next_segment(queue, request)
+    last = first + U64(segments - 1)
+    end = place_in_message(request, last) + segment_length(request, last)
+    for entry in range(request.addresses):
+        if not brings(request, entry, first):
+            continue
+        action = action_at(e, append(e, DMA_READ))
+        action.queue = queue_index
+        action.remote = source_of(request, entry, first)
+        action.process = request.source_process
+        action.position = request.first + queue.read_segments
+        action.count = segments
+        action.length = end - place_in_message(request, first)
+        action.address_index = entry
+        queue.reading = 1
+        queue.reads_open += 1
+    for entry in range(request.addresses):
+        if not brings(request, entry, first):
+            contribute_run(e, queue_index, request, queue.read_segments, segments, entry, U64(0))
+
+
+@internal
+def contribute_run(e, queue_index, request, start, segments, entry, address):
+    """A run of segments of one rank, whose data lie at `address` as they lie in the message."""
+    job = job_at(e, queue_at(e, queue_index).job - 1)
+    origin = place_in_message(request, U64(request.sid) + U64(start))
+    for k in range(segments):
+        place = address + place_in_message(request, U64(request.sid) + U64(start + k)) - origin
+        contribute_rank(e, queue_index, request, start + k, entry, place)
+        if job.state != ACTIVE:
+            return
+
+
+@internal
+def finish_read(e, queue_index, position, segments, entry, address, status):
+    """Event `dma_done`: a run of segments of one buffer lies at `address`, or could not be read (`status`)."""
+    queue = queue_at(e, queue_index)
+    if not queue.active or not queue.reading or not queue.job or queue.read == queue.tail:
+        return
+    job = job_at(e, queue.job - 1)
+    request = request_at(e, request_index(e, queue_index, queue.read))
+    if job.state != ACTIVE or position != U64(request.first + queue.read_segments) & U64(0xFFFFFFFF):
+        return
+    if status:
+        request.poison = max(request.poison, status)
+    start = queue.read_segments
+    queue.reads_open -= 1
+    if queue.reads_open == 0:
+        queue.reading = 0
+        advance(queue, request, segments)
+    contribute_run(e, queue_index, request, start, segments, entry, address)

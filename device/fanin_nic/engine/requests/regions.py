@@ -1,0 +1,69 @@
+"""Address translation with protection: (client, lkey, address, length, access) to an address on the device."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.records.accessors import U64, ZERO, region_at
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import LKEY_PROCESS
+
+MAPPED = 0
+
+
+@internal
+def find_region(e, client, lkey, address, length, access):
+    """1 + row of the region that allows this access; 0 if none does (wrong key, bounds or rights)."""
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            inside = address >= region.start and U64(length) <= region.length
+            inside = inside and address - region.start <= region.length - U64(length)
+            return index + 1 if inside and region.access & access == access else 0
+    return 0
+
+
+@internal
+def translate(e, region, address):
+    """Address for the device: in its own mapping, or, in process memory, the client's virtual address."""
+    if region.lkey == LKEY_PROCESS:
+        return address
+    return region.mapped + (address - region.start)
+
+
+@internal
+def process_of(region, client):
+    """How the memory is reached: 0 mapped, else 1 + the client whose process memory it is."""
+    return client + 1 if region.lkey == LKEY_PROCESS else MAPPED
+
+
+@internal
+def add_region(e, client, lkey, start, length, access, mapped):
+    """Enter a region. False: the table is full or the client has the key already."""
+    free = -1
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            return False
+        if region.client == 0 and free < 0:
+            free = index
+    if free < 0:
+        return False
+    region = region_at(e, free)
+    region.client = client + 1
+    region.lkey = lkey
+    region.start = start
+    region.length = length
+    region.access = access
+    region.mapped = mapped
+    return True
+
+
+@internal
+def remove_region(e, client, lkey):
+    """Remove a region of a client. False: there is none."""
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            region.client = 0
+            region.mapped = ZERO
+            return True
+    return False

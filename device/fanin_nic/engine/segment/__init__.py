@@ -1,1 +1,0 @@
-"""Segment buffer and compute: slots, contributions, kernels, completion of a segment."""

@@ -1,0 +1,52 @@
+"""What every contribution has in common, wherever it comes from: how it enters a slot, and what follows from it."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.missing_scope import scope_below
+from fanin_nic.engine.records.accessors import U64, bit_of
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.tables import Upward
+from fanin_nic.engine.slots.arithmetic import WIDE, itemsize, travels_wide
+from fanin_nic.engine.slots.contribution import HAS_DATA, add_data, contributor_class, is_one_with_data, matches, poison
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import Route, Status
+
+RING = int(Route.RING)
+NOTHING = int(Upward.NOTHING)
+OP_MISMATCH = int(Status.OP_MISMATCH)
+
+
+@internal
+def take_packet(e, job, slot, header, payload, order):
+    """The contribution of another device enters a slot. `order`: its place in the fold. False: it does not fit the
+    others, and the job has ended."""
+    fits = matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+    if fits and header.status:
+        poison(slot, header.status)
+    elif fits and header.flags & HAS_DATA:
+        wide = header.flags & WIDE != 0
+        fits = wide == (travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags)) != 0)
+        fits = fits and add_data(e, job, slot, payload, message_bytes(e, header, wide), wide, order)
+    if fits:
+        slot.contributions += U64(header.contributions)
+    else:
+        abort(e, job, OP_MISMATCH, scope_below(job), bit_of(header.source))
+    return fits
+
+
+@internal
+def note_result(slot, header):
+    """What a RESULT says about its position. A slot that holds the data of a ONE position keeps them."""
+    slot.status = header.status
+    slot.contributions = U64(header.contributions)
+    if header.flags & HAS_DATA:
+        slot.length = header.length
+    if not is_one_with_data(slot):
+        slot.flags &= ~(HAS_DATA | WIDE)
+    slot.flags |= header.flags & HAS_DATA
+
+
+@internal
+def message_bytes(e, header, wide):
+    """Bytes of the message that a packet's payload stands for."""
+    return U64(header.length) // U64(4) * itemsize(e, header.dtype) if wide else U64(header.length)

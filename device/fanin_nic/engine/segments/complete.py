@@ -1,0 +1,166 @@
+"""A segment whose bits are all in: it goes up, goes round, or is the result (steps S406 and S407)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.leave import abort_departed
+from fanin_nic.engine.jobs.ring_order import all_nodes
+from fanin_nic.engine.output.encapsulate import copy_result, send_contribution, send_result
+from fanin_nic.engine.output.multicast import goes_to_group
+from fanin_nic.engine.records.accessors import ONE, ZERO, bit_of, child_at, child_index, header_at, payload_of
+from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.tables import Sent, Upward
+from fanin_nic.engine.segments.delivery import deliver
+from fanin_nic.engine.segments.rto import start_timer
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.slots.arithmetic import settle_partial, settle_result
+from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, contributor_class, is_one_with_data
+from fanin_nic.engine.slots.slot_rule import waits_for_departed
+from fanin_nic.engine.slots.zero_copy import data_address
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire.abi import ContributorClass, JobFlag, Route, Status
+
+DONE, LOCAL, FINAL = slot_rule.DONE, slot_rule.LOCAL, slot_rule.FINAL
+SENT_CONTRIBUTION, SENT_RESULT = int(Sent.CONTRIBUTION), int(Sent.RESULT)
+NOTHING, SENT, ANSWERED = (int(state) for state in Upward)
+RING = int(Route.RING)
+CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
+OP_MISMATCH = int(Status.OP_MISMATCH)
+FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
+
+
+@internal
+def complete(e, job, slot):
+    """Both completion bitmaps of a slot are empty."""
+    if slot.early != ZERO and not slot.status:  # somebody whose turn was before theirs has brought nothing
+        abort(e, job, OP_MISMATCH, 0, job.rank_mask)
+    elif job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
+        note_wants(job, slot)
+        forward(e, job, slot)
+        slot.unacked |= SENT_CONTRIBUTION
+    elif not job.has_parent:
+        complete_at_root(e, job, slot)
+    elif slot.upward == ANSWERED:
+        distribute(e, job, slot)
+    elif slot.upward == SENT:
+        slot_rule.occupy(e, job, slot, LOCAL)
+    else:
+        send_up(e, job, slot)
+
+
+@internal
+def note_wants(job, slot):
+    """Ring: this node is one of those that want the result, unless what it holds is the result."""
+    if slot.flags & WANTS_RESULT and not is_one_with_data(slot):
+        slot.wants |= bit_of(job.node_index)
+
+
+@internal
+def send_up(e, job, slot):
+    """The partial goes to the device above."""
+    forward(e, job, slot)
+    slot.upward = SENT
+
+
+@internal
+def send_early(e, job, slot):
+    """The data of a ONE position go up at once, without waiting for the others' headers."""
+    start_timer(e, job, slot)
+    send_contribution(e, job, slot)
+    slot.upward = SENT
+
+
+@internal
+def forward(e, job, slot):
+    """The partial goes to the device above or to the next node, and is kept until the result is here."""
+    slot_rule.occupy(e, job, slot, LOCAL)
+    if contributor_class(slot.flags) == CLASS_ALL and slot.flags & HAS_DATA and not slot.status:
+        settle_partial(e, job, slot, payload_of(e, job, slot.position))
+    start_timer(e, job, slot)
+    send_contribution(e, job, slot)
+
+
+@internal
+def complete_at_root(e, job, slot):
+    """This device is the last to add: round once, then give the result to all."""
+    kind = contributor_class(slot.flags)
+    if slot.status == 0 and kind == CLASS_ALL and slot.flags & HAS_DATA:
+        settle_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
+    elif slot.status == 0 and kind != CLASS_NONE and not slot.flags & HAS_DATA:
+        abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another one for the contributor
+        return
+    distribute(e, job, slot)
+
+
+@internal
+def distribute(e, job, slot):
+    """The slot holds the result: to the ranks here, to the devices below, or round the ring."""
+    slot_rule.occupy(e, job, slot, FINAL)
+    if job.rank_mask != ZERO:
+        deliver(e, job, slot, data_address(e, job, slot), slot.flags)
+    if job.route == RING:
+        pass_result(e, job, slot, all_nodes(job))
+    elif job.node_mask:
+        fan_out(e, job, slot)
+    else:
+        slot_rule.occupy(e, job, slot, DONE)
+
+
+@internal
+def fan_out(e, job, slot):
+    """One RESULT to each device below, or one to all; who does not want the data gets a header as acknowledgement."""
+    below = job.node_mask
+    job.said_below = e.now
+    slot.sent_at = e.now
+    if goes_to_group(e, job, slot):
+        send_result(e, job, slot, e.group, lowest_bit(below), below, slot.wants)
+        return
+    first = lowest_bit(below)
+    index = unicast_result(e, job, slot, first)
+    has_data = slot.wants & bit_of(first) != ZERO
+    below &= below - ONE
+    while below:
+        bit = lowest_bit(below)
+        below &= below - ONE
+        if (slot.wants & bit_of(bit) != ZERO) == has_data:
+            copy_result(e, job, index, child_at(e, child_index(job, bit)).address, bit, bit_of(bit))
+        else:
+            unicast_result(e, job, slot, bit)
+
+
+@internal
+def unicast_result(e, job, slot, bit):
+    """The result to one device below; number of the SEND."""
+    child = child_at(e, child_index(job, bit))
+    return send_result(e, job, slot, child.address, bit, bit_of(bit), slot.wants & bit_of(bit))
+
+
+@internal
+def pass_result(e, job, slot, nodes):
+    """Ring: the result to the next node, unless all have it. `nodes`: those that had not taken it before this one."""
+    slot.nodes = nodes & ~bit_of(job.node_index)
+    if slot.nodes:
+        slot.unacked |= SENT_RESULT
+        start_timer(e, job, slot)
+        send_ring_result(e, job, slot)
+    elif not slot.unacked:
+        slot_rule.occupy(e, job, slot, DONE)
+
+
+@internal
+def send_ring_result(e, job, slot):
+    """The result to the next node, with data as long as a node behind it wants them."""
+    wanted = slot.wants & slot.nodes
+    index = send_result(e, job, slot, job.next_address, job.node_index, slot.nodes, wanted)
+    header_at(e, index).rank_bitmap = wanted
+
+
+@internal
+def advance_segment(e, job, slot):
+    """A bit of a slot was cleared: complete it if it was the last, end the job if one that is left will never come."""
+    if waits_for_departed(job, slot):
+        abort_departed(e, job, slot)
+    elif slot.rank_missing == ZERO and slot.node_missing == ZERO:
+        complete(e, job, slot)
+    elif is_one_with_data(slot) and job.has_parent and job.route != RING and slot.upward == NOTHING:
+        send_early(e, job, slot)

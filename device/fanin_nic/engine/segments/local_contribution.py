@@ -1,0 +1,75 @@
+"""A local rank's contribution to a segment: find or claim the slot, check, compute, clear the rank's bit."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.jobs.ring_order import all_nodes, ring_start
+from fanin_nic.engine.records.accessors import ONE, REQUEST_SCALARS, U64, bit_of, job_at, queue_at, slot_at, slot_index
+from fanin_nic.engine.records.function_table import abort, proceed
+from fanin_nic.engine.records.geometry import brings, segment_length, wants
+from fanin_nic.engine.records.tables import ENGINE
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.slots.contribution import WANTS_RESULT, add_data, describe, matches, order_of_rank, poison
+from fanin_nic.engine.slots.zero_copy import reference_data
+from fanin_nic.native.compiled import internal, internal_for
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire.abi import Route, Status
+from fanin_wire.fields import CLASS_SHIFT
+
+RING = int(Route.RING)
+OP_MISMATCH = int(Status.OP_MISMATCH)
+OPEN = slot_rule.OPEN
+
+
+@internal
+def claim_for_node(e, job, slot, position, sid):
+    """Claim a slot for this node's own ranks and, in a ring, for what the previous node sends."""
+    slot_rule.claim(e, job, slot, position)
+    slot.rank_missing = job.rank_mask
+    if job.route == RING:
+        if ring_start(job, sid) == U64(job.node_index):
+            slot.nodes = all_nodes(job)
+        else:
+            slot.node_missing = job.node_mask
+
+
+@internal
+def rank_of_entry(queue, entry):
+    """Bit number of the rank that entry `entry` of the address list belongs to."""
+    bitmap = queue.rank_bitmap
+    for _ in range(entry):
+        bitmap &= bitmap - ONE
+    return lowest_bit(bitmap)
+
+
+@internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
+def contribute_rank(e, queue_index, request, number, entry, address):
+    """The `number`-th segment of a request from the rank of address list entry `entry`; its data lie at `address`."""
+    queue = queue_at(e, queue_index)
+    job = job_at(e, queue.job - 1)
+    position = U64(request.first + number) & U64(0xFFFFFFFF)
+    slot = slot_at(e, slot_index(job, position))
+    rank = rank_of_entry(queue, entry)
+    sid = U64(request.sid + number) & U64(0xFFFFFFFF)
+    flags = request.contributors << CLASS_SHIFT
+    if slot.position != position or slot.state != OPEN:
+        claim_for_node(e, job, slot, position, sid)
+        describe(slot, request.op, request.dtype, flags, request.mid, sid)
+    elif not matches(slot, request.op, request.dtype, flags, request.mid, sid):
+        abort(e, job, OP_MISMATCH, 0, bit_of(rank))
+        return
+    if request.poison:
+        poison(slot, request.poison)
+    elif brings(request, entry, sid):
+        order, length = order_of_rank(job, rank), segment_length(request, sid)
+        if request.zero_copy:
+            reference_data(e, slot, address, length)
+        elif not add_data(e, job, slot, address, length, False, order):
+            abort(e, job, OP_MISMATCH, 0, bit_of(rank))
+            return
+    if wants(request, entry, sid):
+        slot.flags |= WANTS_RESULT
+    slot.contributions += ONE
+    slot.rank_missing &= ~bit_of(rank)
+    proceed(e, job, slot)

@@ -1,0 +1,74 @@
+"""Who an operation waits for, as far as this device knows."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.leave import not_joined
+from fanin_nic.engine.jobs.missing_scope import includes_this_device
+from fanin_nic.engine.jobs.ring_order import all_nodes, nodes_before
+from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, distance, slot_at, slot_index
+from fanin_nic.engine.records.tables import JobState
+from fanin_nic.engine.segments.rto import SENT
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.native.compiled import internal
+from fanin_wire.abi import Route, Status
+
+RING = int(Route.RING)
+ACTIVE, TIMEOUT = int(JobState.ACTIVE), int(Status.TIMEOUT)
+
+
+@internal
+def first_begun_position(e, job, position):
+    """A position, or, if it has not begun or is done, the first open one of the job."""
+    slot = slot_at(e, slot_index(job, position))
+    if slot.position == position and slot.state != slot_rule.DONE:
+        return U64(position)
+    for offset in range(job.slots):
+        place = U64(job.base + offset) & U64(0xFFFFFFFF)
+        slot = slot_at(e, slot_index(job, place))
+        if slot.position != place or slot.state != slot_rule.DONE:
+            return place
+    return U64(job.base)
+
+
+@internal
+def missing_for_position(e, job, position):
+    """Who a position waits for, as far as is known here: kind and bitmap. One that has not begun here waits for what
+    the first open position of the job waits for."""
+    slot = slot_at(e, slot_index(job, first_begun_position(e, job, position)))
+    if distance(slot.position, job.base) < 0 or slot.state == slot_rule.DONE:
+        return 0, U64(job.rank_mask)
+    if slot.rank_missing != ZERO:
+        return 0, U64(slot.rank_missing)
+    if slot.upward == SENT:
+        return int(job.missing_kind), U64(job.missing)
+    if job.route == RING:
+        return 1, missing_in_ring(e, job)
+    return 0, U64(slot.node_missing)
+
+
+@internal
+def narrow_missing(e, job, status, kind, missing):
+    """Who a job that has ended elsewhere waited for. Where others can only name this device, it says who it is below
+    it: its ranks, and nobody who is innocent."""
+    if status == TIMEOUT and includes_this_device(job, kind, missing):
+        nearer, who = missing_for_position(e, job, job.base) if job.state >= ACTIVE else not_joined(job)
+        if who != ZERO and nearer < kind:
+            return nearer, who
+    return kind, U64(missing)
+
+
+@internal
+def missing_in_ring(e, job):
+    """Nodes that can be what all positions in flight wait for. A partial that is not here waits somewhere between the
+    node where it started and this one, one that was sent on somewhere behind; positions start at different nodes, so
+    that what they have in common is who is missing, if it is one node."""
+    common = all_nodes(job) & ~bit_of(job.node_index)
+    for offset in range(job.window):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.position != U64(job.base + offset) & U64(0xFFFFFFFF) or slot.state == slot_rule.DONE:
+            continue
+        waited = nodes_before(job, slot.sid) if slot.node_missing != ZERO else slot.nodes & ~bit_of(job.node_index)
+        if common & waited == ZERO:  # more than one node
+            return common | waited
+        common &= waited
+    return common

@@ -1,0 +1,123 @@
+"""The vector unit as the engine drives it: which kernel serves, and in what form a slot holds its numbers.
+
+f16 and bf16 are computed in f32: the slot is widened when a second contribution comes (flag WIDE of the slot) and
+rounded when it leaves the device, or, in a job with WIDE partials, once in the completing device.
+"""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.kernels import FINISH, NARROW, WIDEN
+from fanin_nic.engine.kernels.table import MAX_DTYPES
+from fanin_nic.engine.records.accessors import U64, ZERO
+from fanin_nic.engine.records.tables import ENGINE, SLOT
+from fanin_nic.native.compiled import internal, internal_for
+from fanin_nic.native.memory import address_of, call_kernel, load_u64
+from fanin_wire.abi import ContributorClass, DType, JobFlag, Op
+from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
+
+WIDE = int(Flag.WIDE)
+CLASS_ALL = int(ContributorClass.ALL)
+JOB_WIDE = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE)  # the shape can not matter where every node rounds
+SUM, PROD, MEAN = int(Op.SUM), int(Op.PROD), int(Op.MEAN)
+F32 = int(DType.F32)
+LAST_OP = int(max(Op))
+CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
+
+
+@internal_for(ENGINE, int64, int64, returns=uint64)
+def kernel_address(e, row, dtype):
+    """Address of a kernel; 0 where op and type have none."""
+    if U64(dtype) >= U64(MAX_DTYPES):
+        return ZERO
+    place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
+    return load_u64(address_of(e) + e.kernel_offset + place * U64(8))
+
+
+@internal
+def is_supported(e, op, dtype):
+    """Whether op and type have a kernel."""
+    return 0 < op <= LAST_OP and dtype < MAX_DTYPES and kernel_address(e, op, dtype) != ZERO
+
+
+@internal
+def itemsize(e, dtype):
+    """Bytes of an element; 0 for an unknown type. Row 0 of the table of kernels, as there is no op 0."""
+    return kernel_address(e, 0, dtype) if dtype < MAX_DTYPES else ZERO
+
+
+@internal
+def is_computed_wide(e, op, dtype):
+    """Whether sums of a type are kept in f32."""
+    return op in (SUM, PROD, MEAN) and dtype < MAX_DTYPES and kernel_address(e, WIDEN, dtype) != ZERO
+
+
+@internal
+def travels_wide(e, job, op, dtype, contributors):
+    """Whether the partials of a segment travel as f32."""
+    return job.flags & JOB_WIDE and contributors == CLASS_ALL and is_computed_wide(e, op, dtype)
+
+
+@internal
+def elements_of(e, slot):
+    """Elements of the segment in a slot."""
+    return U64(slot.length) // itemsize(e, slot.dtype)
+
+
+@internal
+def widen(e, slot, target):
+    """Turn the payload of a slot at `target` into f32."""
+    if not slot.flags & WIDE:
+        call_kernel(kernel_address(e, WIDEN, slot.dtype), target, target, elements_of(e, slot))
+        slot.flags |= WIDE
+
+
+@internal
+def narrow(e, slot, target):
+    """Round the payload of a slot to its own type."""
+    if slot.flags & WIDE:
+        call_kernel(kernel_address(e, NARROW, slot.dtype), target, target, elements_of(e, slot))
+        slot.flags &= ~WIDE
+
+
+@internal
+def accumulate(e, slot, target, data, wide):
+    """Compute the data of one more contributor into the slot. `wide`: the data are f32 already."""
+    dtype = slot.dtype
+    if is_computed_wide(e, slot.op, slot.dtype):
+        widen(e, slot, target)
+        dtype = F32 if wide else slot.dtype
+    call_kernel(kernel_address(e, slot.op, dtype), target, data, elements_of(e, slot))
+
+
+@internal
+def settle_partial(e, job, slot, target):
+    """Give the partial of a slot the form in which it travels."""
+    if travels_wide(e, job, slot.op, slot.dtype, (slot.flags >> CLASS_SHIFT) & CLASS_MASK):
+        widen(e, slot, target)
+    else:
+        narrow(e, slot, target)
+
+
+@internal
+def settle_result(e, slot, target, shared):
+    """Finish the result of a slot: MEAN's one division (`shared`: among several), and one rounding."""
+    if slot.op == MEAN and shared:
+        if is_computed_wide(e, slot.op, slot.dtype):
+            widen(e, slot, target)
+        divisor = address_of(slot) + CONTRIBUTIONS_OFFSET
+        call_kernel(kernel_address(e, FINISH, slot.dtype), target, divisor, elements_of(e, slot))
+    narrow(e, slot, target)
+
+
+@internal
+def payload_bytes(e, slot):
+    """Bytes of the payload of a slot in the form that it has now."""
+    return elements_of(e, slot) * U64(4) if slot.flags & WIDE else U64(slot.length)
+
+
+@internal
+def segment_bytes(e, job, op, dtype, contributors):
+    """Bytes of the message in a full segment: the chunk, or half of it where partials travel twice as wide."""
+    return U64(job.chunk) // (U64(2) if travels_wide(e, job, op, dtype, contributors) else U64(1))

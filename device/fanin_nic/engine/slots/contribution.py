@@ -1,0 +1,131 @@
+"""A contribution enters a segment: from a rank of this node or from a device below.
+
+The first data is copied (unless it stays where it is: `lent`), every later one computed into the slot; then the
+contributor's bit is cleared. This is S405 of the flow; `complete` goes on when both completion bitmaps are empty. In a
+reproducible job the children are folded in the order of their bits: who comes early waits in a buffer of its own.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, buffer_of, count, payload_of
+from fanin_nic.engine.records.tables import Counter, Upward
+from fanin_nic.engine.slots.arithmetic import WIDE, accumulate, itemsize, travels_wide
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import copy, count_bits
+from fanin_wire.abi import ContributorClass
+from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
+
+HAS_DATA = int(Flag.HAS_DATA)
+WANTS_RESULT = int(Flag.WANTS_RESULT)
+CLASS_ONE = int(ContributorClass.ONE)
+NOTHING = int(Upward.NOTHING)
+SEGMENTS = int(Counter.SEGMENTS)
+
+
+@internal
+def contributor_class(flags):
+    """The contributor class in the flags of a CETH or of a slot."""
+    return (flags >> CLASS_SHIFT) & CLASS_MASK
+
+
+@internal
+def is_one_with_data(slot):
+    """Whether a slot holds the data of a ONE position: nothing that comes later can change it."""
+    return slot.flags & HAS_DATA and contributor_class(slot.flags) == CLASS_ONE
+
+
+@internal
+def describe(slot, op, dtype, flags, mid, sid):
+    """Store the control information of the first contribution with the slot."""
+    slot.op = op
+    slot.dtype = dtype
+    slot.flags = flags & (CLASS_MASK << CLASS_SHIFT)
+    slot.mid = mid
+    slot.sid = sid
+    slot.length = 0
+
+
+@internal
+def matches(slot, op, dtype, flags, mid, sid):
+    """Whether a later contribution describes the same segment as the first."""
+    return (
+        slot.op == op
+        and slot.dtype == dtype
+        and contributor_class(slot.flags) == contributor_class(flags)
+        and slot.mid == mid
+        and slot.sid == sid
+    )
+
+
+@internal
+def order_of_rank(job, rank):
+    """Place of a rank of this node in the fold."""
+    return count_bits(job.rank_mask & (bit_of(rank) - ONE))
+
+
+@internal
+def order_of_node(job, bit):
+    """Place of a device below in the fold: behind the ranks of this node."""
+    return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
+
+
+@internal
+def add_data(e, job, slot, address, length, wide, order):
+    """Compute data into the slot. `length`: bytes of the message; `wide`: they are given as f32; `order`: whose they
+    are. False: another length, or a second contributor of a ONE position."""
+    if slot.flags & HAS_DATA == 0:
+        slot.flags |= HAS_DATA
+        slot.length = length
+    elif slot.length != length or contributor_class(slot.flags) == CLASS_ONE:
+        return False
+    if job.buffers == job.span or contributor_class(slot.flags) == CLASS_ONE or U64(slot.folded) == U64(order):
+        fold(e, job, slot, address, wide)
+        while slot.early and slot.early & bit_of(slot.folded) != ZERO:
+            slot.early &= ~bit_of(slot.folded)
+            fold(e, job, slot, buffer_of(e, job, slot.position, slot.folded), is_early_wide(e, job, slot))
+    else:
+        buffer_early(e, job, slot, address, wide, order)
+    count(e, SEGMENTS)
+    return True
+
+
+@internal
+def fold(e, job, slot, address, wide):
+    """One contribution into the sum; the first is copied."""
+    target = payload_of(e, job, slot.position)
+    if slot.folded == 0:
+        copy(target, address, contribution_bytes(e, slot, wide))
+        if wide:
+            slot.flags |= WIDE
+    else:
+        accumulate(e, slot, target, address, wide)
+    slot.folded += 1
+
+
+@internal
+def contribution_bytes(e, slot, wide):
+    """Bytes of a contribution as it is given."""
+    return U64(slot.length) // itemsize(e, slot.dtype) * U64(4) if wide else U64(slot.length)
+
+
+@internal
+def buffer_early(e, job, slot, address, wide, order):
+    """A contribution whose turn has not come."""
+    slot.early |= bit_of(order)
+    copy(buffer_of(e, job, slot.position, order), address, contribution_bytes(e, slot, wide))
+
+
+@internal
+def is_early_wide(e, job, slot):
+    """Whether the contribution whose turn it is came as f32: what devices send does in a job with WIDE partials, what
+    ranks bring does not."""
+    below = U64(slot.folded) >= count_bits(job.rank_mask)
+    return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
+
+
+@internal
+def poison(slot, status):
+    """Make a position end with a status; of several the highest code is kept, whatever the order of arrival. What has
+    gone up early can not be called back: then it fails only for those whose status it is."""
+    if slot.upward == NOTHING:
+        slot.status = max(slot.status, status)

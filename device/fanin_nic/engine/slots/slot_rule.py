@@ -1,0 +1,109 @@
+"""Seg buffers: which position a slot serves, and when it may serve the next.
+
+Position p of a job uses slot p mod N. A child sends p only when it holds the result of p - W (W = N / 2), so an arrival
+of p proves that every child holds p - N, and the slot may be replaced. No version bit, no timer.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, distance, slot_at, slot_index
+from fanin_nic.engine.records.tables import ENGINE, JOB, SLOT, SlotState
+from fanin_nic.native.compiled import internal, internal_for
+
+DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
+
+# Verdicts of the slot rule.
+STALE = 0
+CURRENT = 1
+REPLACE = 2
+VIOLATION = 3
+
+
+@internal
+def verdict(job, slot, position):
+    """The slot rule: what an arrival for `position` means to the slot that serves it."""
+    ahead = distance(position, slot.position)
+    if ahead < 0:
+        return STALE
+    if ahead == 0:
+        return CURRENT
+    if ahead == job.slots and (slot.state == FINAL or slot.state == DONE):
+        return REPLACE
+    return VIOLATION
+
+
+@internal
+def waits_for_departed(job, slot):
+    """Whether a slot waits for a rank or a device that has left: such a position will never be complete."""
+    return slot.rank_missing & job.rank_left != ZERO or slot.node_missing & job.node_left != ZERO
+
+
+@internal
+def claim(e, job, slot, position):
+    """Give a slot to a new position; its completion bitmaps and control information are the caller's to fill."""
+    occupy(e, job, slot, OPEN)
+    slot.position = position
+    slot.flags = 0
+    slot.status = 0
+    slot.unacked = 0
+    slot.upward = 0
+    slot.retries = 0
+    slot.out_of_order = 0
+    slot.unanswered = 0
+    slot.folded = 0
+    slot.early = ZERO
+    slot.zero_copy_address = ZERO
+    slot.contributions = ZERO
+    slot.wants = ZERO
+    slot.group_members = ZERO
+    slot.nodes = ZERO
+    slot.node_missing = ZERO
+    slot.rank_missing = ZERO
+
+
+@internal_for(ENGINE, JOB, SLOT, int64)
+def occupy(e, job, slot, state):
+    """Change a slot's state; keeps the counts of slots that hold data and of those in flight."""
+    before, after = slot.state, state
+    slot.state = after
+    if before == DONE and after != DONE:
+        job.in_flight += 1
+        job.occupied += 1
+        e.slots_used += 1
+        job.high_water = max(job.high_water, job.occupied)
+        e.slots_high_water = max(e.slots_high_water, e.slots_used)
+    elif before != DONE and after == DONE:
+        job.in_flight -= 1
+        job.occupied -= 1
+        e.slots_used -= 1
+
+
+@internal
+def advance_base(e, job):
+    """Move the job's base, and with it the window, over all positions that are done. Only when the driver has performed
+    all actions: a DMA write may still read the payload of a slot that is done."""
+    for _ in range(job.slots):
+        slot = slot_at(e, slot_index(job, job.base))
+        if slot.state != DONE or slot.position != job.base:
+            return
+        job.base += 1
+
+
+@internal
+def clear_lease(e, job):
+    """Make all slots of a lease DONE, one lap before the job's base."""
+    for index in range(job.slots):
+        slot = slot_at(e, U64(job.slot_base) + U64(index))
+        lap = (U64(job.base) - U64(job.slots)) + ((U64(index) - U64(job.base)) & (U64(job.slots) - ONE))
+        slot.position = lap
+        slot.state = DONE
+        slot.unacked = 0
+        slot.upward = 0
+        slot.zero_copy_address = ZERO
+        slot.node_missing = ZERO
+        slot.rank_missing = ZERO
+    e.slots_used -= job.occupied
+    job.occupied = 0
+    job.in_flight = 0
