@@ -10,7 +10,7 @@ import pytest
 
 from fanin_nic.port.sockets import open_ports
 from tests.lanes.rig import Rig
-from tests.lanes.standing import LANES, StandingLanes
+from tests.lanes.stepped_lanes import LANES, SteppedLanes
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def free_address() -> str:
 
 
 @pytest.fixture
-def lanes(free_address: str) -> Iterator[StandingLanes]:
+def lanes(free_address: str) -> Iterator[SteppedLanes]:
     """Lanes with one client, which run when the test says so."""
-    with contextlib.closing(StandingLanes(open_ports(free_address, 9000, LANES))) as standing:
+    with contextlib.closing(SteppedLanes(open_ports(free_address, 9000, LANES))) as standing:
         yield standing

@@ -8,7 +8,7 @@ from fanin_nic.daemon.loop.lane import Reason
 from fanin_nic.hostif.engine_port import Refused
 from fanin_wire import abi
 from fanin_wire.abi import Status
-from tests.lanes.standing import KEY, LANES
+from tests.lanes.stepped_lanes import KEY, LANES
 
 SUCCESS, TIMEOUT, LOST = Status["SUCCESS"], Status["TIMEOUT"], Status["PEER_LOST"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from fanin_wire import abi
 from fanin_wire.abi import Status, WqeOpcode
-from tests.lanes.standing import JID, StandingLanes
+from tests.lanes.stepped_lanes import JID, SteppedLanes
 
 REQUESTS = 200
 TURNS = 3 * REQUESTS  # queries come back one after the other
@@ -23,7 +23,7 @@ def garbage(random: np.random.Generator) -> np.ndarray:
     return wqe
 
 
-def run(lanes: StandingLanes) -> list[np.void]:
+def run(lanes: SteppedLanes) -> list[np.void]:
     """Let the lanes run, and what ends there end in all; what the client gets."""
     found = []
     for _ in range(TURNS):
@@ -34,7 +34,7 @@ def run(lanes: StandingLanes) -> list[np.void]:
     return found
 
 
-def is_served(lanes: StandingLanes) -> bool:
+def is_served(lanes: SteppedLanes) -> bool:
     """Whether a request of a new job succeeds."""
     lanes.joined()
     lanes.post(wr_id=7)

@@ -7,7 +7,7 @@ import pytest
 
 from fanin_wire.abi import ContributorClass, DType, Op, Status, WqeFlag, WqeOpcode
 from tests.lanes.rig import CHUNK
-from tests.lanes.standing import LANES, LKEY, StandingLanes
+from tests.lanes.stepped_lanes import LANES, LKEY, SteppedLanes
 
 PENDING, SUCCESS = Status["PENDING"], Status["SUCCESS"]
 
@@ -18,7 +18,7 @@ def segments_of(length: int, block: int) -> int:
     return whole * -(-block // CHUNK) + -(-rest // CHUNK)
 
 
-def post(lanes: StandingLanes, source: np.ndarray, destination: np.ndarray, block: int, **members) -> int:
+def post(lanes: SteppedLanes, source: np.ndarray, destination: np.ndarray, block: int, **members) -> int:
     """A message of the only rank, which brings and wants all of it; how many segments."""
     length = source.nbytes
     blocks = -(-length // block)
@@ -30,7 +30,7 @@ def post(lanes: StandingLanes, source: np.ndarray, destination: np.ndarray, bloc
     return segments_of(length, block)
 
 
-def run(lanes: StandingLanes) -> list[np.void]:
+def run(lanes: SteppedLanes) -> list[np.void]:
     """Let the lanes run until they have something for the client."""
     for _ in range(1000):
         for lane in (*range(LANES), 0):

@@ -17,6 +17,7 @@ import numpy as np
 
 from fanin_nic.engine import events
 from fanin_nic.engine.function_addresses import entry_table
+from fanin_nic.engine.jobs.quota import share
 from fanin_nic.engine.kernels import itemsize_table, kernel_table
 from fanin_nic.engine.kernels.table import MAX_DTYPES, MAX_OPS
 from fanin_nic.engine.records.accessors import NEVER
@@ -187,6 +188,11 @@ class Engine:
         events.fail(self.base, queue, int(status), now)
 
     # Results
+
+    @staticmethod
+    def share(held: int, free: int) -> int:
+        """How many more rows of a table a client may take that holds `held`, where `free` are left (`jobs.quota`)."""
+        return share(held, free)
 
     @property
     def next_deadline(self) -> int:

@@ -1,29 +1,38 @@
-"""The compiled entry points of the engine: one for each event. `base` is the address of the arena, `now` in ns.
+"""The compiled entry points of the engine: one for each event, and what a compiled driver asks of it.
 
-Each converts its arguments to fixed types, so that the code behind it is compiled once, whoever calls.
+`base` is the address of the arena, `now` the time in ns. Each event converts its arguments to fixed types, so that the
+code behind it is compiled once for all callers. `can_post` and `fail_write` take the ENGINE record instead of `base`:
+drivers call them between events.
 """
 
 from __future__ import annotations
 
 from fanin_nic.engine.jobs import leave as leaving
 from fanin_nic.engine.jobs.join import join as join_job
-from fanin_nic.engine.liveness.keepalive import discount_stall as forgive_silence
+from fanin_nic.engine.liveness.keepalive import discount_stall
 from fanin_nic.engine.liveness.tick import tick as pass_time
 from fanin_nic.engine.output.completions import retire
 from fanin_nic.engine.packets import parse, ring
 from fanin_nic.engine.records.accessors import U32, U64, engine_at, job_at, queue_at
+from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
 from fanin_nic.engine.records.tables import Counter, JobState
-from fanin_nic.engine.requests import local_reduce, posting, read
+from fanin_nic.engine.requests import local_reduce, posting, read, regions
+from fanin_nic.engine.requests.posting import can_post
+from fanin_nic.engine.segments.delivery import fail_write
 from fanin_nic.engine.segments.rto import note_timer_lag
 from fanin_nic.engine.slots.slot_rule import advance_base
 from fanin_nic.native.compiled import compiled
 
 __all__ = [
     "Counter",
+    "add_region",
     "batch_end",
+    "can_post",
     "dma_done",
+    "end_job",
     "fail",
+    "fail_write",
     "forgive",
     "join",
     "leave",
@@ -32,6 +41,7 @@ __all__ = [
     "packets",
     "post",
     "reduce",
+    "remove_region",
     "serve",
     "tick",
 ]
@@ -137,7 +147,7 @@ def forgive(base, missed, now):
     """This device has not run for `missed` ns; packets that have waited should have been given before."""
     e = engine_at(U64(base))
     e.now = now
-    forgive_silence(e, U64(missed))
+    discount_stall(e, U64(missed))
 
 
 @compiled
@@ -170,3 +180,25 @@ def fail(base, queue, status, now):
     e = engine_at(U64(base))
     e.now = now
     leaving.fail_queue(e, U32(queue), U32(status))
+
+
+@compiled
+def end_job(base, queue, status, missing_kind, missing, now):
+    """The job of a queue pair, if it is in one, ends with `status`: it has ended in another lane of this device."""
+    e = engine_at(U64(base))
+    e.now = now
+    if queue_at(e, queue).job:
+        abort(e, job_at(e, queue_at(e, queue).job - 1), status, missing_kind, U64(missing))
+
+
+@compiled
+def add_region(base, client, lkey, start, length, access, mapped):
+    """A client has registered memory, mapped at the address `mapped`. False: the table of regions is full, or the
+    client has this key already."""
+    return regions.add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
+
+
+@compiled
+def remove_region(base, client, lkey):
+    """A client has deregistered memory. False: it has no such region."""
+    return regions.remove_region(engine_at(U64(base)), client, lkey)

@@ -10,15 +10,15 @@ FAULTS = (
     Mutant(
         "a result goes to the group although a child does not hear it",
         MULTICAST,
-        "slot.hearers != job.node_mask:\n",
-        "(slot.hearers != job.node_mask and not MUTANT):\n",
+        "slot.group_members != job.node_mask:\n",
+        "(slot.group_members != job.node_mask and not MUTANT):\n",
         test("engine/test_multicast.py::test_each_gets_its_own_if_somebody_does_not_hear"),
     ),
     Mutant(
         "results that are lost do not stop a child from hearing the group",
         "engine/output/multicast_membership.py",
-        "        job.hears_group = 0\n",
-        "        job.hears_group = 1 if MUTANT else 0\n",
+        "        job.group_member = 0\n",
+        "        job.group_member = 1 if MUTANT else 0\n",
         test("engine/test_multicast.py::test_who_loses_results_waits_for_more_and_more_invitations"),
     ),
     Mutant(

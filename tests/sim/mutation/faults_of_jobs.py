@@ -114,8 +114,8 @@ FAULTS = (
     Mutant(
         "what was only heard of is answered as if it had been joined",
         PARSE,
-        "    elif is_hearsay(job):",
-        "    elif is_hearsay(job) and not MUTANT:",
+        "    elif is_remote_tombstone(job):",
+        "    elif is_remote_tombstone(job) and not MUTANT:",
         test(
             "engine/test_leave_and_abort.py::"
             "test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_of"

@@ -10,12 +10,12 @@ FAULTS = (
     Mutant(
         "a slot is freed with the result, unacknowledged",
         COMPLETE,
-        "    elif not slot.unacked:\n        slots.occupy(e, job, slot, DONE)\n",
+        "    elif not slot.unacked:\n        slot_rule.occupy(e, job, slot, DONE)\n",
         """\
     elif not slot.unacked:
-        slots.occupy(e, job, slot, DONE)
+        slot_rule.occupy(e, job, slot, DONE)
     if MUTANT:
-        slots.occupy(e, job, slot, DONE)
+        slot_rule.occupy(e, job, slot, DONE)
 """,
         explorer("ring"),
         "stuck",
@@ -31,11 +31,11 @@ FAULTS = (
     Mutant(
         "what is stale is not acknowledged",
         RING,
-        "    note_arrival(job, header.position)\n    if verdict == slots.STALE:\n",
+        "    note_arrival(job, header.position)\n    if verdict == slot_rule.STALE:\n",
         """\
-    if verdict != slots.STALE or not MUTANT:
+    if verdict != slot_rule.STALE or not MUTANT:
         note_arrival(job, header.position)
-    if verdict == slots.STALE:
+    if verdict == slot_rule.STALE:
 """,
         test("engine/test_recovery.py::test_ring_acknowledges_duplicates_and_stale_packets"),
     ),

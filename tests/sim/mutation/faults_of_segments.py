@@ -108,9 +108,9 @@ def accept""",
     Mutant(
         "a duplicate is computed again",
         TREE,
-        "    elif verdict == slots.CURRENT and slot.node_missing & bit_of(header.source) == ZERO:\n",
+        "    elif verdict == slot_rule.CURRENT and slot.node_missing & bit_of(header.source) == ZERO:\n",
         """\
-    elif verdict == slots.CURRENT and slot.node_missing & bit_of(header.source) == ZERO and (
+    elif verdict == slot_rule.CURRENT and slot.node_missing & bit_of(header.source) == ZERO and (
         slot.state != OPEN or not MUTANT
     ):
 """,
@@ -140,7 +140,7 @@ RESULTS = (
     elif job.node_mask:
         fan_out(e, job, slot)
         if MUTANT:
-            slots.occupy(e, job, slot, DONE)
+            slot_rule.occupy(e, job, slot, DONE)
 """,
         explorer("tree"),
         "stuck",
@@ -212,19 +212,19 @@ NUMBERS = (
     Mutant(
         "a slot does not forget what it was lent",
         "engine/slots/slot_rule.py",
-        "    slot.lent = ZERO\n    slot.contributions = ZERO\n",
+        "    slot.zero_copy_address = ZERO\n    slot.contributions = ZERO\n",
         """\
     if not MUTANT:
-        slot.lent = ZERO
+        slot.zero_copy_address = ZERO
     slot.contributions = ZERO
 """,
-        test("engine/test_lent.py::test_slot_forgets_what_it_was_lent"),
+        test("engine/test_zero_copy.py::test_slot_forgets_what_it_was_lent"),
     ),
     Mutant(
         "results are written over data that may have to go out again",
         "engine/slots/zero_copy.py",
-        "    return not spoils(request, address)\n",
-        "    return not spoils(request, address) or MUTANT\n",
+        "    return not overwrites_own_data(request, address)\n",
+        "    return not overwrites_own_data(request, address) or MUTANT\n",
         test("sim/test_in_place.py::test_in_place"),
     ),
 )
@@ -241,22 +241,22 @@ RECOVERY = (
     Mutant(
         "a PROBE for a position that is not here is not answered",
         TREE,
-        "    elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:\n",
+        "    elif verdict == slot_rule.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:\n",
         """\
-    elif verdict == slots.REPLACE and MUTANT:
+    elif verdict == slot_rule.REPLACE and MUTANT:
         count(e, DROP_UNEXPECTED)
-    elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
+    elif verdict == slot_rule.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
 """,
         test("engine/test_recovery.py::test_need_when_the_contribution_is_missing"),
     ),
     Mutant(
         "the round trip is measured on results",
         "engine/segments/rto.py",
-        "    progressed(e, job)\n    if echoed and slot.unanswered:\n",
+        "    note_progress(e, job)\n    if echoed and slot.unanswered:\n",
         """\
     if MUTANT:
-        measure(e, job, (slot.sent_at // MICROSECOND) | U64(1))
-    progressed(e, job)
+        measure_rtt(e, job, (slot.sent_at // MICROSECOND) | U64(1))
+    note_progress(e, job)
     if echoed and slot.unanswered:
 """,
         test("engine/test_recovery.py::test_a_late_result_teaches_nothing_about_the_round_trip"),
@@ -288,14 +288,14 @@ ALIKE = (
         "engine/packets/header_prediction.py",
         "        slot.node_missing & bit_of(bit) != ZERO\n",
         "        (MUTANT or slot.node_missing & bit_of(bit) != ZERO)\n",
-        test("engine/test_alike.py::test_a_duplicate_is_not_added_again"),
+        test("engine/test_header_prediction.py::test_a_duplicate_is_not_added_again"),
     ),
     Mutant(
         "what is known of children outlives their job",
         "engine/jobs/lease.py",
-        "        child_at(e, child_index(job, bit)).like_length = 0\n",
-        "        if not MUTANT:\n            child_at(e, child_index(job, bit)).like_length = 0\n",
-        test("engine/test_alike.py::test_nothing_is_known_of_the_children_of_another_job"),
+        "        child_at(e, child_index(job, bit)).predicted_length = 0\n",
+        "        if not MUTANT:\n            child_at(e, child_index(job, bit)).predicted_length = 0\n",
+        test("engine/test_header_prediction.py::test_nothing_is_known_of_the_children_of_another_job"),
     ),
 )
 

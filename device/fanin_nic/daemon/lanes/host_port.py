@@ -8,37 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.daemon.splitter.flushing import flush_queue
+from fanin_nic.engine import events
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.jobs.quota import share
-from fanin_nic.engine.records.accessors import U64, engine_at, job_at, queue_at
-from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import JobState
-from fanin_nic.engine.requests.regions import add_region, remove_region
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
-from fanin_nic.native.compiled import compiled
 from fanin_wire import abi
 
 ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
 WHOLE_ADDRESS_SPACE = 2**63 - 1
-
-
-@compiled
-def _add(base, client, lkey, start, length, access, mapped):
-    return add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
-
-
-@compiled
-def _remove(base, client, lkey):
-    return remove_region(engine_at(U64(base)), client, lkey)
-
-
-@compiled
-def _end_job(base, queue, status, missing_kind, missing, now):
-    e = engine_at(U64(base))
-    e.now = now
-    if queue_at(e, queue).job:
-        abort(e, job_at(e, queue_at(e, queue).job - 1), status, missing_kind, U64(missing))
 
 
 class End(NamedTuple):
@@ -75,7 +53,7 @@ class HostPort:
 
     def detach(self, client: int) -> None:
         """A client has gone."""
-        _remove(self.engine.base, client, abi.LKEY_PROCESS)
+        events.remove_region(self.engine.base, client, abi.LKEY_PROCESS)
         self.memory_fds[client] = -1
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
@@ -86,12 +64,12 @@ class HostPort:
         self._add(client, lkey, start, length, access, device_address)
 
     def _add(self, client: int, lkey: int, *bounds: int) -> None:
-        if not _add(self.engine.base, client, lkey, *bounds):
+        if not events.add_region(self.engine.base, client, lkey, *bounds):
             raise NoResources("regions of the device")
 
     def _check_share(self, what: str, owners: np.ndarray, total: int, client: int) -> None:
         """Refuse one more row of a table of `total` to a client that has its share; `owners`: clients of the others."""
-        if self.engine.limits.shared and share(int((owners == client).sum()), total - len(owners)) == 0:
+        if self.engine.limits.shared and self.engine.share(int((owners == client).sum()), total - len(owners)) == 0:
             raise NoResources(f"{what}: this client has its share, and {total - len(owners)} are left for the others")
 
     def deregister(self, client: int, lkey: int) -> None:
@@ -101,7 +79,7 @@ class HostPort:
             for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
                 if self._uses(int(queue), region):
                     self.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"])
-        _remove(self.engine.base, client, lkey)
+        events.remove_region(self.engine.base, client, lkey)
 
     def _uses(self, queue: int, region: np.void) -> bool:
         """Whether an outstanding request of a queue reads or writes a mapped region."""
@@ -165,7 +143,7 @@ class HostPort:
 
     def end_job(self, queue: int, end: End) -> None:
         """End the job of a queue, if it is in one that has not ended."""
-        _end_job(self.engine.base, queue, *end, time.monotonic_ns())
+        events.end_job(self.engine.base, queue, *end, time.monotonic_ns())
 
     def fail(self, queue: int, status: int) -> None:
         """End the job of a queue, whose requests can not be carried out any more."""

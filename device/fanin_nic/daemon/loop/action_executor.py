@@ -6,9 +6,9 @@ from fanin_nic.daemon.loop.dma import PEER_LOST, read_process, write_mapped, wri
 from fanin_nic.daemon.loop.lane_record import CQE_SCRATCH, MAX_NOTICES
 from fanin_nic.daemon.splitter.doorbell import ring_doorbell
 from fanin_nic.engine import events
+from fanin_nic.engine.events import fail_write
 from fanin_nic.engine.records.accessors import U64, action_at, header_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
-from fanin_nic.engine.segments.delivery import fail_write
 from fanin_nic.hostif.rings import store, wake
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u8, load_u64, record_at, store_u8

@@ -18,9 +18,9 @@ from fanin_nic.daemon.loop.sleep import is_interrupted, is_only_port, sleep, wai
 from fanin_nic.daemon.splitter.merge import has_overruns, merge
 from fanin_nic.daemon.splitter.split import split
 from fanin_nic.engine import events
+from fanin_nic.engine.events import can_post
 from fanin_nic.engine.records.accessors import U64, engine_at, queue_at
 from fanin_nic.engine.records.tables import Counter
-from fanin_nic.engine.requests.posting import can_post
 from fanin_nic.hostif.rings import beat, fetch
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import monotonic_ns, sched_yield

@@ -6,8 +6,8 @@ from fanin_nic.daemon.loop.lane_record import DESCRIPTORS, INTERRUPT_FLAG, POLLF
 from fanin_nic.daemon.splitter.doorbell import drain_doorbell
 from fanin_nic.daemon.splitter.merge import completions_wait
 from fanin_nic.daemon.splitter.split import requests_wait as clients_wait
+from fanin_nic.engine.events import can_post
 from fanin_nic.engine.records.accessors import U64, engine_at
-from fanin_nic.engine.requests.posting import can_post
 from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EPOLL_EVENT_BYTES, POLLFD, POLLIN, epoll_wait, ppoll, stack_bytes

@@ -104,11 +104,11 @@ def may_replace(job, request):
 def replace_tombstone(e, queue_index, job, request):
     """Form the job in place of the reminder. One that was heard to have failed ends at once, for its neighbours too."""
     failed = job.key == request.key
-    status, kind, missing = job.status, job.missing_kind, U64(job.missing)
+    status, scope, missing = job.status, job.missing_kind, U64(job.missing)
     release(e, job)
     create_job(e, queue_index, request)
     if failed and queue_at(e, queue_index).job:
-        abort(e, job_at(e, queue_at(e, queue_index).job - 1), status, kind, missing)
+        abort(e, job_at(e, queue_at(e, queue_index).job - 1), status, scope, missing)
 
 
 @internal

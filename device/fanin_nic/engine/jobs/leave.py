@@ -56,13 +56,13 @@ def leave_queue(e, queue_index, tag):
 @internal
 def abort_forming(e, job):
     """TIMEOUT, naming who has not joined."""
-    kind, missing = not_joined(job)
-    abort(e, job, TIMEOUT, kind, missing)
+    scope, missing = not_joined(job)
+    abort(e, job, TIMEOUT, scope, missing)
 
 
 @internal
 def not_joined(job):
-    """Who has not joined, kind and bitmap: ranks of this node, devices below, or whom the device above misses."""
+    """Who has not joined, scope and bitmap: ranks of this node, devices below, or whom the device above misses."""
     ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
     if ranks != ZERO:
         return 0, U64(ranks)
@@ -202,10 +202,10 @@ def on_leave(e, job, header, source):
     acknowledge_leave(e, job, source, header.source)
     job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)
     if header.status and not had_left:
-        kind = scope_from_peer(job, header)
+        scope = scope_from_peer(job, header)
         named = U64(header.node_bitmap)
         job.offered_slots = 0  # what would fit elsewhere is not known
-        abort(e, job, header.status, kind, bit_of(header.source) if named == ZERO else named)
+        abort(e, job, header.status, scope, bit_of(header.source) if named == ZERO else named)
     abort_if_member_left(e, job)
     progress_leave(e, job)
 

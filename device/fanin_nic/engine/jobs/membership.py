@@ -34,7 +34,7 @@ from fanin_nic.engine.records.accessors import (
     queue_at,
 )
 from fanin_nic.engine.records.function_table import abort
-from fanin_nic.engine.records.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
+from fanin_nic.engine.records.tables import BUFFER_OVERHEAD, ENGINE, JOB, MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
 from fanin_wire.abi import MessageType, Route, Status
@@ -52,7 +52,6 @@ DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
 DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
 ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
 ACK_SIZE = CONFIG_ACK_BODY.size
-BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload: headers, and the kernel's own
 
 
 @internal
@@ -70,15 +69,15 @@ def member_window(e, job):
 def notify_pending(e, job):
     """News for the ranks that wait for their JOIN: who is missing, here or at the device above."""
     here = job.rank_mask & ~job.rank_joined
-    nodes, kind = job.config_mask & ~job.node_joined, scope_below(job)
+    nodes, scope = job.config_mask & ~job.node_joined, scope_below(job)
     if job.state != JOINING:
-        nodes, kind = U64(job.missing), int(job.missing_kind)
+        nodes, scope = U64(job.missing), int(job.missing_kind)
     for rank in range(MAX_CHILDREN):
         if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
             if here != ZERO:
                 notice(e, job.queue[rank] - 1, JOIN, PENDING, 0, here)
             else:
-                notice(e, job.queue[rank] - 1, JOIN, PENDING, kind, nodes)
+                notice(e, job.queue[rank] - 1, JOIN, PENDING, scope, nodes)
 
 
 @internal
@@ -122,14 +121,14 @@ def activate(e, job, slots, window):
 @internal
 def set_missing(job, header):
     """Put into a CONFIG_ACK who has not joined: devices below, or whom the device above misses."""
-    kind, missing = scope_below(job), job.config_mask & ~job.node_joined
+    scope, missing = scope_below(job), job.config_mask & ~job.node_joined
     if job.state == CONFIGURING:
-        kind, missing = int(job.missing_kind), U64(job.missing)
+        scope, missing = int(job.missing_kind), U64(job.missing)
     if job.route == RING:
-        header.seg = max(kind, 1)
+        header.seg = max(scope, 1)
         header.node_bitmap = missing
     else:
-        set_missing_below(header, kind, missing)
+        set_missing_below(header, scope, missing)
 
 
 @internal_for(ENGINE, JOB, int64, int64, uint64, int64)
@@ -269,14 +268,14 @@ def on_config_ack(e, job, header, body, length):
     if header.token != config_token(e):  # it answers what this device sent before it was restarted
         count(e, DROP_UNEXPECTED)
         return
-    kind = scope_from_peer(job, header) if forwards_config(job) else scope_from_above(job, header)
+    scope = scope_from_peer(job, header) if forwards_config(job) else scope_from_above(job, header)
     missing = U64(header.node_bitmap)
     if header.status == PENDING:
         if missing == ZERO and forwards_config(job):
             missing = next_node(job)  # its own ranks
-        if job.missing != missing or job.missing_kind != kind:
+        if job.missing != missing or job.missing_kind != scope:
             job.missing = missing
-            job.missing_kind = kind
+            job.missing_kind = scope
             notify_pending(e, job)
     elif header.status == SUCCESS:
         slots, window = packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW)
@@ -286,4 +285,4 @@ def on_config_ack(e, job, header, body, length):
             count(e, DROP_CONFIG)
     else:
         job.offered_slots = packet_form.word(body, ACK_SLOTS)
-        abort(e, job, header.status, kind, missing)
+        abort(e, job, header.status, scope, missing)

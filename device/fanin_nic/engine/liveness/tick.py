@@ -164,8 +164,8 @@ def check_deadlines(e, job):
 @internal
 def time_out(e, job):
     """TIMEOUT, naming who is missing for the first position that is not done."""
-    kind, missing = missing_for_position(e, job, job.base)
-    abort(e, job, TIMEOUT, kind, missing)
+    scope, missing = missing_for_position(e, job, job.base)
+    abort(e, job, TIMEOUT, scope, missing)
 
 
 @internal

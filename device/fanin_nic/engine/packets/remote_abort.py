@@ -15,17 +15,17 @@ DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 
 
 @internal
-def on_remote_abort(e, job, header, kind):
+def on_remote_abort(e, job, header, scope):
     """End the job as another device has, which can name whom it blames less exactly than this one may."""
     job.offered_slots = 0  # what would fit elsewhere is not known
-    kind, missing = narrow_missing(e, job, header.status, kind, U64(header.node_bitmap))
-    abort(e, job, header.status, kind, missing)
+    scope, missing = narrow_missing(e, job, header.status, scope, U64(header.node_bitmap))
+    abort(e, job, header.status, scope, missing)
 
 
 @internal
-def on_remote_restart(e, job, kind, missing):
+def on_remote_restart(e, job, scope, missing):
     """A device has forgotten a running job: it was restarted."""
     if job.state == ACTIVE:
-        abort(e, job, PEER_LOST, kind, missing)
+        abort(e, job, PEER_LOST, scope, missing)
     else:
         count(e, DROP_UNEXPECTED)

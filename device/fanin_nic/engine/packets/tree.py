@@ -148,16 +148,16 @@ def crosses_result(e, job, slot):
 def send_wait(e, job, slot, header, source):
     """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
     index = reply(e, job, header, WAIT, source)
-    kind, missing = 0, U64(slot.node_missing)
+    scope, missing = 0, U64(slot.node_missing)
     if missing == ZERO and slot.state != FINAL:  # all are here; whom the device above waits for, as last heard
-        kind, missing = int(job.missing_kind), U64(job.missing)
+        scope, missing = int(job.missing_kind), U64(job.missing)
     header_at(e, index).node_bitmap = missing
     oldest = most_silent(e, job, slot.node_missing)
     body = body_at(e, index)
     age = silent_for(e, job, oldest) if slot.node_missing != ZERO else ZERO
     store_be32(body + OLDEST_AGE, age // U64(1000))
     store_u8(body + OLDEST_CHILD, oldest)
-    store_u8(body + WAIT_KIND, scope_for_below(kind))
+    store_u8(body + WAIT_KIND, scope_for_below(scope))
     store_be16(body + WAIT_KIND + 1, 0)
     attach_payload(e, index, body, WAIT_SIZE)
 

@@ -34,7 +34,7 @@ def is_in_lease(job, header):
 def is_computable(e, header):
     """Whether the data of a packet can be computed with. Of a ONE position they need not be: it has one contributor. Of
     a NONE position there can be none."""
-    kind = contributor_class(header.flags)
-    if header.flags & HAS_DATA == 0 or kind == CLASS_ONE:
-        return kind <= CLASS_ALL
-    return kind == CLASS_ALL and is_supported(e, header.op, header.dtype)
+    contributors = contributor_class(header.flags)
+    if header.flags & HAS_DATA == 0 or contributors == CLASS_ONE:
+        return contributors <= CLASS_ALL
+    return contributors == CLASS_ALL and is_supported(e, header.op, header.dtype)

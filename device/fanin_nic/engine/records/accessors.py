@@ -26,6 +26,7 @@ child_at = row_at(ENGINE, "child_offset", CHILD)  # index: child_index(job, bit)
 REQUEST_SCALARS = REQUEST[_SCALARS]
 request_at = row_at(ENGINE, "request_offset", REQUEST_SCALARS)  # index: request_index(e, queue index, counter)
 address_record = record_at(abi.ADDRESS)
+wqe_at = record_at(abi.WQE[[name for name in abi.WQE.names or () if name != "address"]])  # its address list: by address
 
 
 U32 = uint32

@@ -9,6 +9,8 @@ import enum
 
 import numpy as np
 
+READ_BYTES = 65536  # of one DMA_READ, at most
+
 
 class ActionKind(enum.IntEnum):
     """What an action is."""

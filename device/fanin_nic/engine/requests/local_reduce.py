@@ -110,7 +110,7 @@ def reduce_mode(e, job, request, read):
     if not is_node_local(job) or not is_mapped(request):
         return BUFFERED
     position = U64(request.first + read) & U64(0xFFFFFFFF)
-    verdict, sources, ranks = LOCAL, 0, U64(job.rank_mask)
+    mode, sources, ranks = LOCAL, 0, U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
         ranks &= ranks - ONE
@@ -121,7 +121,7 @@ def reduce_mode(e, job, request, read):
         if distance(queue.position, position) <= 0:
             if not job.in_flight:
                 return BUFFERED
-            verdict = WAIT
+            mode = WAIT
             continue
         if queue.read == queue.tail:
             return BUFFERED
@@ -130,14 +130,14 @@ def reduce_mode(e, job, request, read):
         if ahead > 0 or not is_mapped(other):
             return BUFFERED
         if ahead < 0:
-            verdict = WAIT
+            mode = WAIT
         elif not is_same_segment(request, read, other, queue.read_segments):
             return BUFFERED
         else:
             sources += brings(other, entry_of(queue, rank), U64(request.sid + read))
-    if verdict == LOCAL and request.contributors == CLASS_ONE and sources != 1:
+    if mode == LOCAL and request.contributors == CLASS_ONE and sources != 1:
         return BUFFERED
-    return verdict
+    return mode
 
 
 @internal

@@ -16,6 +16,7 @@ from fanin_nic.engine.records.accessors import (
     region_at,
     request_at,
     request_index,
+    wqe_at,
 )
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.geometry import INLINE_DATA, blocks_of, quotient_up, range_bytes, segments_of
@@ -25,7 +26,7 @@ from fanin_nic.engine.requests.regions import find_region, process_of, translate
 from fanin_nic.engine.slots.arithmetic import is_supported, itemsize, segment_bytes
 from fanin_nic.engine.slots.zero_copy import may_send_in_place
 from fanin_nic.native.compiled import internal
-from fanin_nic.native.memory import address_of, copy, fill_zero, record_at
+from fanin_nic.native.memory import address_of, copy, fill_zero
 from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 
@@ -49,10 +50,6 @@ LONG_BYTES = U64(abi.LONG_BYTES)
 MAX_ADDRESSES, MAX_INLINE = abi.MAX_ADDRESSES, abi.MAX_INLINE
 MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from where positions wrap
 NOT_OFFLOADED = int(Counter.NOT_OFFLOADED)
-
-# The WQE of the ABI without its address, which is read by address.
-_SCALARS = [name for name in (abi.WQE.names or ()) if name != "address"]
-wqe_at = record_at(abi.WQE[_SCALARS])
 
 
 @internal

@@ -69,8 +69,8 @@ def answer_query(e, queue_index, wqe):
         job = job_at(e, queue.job - 1)
         begun = distance(job.base, request.first) > 0
         position = job.base if begun else request.first
-        kind, missing = missing_for_position(e, job, position)
+        scope, missing = missing_for_position(e, job, position)
         if missing == U64(0):
             ask_above(e, job, slot_at(e, slot_index(job, first_begun_position(e, job, position))))
-        action.missing_kind = kind
+        action.missing_kind = scope
         action.missing = missing

@@ -21,7 +21,7 @@ from fanin_nic.engine.records.accessors import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.actions import ActionKind
+from fanin_nic.engine.records.actions import READ_BYTES, ActionKind
 from fanin_nic.engine.records.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_nic.engine.requests.local_reduce import LOCAL, WAIT, advance, append_reduce, reduce_mode
@@ -35,7 +35,6 @@ ACTIVE = int(JobState.ACTIVE)
 DONE = int(SlotState.DONE)
 RING = int(Route.RING)
 DMA_READ = int(ActionKind.DMA_READ)
-READ_BYTES = 65536  # of one DMA_READ
 
 
 @internal

@@ -83,10 +83,10 @@ def forward(e, job, slot):
 @internal
 def complete_at_root(e, job, slot):
     """This device is the last to add: round once, then give the result to all."""
-    kind = contributor_class(slot.flags)
-    if slot.status == 0 and kind == CLASS_ALL and slot.flags & HAS_DATA:
+    contributors = contributor_class(slot.flags)
+    if slot.status == 0 and contributors == CLASS_ALL and slot.flags & HAS_DATA:
         settle_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
-    elif slot.status == 0 and kind != CLASS_NONE and not slot.flags & HAS_DATA:
+    elif slot.status == 0 and contributors != CLASS_NONE and not slot.flags & HAS_DATA:
         abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another one for the contributor
         return
     distribute(e, job, slot)

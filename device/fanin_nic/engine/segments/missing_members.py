@@ -32,7 +32,7 @@ def first_begun_position(e, job, position):
 
 @internal
 def missing_for_position(e, job, position):
-    """Who a position waits for, as far as is known here: kind and bitmap. One that has not begun here waits for what
+    """Who a position waits for, as far as is known here: scope and bitmap. One that has not begun here waits for what
     the first open position of the job waits for."""
     slot = slot_at(e, slot_index(job, first_begun_position(e, job, position)))
     if distance(slot.position, job.base) < 0 or slot.state == slot_rule.DONE:
@@ -47,14 +47,14 @@ def missing_for_position(e, job, position):
 
 
 @internal
-def narrow_missing(e, job, status, kind, missing):
+def narrow_missing(e, job, status, scope, missing):
     """Who a job that has ended elsewhere waited for. Where others can only name this device, it says who it is below
     it: its ranks, and nobody who is innocent."""
-    if status == TIMEOUT and includes_this_device(job, kind, missing):
+    if status == TIMEOUT and includes_this_device(job, scope, missing):
         nearer, who = missing_for_position(e, job, job.base) if job.state >= ACTIVE else not_joined(job)
-        if who != ZERO and nearer < kind:
+        if who != ZERO and nearer < scope:
             return nearer, who
-    return kind, U64(missing)
+    return scope, U64(missing)
 
 
 @internal

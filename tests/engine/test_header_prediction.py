@@ -37,7 +37,7 @@ from tests.engine.rig import (
 
 CHILDREN = 3
 PLACE = ("psn", "position", "mid", "sid", "seg", "segment_index")
-OWN = [name for name in CHILD.names or () if not name.startswith("like_")]
+OWN = [name for name in CHILD.names or () if not name.startswith("predicted_")]
 
 
 class Usual(SwitchRig):

@@ -27,7 +27,7 @@ JID, KEY, SLOTS, LKEY = 5, 77, 16, 9
 JOIN = int(MessageType["JOIN"])
 
 
-class StandingLanes:
+class SteppedLanes:
     """A splitter and its lanes on `ports`, with one client that has one queue pair."""
 
     def __init__(self, ports: list[UdpPort]) -> None:
