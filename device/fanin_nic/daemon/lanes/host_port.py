@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.daemon.splitter.flushing import flush_queue
+from fanin_nic.daemon.lanes.flushing import flush_queue
 from fanin_nic.engine import events
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.tables import JobState

@@ -1,4 +1,4 @@
-"""The end of a job before its time: everybody learns why, the record stays as a tombstone until all have left."""
+"""Abort: a job ends before its time, all neighbours learn why, and the record stays as a tombstone until all have left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOBS_ABORTED = int(Counter.JOBS_ABORTED)
 
 @internal_for(ENGINE, JOB, int64, int64)
 def send_abort(e, job, destination, source):
-    """Tell a device below, or a node of the same ring, why the job has ended; also the answer to whatever it sends."""
+    """ABORT to a device below or to a node of the same ring, unasked or as the answer to a packet of the ended job."""
     header = header_at(e, packet(e, job, ABORT, destination))
     header.status = job.status
     header.source = source
@@ -38,7 +38,7 @@ def send_abort(e, job, destination, source):
 
 @internal
 def abort_above(e, job):
-    """ABORT to the device above, which is to blame somebody there; LEAVE says only that this device has failed."""
+    """ABORT to the device above. It names the missing members there; a LEAVE says only that this device has failed."""
     header = header_at(e, packet(e, job, ABORT, job.parent_address))
     header.status = job.status
     header.source = job.parent_bit
@@ -61,7 +61,7 @@ def abort_below(e, job):
 
 @internal
 def answer_joins(e, job):
-    """Ranks that still wait for their JOIN get the status."""
+    """Answer the ranks that still wait for their JOIN with the status of the job."""
     for rank in range(MAX_CHILDREN):
         if not job.queue[rank]:
             continue
@@ -73,7 +73,7 @@ def answer_joins(e, job):
 
 @internal
 def end_job(e, job, status, missing_kind, missing):
-    """End a job with a status, once. `missing`: who it is about, of a kind of `blame`."""
+    """End a job with a status, once. missing: bitmap of the missing members, of the scope `missing_kind`."""
     if job.state == ABORTED or job.state == FREE:
         return
     job.state = ABORTED
@@ -85,7 +85,7 @@ def end_job(e, job, status, missing_kind, missing):
     job.heard = e.now
     abort_below(e, job)
     if job.status == PEER_LOST and missing_kind == 0 and e.is_switch:
-        job.node_left |= missing & job.node_mask  # whoever is lost will not leave any more
+        job.node_left |= missing & job.node_mask  # a lost device sends no LEAVE
     if job.has_parent and missing_kind:
         abort_above(e, job)
     if job.has_parent or job.route == RING:

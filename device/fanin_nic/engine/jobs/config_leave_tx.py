@@ -1,4 +1,4 @@
-"""CONFIG and LEAVE to the device above and to the next node of a ring, each repeated until it is answered."""
+"""Transmission of CONFIG and LEAVE to the device above and to the next node of a ring, repeated until answered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_root(job):
 
 @internal
 def reset_keepalive_timers(e, job):
-    """Keep-alives to the neighbours are counted from now on."""
+    """Start the keep-alive intervals of all neighbours now."""
     job.said_above = e.now
     job.said_next = e.now
     job.said_previous = e.now
@@ -42,7 +42,7 @@ def reset_keepalive_timers(e, job):
 
 @internal
 def schedule_repeat(e, job):
-    """Set the time of the next repetition; until a job runs, its CONFIG is what shows that its sender lives."""
+    """Set the time of the next repetition. It is at most a keep-alive interval: until a job runs, CONFIG is its keep-alive."""
     interval = min(min(MAX_INTERVAL, e.keepalive), MIN_INTERVAL << min(job.retries, 8))
     job.retries += 1
     job.deadline = e.now + interval
@@ -51,13 +51,13 @@ def schedule_repeat(e, job):
 
 @internal
 def config_token(e):
-    """What a CONFIG carries and its CONFIG_ACK returns: which start of this device has asked."""
+    """Token of a CONFIG, which its CONFIG_ACK returns: the lower half of the boot id."""
     return U64(e.boot_id) & U64(0xFFFFFFFF)
 
 
 @internal
 def send_config(e, job):
-    """CONFIG to the next node of a ring, or to the device above with the rest of the path for it to go on with."""
+    """CONFIG to the next node of a ring, or to the device above with the rest of the path."""
     index = packet(e, job, CONFIG, job.next_address if forwards_config(job) else job.parent_address)
     header = header_at(e, index)
     body = body_at(e, index)
@@ -77,7 +77,7 @@ def send_config(e, job):
 
 @internal
 def begin_config(e, job):
-    """All below have joined: ask the device above."""
+    """All members below have joined: send CONFIG."""
     job.state = CONFIGURING
     job.retries = 0
     job.heard = e.now
@@ -87,7 +87,7 @@ def begin_config(e, job):
 
 @internal
 def begin_leave(e, job):
-    """Leave the job at the device above and at the next node; the record stays until that is acknowledged."""
+    """Leave the job at the device above and at the next node. The record stays until both acknowledge."""
     if job.state != ABORTED:
         job.state = LEAVING
     if job.has_parent:
@@ -101,7 +101,7 @@ def begin_leave(e, job):
 
 @internal
 def send_leaves(e, job):
-    """LEAVE wherever it is not acknowledged; a status other than SUCCESS ends the job for all."""
+    """LEAVE to the neighbours that have not acknowledged it. A status other than SUCCESS ends the job for all members."""
     if job.parent_leave == REPEATED:
         header = header_at(e, packet(e, job, LEAVE, job.parent_address))
         header.source = job.parent_bit
@@ -125,6 +125,6 @@ def is_leaving(job):
 
 @internal
 def is_released_above(job):
-    """Whether whoever is above has let this device go."""
+    """Whether the device above and the next node have acknowledged the LEAVE."""
     above = not job.has_parent or job.parent_leave == ACKNOWLEDGED
     return above and (job.route != RING or job.next_leave == ACKNOWLEDGED)

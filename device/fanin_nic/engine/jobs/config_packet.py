@@ -1,4 +1,4 @@
-"""The body of a CONFIG packet, read in place."""
+"""The body of a CONFIG packet: how it is written, checked and read in place."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hop_address(body, level):
 
 @internal
 def hop_mask(body, level):
-    """All bits that a device of the path waits for."""
+    """Bitmap of the children that a device of the path waits for."""
     return load_be64(hop(body, level) + HOP_MASK)
 
 
@@ -60,7 +60,7 @@ def bit(body):
 
 @internal
 def boot_id(body):
-    """Which start of the sender this is."""
+    """Boot id of the sender."""
     return load_be64(body + BOOT_ID)
 
 
@@ -134,7 +134,7 @@ def agrees(job, body):
 
 @internal
 def describe_job(job, body):
-    """What the first CONFIG says about the job and its place on the route."""
+    """Copy the description of a new job and of its path from its first CONFIG."""
     job.route = load_u8(body + ROUTE)
     job.flags = load_u8(body + FLAGS)
     job.last_lane = last_lane(body)

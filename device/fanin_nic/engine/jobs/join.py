@@ -59,7 +59,7 @@ def is_valid(e, request):
 
 @internal
 def is_valid_ring(request):
-    """Whether a ring's JOIN makes sense. In a reproducible one the previous node is one child more (see `lease`)."""
+    """Whether a JOIN of a ring makes sense. A reproducible ring counts the previous node as one more child (see `lease`)."""
     if not 2 <= request.node_count <= MAX_CHILDREN or request.node_index >= request.node_count:
         return False
     if request.hop_count and not request.flags & FIXED_START:  # its last node must complete every partial
@@ -96,13 +96,13 @@ def join(e, queue_index, event):
 
 @internal
 def may_replace(job, request):
-    """Whether a JOIN takes a reminder's place: another incarnation, or the first rank of what was only heard of."""
+    """Whether a JOIN may replace a tombstone: of another incarnation, or of a job that no rank has joined here."""
     return job.key != request.key or job.rank_mask == ZERO
 
 
 @internal
 def replace_tombstone(e, queue_index, job, request):
-    """Form the job in place of the reminder. One that was heard to have failed ends at once, for its neighbours too."""
+    """Form the job in place of the tombstone. If the tombstone is of this incarnation, the job aborts at once."""
     failed = job.key == request.key
     status, scope, missing = job.status, job.missing_kind, U64(job.missing)
     release(e, job)
@@ -124,14 +124,14 @@ def create_job(e, queue_index, request):
     if lease(e, job, request.slots):
         job.offered_window = member_window(e, job)
         enter_job(e, queue_index, job, request)
-    else:  # the other members must hear of it
+    else:  # the other members must learn of it
         bind_queue(e, queue_index, queue_at(e, queue_index), job, request.rank_bitmap)
         abort(e, job, NO_RESOURCES, 0, ZERO)
 
 
 @internal
 def describe_job(e, job, request):
-    """What the JOIN says about the job and its place on the route."""
+    """Copy the description of the job and of its path from the JOIN."""
     job.route = request.route
     job.flags = request.flags
     job.chunk = request.chunk
@@ -178,7 +178,7 @@ def describe_ring(job, request):
 
 @internal
 def enter_job(e, queue_index, job, request):
-    """One more rank is here."""
+    """Enter one more queue pair with its ranks."""
     queue = queue_at(e, queue_index)
     if job.state == ABORTED:
         refuse_join(e, queue_index, job.status, 0)
@@ -202,7 +202,7 @@ def enter_job(e, queue_index, job, request):
 
 @internal
 def bind_queue(e, queue_index, queue, job, rank_bitmap):
-    """Tie a queue to the ranks that it posts for."""
+    """Bind a queue to the ranks that it posts for."""
     queue.job = job.index + 1
     queue.rank_bitmap = rank_bitmap
     queue.rank_count = count_bits(rank_bitmap)

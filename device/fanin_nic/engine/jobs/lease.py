@@ -1,4 +1,4 @@
-"""Jobs and the seg buffers they lease: a run of N slots of the device's pool."""
+"""Job records, and the leases of jobs: runs of N slots of the device's pool."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_job(e, jid):
 
 @internal
 def claim_record(e):
-    """A job record to be filled; -1 if there is none. Where the table is full, a reminder gives way."""
+    """Index of a job record to fill; -1 if there is none. If the table is full, a tombstone that may go is evicted."""
     for index in range(e.jobs):
         if job_at(e, index).state == FREE:
             return index
@@ -48,7 +48,7 @@ def claim_record(e):
 
 @internal
 def new_job(e, jid, key, owner):
-    """1 + index of a fresh job record; 0 if the table is full, or its owner has his share of it."""
+    """1 + index of a fresh job record; 0 if the table is full or the owner has its share of it."""
     if jobs_allowed(e, owner) == 0:
         return 0
     index = claim_record(e)
@@ -63,15 +63,15 @@ def new_job(e, jid, key, owner):
     job.rto = e.rto
     job.reorder = e.reorder
     job.span = job.buffers = 1
-    for bit in range(MAX_CHILDREN):  # what is remembered is of the job that had this record before
+    for bit in range(MAX_CHILDREN):  # a prediction belongs to the job that had this record before
         child_at(e, child_index(job, bit)).predicted_length = 0
     return index + 1
 
 
 @internal
 def grantable_slots(e, job, offered):
-    """Slots that a job can lease now: the largest power of two that is free and that its owner may have, at most what
-    is offered; 0 if none."""
+    """Slots that a job can lease now; 0 if none. The largest power of two that is free, within the owner's share, and at
+    most `offered`."""
     most = min(int64(e.max_lease), payloads_allowed(e, job)) // int64(job.buffers)
     size = int64(e.min_lease)
     while size * 2 <= offered and size * 2 <= most:
@@ -97,7 +97,7 @@ def first_free_run(e, size):
 
 @internal
 def end_of_lease_in(e, first, count):
-    """Where a lease ends that has a slot of a run; 0 if none has."""
+    """End of a lease that overlaps a run of slots; 0 if no lease does."""
     for index in range(e.jobs):
         job = job_at(e, index)
         start = int64(job.slot_base)
@@ -109,7 +109,7 @@ def end_of_lease_in(e, first, count):
 
 @internal
 def set_buffers(e, job):
-    """Payloads for each slot: a reproducible job keeps who comes early, each child in a buffer of its own."""
+    """Set the payload buffers of each slot. A reproducible job has one for each child, to keep early contributions."""
     children = count_bits(job.rank_mask) + count_bits(job.node_mask)
     job.span = quotient_up(job.chunk, e.max_chunk)
     job.buffers = job.span * (children if job.flags & REPRODUCIBLE else 1)
@@ -117,7 +117,7 @@ def set_buffers(e, job):
 
 @internal
 def lease(e, job, offered):
-    """Give a job slots. False: not even the smallest lease is free."""
+    """Lease slots to a job. False: not even the smallest lease is free."""
     size = grantable_slots(e, job, offered)
     if size == 0:
         return False

@@ -1,4 +1,4 @@
-"""LEAVE: ranks and devices go, one after the other; the job is freed when all have gone."""
+"""LEAVE: ranks and devices leave a job in any order; the job is freed when all have left."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PEER_LOST = int(Status.PEER_LOST)
 
 @internal
 def leave_queue(e, queue_index, tag):
-    """Event: a queue pair leaves its job. With requests outstanding, or before all had joined, that ends the job."""
+    """Event: a queue pair leaves its job. The job aborts if requests are outstanding or not all members have joined."""
     queue = queue_at(e, queue_index)
     if queue.job:
         job = job_at(e, queue.job - 1)
@@ -55,14 +55,14 @@ def leave_queue(e, queue_index, tag):
 
 @internal
 def abort_forming(e, job):
-    """TIMEOUT, naming who has not joined."""
+    """Abort a job that is still forming with TIMEOUT, naming the members that have not joined."""
     scope, missing = not_joined(job)
     abort(e, job, TIMEOUT, scope, missing)
 
 
 @internal
 def not_joined(job):
-    """Who has not joined, scope and bitmap: ranks of this node, devices below, or whom the device above misses."""
+    """Members that have not joined, as (scope, bitmap): ranks of this node, devices below, or what the device above said."""
     ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
     if ranks != ZERO:
         return 0, U64(ranks)
@@ -73,7 +73,7 @@ def not_joined(job):
 
 @internal
 def abort_if_member_left(e, job):
-    """End a job in which somebody waits for a member that has just left."""
+    """Abort a job in which a slot waits for a member that has left."""
     for offset in range(job.slots if job.state == ACTIVE or job.state == LEAVING else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if slot.state == OPEN and waits_for_departed(job, slot):
@@ -83,11 +83,11 @@ def abort_if_member_left(e, job):
 
 @internal
 def lose_queue(e, queue_index, status):
-    """Event: the process of a queue pair is gone. Its job can not go on without it."""
+    """Event: the process of a queue pair has ended. Its job aborts."""
     queue = queue_at(e, queue_index)
     if queue.job:
         job = job_at(e, queue.job - 1)
-        queue.joined = 1  # an answer to its JOIN would find the next client that gets the queue
+        queue.joined = 1  # an answer to its JOIN would reach the next client of the queue
         abort(e, job, status, 0, queue.rank_bitmap)
         unbind_queue(queue, job)
         progress_leave(e, job)
@@ -96,7 +96,7 @@ def lose_queue(e, queue_index, status):
 
 @internal
 def fail_queue(e, queue_index, status):
-    """Event: the requests of a queue pair can not be carried out. They and all others of the job end with `status`."""
+    """Event: the requests of a queue pair can not be carried out. All requests of the job end with `status`."""
     queue = queue_at(e, queue_index)
     if queue.job:
         abort(e, job_at(e, queue.job - 1), status, 0, queue.rank_bitmap)
@@ -104,7 +104,7 @@ def fail_queue(e, queue_index, status):
 
 @internal
 def unbind_queue(queue, job):
-    """The ranks of a queue have left; what the queue still held is dropped."""
+    """Mark the ranks of a queue as left, and drop the requests that the queue still holds."""
     job.rank_left |= queue.rank_bitmap
     for rank in range(MAX_CHILDREN):
         if queue.rank_bitmap & bit_of(rank) != ZERO:
@@ -120,7 +120,7 @@ def unbind_queue(queue, job):
 
 @internal
 def progress_leave(e, job):
-    """Go on when all below have left: leave whoever is above, then free the job."""
+    """When all members below have left, leave the device above and the next node, then free the job."""
     if job.rank_joined & ~job.rank_left != ZERO:
         return
     if must_leave_above(job) and may_leave(job):
@@ -128,22 +128,25 @@ def progress_leave(e, job):
     if all_below_left(job) and is_released_above(job):
         if job.state == ABORTED and has_members_to_come(job):
             free_slots(e, job)
-            e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)  # within a node no other timer may run
+            e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)  # a job within one node has no other timer
         else:
             release(e, job)
 
 
 @internal
 def must_leave_above(job):
-    """Whether this device has somebody to leave, and has not begun to."""
+    """Whether this device must send a LEAVE and has not begun to."""
     unsaid = job.parent_leave == NOT_YET and job.next_leave == NOT_YET
     return unsaid and (job.has_parent or job.route == RING)
 
 
 @internal
 def has_members_to_come(job):
-    """Whether members of an ended job must still learn why, until the record ages: those of one that was never formed
-    that are to come, and in a ring the previous node, to which nothing is repeated. Unless that is the one lost."""
+    """Whether an ended job has members that must still learn why; its record then stays until it ages.
+
+    These are the members yet to come of a job that was never formed, and in a ring the previous node, unless it is the
+    lost one: nothing is repeated to it.
+    """
     if job.window:
         named = job.missing_kind == scope_below(job) and U64(job.missing) & job.node_mask != ZERO
         previous_lost = named and job.status == PEER_LOST
@@ -154,13 +157,13 @@ def has_members_to_come(job):
 
 @internal
 def is_replaceable(job):
-    """Whether a record only tells why a job has ended, or was never formed; another incarnation may take its place."""
+    """Whether a record is only a tombstone without slots, whose place another incarnation of the job may take."""
     return job.state == ABORTED and job.slots == 0
 
 
 @internal
 def create_tombstone(e, header, source):
-    """A member of a job that is not known here yet says that it has failed: those to come will hear it from us."""
+    """A member reports the failure of a job that is not known here: make a tombstone for the members to come."""
     made = new_job(e, header.jid, header.key, source)
     if made:
         job = job_at(e, made - 1)
@@ -174,7 +177,7 @@ def create_tombstone(e, header, source):
 
 @internal
 def all_below_left(job):
-    """Whether nobody below needs the job any more. In a ring that has ended, the previous node need not say so."""
+    """Whether all members below have left. In an ended ring the previous node need not say so."""
     if job.state == ABORTED:
         return job.route == RING or job.node_joined & ~job.node_left == ZERO
     return job.rank_left == job.rank_mask and job.node_left == job.node_mask
@@ -182,7 +185,7 @@ def all_below_left(job):
 
 @internal
 def may_leave(job):
-    """Whether this device needs nothing more from above: in a ring, that its own sends are acknowledged."""
+    """Whether this device needs no more answers from above; in a ring, whether its own sends are acknowledged."""
     if job.route == RING and job.state != ABORTED:
         return job.rank_left == job.rank_mask and job.in_flight == 0
     return all_below_left(job)
@@ -196,15 +199,18 @@ def acknowledge_leave(e, job, destination, source):
 
 @internal
 def on_leave(e, job, header, source):
-    """Event: a device below leaves, perhaps because something went wrong there. One that has left knows nothing of how
-    the job ends: a late CONFIG has brought it a record without ranks, which has failed. (In a ring it may know.)"""
+    """Event: LEAVE of a device below, with a status if something went wrong there.
+
+    The status of a second LEAVE is ignored outside a ring: a late CONFIG has made a record without ranks at the sender,
+    and that record has failed, not the job.
+    """
     had_left = job.route != RING and job.node_left & bit_of(header.source) != ZERO
     acknowledge_leave(e, job, source, header.source)
     job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)
     if header.status and not had_left:
         scope = scope_from_peer(job, header)
         named = U64(header.node_bitmap)
-        job.offered_slots = 0  # what would fit elsewhere is not known
+        job.offered_slots = 0  # the slots that the sender could lease are not known
         abort(e, job, header.status, scope, bit_of(header.source) if named == ZERO else named)
     abort_if_member_left(e, job)
     progress_leave(e, job)
@@ -212,7 +218,7 @@ def on_leave(e, job, header, source):
 
 @internal
 def on_leave_ack(e, job, source):
-    """Event: the device above, or the next node, has let this one go."""
+    """Event: LEAVE_ACK of the device above or of the next node."""
     if job.state != LEAVING and job.state != ABORTED:
         count(e, DROP_UNEXPECTED)
         return
@@ -229,7 +235,7 @@ def on_leave_ack(e, job, source):
 
 @internal
 def abort_departed(e, job, slot):
-    """ABORTED, naming who has left before the others were done."""
+    """Abort a job with ABORTED, naming the members of a slot that have left before the others were done."""
     here = slot.rank_missing & job.rank_left
     if here != ZERO:
         abort(e, job, ABORT_STATUS, 0, here)

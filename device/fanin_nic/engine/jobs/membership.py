@@ -67,7 +67,7 @@ def member_window(e, job):
 
 @internal
 def notify_pending(e, job):
-    """News for the ranks that wait for their JOIN: who is missing, here or at the device above."""
+    """PENDING to the ranks that wait for their JOIN, with the members missing here or at the device above."""
     here = job.rank_mask & ~job.rank_joined
     nodes, scope = job.config_mask & ~job.node_joined, scope_below(job)
     if job.state != JOINING:
@@ -82,7 +82,7 @@ def notify_pending(e, job):
 
 @internal
 def progress_join(e, job):
-    """Go on when all ranks and all lower devices are here."""
+    """When all ranks and all devices below have joined, activate the job or send CONFIG."""
     if job.state != JOINING or job.rank_joined != job.rank_mask or job.node_joined != job.config_mask:
         return
     if is_root(job):
@@ -93,7 +93,7 @@ def progress_join(e, job):
 
 @internal
 def activate(e, job, slots, window):
-    """The job runs: tell the devices below and the ranks."""
+    """Start the job, and tell the devices below and the ranks."""
     start(e, job, slots, window)
     job.state = ACTIVE
     job.retries = 0
@@ -120,7 +120,7 @@ def activate(e, job, slots, window):
 
 @internal
 def set_missing(job, header):
-    """Put into a CONFIG_ACK who has not joined: devices below, or whom the device above misses."""
+    """Store the members that have not joined in a CONFIG_ACK: devices below, or what the device above has reported."""
     scope, missing = scope_below(job), job.config_mask & ~job.node_joined
     if job.state == CONFIGURING:
         scope, missing = int(job.missing_kind), U64(job.missing)
@@ -133,7 +133,7 @@ def set_missing(job, header):
 
 @internal_for(ENGINE, JOB, int64, int64, uint64, int64)
 def send_config_ack(e, job, destination, bit, token, status):
-    """CONFIG_ACK: the lease, or who is missing, or why not. `token`: of the CONFIG, the lower half of the boot id."""
+    """CONFIG_ACK with the lease, the missing members, or a refusal. token: of the CONFIG, the lower half of the boot id."""
     index = packet(e, job, CONFIG_ACK, destination)
     header = header_at(e, index)
     header.source = bit
@@ -179,7 +179,7 @@ def on_config(e, found, header, body, length, source):
     if job.key != header.key:
         refuse_config(e, header, source, JID_IN_USE, 0)
     elif is_foreign_sender(e, job, header.source, source):
-        count(e, DROP_SENDER)  # he must not learn that his key is right
+        count(e, DROP_SENDER)  # the sender must not learn that its key is right
         refuse_config(e, header, source, JID_IN_USE, 0)
     elif job.state == ABORTED:
         send_abort(e, job, source, header.source)
@@ -192,7 +192,7 @@ def on_config(e, found, header, body, length, source):
 
 @internal
 def is_foreign_sender(e, job, bit, source):
-    """Whether a sender can be no member: the bit is another device's, or all members have joined already."""
+    """Whether a sender can not be a member: its bit belongs to another device, or all members have joined already."""
     if job.node_joined & bit_of(bit) == ZERO:
         return job.state == ACTIVE or job.state == LEAVING
     return child_at(e, child_index(job, bit)).address != source
@@ -200,11 +200,11 @@ def is_foreign_sender(e, job, bit, source):
 
 @internal
 def create_switch_job(e, header, body, source):
-    """A switch meets a new job: 1 + its index, or 0 after a refusal."""
+    """Make the record of a job that is new to this switch. Returns 1 + its index, or 0 after a refusal."""
     if not packet_form.is_of_tree(body):
         count(e, DROP_CONFIG)
         return 0
-    if packet_form.last_lane(body) > e.last_lane:  # what the job sends in the lanes behind will never arrive
+    if packet_form.last_lane(body) > e.last_lane:  # packets in higher lanes would never arrive
         refuse_config(e, header, source, TOO_FEW_LANES, 0)
         return 0
     made = new_job(e, header.jid, header.key, source)
@@ -227,7 +227,7 @@ def create_switch_job(e, header, body, source):
 
 @internal
 def bind_child(e, job, body, source):
-    """A device below is here, for the first time or again."""
+    """Enter a device below as joined, for the first time or again."""
     bit = packet_form.bit(body)
     child = child_at(e, child_index(job, bit))
     boot_id = packet_form.boot_id(body)
@@ -247,7 +247,7 @@ def bind_child(e, job, body, source):
 
 @internal
 def answer_child(e, job, source, bit, boot_id):
-    """The lease if the job runs; else go on, and say that it is pending if that did not make it run."""
+    """Answer a CONFIG: the lease if the job runs, else PENDING, unless this CONFIG has made it run."""
     if job.state == ACTIVE or job.state == LEAVING:
         send_config_ack(e, job, source, bit, boot_id, SUCCESS)
         return
@@ -265,7 +265,7 @@ def on_config_ack(e, job, header, body, length):
     if length < ACK_SIZE:
         count(e, DROP_LENGTH)
         return
-    if header.token != config_token(e):  # it answers what this device sent before it was restarted
+    if header.token != config_token(e):  # the answer to a CONFIG that this device sent before a restart
         count(e, DROP_UNEXPECTED)
         return
     scope = scope_from_peer(job, header) if forwards_config(job) else scope_from_above(job, header)

@@ -1,9 +1,10 @@
-"""Who is missing, or was lost: a bitmap, and whose children its bits are.
+"""The scope of a bitmap of missing members: the device whose children its bits name.
 
-On a device the scope 0 means its own ranks or, on a switch, the devices below it; k >= 1 the children of the k-th device
-above. In a ring the nodes of the ring are scope 1, the children of the switch above the ring scope 2. On the wire, in the
-field `seg` of packets that name somebody (in the body of a WAIT, whose `seg` names a slot), stands the scope as the
-receiver counts it, but that a switch does not know whether a child of it is a ring: the ring adds its own level.
+Scope 0 on a device means its own ranks or, on a switch, the devices below it. Scope k >= 1 means the children of the
+k-th device above. In a ring the nodes of the ring are scope 1, and the children of the switch above the ring scope 2.
+
+A packet that names missing members carries the scope as its receiver counts it: in the field `seg`, or in the body of
+a WAIT, whose `seg` names a slot. A switch does not know which of its children are rings, so a ring adds its own level.
 """
 
 from __future__ import annotations
@@ -24,39 +25,39 @@ def ring_levels(job):
 
 @internal
 def scope_below(job):
-    """The scope of bits that name devices which send to this one."""
+    """Scope of a bitmap of the devices that send to this one."""
     return ring_levels(job)
 
 
 @internal
 def scope_above(job):
-    """The scope of bits that name children of the device above."""
+    """Scope of a bitmap of the children of the device above."""
     return ring_levels(job) + 1
 
 
 @internal
 def set_missing_below(header, scope, missing):
-    """Put into a packet to a device below who is meant."""
+    """Store the missing members in a packet to a device below."""
     header.seg = scope_for_below(scope)
     header.node_bitmap = missing
 
 
 @internal
 def scope_for_below(scope):
-    """A scope as a device below counts it."""
+    """The scope as a device below counts it."""
     return scope + 1
 
 
 @internal
 def set_missing_beside(job, header, scope, missing):
-    """Put into a packet to a node of the same ring who is meant; to the others, the ranks of a node are the node."""
+    """Store the missing members in a packet to a node of the same ring. Ranks of this node are reported as this node."""
     header.seg = max(scope, 1)
     header.node_bitmap = U64(missing) if scope else bit_of(job.node_index)
 
 
 @internal
 def set_missing_above(job, header, scope, missing):
-    """Put into a packet to the device above who is meant; to it, everybody below this device is this device."""
+    """Store the missing members in a packet to the device above. Members below this device are reported as this device."""
     own = scope < scope_above(job)
     header.seg = 0 if own else scope - scope_above(job)
     header.node_bitmap = bit_of(job.parent_bit) if own else U64(missing)
@@ -64,25 +65,25 @@ def set_missing_above(job, header, scope, missing):
 
 @internal
 def scope_from_above(job, header):
-    """The scope that a packet of the device above means."""
+    """Scope of the bitmap in a packet of the device above."""
     return scope_from_number_above(job, header.seg)
 
 
 @internal
 def scope_from_number_above(job, named):
-    """The scope that the device above means by a number."""
+    """Scope that the device above has sent as `named`."""
     return min(max(int(named), 1) + ring_levels(job), MAX_SCOPE)
 
 
 @internal
 def scope_from_peer(job, header):
-    """The scope that a packet of a device below, or of a node of the same ring, means."""
+    """Scope of the bitmap in a packet of a device below or of a node of the same ring."""
     return min(max(int(header.seg), ring_levels(job)), MAX_SCOPE)
 
 
 @internal
 def includes_this_device(job, scope, missing):
-    """Whether this very device is among those that bits of a scope name."""
+    """Whether a bitmap of a scope names this device."""
     if job.route == RING and scope == scope_below(job):
         return U64(missing) & bit_of(job.node_index) != ZERO
     return job.has_parent and scope == scope_above(job) and U64(missing) & bit_of(job.parent_bit) != ZERO

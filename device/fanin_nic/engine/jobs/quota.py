@@ -1,11 +1,11 @@
-"""Quotas: nobody can take all jobs or slots of a device, and whoever comes later still finds some.
+"""Quotas: no owner can take all jobs or slots of a device, so later owners still find some.
 
-A fixed share would be too small for who is alone, or too large for who is not. So it depends on what is left, as in the
-shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most
-GENEROSITY times what he leaves free. Alone he gets three quarters, the next one three quarters of the rest; who has
-nothing may take the last.
+A fixed share would be too small for a single owner and too large for one of many. The share therefore depends on what
+is left, as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold
+at most GENEROSITY times what it leaves free. A single owner gets three quarters, the next one three quarters of the
+rest. An owner without any may take the last one.
 
-A job is its owner's who began it, until somebody else has joined it: then it is nobody's any more.
+A job counts for the owner that began it until another owner joins; from then on it counts for none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARED = 0  # owner of a job that several have joined
 
 
 def share(held, free):
-    """How many of `free` things somebody may take who holds `held` of their kind."""
+    """How many of `free` rows an owner may take that holds `held` of them already."""
     return max(1 if held == 0 and free > 0 else 0, (GENEROSITY * free - held) // (GENEROSITY + 1))
 
 
@@ -31,14 +31,14 @@ share_of = internal(share)
 
 @internal
 def is_remote_tombstone(job):
-    """Whether a record only remembers that somebody has said that the job has failed, and nobody has come."""
+    """Whether a record is a tombstone for a failure that a remote member has reported, and no member is here."""
     return job.state == ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
 
 
 @internal
 def is_evictable(job):
-    """Whether a record is worth less than a job that needs its place: hearsay, and what is kept of an ended ring whose
-    ranks have left, for a previous node that may not know it."""
+    """Whether a job that needs the record may evict it: a remote tombstone, or the tombstone of an ended ring whose ranks
+    have left, kept only for the previous node."""
     return is_remote_tombstone(job) or (
         job.state == ABORTED and job.slots == 0 and job.window != 0 and job.rank_joined & ~job.rank_left == ZERO
     )

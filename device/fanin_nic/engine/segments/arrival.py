@@ -1,4 +1,4 @@
-"""What every contribution has in common, wherever it comes from: how it enters a slot, and what follows from it."""
+"""Contributions and results of other devices, in tree and ring alike: how they enter a slot."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ OP_MISMATCH = int(Status.OP_MISMATCH)
 
 @internal
 def take_packet(e, job, slot, header, payload, order):
-    """The contribution of another device enters a slot. `order`: its place in the fold. False: it does not fit the
-    others, and the job has ended."""
+    """Enter the contribution of another device into a slot. order: its place in the fold. False: it does not match the
+    other contributions, and the job has ended."""
     fits = matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
     if fits and header.status:
         poison(slot, header.status)
@@ -36,7 +36,7 @@ def take_packet(e, job, slot, header, payload, order):
 
 @internal
 def note_result(slot, header):
-    """What a RESULT says about its position. A slot that holds the data of a ONE position keeps them."""
+    """Enter the header of a RESULT into its slot. A slot that holds the data of a ONE position keeps them."""
     slot.status = header.status
     slot.contributions = U64(header.contributions)
     if header.flags & HAS_DATA:
@@ -48,5 +48,5 @@ def note_result(slot, header):
 
 @internal
 def message_bytes(e, header, wide):
-    """Bytes of the message that a packet's payload stands for."""
+    """Bytes of the message that the payload of a packet holds, in the type of the message."""
     return U64(header.length) // U64(4) * itemsize(e, header.dtype) if wide else U64(header.length)

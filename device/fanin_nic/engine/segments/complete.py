@@ -1,4 +1,4 @@
-"""A segment whose bits are all in: it goes up, goes round, or is the result (steps S406 and S407)."""
+"""A complete segment: it goes up, goes round the ring, or is the result (steps S406 and S407)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 @internal
 def complete(e, job, slot):
     """Both completion bitmaps of a slot are empty."""
-    if slot.early != ZERO and not slot.status:  # somebody whose turn was before theirs has brought nothing
+    if slot.early != ZERO and not slot.status:  # an earlier child has brought no data
         abort(e, job, OP_MISMATCH, 0, job.rank_mask)
     elif job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
         note_wants(job, slot)
@@ -64,7 +64,7 @@ def send_up(e, job, slot):
 
 @internal
 def send_early(e, job, slot):
-    """The data of a ONE position go up at once, without waiting for the others' headers."""
+    """Send the data of a ONE position up at once, without waiting for the headers of the other children."""
     start_timer(e, job, slot)
     send_contribution(e, job, slot)
     slot.upward = SENT
@@ -72,7 +72,7 @@ def send_early(e, job, slot):
 
 @internal
 def forward(e, job, slot):
-    """The partial goes to the device above or to the next node, and is kept until the result is here."""
+    """Send the partial to the device above or to the next node, and keep it until the result has come."""
     slot_rule.occupy(e, job, slot, LOCAL)
     if contributor_class(slot.flags) == CLASS_ALL and slot.flags & HAS_DATA and not slot.status:
         settle_partial(e, job, slot, payload_of(e, job, slot.position))
@@ -82,19 +82,19 @@ def forward(e, job, slot):
 
 @internal
 def complete_at_root(e, job, slot):
-    """This device is the last to add: round once, then give the result to all."""
+    """This device is the last to add: round once, then distribute the result."""
     contributors = contributor_class(slot.flags)
     if slot.status == 0 and contributors == CLASS_ALL and slot.flags & HAS_DATA:
         settle_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
     elif slot.status == 0 and contributors != CLASS_NONE and not slot.flags & HAS_DATA:
-        abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another one for the contributor
+        abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another rank for the contributor
         return
     distribute(e, job, slot)
 
 
 @internal
 def distribute(e, job, slot):
-    """The slot holds the result: to the ranks here, to the devices below, or round the ring."""
+    """The slot holds the result: give it to the ranks here and to the devices below, or pass it round the ring."""
     slot_rule.occupy(e, job, slot, FINAL)
     if job.rank_mask != ZERO:
         deliver(e, job, slot, data_address(e, job, slot), slot.flags)
@@ -108,7 +108,7 @@ def distribute(e, job, slot):
 
 @internal
 def fan_out(e, job, slot):
-    """One RESULT to each device below, or one to all; who does not want the data gets a header as acknowledgement."""
+    """One RESULT to each device below, or one to the group. A child that does not want the data gets a header only."""
     below = job.node_mask
     job.said_below = e.now
     slot.sent_at = e.now
@@ -137,7 +137,7 @@ def unicast_result(e, job, slot, bit):
 
 @internal
 def pass_result(e, job, slot, nodes):
-    """Ring: the result to the next node, unless all have it. `nodes`: those that had not taken it before this one."""
+    """Ring: the result to the next node, unless all have it. nodes: bitmap of the nodes without it, this one included."""
     slot.nodes = nodes & ~bit_of(job.node_index)
     if slot.nodes:
         slot.unacked |= SENT_RESULT
@@ -149,7 +149,7 @@ def pass_result(e, job, slot, nodes):
 
 @internal
 def send_ring_result(e, job, slot):
-    """The result to the next node, with data as long as a node behind it wants them."""
+    """The result to the next node, with data if a node that has not taken it wants them."""
     wanted = slot.wants & slot.nodes
     index = send_result(e, job, slot, job.next_address, job.node_index, slot.nodes, wanted)
     header_at(e, index).rank_bitmap = wanted
@@ -157,7 +157,7 @@ def send_ring_result(e, job, slot):
 
 @internal
 def advance_segment(e, job, slot):
-    """A bit of a slot was cleared: complete it if it was the last, end the job if one that is left will never come."""
+    """A bit of a slot was cleared: complete the slot if it was the last bit, abort if a missing member has left."""
     if waits_for_departed(job, slot):
         abort_departed(e, job, slot)
     elif slot.rank_missing == ZERO and slot.node_missing == ZERO:

@@ -1,4 +1,4 @@
-"""A result into the buffers of the ranks of this node that take part (step S404)."""
+"""Delivery: a result into the buffers of the ranks of this node that want it (step S404)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ def find_request(e, queue_index, position):
 
 @internal
 def bypasses_caches(request, entry, segment):
-    """Whether the result of a segment does: of a long message, but in the place of its data. These have just been read,
-    so an ordinary store finds the line, and a non-temporal one would first have to drive it out."""
+    """Whether the result of a segment is stored past the caches: if the message is long and the result is not in place.
+
+    The data of an in-place segment have just been read. An ordinary store finds their lines in the cache, and a
+    non-temporal store would first have to evict them.
+    """
     return request.is_long and not is_in_place(request, entry, segment)
 
 
@@ -71,8 +74,10 @@ def write_result(e, queue_index, request, slot, payload):
 
 @internal
 def fail_write(e, index, end):
-    """The DMA_WRITE `index` of the table, of `end` actions, could not be carried out: its request has not succeeded. If
-    it is complete already, its completion stands behind in the table, unless it was to be silent."""
+    """The DMA_WRITE `index` of the table of `end` actions could not be carried out: its request fails.
+
+    If the request is complete already, its completion stands later in the table, unless the request is not signalled.
+    """
     write = action_at(e, index)
     counter = find_request(e, write.queue, write.position)
     if counter:
@@ -96,7 +101,7 @@ def is_completion_of(action, write):
 
 @internal
 def complete_silent(e, write):
-    """The completion of a request that was not signalled and has failed after all."""
+    """Append the completion of a request that is not signalled and has failed."""
     action = action_at(e, append(e, COMPLETE))
     queue = queue_at(e, write.queue)
     action.queue = write.queue
@@ -136,6 +141,6 @@ def deliver(e, job, slot, payload, flags):
 
 @internal
 def is_lowest_rank(e, queue_index, rank):
-    """Whether `rank` is the lowest of the ranks that a queue posts for: each queue is served once."""
+    """Whether `rank` is the lowest rank that a queue posts for, so that each queue is served once."""
     bitmap = queue_at(e, queue_index).rank_bitmap
     return (bitmap & ((U64(1) << U64(rank)) - U64(1))) == U64(0)

@@ -1,4 +1,4 @@
-"""Who an operation waits for, as far as this device knows."""
+"""The members that an operation waits for, as far as this device knows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACTIVE, TIMEOUT = int(JobState.ACTIVE), int(Status.TIMEOUT)
 
 @internal
 def first_begun_position(e, job, position):
-    """A position, or, if it has not begun or is done, the first open one of the job."""
+    """The given position if it is open, else the first open position of the job."""
     slot = slot_at(e, slot_index(job, position))
     if slot.position == position and slot.state != slot_rule.DONE:
         return U64(position)
@@ -32,8 +32,8 @@ def first_begun_position(e, job, position):
 
 @internal
 def missing_for_position(e, job, position):
-    """Who a position waits for, as far as is known here: scope and bitmap. One that has not begun here waits for what
-    the first open position of the job waits for."""
+    """The members that a position waits for, as (scope, bitmap). A position that has not begun here waits for the same
+    members as the first open position of the job."""
     slot = slot_at(e, slot_index(job, first_begun_position(e, job, position)))
     if distance(slot.position, job.base) < 0 or slot.state == slot_rule.DONE:
         return 0, U64(job.rank_mask)
@@ -48,20 +48,22 @@ def missing_for_position(e, job, position):
 
 @internal
 def narrow_missing(e, job, status, scope, missing):
-    """Who a job that has ended elsewhere waited for. Where others can only name this device, it says who it is below
-    it: its ranks, and nobody who is innocent."""
+    """The members that a job waited for that has ended at another device, as (scope, bitmap). Other devices can only name
+    this device; for a TIMEOUT this device names its own missing ranks or children instead."""
     if status == TIMEOUT and includes_this_device(job, scope, missing):
-        nearer, who = missing_for_position(e, job, job.base) if job.state >= ACTIVE else not_joined(job)
-        if who != ZERO and nearer < scope:
-            return nearer, who
+        own_scope, own = missing_for_position(e, job, job.base) if job.state >= ACTIVE else not_joined(job)
+        if own != ZERO and own_scope < scope:
+            return own_scope, own
     return scope, U64(missing)
 
 
 @internal
 def missing_in_ring(e, job):
-    """Nodes that can be what all positions in flight wait for. A partial that is not here waits somewhere between the
-    node where it started and this one, one that was sent on somewhere behind; positions start at different nodes, so
-    that what they have in common is who is missing, if it is one node."""
+    """Bitmap of the nodes that all positions in flight can wait for.
+
+    A missing partial waits between the node where it started and this node; a partial that was sent on waits behind
+    this node. Positions start at different nodes, so if one node is missing it is the one that they have in common.
+    """
     common = all_nodes(job) & ~bit_of(job.node_index)
     for offset in range(job.window):
         slot = slot_at(e, slot_index(job, job.base + offset))

@@ -1,24 +1,26 @@
-"""When a position that has been sent is asked for, and what the answers teach.
+"""Retransmission time-outs: when a sent position is probed, and what the answers teach.
 
-| position | asked for |
+| position | probed |
 | --- | --- |
-| merely silent | if it is the lowest, a time-out (`patience`) after it was sent and after the last answer to any |
-| overtaken: something sent later was answered first | after the reorder time |
-| asked for, no answer | after the time-out, doubled with each PROBE, up to the keep-alive interval |
-| asked for, answer WAIT | after `patience`, doubled likewise; as if it were sent now when anything else is answered |
+| silent | if it is the lowest, the current RTO after it was sent and after the last answer to any position |
+| out of order: a later position was answered first | after the reorder time |
+| probed, no answer | after the RTO, doubled with each PROBE, up to the keep-alive interval |
+| probed, answer WAIT | after the current RTO, doubled likewise; counted anew when another position is answered |
 
-Of positions that are merely silent only the lowest is asked for: a rank that is late is late for all. When it proves
-lost, what had been silent as long is asked for at once.
+Of silent positions only the lowest is probed, because a late rank delays all positions. When the lowest proves lost,
+positions that have been silent as long are probed at once.
 
-Silence tells of late ranks first. So while no loss has been proved for the detection time, `patience` is not less than
-the first RTO, however short the round trip, and up to ten times as long on a device whose own timers run late: there
-many share a core. Who asked sooner would get results twice that are under way. After a loss it is the RTO.
+Silence mostly means a late rank. So while no loss has been proved for the detection time, the current RTO is at least
+the first RTO, however short the round trip. On a device whose own timers run late it is up to ten times as long, because
+several processes share a core there. An earlier PROBE would only fetch a second copy of a result that is under way.
+After a loss the current RTO is the measured one.
 
-The reorder time is learnt. At first it is long, because kernels reorder when a thread changes its core, and without
-loss nobody shall ask. A proven loss halves it, or more, to two round trips; it doubles when what was asked for was only
-late. A WAIT for something overtaken is such a proof, since what overtook it was sent by all: somebody else's share was
-lost. (In a ONE position one may bring the data before the others have sent what comes before.) Round trips are
-measured on probe and answer only: a PROBE carries the time in microseconds as its token, its answer returns it.
+The reorder time is learnt. It is long at first, because kernels reorder packets when a thread changes its core, and no
+PROBE shall be sent without loss. A proven loss halves it, or sets it to two round trips if that is less. It doubles when
+a probed position was only late. A WAIT for an out-of-order position also proves a loss: all members have sent the later
+position, so the contribution of another member to this one was lost. (In a ONE position one member may bring the data
+before the others have sent earlier positions.) Round trips are measured on PROBE and answer only: a PROBE carries the
+time in microseconds as its token, and the answer returns it.
 """
 
 from __future__ import annotations
@@ -47,13 +49,13 @@ def probe_token(e):
 
 @internal
 def probe_age(e, echoed):
-    """How long ago a PROBE with this token left, ns."""
+    """Time in ns since a PROBE with this token was sent."""
     return ((probe_token(e) - U64(echoed)) & U64(0xFFFFFFFF)) * MICROSECOND
 
 
 @internal
 def measure_rtt(e, job, echoed):
-    """Learn from the token that an answer returned (RFC 6298)."""
+    """Update the RTO from the token that an answer returned (RFC 6298)."""
     if not echoed:
         return
     elapsed = probe_age(e, echoed)
@@ -77,19 +79,19 @@ def is_lossy(e, job):
 
 @internal
 def timer_lag(e):
-    """For how long the timers of this device should have run: that long it has stood still, at least."""
+    """Time in ns by which the timers of this device are late: the device has stood still at least as long."""
     return e.now - e.next_deadline if e.now > e.next_deadline else ZERO
 
 
 @internal
 def note_timer_lag(e):
-    """Timers run. Where they run late, this device waits for a core, and its neighbours perhaps, too."""
+    """Record how late the timers run. Late timers mean that this device waits for a core; its neighbours may, too."""
     e.lateness = max(timer_lag(e), e.lateness - (e.lateness >> U64(3)))
 
 
 @internal
 def current_rto(e, job):
-    """How long silence is taken for lateness."""
+    """Time in ns of silence after which a position is probed."""
     if is_lossy(e, job):
         return U64(job.rto)
     return max(U64(job.rto), U64(e.rto) + min(e.lateness << U64(3), U64(MAX_RTO_FACTOR - 1) * e.rto))
@@ -97,23 +99,23 @@ def current_rto(e, job):
 
 @internal
 def is_loss_suspected(slot):
-    """Whether there is more against a position than silence."""
+    """Whether a position is out of order or has been probed: a loss is likely."""
     return slot.out_of_order != 0 or slot.retries != 0
 
 
 @internal
 def due_time(e, job, slot):
-    """When a position is asked for, if it is suspect or the lowest."""
+    """Time in ns at which a position is probed, if its loss is suspected or it is the lowest."""
     if not is_loss_suspected(slot):
         return max(slot.deadline, job.answered_at + current_rto(e, job))
-    if slot.unanswered == 0 and job.answered_at > slot.sent_at:  # the stream goes on since it was told to wait
+    if slot.unanswered == 0 and job.answered_at > slot.sent_at:  # the stream has gone on since the WAIT
         return min(slot.deadline, job.answered_at + job.rto)
     return U64(slot.deadline)
 
 
 @internal
 def shorten_deadline(e, job, slot, by):
-    """Something sent later was answered first (`by`: Overtaken): expect an answer within the reorder time."""
+    """A later position was answered first (`by`: OutOfOrder): expect an answer within the reorder time."""
     slot.deadline = max(e.now, min(due_time(e, job, slot), e.now + job.reorder))
     slot.out_of_order = by
     e.next_deadline = min(e.next_deadline, slot.deadline)
@@ -121,7 +123,7 @@ def shorten_deadline(e, job, slot, by):
 
 @internal
 def mark_out_of_order(e, job, slot):
-    """A result has come for `slot`: earlier positions that were sent before it are overtaken."""
+    """A result has come for `slot`: mark the earlier positions that were sent before it."""
     by = BY_ONE if contributor_class(slot.flags) == CLASS_ONE else BY_ALL
     for offset in range(distance(slot.position, job.base)):
         earlier = slot_at(e, slot_index(job, job.base + offset))
@@ -131,14 +133,14 @@ def mark_out_of_order(e, job, slot):
 
 @internal
 def note_progress(e, job):
-    """A position has been answered: the stream is not silent."""
+    """A position has been answered, so the stream is not silent."""
     job.answered_at = e.now
     e.next_deadline = min(e.next_deadline, e.now + job.rto)
 
 
 @internal
 def note_answer(e, job, slot, echoed):
-    """A result has come, as the answer to the PROBE with the token `echoed`, or (0) by itself. Whether it was lost."""
+    """A result has come, as the answer to the PROBE with the token `echoed`, or unasked (0). Returns whether it was lost."""
     note_progress(e, job)
     if echoed and slot.unanswered:
         note_proven_loss(e, job, slot, echoed)
@@ -156,7 +158,7 @@ def awaits_answer(slot):
 
 @internal
 def back_off(e, job, slot):
-    """A probe is out: wait longer for each that stays without answer. What others have been told since begins anew."""
+    """A PROBE was sent: double the interval. The count begins anew if another position was answered since."""
     if slot.unanswered == 0 and job.answered_at > slot.sent_at:
         slot.retries = 0
     interval = min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
@@ -168,7 +170,7 @@ def back_off(e, job, slot):
 
 @internal
 def note_wait(e, job, slot):
-    """The other side has everything from here, as if it were sent now; ask again, after a time that doubles."""
+    """A WAIT has come: the receiver has the position. Probe again after a time that doubles."""
     slot.out_of_order = 0
     slot.unanswered = 0
     slot.sent_at = e.now
@@ -178,7 +180,7 @@ def note_wait(e, job, slot):
 
 @internal
 def note_loss(e, job):
-    """Something was lost: from now on ask soon."""
+    """A packet was lost: probe sooner from now on."""
     job.lost_at = e.now
     closer = U64(2) * job.srtt if job.srtt else job.reorder
     job.reorder = max(MIN_REORDER, min(closer, job.reorder // U64(2)))
@@ -186,8 +188,8 @@ def note_loss(e, job):
 
 @internal
 def note_proven_loss(e, job, slot, echoed):
-    """What was asked for was lost. If nothing sent later had told so, others that were silent when the PROBE with the
-    token `echoed` left may be lost, too."""
+    """A probed position was lost. If it was not out of order, positions that were silent when the PROBE with the token
+    `echoed` was sent may be lost, too."""
     note_loss(e, job)
     if not slot.out_of_order:
         suspect_silent(e, job, e.now - probe_age(e, echoed))
@@ -195,7 +197,7 @@ def note_proven_loss(e, job, slot, echoed):
 
 @internal
 def suspect_silent(e, job, asked_at):
-    """Ask at once for what had been sent the reorder time before a PROBE that left at `asked_at`."""
+    """Probe at once the positions that were sent at least the reorder time before a PROBE of the time `asked_at`."""
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if awaits_answer(slot) and not is_loss_suspected(slot) and slot.sent_at + job.reorder <= asked_at:
@@ -206,7 +208,7 @@ def suspect_silent(e, job, asked_at):
 
 @internal
 def start_timer(e, job, slot):
-    """A slot that has just sent waits for its answer."""
+    """Start the timer of a slot that has just sent."""
     slot.sent_at = e.now
     slot.deadline = e.now + current_rto(e, job)
     slot.out_of_order = 0
