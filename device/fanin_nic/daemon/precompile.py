@@ -1,10 +1,14 @@
 """Compile everything that a device runs, into the cache: `python -m fanin_nic.daemon.precompile`.
 
-A device does the same before it says that it is ready, so that no client ever waits for the compiler.
+A device does the same before it says that it is ready, so that no client ever waits for the compiler. The compiled loop
+takes about as long as all the rest. Where there is a second core, a process of its own compiles the loop meanwhile.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -20,10 +24,24 @@ from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
 from fanin_wire import abi
 
 SMALL = Limits(jobs=1, slots=8, queues=1, requests=8, regions=2, actions=64, max_chunk=256)
+MODULE = "fanin_nic.daemon.precompile"
+LOOP = "loop"  # argument: compile the loop only
 
 
 def precompile() -> None:
-    """Call every compiled entry point once, on an engine that does nothing."""
+    """Compile what the cache lacks, load the rest. The folder of the cache is marked as complete."""
+    if not COMPLETE.exists() and len(os.sched_getaffinity(0)) > 1:
+        with subprocess.Popen([sys.executable, "-m", MODULE, LOOP], stdout=subprocess.DEVNULL):
+            _precompile_control()
+    else:
+        _precompile_control()
+    lane.prepare()
+    if not COMPLETE.exists():
+        COMPLETE.touch()
+
+
+def _precompile_control() -> None:
+    """Call every entry point that the control server uses once, on an engine that does nothing."""
     engine = Engine("127.0.0.1", limits=SMALL)
     host = host_port.HostPort(engine)
     host.register(0, 1, 0, 1, 1, 0)
@@ -38,15 +56,15 @@ def precompile() -> None:
     flushing.flush_queue.compile((types.int64,) * 4)
     merge_now.compile((types.int64,))
     flush_queue.compile((types.int64,) * 2)
-    lane.prepare()
-    if not COMPLETE.exists():
-        COMPLETE.touch()
 
 
 def main() -> None:
     """Entry point of the module."""
     start = time.monotonic()
-    precompile()
+    if sys.argv[1:] == [LOOP]:
+        lane.prepare()
+    else:
+        precompile()
     print(f"compiled code of the device is in {CACHE_FOLDER} ({time.monotonic() - start:.1f} s)")
 
 

@@ -17,6 +17,7 @@ from fanin_nic.engine.records.accessors import engine_at
 from fanin_nic.engine.records.function_table import ABORT, PROCEED
 from fanin_nic.engine.records.tables import ENTRIES, JOB, SLOT
 from fanin_nic.engine.segments.complete import advance_segment
+from fanin_nic.native.libraries import EntryCompiler
 from fanin_nic.native.memory import record_at
 
 FIVE_WORDS = types.void(*[types.uint64] * 5)
@@ -36,7 +37,7 @@ def entry_table() -> np.ndarray:
     """Addresses of the functions, uint64 of shape (ENTRIES,); compiled, or read from the cache, at the first call."""
     table = np.zeros(ENTRIES, np.uint64)
     for place, function in ((ABORT, _abort), (PROCEED, _proceed)):
-        compiled = cfunc(FIVE_WORDS, cache=True, error_model="numpy")(function)
+        compiled = cfunc(FIVE_WORDS, cache=True, error_model="numpy", pipeline_class=EntryCompiler)(function)
         _kept.append(compiled)
         table[place] = compiled.address
     return table

@@ -24,6 +24,7 @@ from numba.np import numpy_support
 
 import fanin_wire
 from fanin_nic.native.cpu import use_wide_registers
+from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
 
 ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
 
@@ -78,18 +79,17 @@ config.CACHE_LOCATOR_CLASSES = ", ".join(
 )
 
 use_wide_registers()
-OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
-
-compiled = njit(**OPTIONS)
-"""Decorator of a compiled function."""
+OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 class Internal:
-    """A function that compiled code alone can call. What Python would need to call it is a third of the time that the
-    compiler takes, so it is left out."""
+    """A function that compiled code alone can call. It has no machine code of its own: see `libraries`."""
 
-    def __init__(self, function: Callable, *signature: Any) -> None:
-        self._dispatcher = njit(*signature, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    def __init__(self, function: Callable, signature: Any = None) -> None:
+        self._dispatcher = njit(
+            **OPTIONS, pipeline_class=InternalCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True
+        )(function)
+        _limit_kinds(self._dispatcher, signature)
         self._numba_type_ = types.Dispatcher(self._dispatcher)  # keeps no reference
         functools.update_wrapper(self, function)
 
@@ -98,8 +98,49 @@ class Internal:
         raise TypeError(f"{self.__name__} can be called by compiled code only")  # type: ignore[attr-defined]
 
 
+class Compiled:
+    """A function that both Python and compiled code can call.
+
+    To compiled code it is an internal function. The first call from Python makes an entry of it, with machine code in
+    the cache.
+    """
+
+    __name__: str
+
+    def __init__(self, function: Callable) -> None:
+        self.entry = njit(**OPTIONS, cache=True, pipeline_class=EntryCompiler)(function)
+        self._internal = Internal(function)
+        self._numba_type_ = self._internal._numba_type_
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it from Python."""
+        return self.entry(*arguments)
+
+    def compile(self, arguments: tuple[types.Type, ...]) -> None:
+        """Make the entry for these types of arguments, or load it from the cache."""
+        self.entry.compile(arguments)
+
+
+def _limit_kinds(dispatcher: Any, signature: Any) -> None:
+    """Let a dispatcher compile its function when it is first called, for `signature` only if there is one, and once for
+    all constants of a type: numba would compile it anew for each constant that a caller gives."""
+    template = dispatcher.get_call_template
+
+    def get_call_template(given: tuple[types.Type, ...], keywords: dict[str, types.Type]) -> Any:
+        if signature is not None and not dispatcher.overloads:
+            dispatcher.compile(signature)
+            dispatcher.disable_compile()
+        return template(tuple(map(types.unliteral, given)), keywords)
+
+    dispatcher.get_call_template = get_call_template
+
+
 internal = Internal
 """Decorator of a compiled function that Python never calls: what the engine consists of."""
+
+compiled = Compiled
+"""Decorator of a compiled function that Python may call."""
 
 
 def internal_for(*arguments: Any, returns: Any = types.void) -> Any:

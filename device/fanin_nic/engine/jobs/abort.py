@@ -1,4 +1,5 @@
-"""Abort: a job ends before its time, all neighbours learn why, and the record stays as a tombstone until all have left."""
+"""Abort: a job ends before its time, all neighbours learn why, and the record stays as a tombstone until all have
+left."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ def reset_keepalive_timers(e, job):
 
 @internal
 def schedule_repeat(e, job):
-    """Set the time of the next repetition. It is at most a keep-alive interval: until a job runs, CONFIG is its keep-alive."""
+    """Set the time of the next repetition. It is at most a keep-alive interval: until a job runs, CONFIG is its
+    keep-alive."""
     interval = min(min(MAX_INTERVAL, e.keepalive), MIN_INTERVAL << min(job.retries, 8))
     job.retries += 1
     job.deadline = e.now + interval
@@ -101,7 +102,8 @@ def begin_leave(e, job):
 
 @internal
 def send_leaves(e, job):
-    """LEAVE to the neighbours that have not acknowledged it. A status other than SUCCESS ends the job for all members."""
+    """LEAVE to the neighbours that have not acknowledged it. A status other than SUCCESS ends the job for all
+    members."""
     if job.parent_leave == REPEATED:
         header = header_at(e, packet(e, job, LEAVE, job.parent_address))
         header.source = job.parent_bit

@@ -59,7 +59,8 @@ def is_valid(e, request):
 
 @internal
 def is_valid_ring(request):
-    """Whether a JOIN of a ring makes sense. A reproducible ring counts the previous node as one more child (see `lease`)."""
+    """Whether a JOIN of a ring makes sense. A reproducible ring counts the previous node as one more child (see
+    `lease`)."""
     if not 2 <= request.node_count <= MAX_CHILDREN or request.node_index >= request.node_count:
         return False
     if request.hop_count and not request.flags & FIXED_START:  # its last node must complete every partial

@@ -70,8 +70,8 @@ def new_job(e, jid, key, owner):
 
 @internal
 def grantable_slots(e, job, offered):
-    """Slots that a job can lease now; 0 if none. The largest power of two that is free, within the owner's share, and at
-    most `offered`."""
+    """Slots that a job can lease now; 0 if none. The largest power of two that is free, within the owner's share, and
+    at most `offered`."""
     most = min(int64(e.max_lease), payloads_allowed(e, job)) // int64(job.buffers)
     size = int64(e.min_lease)
     while size * 2 <= offered and size * 2 <= most:

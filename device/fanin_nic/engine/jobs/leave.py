@@ -62,7 +62,8 @@ def abort_forming(e, job):
 
 @internal
 def not_joined(job):
-    """Members that have not joined, as (scope, bitmap): ranks of this node, devices below, or what the device above said."""
+    """Members that have not joined, as (scope, bitmap): ranks of this node, devices below, or what the device above
+    said."""
     ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
     if ranks != ZERO:
         return 0, U64(ranks)

@@ -133,7 +133,8 @@ def set_missing(job, header):
 
 @internal_for(ENGINE, JOB, int64, int64, uint64, int64)
 def send_config_ack(e, job, destination, bit, token, status):
-    """CONFIG_ACK with the lease, the missing members, or a refusal. token: of the CONFIG, the lower half of the boot id."""
+    """CONFIG_ACK with the lease, the missing members, or a refusal. token: of the CONFIG, the lower half of the boot
+    id."""
     index = packet(e, job, CONFIG_ACK, destination)
     header = header_at(e, index)
     header.source = bit

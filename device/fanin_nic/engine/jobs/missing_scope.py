@@ -50,14 +50,16 @@ def scope_for_below(scope):
 
 @internal
 def set_missing_beside(job, header, scope, missing):
-    """Store the missing members in a packet to a node of the same ring. Ranks of this node are reported as this node."""
+    """Store the missing members in a packet to a node of the same ring. Ranks of this node are reported as this
+    node."""
     header.seg = max(scope, 1)
     header.node_bitmap = U64(missing) if scope else bit_of(job.node_index)
 
 
 @internal
 def set_missing_above(job, header, scope, missing):
-    """Store the missing members in a packet to the device above. Members below this device are reported as this device."""
+    """Store the missing members in a packet to the device above. Members below this device are reported as this
+    device."""
     own = scope < scope_above(job)
     header.seg = 0 if own else scope - scope_above(job)
     header.node_bitmap = bit_of(job.parent_bit) if own else U64(missing)

@@ -1,9 +1,9 @@
 """Quotas: no owner can take all jobs or slots of a device, so later owners still find some.
 
 A fixed share would be too small for a single owner and too large for one of many. The share therefore depends on what
-is left, as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold
-at most GENEROSITY times what it leaves free. A single owner gets three quarters, the next one three quarters of the
-rest. An owner without any may take the last one.
+is left, as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may
+hold at most GENEROSITY times what it leaves free. A single owner gets three quarters, the next one three quarters of
+the rest. An owner without any may take the last one.
 
 A job counts for the owner that began it until another owner joins; from then on it counts for none.
 """
@@ -37,8 +37,8 @@ def is_remote_tombstone(job):
 
 @internal
 def is_evictable(job):
-    """Whether a job that needs the record may evict it: a remote tombstone, or the tombstone of an ended ring whose ranks
-    have left, kept only for the previous node."""
+    """Whether a job that needs the record may evict it: a remote tombstone, or the tombstone of an ended ring whose
+    ranks have left, kept only for the previous node."""
     return is_remote_tombstone(job) or (
         job.state == ABORTED and job.slots == 0 and job.window != 0 and job.rank_joined & ~job.rank_left == ZERO
     )

@@ -31,7 +31,8 @@ def next_node(job):
 
 @internal
 def nodes_before(job, sid):
-    """Bitmap of the nodes that a segment passes before this node: from the node where it starts to the previous node."""
+    """Bitmap of the nodes that a segment passes before this node: from the node where it starts to the previous
+    node."""
     nodes, node = ZERO, ring_start(job, sid)
     while node != U64(job.node_index):
         nodes |= bit_of(node)

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from llvmlite import ir
 from numba import types
-from numba.core.compiler import Flags
+from numba.core.compiler import Flags, compile_internal
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
+from fanin_nic.native.libraries import InternalLibrary
 from fanin_nic.native.memory import BYTE_POINTER
 
 WORD = ir.IntType(64)
@@ -84,7 +85,12 @@ def _c_function(context, builder, kernel: Kernel, number: int) -> ir.Function:
     flags = Flags()
     flags.forceinline = True
     flags.error_model = "numpy"  # no exceptions, which would keep a division from vectorising
-    compiled = context.compile_subroutine(builder, kernel.function, signature, flags=flags)
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    library = InternalLibrary(context.codegen(), kernel.function.__name__)
+    compiled = compile_internal(
+        context.typing_context, context, library, kernel.function, signature.args, signature.return_type, flags, {}
+    )
+    context.active_code_library.add_linking_library(library)
     function = ir.Function(builder.module, C_FUNCTION, f"kernel_{number}")
     function.linkage = "internal"
     body = ir.IRBuilder(function.append_basic_block())

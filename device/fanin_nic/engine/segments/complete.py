@@ -137,7 +137,8 @@ def unicast_result(e, job, slot, bit):
 
 @internal
 def pass_result(e, job, slot, nodes):
-    """Ring: the result to the next node, unless all have it. nodes: bitmap of the nodes without it, this one included."""
+    """Ring: the result to the next node, unless all have it. nodes: bitmap of the nodes without it, this one
+    included."""
     slot.nodes = nodes & ~bit_of(job.node_index)
     if slot.nodes:
         slot.unacked |= SENT_RESULT

@@ -48,8 +48,8 @@ def missing_for_position(e, job, position):
 
 @internal
 def narrow_missing(e, job, status, scope, missing):
-    """The members that a job waited for that has ended at another device, as (scope, bitmap). Other devices can only name
-    this device; for a TIMEOUT this device names its own missing ranks or children instead."""
+    """The members that a job waited for that has ended at another device, as (scope, bitmap). Other devices can only
+    name this device; for a TIMEOUT this device names its own missing ranks or children instead."""
     if status == TIMEOUT and includes_this_device(job, scope, missing):
         own_scope, own = missing_for_position(e, job, job.base) if job.state >= ACTIVE else not_joined(job)
         if own != ZERO and own_scope < scope:

@@ -11,16 +11,16 @@ Of silent positions only the lowest is probed, because a late rank delays all po
 positions that have been silent as long are probed at once.
 
 Silence mostly means a late rank. So while no loss has been proved for the detection time, the current RTO is at least
-the first RTO, however short the round trip. On a device whose own timers run late it is up to ten times as long, because
-several processes share a core there. An earlier PROBE would only fetch a second copy of a result that is under way.
-After a loss the current RTO is the measured one.
+the first RTO, however short the round trip. On a device whose own timers run late it is up to ten times as long,
+because several processes share a core there. An earlier PROBE would only fetch a second copy of a result that is under
+way. After a loss the current RTO is the measured one.
 
 The reorder time is learnt. It is long at first, because kernels reorder packets when a thread changes its core, and no
-PROBE shall be sent without loss. A proven loss halves it, or sets it to two round trips if that is less. It doubles when
-a probed position was only late. A WAIT for an out-of-order position also proves a loss: all members have sent the later
-position, so the contribution of another member to this one was lost. (In a ONE position one member may bring the data
-before the others have sent earlier positions.) Round trips are measured on PROBE and answer only: a PROBE carries the
-time in microseconds as its token, and the answer returns it.
+PROBE shall be sent without loss. A proven loss halves it, or sets it to two round trips if that is less. It doubles
+when a probed position was only late. A WAIT for an out-of-order position also proves a loss: all members have sent the
+later position, so the contribution of another member to this one was lost. (In a ONE position one member may bring the
+data before the others have sent earlier positions.) Round trips are measured on PROBE and answer only: a PROBE carries
+the time in microseconds as its token, and the answer returns it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def note_progress(e, job):
 
 @internal
 def note_answer(e, job, slot, echoed):
-    """A result has come, as the answer to the PROBE with the token `echoed`, or unasked (0). Returns whether it was lost."""
+    """A result has come, as the answer to the PROBE with the token `echoed`, or unasked (0). Returns whether it was
+    lost."""
     note_progress(e, job)
     if echoed and slot.unanswered:
         note_proven_loss(e, job, slot, echoed)
