@@ -57,13 +57,13 @@ class Timing(NamedTuple):
 
     @classmethod
     def of_detection(cls, seconds: float) -> Timing:
-        """With another detection time. So many keep-alives fall into it that losing all of them is no accident."""
+        """Intervals for another detection time. Losing all keep-alives that fall into it is no accident."""
         detection = round(seconds * 1e9)
         return cls(keepalive=detection // KEEPALIVES, detection=detection, ageing=max(cls().ageing, 2 * detection))
 
 
 def _rows(limits: Limits) -> dict[str, int]:
-    """Rows of each table. `jobs`, `headers` and `bodies` have one to spare, for packets without a job or an action."""
+    """Rows of each table. `jobs`, `headers` and `bodies` have a spare one, for packets without a job or an action."""
     return {
         "jobs": limits.jobs + 1,
         "children": (limits.jobs + 1) * MAX_CHILDREN,
@@ -82,8 +82,11 @@ def _rows(limits: Limits) -> dict[str, int]:
 
 
 class Engine:
-    """One device, or one of its `lanes`. `group`: multicast address that its results go to; `group_size`: devices that
-    listen there. `tables` holds numpy views of the arena by table name; `header` the ENGINE record."""
+    """The engine of one device, or of one of its `lanes`.
+
+    group: multicast address that its results go to. group_size: devices that listen there. `tables` holds numpy views
+    of the arena by name of the table, `header` the ENGINE record.
+    """
 
     def __init__(
         self,
@@ -138,11 +141,12 @@ class Engine:
     # Events
 
     def packet(self, address: int, length: int, source: int, now: int) -> None:
-        """A packet with a right ICRC: `address` of its BTH, `length` in bytes from there to the ICRC, IPv4 `source`."""
+        """A packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
+        address."""
         events.packet(self.base, address, length, source, now)
 
     def batch_end(self, now: int) -> None:
-        """The last packet of a batch has been given."""
+        """The end of a batch of packets."""
         events.batch_end(self.base, now)
 
     def post(self, queue: int, wqe: np.ndarray, now: int) -> None:
@@ -150,7 +154,7 @@ class Engine:
         events.post(self.base, queue, wqe.ctypes.data, now)
 
     def serve(self, now: int, budget: int = 1 << 30) -> int:
-        """Read what the ranks have posted, as far as the windows allow. Returns the number of segments."""
+        """Read the data that the ranks have posted, as far as the windows allow. Returns the number of segments."""
         return events.serve(self.base, budget, now)
 
     def dma_done(self, action: np.void, address: int, status: int, now: int) -> None:
@@ -180,7 +184,7 @@ class Engine:
         events.leave(self.base, queue, tag, now)
 
     def lose(self, queue: int, now: int) -> None:
-        """The process behind a queue pair has gone without leaving."""
+        """The process behind a queue pair has ended without leaving."""
         events.lose(self.base, queue, int(abi.Status.PEER_LOST), now)
 
     def fail(self, queue: int, status: abi.Status, now: int) -> None:

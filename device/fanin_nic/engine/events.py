@@ -52,7 +52,7 @@ FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
 
 @compiled
 def packet(base, address, length, source, now):
-    """A packet has arrived, its ICRC is right."""
+    """Event: a packet with a right ICRC has arrived."""
     e = engine_at(U64(base))
     e.now = now
     parse.on_packet(e, U64(address), U64(length), U32(source))
@@ -60,8 +60,9 @@ def packet(base, address, length, source, now):
 
 @compiled
 def packets(base, received, first, count, now):
-    """The packets `first` to `count` - 1 of a table of RECEIVED have arrived. Returns the number of the first that has
-    not been taken: where the table of actions is half full, they must be performed before."""
+    """Event: the packets `first` to `count` - 1 of a table of RECEIVED have arrived. Returns the number of the first
+    packet that was not taken. If the table of actions is half full, the driver must perform the actions before it
+    goes on."""
     e = engine_at(U64(base))
     e.now = now
     index = first
@@ -74,7 +75,7 @@ def packets(base, received, first, count, now):
 
 @compiled
 def batch_end(base, now):
-    """No more packets for now: acknowledge what has come."""
+    """Event: the end of a batch of packets. Send the acknowledgements that are due."""
     e = engine_at(U64(base))
     e.now = now
     for index in range(e.jobs):
@@ -85,7 +86,7 @@ def batch_end(base, now):
 
 @compiled
 def post(base, queue, wqe, now):
-    """A work request was copied out of a send ring."""
+    """Event: a work request was copied out of a send ring."""
     e = engine_at(U64(base))
     e.now = now
     posting.post(e, U32(queue), U64(wqe))
@@ -93,8 +94,8 @@ def post(base, queue, wqe, now):
 
 @compiled
 def serve(base, budget, now):
-    """Read from the ranks, queue after queue, up to `budget` segments. Returns how many. All earlier actions must have
-    been performed: only now are the windows moved."""
+    """Read from the ranks, queue after queue, up to `budget` segments. Returns how many. The driver must have performed
+    all earlier actions, because the windows move now."""
     e = engine_at(U64(base))
     e.now = now
     for index in range(e.jobs):
@@ -127,7 +128,7 @@ def reduce(base, index):
 
 @compiled
 def dma_done(base, queue, position, count, entry, address, status, now):
-    """A DMA_READ has ended."""
+    """Event: a DMA_READ has ended."""
     e = engine_at(U64(base))
     e.now = now
     read.finish_read(e, U32(queue), U32(position), U32(count), U32(entry), U64(address), U32(status))
@@ -135,7 +136,7 @@ def dma_done(base, queue, position, count, entry, address, status, now):
 
 @compiled
 def tick(base, now):
-    """Time has passed."""
+    """Event: time has passed."""
     e = engine_at(U64(base))
     e.now = now
     note_timer_lag(e)
@@ -144,7 +145,7 @@ def tick(base, now):
 
 @compiled
 def forgive(base, missed, now):
-    """This device has not run for `missed` ns; packets that have waited should have been given before."""
+    """Event: this device has not run for `missed` ns. The driver has given the packets that waited meanwhile."""
     e = engine_at(U64(base))
     e.now = now
     discount_stall(e, U64(missed))
@@ -152,7 +153,7 @@ def forgive(base, missed, now):
 
 @compiled
 def join(base, queue, event, now):
-    """A queue pair joins a job."""
+    """Event: a queue pair joins a job."""
     e = engine_at(U64(base))
     e.now = now
     join_job(e, U32(queue), U64(event))
@@ -160,7 +161,7 @@ def join(base, queue, event, now):
 
 @compiled
 def leave(base, queue, tag, now):
-    """A queue pair leaves its job."""
+    """Event: a queue pair leaves its job."""
     e = engine_at(U64(base))
     e.now = now
     leaving.leave_queue(e, U32(queue), U32(tag))
@@ -168,7 +169,7 @@ def leave(base, queue, tag, now):
 
 @compiled
 def lose(base, queue, status, now):
-    """The process behind a queue pair is gone."""
+    """Event: the process of a queue pair has ended."""
     e = engine_at(U64(base))
     e.now = now
     leaving.lose_queue(e, U32(queue), U32(status))
@@ -176,7 +177,7 @@ def lose(base, queue, status, now):
 
 @compiled
 def fail(base, queue, status, now):
-    """What a queue pair has posted can not be carried out any more: its job ends with `status`."""
+    """Event: the requests of a queue pair can not be carried out any more. Its job ends with `status`."""
     e = engine_at(U64(base))
     e.now = now
     leaving.fail_queue(e, U32(queue), U32(status))
@@ -184,7 +185,7 @@ def fail(base, queue, status, now):
 
 @compiled
 def end_job(base, queue, status, missing_kind, missing, now):
-    """The job of a queue pair, if it is in one, ends with `status`: it has ended in another lane of this device."""
+    """Event: the job of a queue pair, if it is in one, has ended in another lane of this device."""
     e = engine_at(U64(base))
     e.now = now
     if queue_at(e, queue).job:

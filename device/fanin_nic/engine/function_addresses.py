@@ -1,8 +1,6 @@
-"""Functions of the engine that its own code calls by address.
+"""The functions of the engine that its own code calls by address (`records.function_table`), compiled.
 
-numba compiles a function together with all that it calls, and again with each of its callers. Half of the engine can
-end a job, and every contribution can complete a segment: compiled into each caller, these two are a tenth of all
-machine code. So they are compiled once, as C functions whose addresses stand in the arena, beside those of the kernels.
+They are C functions. Their addresses stand in the arena, beside those of the kernels.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ def _proceed(engine, job, slot, _fourth, _fifth):
 
 @functools.cache
 def entry_table() -> np.ndarray:
-    """Addresses of the functions, uint64 of shape (ENTRIES,); compiled, or read from the cache, at the first call."""
+    """Addresses of the functions, uint64 of shape (ENTRIES,). Compiled, or loaded from the cache, at the first call."""
     table = np.zeros(ENTRIES, np.uint64)
     for place, function in ((ABORT, _abort), (PROCEED, _proceed)):
         compiled = cfunc(FIVE_WORDS, cache=True, error_model="numpy", pipeline_class=EntryCompiler)(function)
@@ -43,4 +41,4 @@ def entry_table() -> np.ndarray:
     return table
 
 
-_kept: list[object] = []  # the machine code lives as long as these
+_kept: list[object] = []  # keeps the machine code

@@ -1,8 +1,9 @@
-"""Silence: every device of a running job hears each of its neighbours once a keep-alive interval, or misses it.
+"""Keep-alives, and the loss of a neighbour: each device of a running job hears each of its neighbours once a keep-alive
+interval.
 
-Whatever is sent counts; a KEEPALIVE goes only to a neighbour that was sent nothing else in the interval, so it costs
-nothing while traffic flows. A neighbour that was not heard for the detection time is lost, and the job with it. All
-devices do this, in both directions, also while nothing is under way.
+Every packet counts. A KEEPALIVE goes only to a neighbour that was sent nothing else in the interval, so it costs
+nothing while traffic flows. A neighbour that was silent for the detection time is lost, and the job ends. All devices
+do this in both directions, also while no operation is under way.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ RING = int(Route.RING)
 KEEPALIVE = int(Opcode.KEEPALIVE)
 PEER_LOST = int(Status.PEER_LOST)
 NOT_YET = int(Leave.NOT_YET)
-MAX_NEIGHBOURS = MAX_CHILDREN + 3  # and a group
+MAX_NEIGHBOURS = MAX_CHILDREN + 3  # also the device above, the next node and a group
 
 
 @internal
 def arm_timer(e, time):
-    """A timer runs until `time`."""
+    """Make sure that `tick` is called at `time`."""
     e.next_deadline = min(e.next_deadline, time)
 
 
 @internal
 def is_keepalive_due(e, said):
-    """Whether a neighbour has been sent nothing for a keep-alive interval; the timer of the next look runs."""
+    """Whether a neighbour has been sent nothing for a keep-alive interval. Arms the timer for the next look."""
     if e.now < said + e.keepalive:
         arm_timer(e, said + e.keepalive)
         return False
@@ -46,9 +47,9 @@ def is_keepalive_due(e, said):
 
 @internal
 def send_keepalives(e, job):
-    """A quiet job says that it lives: to all neighbours that it has not left, or that have not left it."""
+    """KEEPALIVE to all quiet neighbours that this device has not left and that have not left it."""
     if e.action_count and e.action_count + MAX_NEIGHBOURS > e.actions:
-        arm_timer(e, e.now)  # when there is room again
+        arm_timer(e, e.now)  # go on when there is room again
         return
     if job.has_parent and job.parent_leave == NOT_YET and is_keepalive_due(e, job.said_above):
         header_at(e, packet(e, job, KEEPALIVE, job.parent_address)).source = job.parent_bit
@@ -63,14 +64,16 @@ def send_keepalives(e, job):
 
 @internal
 def send_keepalives_forming(e, job):
-    """A node whose answer comes last through a large ring: the previous node runs already, and listens."""
+    """KEEPALIVE to the previous node while the CONFIG_ACK is on its way round a large ring: that node may run already
+    and listen."""
     if job.route == RING and is_keepalive_due(e, job.said_previous):
         header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal
 def send_keepalives_ring(e, job):
-    """KEEPALIVE to the neighbours in a ring. The previous node listens until it leaves, also to one that has left."""
+    """KEEPALIVE to the neighbours in a ring. The previous node listens until it leaves, also to a node that has
+    left."""
     if job.next_leave == NOT_YET and is_keepalive_due(e, job.said_next):
         header_at(e, packet(e, job, KEEPALIVE, job.next_address)).source = job.node_index
     if job.node_mask & ~job.node_left and is_keepalive_due(e, job.said_previous):
@@ -90,13 +93,13 @@ def send_keepalives_below(e, job):
 
 @internal
 def present_below(job):
-    """The devices below that have joined and not left."""
+    """Bitmap of the devices below that have joined and not left."""
     return job.node_joined & ~job.node_left
 
 
 @internal
 def is_silent(e, heard):
-    """Whether a neighbour was not heard for the detection time; if it was, the timer of the next look runs."""
+    """Whether a neighbour was silent for the detection time. If not, arms the timer for the next look."""
     if e.now > heard + e.detection:
         return True
     arm_timer(e, heard + e.detection + ONE)
@@ -105,7 +108,7 @@ def is_silent(e, heard):
 
 @internal
 def check_neighbours(e, job):
-    """End a running job one of whose neighbours is silent."""
+    """End a running job that has lost a neighbour."""
     if job.has_parent and is_silent(e, job.heard):
         abort_lost_above(e, job, False)
     elif job.route != RING:
@@ -118,7 +121,7 @@ def check_neighbours(e, job):
 
 @internal
 def check_below(e, job):
-    """End a job some of whose devices below are silent. Before it runs, its CONFIGs are what they say."""
+    """End a job that has lost devices below. Before it runs, their CONFIGs count as keep-alives."""
     silent, below = ZERO, present_below(job)
     while below:
         bit = lowest_bit(below)
@@ -132,7 +135,7 @@ def check_below(e, job):
 
 @internal
 def abort_lost_above(e, job, is_next):
-    """The next node of a ring, or the device above, is silent: with it all that is behind it is lost."""
+    """The next node of a ring, or the device above, is lost: end the job. All members behind it are lost with it."""
     if is_next:
         abort(e, job, PEER_LOST, scope_below(job), next_node(job))
     else:
@@ -141,7 +144,7 @@ def abort_lost_above(e, job, is_next):
 
 @internal
 def discount_stall(e, missed):
-    """This device stood still for `missed` ns and did not listen: nobody was silent for so long."""
+    """This device stood still for `missed` ns and heard nothing: count no neighbour as silent for that time."""
     for index in range(e.jobs):
         job = job_at(e, index)
         if job.state == FREE:

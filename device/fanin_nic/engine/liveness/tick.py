@@ -1,4 +1,5 @@
-"""Time passes: probes, repetitions of CONFIG and LEAVE, deadlines of requests, ageing; silence has its own module."""
+"""The timers of all jobs: probes, repetitions of CONFIG and LEAVE, deadlines of requests, ageing. Keep-alives: see
+`keepalive`."""
 
 from __future__ import annotations
 
@@ -43,12 +44,12 @@ ACTIVE, LEAVING = int(JobState.ACTIVE), int(JobState.LEAVING)
 ACKNOWLEDGED = int(Leave.ACKNOWLEDGED)
 TIMEOUT = int(Status.TIMEOUT)
 JOBS_AGED = int(Counter.JOBS_AGED)
-MIN_LEAVES = 5  # at least, also where the detection time is short
+MIN_LEAVES = 5  # that are sent, however short the detection time
 
 
 @internal
 def tick(e):
-    """Do what is due, and set the time of the next thing that will be."""
+    """Do what is due, and set the time of the next call."""
     e.next_deadline = NEVER
     for index in range(e.jobs):
         job = job_at(e, index)
@@ -58,7 +59,7 @@ def tick(e):
 
 @internal
 def tick_job(e, job):
-    """One job."""
+    """The timers of one job."""
     if is_leaving(job):
         tick_leave(e, job)
     elif job.state == CONFIGURING:
@@ -79,7 +80,7 @@ def tick_job(e, job):
 
 @internal
 def tick_leave(e, job):
-    """LEAVE is repeated; who has not answered it for the detection time is taken for gone."""
+    """Repeat LEAVE. A neighbour that has not answered it for the detection time counts as gone."""
     if job.deadline > e.now:
         arm_timer(e, job.deadline)
     elif job.retries < MIN_LEAVES or e.now < job.leaving_since + e.detection:
@@ -92,7 +93,7 @@ def tick_leave(e, job):
 
 @internal
 def tick_config(e, job):
-    """CONFIG is repeated as long as somebody answers."""
+    """Repeat CONFIG as long as a neighbour answers."""
     if e.now - (job.heard_next if forwards_config(job) else job.heard) > e.detection:
         abort_lost_above(e, job, forwards_config(job))
     elif job.deadline > e.now:
@@ -103,15 +104,15 @@ def tick_config(e, job):
 
 @internal
 def tick_active(e, job):
-    """A running job on a NIC."""
+    """The timers of a running job on a NIC."""
     probe_due(e, job)
     check_deadlines(e, job)
 
 
 @internal
 def probe_due(e, job):
-    """PROBE for the positions whose time has come: all that are suspect, and of those that are merely silent the lowest
-    that waits for the device above, and the lowest that waits for the next node."""
+    """PROBE for the positions that are due: all whose loss is suspected, and of the silent ones the lowest that waits
+    for the device above and the lowest that waits for the next node."""
     waits_above, waits_beside, reach = False, False, U64(job.base)
     for offset in range(job.slots if job.in_flight else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
@@ -124,7 +125,7 @@ def probe_due(e, job):
             continue
         if due_time(e, job, slot) > e.now:
             arm_timer(e, due_time(e, job, slot))
-        elif e.action_count >= e.actions // 2:  # the rest when these are sent
+        elif e.action_count >= e.actions // 2:  # go on when these are sent
             arm_timer(e, e.now)
             return
         else:
@@ -133,8 +134,8 @@ def probe_due(e, job):
 
 @internal
 def probe(e, job, slot, reach):
-    """Ask what has become of a position. In a ring one answer tells it of many: those before `reach` have been asked
-    for. Returns how far it reaches now."""
+    """PROBE for a position. In a ring one answer covers many positions, so those before `reach` are not probed. Returns
+    the new reach."""
     if not slot.unacked:
         probe_above(e, job, slot)
     elif distance(slot.position, reach) >= 0:
@@ -146,7 +147,7 @@ def probe(e, job, slot, reach):
 
 @internal
 def check_deadlines(e, job):
-    """Requests whose deadline has passed end the job: the stream could not be in step any more."""
+    """End the job if the deadline of a request has passed: its stream could not be kept in step."""
     for rank in range(MAX_CHILDREN):
         if not job.queue[rank]:
             continue
@@ -163,14 +164,14 @@ def check_deadlines(e, job):
 
 @internal
 def time_out(e, job):
-    """TIMEOUT, naming who is missing for the first position that is not done."""
+    """TIMEOUT, naming the missing members of the first position that is not done."""
     scope, missing = missing_for_position(e, job, job.base)
     abort(e, job, TIMEOUT, scope, missing)
 
 
 @internal
 def tick_ageing(e, job):
-    """A job that nobody below speaks for any more is freed."""
+    """Free a job that no neighbour has spoken of for the ageing time."""
     latest = last_heard(e, job)
     if e.now - latest > e.ageing:
         count(e, JOBS_AGED)
@@ -181,7 +182,7 @@ def tick_ageing(e, job):
 
 @internal
 def last_heard(e, job):
-    """When any device below (in a ring: a neighbour) was last heard."""
+    """Time in ns at which any device below (in a ring: a neighbour) was last heard."""
     latest = max(job.heard, max(job.heard_next, job.heard_previous))
     below = job.node_joined
     while below and e.is_switch:

@@ -1,4 +1,4 @@
-"""Requests end here: in order within a queue, each signalled one with exactly one completion."""
+"""Completions and notices: each signalled request ends with exactly one completion, in order within a queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_RETIRED = 16
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def complete_request(e, queue_index, request, status, missing_kind, missing):
-    """Append the completion of a request; a request that is not signalled is silent unless it failed."""
+    """Append the completion of a request. A request that is not signalled has none unless it failed."""
     if status == 0 and not request.signaled:
         return
     queue = queue_at(e, queue_index)
@@ -52,7 +52,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
 
 @internal
 def retire(e, queue_index):
-    """Complete the oldest requests of a queue as long as they are done, a few at a time; the next `serve` goes on.
+    """Complete the oldest requests of a queue as long as they are done, a few in one call; the next `serve` goes on.
     Returns how many."""
     queue = queue_at(e, queue_index)
     for retired in range(MAX_RETIRED):
@@ -61,7 +61,7 @@ def retire(e, queue_index):
         request = request_at(e, request_index(e, queue_index, queue.head))
         if request.done != request.count:
             return retired
-        if queue.head == queue.read:  # it has no positions: there was nothing to read
+        if queue.head == queue.read:  # a request without positions is never read
             queue.read += 1
         complete_request(e, queue_index, request, request.status, 0, U64(0))
         queue.head += 1
@@ -70,7 +70,7 @@ def retire(e, queue_index):
 
 @internal
 def flush(e, queue_index, status, missing_kind, missing, budget):
-    """Complete up to `budget` requests of a queue with a status. True when none is left."""
+    """Complete up to `budget` requests of a queue with a status. Returns whether none is left."""
     queue = queue_at(e, queue_index)
     for _ in range(budget):
         if queue.head == queue.tail:
@@ -87,7 +87,7 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
 
 @internal
 def notice_slots(job, status):
-    """What the answer says in its field for slots: those leased, those that would fit, or a version."""
+    """The field for slots of a notice: the leased slots, the slots that would fit, or the version of a peer."""
     if status == 0:
         return job.slots
     return U32(job.peer_version) if status == VERSION_MISMATCH else job.offered_slots

@@ -1,4 +1,4 @@
-"""Actions and packets: the only place where the engine appends to its table of actions."""
+"""Encapsulation: packets as SEND actions, each with a header record."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ ACTION_SIZE = U64(ACTION.itemsize)
 CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
 RING = int(Route.RING)
 HEARS_GROUP = int(Flag.HEARS_GROUP)
-SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # what a packet says of itself
+SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # that are set for each packet
 
 
 @internal
 def note_sent(e, job, destination):
-    """A neighbour hears of this device: no keep-alive is due to it for a while. (In a ring of two both are one.)"""
+    """Note that a neighbour is sent a packet: no KEEPALIVE is due to it for an interval. (In a ring of two both are
+    one.)"""
     if destination == job.parent_address:
         job.said_above = e.now
     if destination == job.next_address:
@@ -41,7 +42,7 @@ def note_sent(e, job, destination):
 
 @internal_for(ENGINE, JOB, int64, int64, returns=int64)
 def packet(e, job, opcode, destination):
-    """Number of a new SEND of a header-only packet of a job; the caller fills in what its opcode says."""
+    """Number of a new SEND of a header-only packet of a job. The caller fills in the fields of its opcode."""
     index = append(e, SEND)
     action_at(e, index).destination = destination
     header = header_at(e, index)
@@ -59,7 +60,7 @@ def packet(e, job, opcode, destination):
 
 @internal
 def body_at(e, index):
-    """Address of the room for the body of a control packet."""
+    """Address of the memory for the body of a control packet."""
     return address_of(e) + e.body_offset + U64(index) * U64(BODY_SIZE)
 
 
@@ -91,7 +92,7 @@ def slot_packet(e, job, slot, opcode, destination):
 
 @internal
 def attach_slot_payload(e, job, slot, index):
-    """The slot's data travel with the packet, unless the position is poisoned or nobody brought any."""
+    """Attach the data of a slot to a packet, unless the position is poisoned or has no data."""
     if slot.flags & HAS_DATA and slot.status == 0:
         header_at(e, index).flags |= HAS_DATA | (slot.flags & WIDE)
         attach_payload(e, index, data_address(e, job, slot), payload_bytes(e, slot))
@@ -99,7 +100,7 @@ def attach_slot_payload(e, job, slot, index):
 
 @internal
 def send_contribution(e, job, slot):
-    """The partial of a slot to the device above, or to the next node of the ring."""
+    """Send the partial of a slot to the device above, or to the next node of the ring."""
     onward = job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO
     index = slot_packet(e, job, slot, CONTRIBUTION, job.next_address if onward else job.parent_address)
     header = header_at(e, index)
@@ -120,14 +121,14 @@ def send_contribution(e, job, slot):
 
 @internal
 def wants_data(job, slot):
-    """Whether the result is wanted here or below, and is not here already."""
+    """Whether the result is wanted here or below and is not here yet."""
     return (slot.wants != ZERO or slot.flags & WANTS_RESULT) and not is_one_with_data(slot)
 
 
 @internal
 def send_result(e, job, slot, destination, source, node_bitmap, wanted):
-    """The result of a slot to one device: with data if anybody it reaches (`wanted`) wants them, else a header that
-    acknowledges."""
+    """Send the result of a slot to one device, with data if a device that it reaches (`wanted`) wants them, else as a
+    header that acknowledges. Returns the number of the SEND."""
     index = slot_packet(e, job, slot, RESULT, destination)
     header = header_at(e, index)
     header.source = source
@@ -139,7 +140,7 @@ def send_result(e, job, slot, destination, source, node_bitmap, wanted):
 
 @internal
 def copy_result(e, job, first, destination, source, node_bitmap):
-    """The RESULT of the SEND `first`, which must still be in the table, to another device, too."""
+    """Send the RESULT of the SEND `first`, which must still be in the table, to another device."""
     index = take_row(e)
     action, header = action_at(e, index), header_at(e, index)
     copy(address_of(action), address_of(action_at(e, first)), ACTION_SIZE)

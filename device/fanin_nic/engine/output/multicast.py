@@ -1,12 +1,12 @@
-"""One packet for all children: a result goes to the multicast group of the device, if all of them hear it.
+"""Results by multicast: one packet to the group of the device instead of one to each child.
 
-The device invites: a KEEPALIVE to its group when a job begins, then one each keep-alive interval. A child that has
-heard one says so (HEARS_GROUP, see `hearing`) in each CONTRIBUTION from then on; a position whose contributions all
-said so has one RESULT, to the group. Whatever keeps the group from a child, a network without multicast or one that has
-lost its way, keeps the invitation from it, too: results then go to each by itself, as all repairs do.
+The device sends invitations: a KEEPALIVE to its group when a job begins, then one each keep-alive interval. A child
+that has received one sets HEARS_GROUP in each CONTRIBUTION from then on (`multicast_membership`). A position whose
+contributions all have the flag gets one RESULT, to the group. If the network does not carry the group to a child, the
+invitations do not reach it either. Results then go to each child by itself, as all repairs do.
 
-Every device that listens gets what is sent to the group, also one that is in no job, or in another. So a result goes
-there only if most of those that listen want it.
+Every device that listens receives what is sent to the group, also one outside of the job. So a result goes to the group
+only if most listeners want it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RING = int(Route.RING)
 
 @internal
 def invite(e, job):
-    """KEEPALIVE to the group: whoever hears this may be given results by it."""
+    """Send an invitation: a KEEPALIVE to the group."""
     job.invited_at = e.now
     header = header_at(e, packet(e, job, KEEPALIVE, e.group))
     header.source = lowest_bit(job.node_mask)
@@ -34,7 +34,7 @@ def invite(e, job):
 
 @internal
 def may_invite(e, job):
-    """Whether a packet to the group could serve the job: two children at least, and most of those that listen."""
+    """Whether the group could serve the job: it has at least two children, and they are most of the listeners."""
     if e.group == 0 or job.route == RING or job.node_mask & (job.node_mask - ONE) == ZERO:
         return False
     return is_majority(e, count_bits(job.node_mask))
@@ -42,13 +42,14 @@ def may_invite(e, job):
 
 @internal
 def is_majority(e, listeners):
-    """Whether so many are more than half of those that listen to the group."""
+    """Whether `listeners` are more than half of the devices that listen to the group."""
     return U64(2) * listeners > U64(e.group_size)
 
 
 @internal
 def goes_to_group(e, job, slot):
-    """Whether one RESULT serves all children: each hears the group, and most want the data, if there are any."""
+    """Whether one RESULT to the group serves all children: each receives the group, and most want the data, if there
+    are any."""
     if not may_invite(e, job) or slot.group_members != job.node_mask:
         return False
     if slot.wants == ZERO or slot.status != 0 or not slot.flags & HAS_DATA:

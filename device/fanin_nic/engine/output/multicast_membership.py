@@ -1,9 +1,9 @@
-"""The child's side of multicast results: whether it hears the group of the device above (the other side: `multicast`).
+"""Membership of a child in the multicast group of the device above (the other side: `multicast`).
 
-A child hears the group from the first invitation on, as long as others follow. Where one packet is lost now and then,
-the others serve all the same; but if several RESULTs in a row prove lost, and none has come by the group meanwhile, it
-takes none there until another invitation is heard. Each time that this happens doubles how many it takes, and each
-invitation that is heard without it makes it fewer again.
+A child joins with the first invitation and stays a member as long as invitations follow. A single lost packet does not
+matter. If several RESULTs in a row prove lost, and none has come by the group meanwhile, the child leaves the group
+until another invitation has come. Each time this happens doubles the number of invitations that it ignores first, and
+each invitation without such a loss reduces it again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from fanin_nic.engine.records.accessors import ZERO, bit_of
 from fanin_nic.native.compiled import internal
 
-MAX_CONSECUTIVE_LOSSES = 4  # prove that the group has lost its way
-MAX_FAILURES = 6  # that count: 63 invitations go by
-MISSED_INVITATIONS = 3  # in a row, after which the group is taken for gone
+MAX_CONSECUTIVE_LOSSES = 4  # prove that the group does not reach this device
+MAX_FAILURES = 6  # that count: 63 invitations are ignored
+MISSED_INVITATIONS = 3  # in a row, after which the group counts as gone
 
 
 @internal
@@ -24,7 +24,7 @@ def is_group_member(e, job):
 
 @internal
 def on_invitation(e, job, header):
-    """Event: KEEPALIVE from the device above by its group."""
+    """Event: an invitation, the KEEPALIVE of the device above to its group."""
     if header.node_bitmap & bit_of(job.parent_bit) == ZERO:
         return
     job.invitation_at = e.now
@@ -35,20 +35,20 @@ def on_invitation(e, job, header):
         job.group_failures = max(job.group_failures, 1) - 1
     else:
         job.group_member = 1
-        job.last_result_by_group = 1  # until something else is seen
+        job.last_result_by_group = 1  # until a RESULT shows otherwise
         job.consecutive_losses = 0
 
 
 @internal
 def note_result_path(job, header):
-    """A RESULT has come that nobody had asked for: by the group, or by itself."""
+    """Note whether a RESULT that was not probed for has come by the group."""
     job.last_result_by_group = 1 if header.node_bitmap & ~bit_of(job.parent_bit) != ZERO else 0
     job.consecutive_losses = 0
 
 
 @internal
 def note_group_loss(job):
-    """A RESULT has proved lost."""
+    """Note that a RESULT has proved lost; leave the group after several in a row."""
     if not job.group_member or not job.last_result_by_group:
         return
     job.consecutive_losses += 1

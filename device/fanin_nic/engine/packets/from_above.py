@@ -23,7 +23,7 @@ WAIT_SIZE = WAIT_BODY.size
 
 @internal
 def dispatch_parent(e, job, header, payload):
-    """From the device above."""
+    """Handle a packet of the device above."""
     job.heard = e.now
     if header.opcode == CONFIG_ACK:
         membership.on_config_ack(e, job, header, payload, header.length)
@@ -39,7 +39,7 @@ def dispatch_parent(e, job, header, payload):
 
 @internal
 def dispatch_position(e, job, header, payload):
-    """From the device above, about a position of a running job."""
+    """Handle a packet of the device above about a position of a running job."""
     if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
         count(e, DROP_SENDER)
     elif header.opcode == RESULT:
@@ -54,7 +54,7 @@ def dispatch_position(e, job, header, payload):
 
 @internal
 def dispatch_next(e, job, header, payload):
-    """From the next node of a ring."""
+    """Handle a packet of the next node of a ring."""
     note_ring_neighbour(e, job, job.next_address)
     if header.opcode == CONFIG_ACK:
         membership.on_config_ack(e, job, header, payload, header.length)
@@ -66,4 +66,4 @@ def dispatch_next(e, job, header, payload):
         on_remote_restart(e, job, scope_below(job), next_node(job))
     elif is_acceptable(e, job, header):
         ring.on_ack(e, job, header)
-        leave.progress_leave(e, job)  # ranks that have left may only have waited for this
+        leave.progress_leave(e, job)  # the LEAVE of this node may only have waited for this ACK

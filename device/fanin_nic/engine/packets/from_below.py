@@ -21,7 +21,7 @@ DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 
 @internal
 def dispatch_below(e, job, header, payload, source):
-    """From below, or from the previous node of a ring."""
+    """Handle a packet of a device below, or of the previous node of a ring."""
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == ABORT:
@@ -49,7 +49,7 @@ def dispatch_below(e, job, header, payload, source):
 
 @internal
 def dispatch_previous(e, job, header, payload):
-    """From the previous node, about a position of a running job."""
+    """Handle a packet of the previous node about a position of a running job."""
     if header.opcode == CONTRIBUTION:
         ring.on_contribution(e, job, header, payload)
     elif header.opcode == RESULT:

@@ -1,8 +1,11 @@
-"""A contribution like the one before it of the same child takes a shorter way to the same end: most are.
+"""Header prediction: a contribution that matches the previous one of its child takes a short path. Most contributions
+do.
 
-What was found out about that one holds for all whose headers are equal but for the place in the stream: whose it is,
-that it can be meant, and what computes it. The record of the child keeps those headers. What is left is the slot rule
-and the arithmetic. Whatever is unusual, in the packet or in the slot, goes the way of all packets (`parse`).
+The record of a child keeps the headers of its last contribution. If the headers of the next one are equal except for
+the fields that change from segment to segment, the findings about the last one hold for it: its sender, its validity,
+and the kernel that computes it. What is left is the slot rule and the arithmetic. Any other packet, and any slot in an
+unusual state, takes the path of all packets (`parse`). (Van Jacobson's header prediction of TCP, RFC 1323, does the
+same.)
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ ACTIVE = int(JobState.ACTIVE)
 HEARS_GROUP = int(Flag.HEARS_GROUP)
 CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
 COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | HAS_DATA | WIDE
-PREDICTED_FLAGS = CLASS_ALL | HAS_DATA  # of KIND
+PREDICTED_FLAGS = CLASS_ALL | HAS_DATA  # of COMPARED_FLAGS
 RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
 PREDICTED_HEADER = U64(CHILD.fields["predicted_header"][1])  # type: ignore[index]
 HEADERS_SIZE = U64(TRANSPORT_SIZE)
@@ -54,7 +57,8 @@ LENGTH, CONTRIBUTIONS = _place("length"), _place("contributions")
 
 @internal
 def store_prediction(e, job, slot, header, payload):
-    """A contribution has been taken into a slot: others like it may follow. Its headers lie right before `payload`."""
+    """Store the headers of a contribution that was taken into a slot as the prediction for its child. They lie right
+    before `payload`."""
     if header.flags & COMPARED_FLAGS != PREDICTED_FLAGS or header.status or job.buffers != job.span:
         return
     if is_computed_wide(e, slot.op, slot.dtype):
@@ -68,7 +72,7 @@ def store_prediction(e, job, slot, header, payload):
 
 @internal
 def take_predicted(e, address, length, source):
-    """Take a packet (arguments of `parse.on_packet`) if it is such a contribution. False: nothing has been done."""
+    """Take a packet (arguments as of `parse.on_packet`) if it matches the prediction. False: nothing has been done."""
     job = job_at(e, e.last_job)
     bit = U64(load_u8(address + SOURCE)) & U64(MAX_CHILDREN - 1)
     child = child_at(e, child_index(job, bit))
@@ -99,7 +103,7 @@ def take_predicted(e, address, length, source):
 
 @internal
 def claim_predicted(e, job, slot, address, position):
-    """The first contribution to a position."""
+    """Claim the slot for the first contribution to a position."""
     op, dtype, flags = load_u8(address + OP), load_u8(address + DTYPE), load_u8(address + FLAGS)
     slot_rule.claim(e, job, slot, position)
     slot.node_missing = job.node_mask
@@ -110,7 +114,7 @@ def claim_predicted(e, job, slot, address, position):
 
 @internal
 def continues_slot(slot, address, bit):
-    """Whether a contribution continues what is in its slot, and is the first of its child."""
+    """Whether a contribution matches the control information in its slot, and is the first of its child."""
     return (
         slot.node_missing & bit_of(bit) != ZERO
         and slot.flags & COMPARED_FLAGS == PREDICTED_FLAGS
@@ -124,7 +128,7 @@ def continues_slot(slot, address, bit):
 
 @internal
 def add_contributor(e, job, slot, address, bit):
-    """The data are in the sum: note who has brought them, and go on if nobody is missing."""
+    """The data are in the sum: clear the bit of their child, and go on if no contribution is missing."""
     flags = load_u8(address + FLAGS)
     slot.folded += 1
     slot.contributions += U64(load_be32(address + CONTRIBUTIONS))

@@ -1,4 +1,4 @@
-"""An arriving packet: is it ours, is it sound, may its sender say this, and who handles it (steps S3 and S403)."""
+"""Parsing of an arriving packet: headers, job, sender, and the handler for its opcode (steps S3 and S403)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ NAK_INTERVAL = U64(1_000_000)  # ns
 
 @internal
 def on_packet(e, address, length, source):
-    """Event: a packet with a right ICRC: `address` of its BTH, bytes from there to the ICRC, IPv4 `source`."""
+    """Event: a packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
+    address of the sender."""
     if length >= TRANSPORT_SIZE and header_prediction.take_predicted(e, address, length, source):
         return
     if length < 12:
@@ -55,20 +56,20 @@ def on_packet(e, address, length, source):
             count(e, DROP_UNKNOWN_OPCODE)
         else:
             count(e, RX_FIRST + (header.opcode & 15))
-            if header.status > LAST_STATUS:  # of a later version, perhaps: ranks are told what they know
+            if header.status > LAST_STATUS:  # perhaps of a later version: ranks get a status that they know
                 header.status = STATUS_ABORTED
             dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
 
 
 @internal
 def count_ordinary(e):
-    """Ordinary RDMA traffic (step S5): counted; this device has no queue pairs for it yet, so nothing else happens."""
+    """Count a packet of ordinary RDMA traffic (step S5). This device has no queue pairs for it."""
     count(e, ORDINARY_PACKETS)
 
 
 @internal
 def dispatch(e, header, payload, source):
-    """Find the job; membership first, for it needs no running job."""
+    """Find the job of a packet and call its handler. CONFIG comes first, because it needs no running job."""
     found = find_job(e, header.jid)
     if header.opcode == CONFIG:
         membership.on_config(e, found, header, payload, header.length, source)
@@ -90,7 +91,8 @@ def dispatch(e, header, payload, source):
 
 @internal
 def on_unknown_job(e, found, header, source):
-    """Nothing is known of this job, or of this incarnation. LEAVE is acknowledged all the same: it has been left."""
+    """A packet of a job, or of an incarnation of it, that is not known here. LEAVE is acknowledged: the job has been
+    left."""
     spare = job_at(e, e.jobs)
     spare.jid = header.jid
     spare.key = header.key
@@ -106,7 +108,7 @@ def on_unknown_job(e, found, header, source):
 
 @internal
 def send_nak(e, job, header, source):
-    """This device does not take part in a job of which another one speaks."""
+    """NAK to the sender of a packet of a job that this device takes no part in."""
     count(e, DROP_UNKNOWN_JOB)
     if may_be_nacked(header.opcode) and not is_invitation(header) and e.now >= e.next_nak:
         e.next_nak = e.now + NAK_INTERVAL
@@ -117,24 +119,25 @@ def send_nak(e, job, header, source):
 
 @internal
 def may_be_nacked(opcode):
-    """Only what a living job sends of its own accord is answered; an answer never provokes one."""
+    """Whether a NAK may answer an opcode. Only packets that a running job sends unasked are answered, never an
+    answer."""
     return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
 
 
 @internal
 def is_invitation(header):
-    """Whether a KEEPALIVE went to a multicast group: also to those whom its job does not concern."""
+    """Whether a KEEPALIVE is an invitation. It went to a multicast group, so also to devices outside of its job."""
     return header.opcode == KEEPALIVE and header.node_bitmap != ZERO
 
 
 @internal
 def on_ended_job(e, job, header, source):
-    """The job has ended: say so to whoever does not know, and let them leave."""
+    """A packet of an ended job: answer with ABORT, and let its sender leave."""
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == LEAVE_ACK and source in (job.parent_address, job.next_address):
         leave.on_leave_ack(e, job, source)
-    elif is_remote_tombstone(job):  # the sender's job runs, and this device does not know where in it the sender stands
+    elif is_remote_tombstone(job):  # the place of the sender in the job is not known here
         send_nak(e, job, header, source)
     elif may_be_nacked(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
         if job.has_parent and source == job.parent_address:

@@ -1,4 +1,4 @@
-"""A job has ended at another device, which says so, or knows nothing of it any more."""
+"""Abort by another device: it reports that a job has ended, or that it does not know the job."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 
 @internal
 def on_remote_abort(e, job, header, scope):
-    """End the job as another device has, which can name whom it blames less exactly than this one may."""
-    job.offered_slots = 0  # what would fit elsewhere is not known
+    """End the job for the reason that another device reports, naming the missing members as exactly as this device
+    can."""
+    job.offered_slots = 0  # the slots that the sender could lease are not known
     scope, missing = narrow_missing(e, job, header.status, scope, U64(header.node_bitmap))
     abort(e, job, header.status, scope, missing)
 
 
 @internal
 def on_remote_restart(e, job, scope, missing):
-    """A device has forgotten a running job: it was restarted."""
+    """A NAK for a running job: its sender was restarted."""
     if job.state == ACTIVE:
         abort(e, job, PEER_LOST, scope, missing)
     else:

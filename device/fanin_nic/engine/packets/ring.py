@@ -57,7 +57,7 @@ def on_contribution(e, job, header, payload):
         count(e, DROP_SLOT)
         return
     if verdict == slot_rule.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
-        count(e, DROP_UNEXPECTED)  # the position starts here: before this node nobody has anything to add
+        count(e, DROP_UNEXPECTED)  # the position starts at this node
         return
     note_arrival(job, header.position)
     if verdict == slot_rule.STALE:
@@ -74,7 +74,7 @@ def on_contribution(e, job, header, payload):
 
 @internal
 def accept(e, job, slot, header, payload):
-    """The partial of all nodes before this one."""
+    """Take the partial of all nodes before this one."""
     if take_packet(e, job, slot, header, payload, count_bits(job.rank_mask)):
         slot.nodes = header.node_bitmap
         slot.wants |= U64(header.rank_bitmap)
@@ -84,7 +84,7 @@ def accept(e, job, slot, header, payload):
 
 @internal
 def on_result(e, job, header, payload):
-    """Event: a result from the previous node: store it, give it to the ranks, pass it on."""
+    """Event: a result from the previous node. It is stored, given to the ranks and passed on."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE or (verdict == slot_rule.CURRENT and (slot.state == FINAL or slot.state == DONE)):
@@ -98,7 +98,7 @@ def on_result(e, job, header, payload):
         count(e, DROP_LENGTH)
         return
     note_arrival(job, header.position)
-    slot.unacked &= ~SENT_CONTRIBUTION  # the next node's share is in this result, so it has had ours
+    slot.unacked &= ~SENT_CONTRIBUTION  # this result contains the share of the next node, which had our partial
     note_result(slot, header)
     slot.wants = U64(header.rank_bitmap)
     if header.flags & HAS_DATA:
@@ -110,8 +110,8 @@ def on_result(e, job, header, payload):
 
 @internal
 def note_arrival(job, position):
-    """An acknowledgement is due for a position; it goes out at the end of the batch. The previous node can not be
-    further behind than the lease is long, nor ahead by twice that."""
+    """Note that a position is to be acknowledged at the end of the batch. The previous node can be behind by at most
+    the length of the lease, and ahead by less than twice that."""
     ahead = distance(position, job.base)
     if ahead < -int64(job.slots) or ahead >= 2 * int64(job.slots):
         return
@@ -127,7 +127,7 @@ def note_arrival(job, position):
 
 @internal
 def is_stored(job, slot, position, result):
-    """Whether a position's partial (or its result) from the previous node is stored here, or was and is done with."""
+    """Whether the partial (or the result) of a position is stored here, or was stored before."""
     ahead = distance(position, slot.position)
     if ahead:
         return ahead < 0
@@ -138,7 +138,8 @@ def is_stored(job, slot, position, result):
 
 @internal
 def send_ack(e, job, base, echoed):
-    """ACK: for 64 positions from `base`, which partials and which results are stored. State, not history."""
+    """ACK: bitmaps of the partials and of the results that are stored for 64 positions from `base`. They tell the
+    state, not what has changed."""
     header = header_at(e, packet(e, job, ACK, job.previous_address))
     header.position = base
     header.seg = U64(base) & (U64(job.slots) - ONE)
@@ -155,7 +156,7 @@ def send_ack(e, job, base, echoed):
 
 @internal
 def acknowledge_batch(e, job):
-    """Event: the batch of received packets ends."""
+    """Event: the end of a batch of received packets. Send the ACKs that are due."""
     if not job.ack_pending:
         return
     job.ack_pending = 0
@@ -167,7 +168,7 @@ def acknowledge_batch(e, job):
 
 @internal
 def on_probe(e, job, header):
-    """Event: the previous node asks about a position."""
+    """Event: PROBE of the previous node. Its answer is an ACK."""
     send_ack(e, job, header.position, header.token)
 
 
@@ -181,7 +182,7 @@ def probe_next(e, job, slot):
 
 @internal
 def on_ack(e, job, header):
-    """Event: what the next node has stored."""
+    """Event: ACK of the next node."""
     measure_rtt(e, job, header.token)
     newest, last = ZERO, U64(header.position)
     for offset in range(ACK_POSITIONS):
@@ -193,7 +194,7 @@ def on_ack(e, job, header):
             if slot.sent_at >= newest:
                 newest, last = U64(slot.sent_at), U64(slot.position)
             slot.unacked &= ~acknowledged
-            if slot.unanswered and slot.out_of_order and not header.token:  # it was only late
+            if slot.unanswered and slot.out_of_order and not header.token:  # the position was only late
                 job.reorder = min(e.reorder, job.reorder * U64(2))
             slot.retries = 0
             slot.unanswered = 0
@@ -207,7 +208,7 @@ def on_ack(e, job, header):
 
 @internal
 def acknowledged_of(header, offset):
-    """Sent flags that the ACK confirms for the position `offset` after its base."""
+    """The sends (flags of Sent) that an ACK confirms for the position `offset` after its base."""
     flags = 0
     if header.node_bitmap & bit_of(offset) != ZERO:
         flags |= SENT_CONTRIBUTION
@@ -218,16 +219,15 @@ def acknowledged_of(header, offset):
 
 @internal
 def finish_if_acknowledged(e, job, slot):
-    """A slot that holds the result and whose own sends are acknowledged is done."""
+    """Mark a slot as done if it holds the result and its own sends are acknowledged."""
     if slot.state == FINAL and not slot.unacked:
         slot_rule.occupy(e, job, slot, DONE)
 
 
 @internal
 def mark_earlier_out_of_order(e, job, newest, last):
-    """What was sent before position `last`, which was sent at `newest` and is acknowledged, should be so too: if not,
-    ask soon. Positions that the map of the ACK does not reach are meant, too: a batch that lacks one begins behind it.
-    """
+    """Mark the unacknowledged positions that were sent before position `last`, which was sent at `newest` and is
+    acknowledged. The map of the ACK need not reach them: the map of a batch that lacks a position begins behind it."""
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if not slot.unacked or slot.out_of_order:
@@ -238,20 +238,20 @@ def mark_earlier_out_of_order(e, job, newest, last):
 
 @internal
 def resend_missing(e, job, header):
-    """The next node has answered a PROBE: what was asked for with it and is not stored there goes again."""
+    """The next node has answered a PROBE: send the probed positions again that are not stored there."""
     asked_at = e.now - probe_age(e, header.token)
     for offset in range(ACK_POSITIONS):
         slot = slot_at(e, slot_index(job, header.position + offset))
         same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
         if same and slot.unacked and slot.unanswered and slot.sent_at <= asked_at:
-            if e.action_count + 2 > e.actions:  # no room: it is asked for again
+            if e.action_count + 2 > e.actions:  # no room: the position is probed again
                 return
             resend(e, job, slot, header.token)
 
 
 @internal
 def resend(e, job, slot, echoed):
-    """The answer to the PROBE with the token `echoed` lacks what a slot has sent."""
+    """Send again what a slot has sent and the answer to the PROBE with the token `echoed` lacks."""
     count(e, RESENT)
     note_proven_loss(e, job, slot, echoed)
     start_timer(e, job, slot)

@@ -1,4 +1,4 @@
-"""Who has sent a packet: only a neighbour may say something, each only its part, and is noted as heard."""
+"""The sender of a packet: only neighbours are heard, each for the opcodes of its side, and the time is noted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DROP_SENDER = int(Counter.DROP_SENDER)
 
 @internal
 def is_from_parent(job, opcode, source):
-    """Whether this is an answer, or a result, of the device above."""
+    """Whether a packet is an answer or a result of the device above."""
     if not job.has_parent or source != job.parent_address:
         return False
     return opcode in (RESULT, NEED, WAIT, CONFIG_ACK, LEAVE_ACK, ABORT, NAK)
@@ -26,7 +26,7 @@ def is_from_parent(job, opcode, source):
 
 @internal
 def is_from_next(job, opcode, source):
-    """Whether this is an answer of the next node of a ring."""
+    """Whether a packet is an answer of the next node of a ring."""
     if job.route != RING or source != job.next_address:
         return False
     return opcode in (CONFIG_ACK, LEAVE_ACK, ABORT, NAK, ACK)
@@ -34,14 +34,14 @@ def is_from_next(job, opcode, source):
 
 @internal
 def is_from_below(e, job, header, source):
-    """Whether the sender is the device below (in a ring: the previous node) that it says it is; stamps it as heard."""
+    """Whether the sender is the device below (in a ring: the previous node) that the packet names. Notes the time."""
     if job.route == RING:
         if source != job.previous_address or job.node_mask & bit_of(header.source) == ZERO:
             return False
         note_ring_neighbour(e, job, source)
         return True
     if job.node_joined & bit_of(header.source) == ZERO:
-        # Who gives up before its CONFIG was here may still say so: that ends the job for all.
+        # A member that gives up before its CONFIG has come may say so. That ends the job for all members.
         return header.opcode == LEAVE and job.config_mask & bit_of(header.source) != ZERO
     child = child_at(e, child_index(job, header.source))
     if child.address != source:
@@ -52,7 +52,7 @@ def is_from_below(e, job, header, source):
 
 @internal
 def note_ring_neighbour(e, job, source):
-    """A neighbour in the ring was heard; with two nodes it is next and previous at once."""
+    """Note that a neighbour in the ring was heard. With two nodes one neighbour is both next and previous."""
     if source == job.next_address:
         job.heard_next = e.now
     if source == job.previous_address:
@@ -61,7 +61,7 @@ def note_ring_neighbour(e, job, source):
 
 @internal
 def on_keepalive(e, job, header, source):
-    """A neighbour lives, and has nothing else to say."""
+    """Event: KEEPALIVE of a neighbour."""
     if job.has_parent and source == job.parent_address:
         job.heard = e.now
         on_invitation(e, job, header)

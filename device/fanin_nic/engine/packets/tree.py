@@ -86,7 +86,7 @@ def on_contribution(e, job, header, payload, source):
 
 @internal
 def accept(e, job, slot, header, payload):
-    """The first arrival of a child's contribution: check, compute, clear its bit."""
+    """Take the first contribution of a child: check it, compute it, clear the child's bit."""
     if take_packet(e, job, slot, header, payload, order_of_node(job, header.source)):
         header_prediction.store_prediction(e, job, slot, header, payload)
         if header.flags & WANTS_RESULT:
@@ -99,8 +99,8 @@ def accept(e, job, slot, header, payload):
 
 @internal
 def answer_repeated(e, job, slot, header, source):
-    """A child that has contributed asks or sends again. It gets the result; a middle device asks its own parent, once
-    for all, on behalf of its lowest child."""
+    """A child sends again, or probes, a position that it has contributed to. It gets the result if there is one. A
+    middle device probes its own parent, once for all children, on behalf of the lowest."""
     if slot.state == FINAL:
         header_at(e, unicast_result(e, job, slot, U64(header.source))).token = header.token
     elif slot.state == LOCAL and lowest_bit(job.node_mask) == U64(header.source):
@@ -117,7 +117,7 @@ def probe_above(e, job, slot):
 
 @internal
 def on_probe(e, job, header, source):
-    """Event: PROBE from a device below. It always gets an answer, unless it is older than what it must know."""
+    """Event: PROBE from a device below. It is always answered, unless it is stale."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE:
@@ -139,17 +139,20 @@ def on_probe(e, job, header, source):
 
 @internal
 def crosses_result(e, job, slot):
-    """Whether what a PROBE asks for has just been sent, in a job that loses nothing: to send it again would be payload
-    on suspicion. If it is lost after all, the next PROBE comes later."""
+    """Whether the result that a PROBE asks for was sent just now, in a job without loss. A second copy would be payload
+    on suspicion; if the result is lost, the next PROBE fetches it."""
     return slot.state == FINAL and e.now - slot.sent_at < e.reorder >> CROSSING and not is_lossy(e, job)
 
 
 @internal
 def send_wait(e, job, slot, header, source):
-    """WAIT: the child's data is here, others' is not; which of these was silent longest, and how long."""
+    """WAIT: the contribution of the child is here and others are missing. It names the missing child that was silent
+    longest, and for how long."""
     index = reply(e, job, header, WAIT, source)
     scope, missing = 0, U64(slot.node_missing)
-    if missing == ZERO and slot.state != FINAL:  # all are here; whom the device above waits for, as last heard
+    if (
+        missing == ZERO and slot.state != FINAL
+    ):  # all children are here: report the members that the device above waits for
         scope, missing = int(job.missing_kind), U64(job.missing)
     header_at(e, index).node_bitmap = missing
     oldest = most_silent(e, job, slot.node_missing)
@@ -164,7 +167,7 @@ def send_wait(e, job, slot, header, source):
 
 @internal
 def silent_for(e, job, bit):
-    """ns since a child was heard, without those for which this device has stood still and has not listened."""
+    """Time in ns since a child was heard, without the time for which this device has stood still."""
     since = e.now - child_at(e, child_index(job, bit)).heard
     return since - min(since, timer_lag(e))
 
@@ -183,7 +186,7 @@ def most_silent(e, job, missing):
 
 @internal
 def awaits_result(slot, position):
-    """Whether a slot has sent its partial of a position up, and has no answer."""
+    """Whether a slot has sent its partial of a position up and has no answer."""
     if slot.position != position or slot.upward != SENT:
         return False
     return slot.state == LOCAL or slot.state == OPEN
@@ -203,14 +206,14 @@ def on_result(e, job, header, payload):
     was_lost = note_answer(e, job, slot, header.token)
     if not header.token:
         note_result_path(job, header)
-    elif was_lost or e.is_switch:  # which asks only for what a child misses
+    elif was_lost or e.is_switch:  # a switch probes only results that a child misses
         note_group_loss(job)
     mark_out_of_order(e, job, slot)
-    job.missing = ZERO  # whoever was, is here: what later positions wait for is not known yet
+    job.missing = ZERO  # the missing members of later positions are not known yet
     note_result(slot, header)
-    if slot.state == OPEN:  # its data went up before others' headers were here
+    if slot.state == OPEN:  # its data went up before the headers of all children were here
         slot.upward = ANSWERED
-    elif job.node_mask == ZERO and header.flags & HAS_DATA:  # a NIC: straight into the ranks' memory, nothing is stored
+    elif job.node_mask == ZERO and header.flags & HAS_DATA:  # a NIC: straight into the memory of the ranks
         deliver(e, job, slot, payload, slot.flags)
         slot_rule.occupy(e, job, slot, DONE)
     else:
@@ -221,7 +224,7 @@ def on_result(e, job, header, payload):
 
 @internal
 def on_need(e, job, header):
-    """Event: the device above lacks this device's contribution."""
+    """Event: NEED. The device above lacks this device's contribution."""
     slot = slot_at(e, slot_index(job, header.position))
     if not awaits_result(slot, header.position):
         count(e, DROP_UNEXPECTED)
@@ -236,7 +239,7 @@ def on_need(e, job, header):
 
 @internal
 def on_wait(e, job, header, body):
-    """Event: the device above has the contribution and waits for others."""
+    """Event: WAIT. The device above has the contribution and waits for others."""
     slot = slot_at(e, slot_index(job, header.position))
     if not awaits_result(slot, header.position):
         count(e, DROP_UNEXPECTED)
@@ -247,6 +250,8 @@ def on_wait(e, job, header, body):
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
         abort(e, job, PEER_LOST, scope_above(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
         return
-    if slot.out_of_order == BY_ALL and header.node_bitmap != ZERO:  # others sent it before something that has come
+    if (
+        slot.out_of_order == BY_ALL and header.node_bitmap != ZERO
+    ):  # its missing contributors have sent a later position
         note_loss(e, job)
     note_wait(e, job, slot)

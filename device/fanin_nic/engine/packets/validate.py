@@ -1,4 +1,4 @@
-"""Whether a packet can be meant, whoever has sent it."""
+"""Validation of packets about positions, whatever their sender."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED
 
 @internal
 def is_acceptable(e, job, header):
-    """Whether a packet about a position can be meant; counts why not."""
+    """Whether a packet about a position is valid for its job. Counts why not."""
     if job.state != ACTIVE and job.state != LEAVING:
         count(e, DROP_UNEXPECTED)
         return False
@@ -32,8 +32,8 @@ def is_in_lease(job, header):
 
 @internal
 def is_computable(e, header):
-    """Whether the data of a packet can be computed with. Of a ONE position they need not be: it has one contributor. Of
-    a NONE position there can be none."""
+    """Whether the device can compute with the data of a packet. The data of a ONE position need no computing, and a
+    NONE position has no data."""
     contributors = contributor_class(header.flags)
     if header.flags & HAS_DATA == 0 or contributors == CLASS_ONE:
         return contributors <= CLASS_ALL

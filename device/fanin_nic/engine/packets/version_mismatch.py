@@ -1,7 +1,8 @@
-"""A packet of another version of the protocol: nothing is done with it, but who forms a job is told why it can not be.
+"""Packets of another version of the protocol. They are dropped, but the members that form a job are told of the
+mismatch.
 
-In every version the BTH and the first 32 bytes of the CETH have the meaning that they have here, and a device that
-meets a CONFIG of another version answers with CONFIG_ACK, VERSION_MISMATCH, in its own.
+In every version the BTH and the first 32 bytes of the CETH have the meaning that they have here. A device that receives
+a CONFIG of another version answers with CONFIG_ACK, VERSION_MISMATCH, in its own version.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RX_FIRST, DROP_VERSION = int(Counter.RX_FIRST), int(Counter.DROP_VERSION)
 
 @internal
 def on_other_version(e, header, source):
-    """Event: a packet of which only the header, and of that only what all versions share, can be understood."""
+    """Event: a packet of another version. Only the part of its header that all versions share can be understood."""
     if header.opcode == CONFIG_ACK and header.status == VERSION_MISMATCH and is_awaited_answer(e, header, source):
         count(e, RX_FIRST + (header.opcode & 15))
         job = job_at(e, find_job(e, header.jid) - 1)
@@ -38,7 +39,7 @@ def on_other_version(e, header, source):
 
 @internal
 def is_awaited_answer(e, header, source):
-    """Whether the sender is the device that a job waits for the answer of."""
+    """Whether the sender is the device whose CONFIG_ACK a job waits for."""
     found = find_job(e, header.jid)
     if not found:
         return False

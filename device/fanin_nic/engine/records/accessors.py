@@ -1,4 +1,4 @@
-"""Accessors of the engine's tables for compiled code, and the small sums that place a row."""
+"""Accessors of the tables for compiled code, and the computation of rows and addresses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ child_at = row_at(ENGINE, "child_offset", CHILD)  # index: child_index(job, bit)
 REQUEST_SCALARS = REQUEST[_SCALARS]
 request_at = row_at(ENGINE, "request_offset", REQUEST_SCALARS)  # index: request_index(e, queue index, counter)
 address_record = record_at(abi.ADDRESS)
-wqe_at = record_at(abi.WQE[[name for name in abi.WQE.names or () if name != "address"]])  # its address list: by address
+wqe_at = record_at(
+    abi.WQE[[name for name in abi.WQE.names or () if name != "address"]]
+)  # the address list is read by address
 
 
 U32 = uint32
@@ -87,7 +89,7 @@ def distance(a, b):
 
 @internal
 def address_place(request, entry):
-    """Where entry `entry` of a request's address list lies: an abi.ADDRESS, to be read by `address_record`."""
+    """Address of entry `entry` of a request's address list: an abi.ADDRESS, read by `address_record`."""
     return address_of(request) + _ADDRESSES + U64(entry) * _ADDRESS_SIZE
 
 

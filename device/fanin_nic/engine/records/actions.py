@@ -1,6 +1,6 @@
-"""What the engine asks its driver to do: one table of actions, in order, with a header record beside each.
+"""The table of actions: what the engine asks its driver to do, in order, with a header record beside each.
 
-The driver performs them in order and then clears the table. Addresses in an action are valid until then.
+The driver performs the actions in order and then clears the table. Addresses in an action are valid until then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ READ_BYTES = 65536  # of one DMA_READ, at most
 
 
 class ActionKind(enum.IntEnum):
-    """What an action is."""
+    """Kinds of actions."""
 
     NONE = 0
     SEND = 1  # a packet: the header record of the same index, and the payload
@@ -21,7 +21,7 @@ class ActionKind(enum.IntEnum):
     DMA_WRITE = 3  # memory of the device to a client
     COMPLETE = 4  # a completion queue entry
     NOTICE = 5  # the answer to a JOIN or LEAVE of a queue pair
-    REDUCE = 6  # memory of ranks into memory of ranks: the SOURCEs behind it, and the TARGETs behind those
+    REDUCE = 6  # memory of ranks into memory of ranks: followed by its SOURCEs and its TARGETs
     SOURCE = 7  # memory of a rank that a REDUCE reads
     TARGET = 8  # memory of a rank that a REDUCE writes
 

@@ -1,7 +1,7 @@
-"""Where the segments of a message lie: a message is a run of blocks, a segment never crosses the end of a block.
+"""The geometry of messages: a message is a run of blocks, and a segment never crosses the end of a block.
 
-Segment k is piece k mod m of block k div m, where a whole block has m segments. A rank brings, and wants, a range of
-blocks that lie one after the other in its memory.
+Segment k is piece k mod m of block k div m, where a whole block has m segments. The range of blocks that a rank brings,
+or wants, is contiguous in its memory.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def range_bytes(length, block, first, count):
 
 @internal
 def segment_at(request, position):
-    """Segment of the message at a position that the request holds."""
+    """Number of the segment of the message at a position of the request."""
     return U64(request.sid) + (U64(position - request.first) & U64(0xFFFFFFFF))
 
 
 @internal
 def block_number(request, segment):
-    """Block of a segment of the message. A division takes long; most messages are one block."""
+    """Number of the block of a segment. Most messages are one block, and a division is slow."""
     return U64(0) if request.block >= request.length else U64(segment) // U64(request.per_block)
 
 
@@ -75,7 +75,7 @@ def segment_length(request, segment):
 
 @internal
 def bytes_of(request, segments):
-    """Bytes of the first `segments` that a request posts: a part of a message has not all of it."""
+    """Bytes of the first `segments` segments that a request posts; it may post a part of a message."""
     if request.length == 0:
         return U64(0)
     first = U64(request.sid)
@@ -108,7 +108,7 @@ def wants(request, entry, segment):
 
 @internal
 def source_of(request, entry, segment):
-    """Address of what the rank of an entry brings for a segment."""
+    """Address of the data of a segment that the rank of an entry brings."""
     address = address_record(address_place(request, entry))
     start = address_of(request) + INLINE_DATA if request.inline else address.source
     return start + place_in_message(request, segment) - U64(address.source_first) * request.block
@@ -123,6 +123,6 @@ def destination_of(request, entry, segment):
 
 @internal
 def is_in_place(request, entry, segment):
-    """Whether the rank of an entry wants the result of a segment where its data for it are."""
+    """Whether the rank of an entry wants the result of a segment at the address of its data."""
     same = source_of(request, entry, segment) == destination_of(request, entry, segment)
     return same and brings(request, entry, segment)

@@ -1,4 +1,4 @@
-"""What the port gives the engine: one table of packets whose ICRC is right."""
+"""The table of received packets that the port gives the engine: packets with a right ICRC."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The tables of the engine, laid over one block of memory (the arena).
 
-The ENGINE record stands at the start of the arena; it holds the offset of every other table. Nothing in the arena is
-an absolute address of the arena itself, so a copy of its bytes is a snapshot of the device. Compiled code reads and
-writes rows through the accessors of `state`.
+The ENGINE record stands at the start of the arena and holds the offset of every other table. The arena contains no
+absolute address of itself, so a copy of its bytes is a snapshot of the device. Compiled code reads and writes rows
+through `accessors`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload
 
 
 class JobState(enum.IntEnum):
-    """Life of a job on a device."""
+    """States of a job on a device."""
 
     FREE = 0
     JOINING = 1  # not all local ranks and lower devices have joined
@@ -31,7 +31,7 @@ class JobState(enum.IntEnum):
 
 
 class SlotState(enum.IntEnum):
-    """Life of a seg buffer. DONE remembers its position but holds no data."""
+    """States of a slot. DONE remembers its position but holds no data."""
 
     DONE = 0
     OPEN = 1  # contributions are missing
@@ -40,7 +40,7 @@ class SlotState(enum.IntEnum):
 
 
 class Leave(enum.IntEnum):
-    """LEAVE to the device above, or to the next node of a ring."""
+    """Progress of a LEAVE to the device above, or to the next node of a ring."""
 
     NOT_YET = 0
     REPEATED = 1
@@ -48,24 +48,24 @@ class Leave(enum.IntEnum):
 
 
 class Upward(enum.IntEnum):
-    """A slot's partial at the device above."""
+    """Progress of the partial of a slot at the device above."""
 
     NOTHING = 0
     SENT = 1
-    ANSWERED = 2  # the result is here, but others below are not: the position is completed when they are
+    ANSWERED = 2  # the result has come before all contributions; the position is completed with the last one
 
 
 class Sent(enum.IntFlag):
-    """What a ring node has sent for a position and not seen acknowledged."""
+    """Packets that a ring node has sent for a position and that are not acknowledged."""
 
     CONTRIBUTION = 1
     RESULT = 2
 
 
 class OutOfOrder(enum.IntEnum):
-    """What was answered before something that was sent earlier; 0: nothing."""
+    """Whether a later position was answered before a position; 0: none was."""
 
-    BY_ONE = 1  # a ONE position: not all that have sent it need have sent what is before it
+    BY_ONE = 1  # a ONE position: its contributors need not have sent earlier positions
     BY_ALL = 2
 
 
@@ -371,7 +371,7 @@ class Counter(enum.IntEnum):
     COMPLETIONS = 50
     SEGMENTS = 51
     NOT_OFFLOADED = 52  # requests refused because the device can not compute them
-    DROP_ENDED = 53  # for a job that has ended, from somebody who knows or need not know
+    DROP_ENDED = 53  # for an ended job, from a sender that needs no answer
 
 
 COUNTERS = 64

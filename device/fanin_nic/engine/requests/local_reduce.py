@@ -1,8 +1,13 @@
-"""All ranks of a node at once, where nobody else takes part (steps S402 to S407 in one).
+"""Local reduce: all ranks of a node at once, where no other node takes part (steps S402 to S407 in one).
 
-A segment that all ranks have posted, in memory that is mapped here, needs no seg buffer to wait in. It is computed from
-their memory straight into their memory (REDUCE), as many segments at a time as the window allows. So where a rank is
-still to come, only one segment waits in a seg buffer, which shows who is missing; the others wait where they are.
+If all ranks have posted a segment, and their memory is mapped here, the segment needs no slot to wait in. It is
+computed from the memory of the ranks straight into the memory of the ranks (REDUCE), as many segments at a time as the
+window allows. While a rank has not posted, one segment waits in a slot, which shows the missing rank; the others wait
+in the memory of the ranks.
+
+A REDUCE goes block by block through the memory of one slot: a block of each rank is computed into it, then it is stored
+for every rank that wants it. So the memory reads and writes at the same time, and intermediate values stay in the
+caches.
 """
 
 from __future__ import annotations
@@ -49,18 +54,18 @@ from fanin_wire.fields import CLASS_SHIFT
 
 CLASS_NONE = int(ContributorClass.NONE)
 REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
-# Bytes that are computed at a time. More cost fewer calls; but where they come from memory, and go there, it only reads
-# and writes at the same time if they are few.
+# Bytes of a block. A large block needs fewer calls. With data from memory, only small blocks let the memory read and
+# write at the same time.
 BLOCK, BLOCK_OF_MEMORY = U64(2048), U64(512)
 REMOTE, ACTION_SIZE = U64(ACTION.fields["remote"][1]), U64(ACTION.itemsize)  # type: ignore[index]
-MAX_BYTES = U64(2 << 20)  # that one REDUCE reads: nobody else is served meanwhile
+MAX_BYTES = U64(2 << 20)  # that one REDUCE reads: no other queue is served meanwhile
 
 
 class ReduceMode(enum.IntEnum):
-    """How the next segment of a queue is to be computed."""
+    """How the next segment of a queue is computed."""
 
-    BUFFERED = 0  # contributed by itself
-    WAIT = 1  # not yet: others come, or come after
+    BUFFERED = 0  # through a slot
+    WAIT = 1  # not yet: other ranks are to post it, or are behind
     LOCAL = 2
 
 
@@ -69,26 +74,27 @@ BUFFERED, WAIT, LOCAL = (int(reduce_mode) for reduce_mode in ReduceMode)
 
 @internal
 def next_request(e, queue_index):
-    """Row of the request of a queue whose data are read next."""
+    """Row of the request of a queue that is read next."""
     return request_index(e, queue_index, queue_at(e, queue_index).read)
 
 
 @internal
 def is_node_local(job):
-    """Whether nobody but ranks of this node take part in a job."""
+    """Whether only ranks of this node take part in a job."""
     return not job.has_parent and job.node_mask == ZERO
 
 
 @internal
 def is_mapped(request):
-    """Whether the data of a request are mapped here, from and to."""
+    """Whether source and destination of a request are mapped here."""
     in_place = not request.source_process and not request.destination_process
     return in_place and request.length != ZERO and not request.poison and request.contributors != CLASS_NONE
 
 
 @internal
 def is_same_segment(one, one_read, other, other_read):
-    """Whether two requests, of which so many segments are read, go on with the same segment of the same message."""
+    """Whether two requests continue with the same segment of the same message. one_read, other_read: segments that are
+    read."""
     same = one.op == other.op and one.dtype == other.dtype and one.contributors == other.contributors
     same = same and one.mid == other.mid and one.sid + one_read == other.sid + other_read
     return same and one.length == other.length and one.block == other.block and one.segment == other.segment
@@ -96,16 +102,16 @@ def is_same_segment(one, one_read, other, other_read):
 
 @internal
 def entry_of(queue, rank):
-    """Which entry of the address lists of a queue is a rank's."""
+    """Index of a rank in the address lists of a queue."""
     return int(count_bits(queue.rank_bitmap & (bit_of(rank) - ONE)))
 
 
 @internal
 def reduce_mode(e, job, request, read):
-    """How a segment is to be computed: the next of a request of which `read` are read (see Standing).
+    """How the next segment of a request is computed (ReduceMode). read: segments of the request that are read.
 
-    Who is behind comes after, and who is ahead has contributed it already. While others are still to post it, one open
-    position is enough to show whom the job waits for.
+    A rank that is behind comes later, and a rank that is ahead has contributed the segment already. While other ranks
+    have not posted the segment, one open position is enough to show the missing ranks.
     """
     if not is_node_local(job) or not is_mapped(request):
         return BUFFERED
@@ -142,8 +148,8 @@ def reduce_mode(e, job, request, read):
 
 @internal
 def batch_length(e, job, request, read):
-    """Segments that go together: those that the window has room for, that all have posted and that have the same givers
-    and takers."""
+    """Number of segments that one REDUCE computes: as many as the window has room for, all ranks have posted, and the
+    same ranks bring and want."""
     first, position, ranks = U64(request.sid + read), request.first + read, U64(job.rank_mask)
     length = int(job.window) - distance(position, job.base)
     length = min(length, int64(max(ONE, MAX_BYTES // (U64(request.segment) * count_bits(ranks)))))
@@ -160,7 +166,7 @@ def batch_length(e, job, request, read):
 
 @internal
 def uniform_length(request, entry, first, most):
-    """How many of `most` segments from `first` on a rank brings, and wants, as it does the first."""
+    """How many of `most` segments from `first` on have the same sources and destinations as the first, for one rank."""
     brought, wanted = brings(request, entry, first), wants(request, entry, first)
     for length in range(1, most):
         segment = first + U64(length)
@@ -171,7 +177,7 @@ def uniform_length(request, entry, first, most):
 
 @internal
 def append_reduce(e, job, request, read):
-    """Compute the next segments of all ranks. Returns how many contributions that were."""
+    """Append the REDUCE of the next segments of all ranks. Returns the number of contributions."""
     first, position = U64(request.sid + read), U64(request.first + read) & U64(0xFFFFFFFF)
     segments = batch_length(e, job, request, read)
     last = first + U64(segments - 1)
@@ -191,7 +197,7 @@ def append_reduce(e, job, request, read):
 
 @internal
 def mark_slots(e, job, request, first, position, segments):
-    """The slots of the positions have served them. The first has their control information, and room for a block."""
+    """Mark the slots of the positions as used. The first gets the control information; its memory takes the blocks."""
     for number in range(segments):
         slot = slot_at(e, slot_index(job, position + U64(number)))
         slot.position = position + U64(number)
@@ -203,7 +209,7 @@ def mark_slots(e, job, request, first, position, segments):
 
 @internal
 def append_sources(e, job, reduction, first):
-    """A SOURCE of a REDUCE for each rank that brings data, in the order of the ranks."""
+    """Append a SOURCE for each rank that brings data, in the order of the ranks."""
     ranks = U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
@@ -220,7 +226,8 @@ def append_sources(e, job, reduction, first):
 
 @internal
 def append_targets(e, job, reduction, first):
-    """A TARGET of a REDUCE for each rank that wants the result. If it goes past the caches for one, it does for all."""
+    """Append a TARGET for each rank that wants the result. If the result goes past the caches for one rank, it does for
+    all."""
     ranks = U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
@@ -240,7 +247,7 @@ def append_targets(e, job, reduction, first):
 
 @internal
 def complete_segments(e, job, segments):
-    """The segments are read and done in every queue."""
+    """Count the segments as read and done in every queue."""
     ranks = U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
@@ -255,7 +262,7 @@ def complete_segments(e, job, segments):
 
 @internal
 def advance(queue, request, segments):
-    """Segments of the request being read have been taken."""
+    """Count segments of the request being read as read."""
     queue.read_segments += segments
     if queue.read_segments == request.count:
         queue.read_segments = 0
@@ -271,7 +278,7 @@ def reduce(e, index):
     sources, done, elements = U64(index) + ONE, ZERO, ZERO
     places = address_of(action_at(e, sources + U64(action.count))) + REMOTE
     past_caches = action.is_long != 0
-    block = min(BLOCK_OF_MEMORY if past_caches else BLOCK, U64(job.chunk))  # as much as a seg buffer holds
+    block = min(BLOCK_OF_MEMORY if past_caches else BLOCK, U64(job.chunk))  # at most what a slot holds
     while done < U64(action.length):
         if done == ZERO or U64(action.length) - done < block:
             slot.length = min(block, U64(action.length) - done)
@@ -283,9 +290,9 @@ def reduce(e, index):
 
 @internal
 def reduce_block(e, slot, target, sources, count, done, elements):
-    """The result of the block behind the `done` first bytes, to `target`. elements: of a block."""
+    """Compute the block behind the first `done` bytes, of `elements` elements, at address `target`."""
     copy(target, action_at(e, sources).remote + done, U64(slot.length))
-    if contributor_class(slot.flags) != CLASS_ALL:  # it is the result
+    if contributor_class(slot.flags) != CLASS_ALL:  # the data of one rank are the result
         return
     if is_computed_wide(e, slot.op, slot.dtype):
         for number in range(1, count):

@@ -1,4 +1,4 @@
-"""A work request is checked and takes its positions in the job's stream (steps S3 and S401)."""
+"""Posting: a work request is checked and takes its positions in the stream of the job (steps S3 and S401)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def can_post(e, queue_index):
 
 @internal
 def post(e, queue_index, wqe_address):
-    """Event: a WQE, copied out of the client's ring to `wqe_address`. `can_post` was asked before."""
+    """Event: a WQE, copied from the client's ring to `wqe_address`. The caller has asked `can_post` before."""
     queue = queue_at(e, queue_index)
     wqe = wqe_at(wqe_address)
     if wqe.opcode == QUERY:
@@ -80,7 +80,7 @@ def post(e, queue_index, wqe_address):
     job = job_at(e, queue.job - 1)
     queue.tail += 1
     if job.state != ACTIVE:
-        request.count = ONE  # never done: `drain` completes it with the job's status, after those before it
+        request.count = ONE  # never done: `drain` completes it in its turn, with the status of the job
         return
     status = check_request(e, job, queue, wqe)
     if status:
@@ -97,7 +97,7 @@ def post(e, queue_index, wqe_address):
 
 @internal
 def check_request(e, job, queue, wqe):
-    """Status of a WQE that does not make sense; SUCCESS if it does."""
+    """Check a WQE. Returns SUCCESS, or the status of what is wrong."""
     if wqe.opcode != COLLECTIVE or wqe.contributors > CLASS_ALL:
         return NOT_SUPPORTED
     if wqe.jid != job.jid or wqe.chunk != job.chunk or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
@@ -116,7 +116,7 @@ def check_request(e, job, queue, wqe):
 
 @internal
 def check_message(e, job, wqe):
-    """Status of a message that does not make sense: its op and type, its blocks and segments."""
+    """Check the op, type, blocks and segments of a message. Returns SUCCESS, or the status of what is wrong."""
     if wqe.contributors == CLASS_NONE:
         return SUCCESS if wqe.length == ZERO and wqe.segments == 1 else INVALID_REQUEST
     size = itemsize(e, wqe.dtype)
@@ -137,7 +137,7 @@ def check_message(e, job, wqe):
 
 @internal
 def fill_request(e, job, queue, wqe, request):
-    """The control information of the request, and its place in the stream."""
+    """Store the control information of the request and its place in the stream."""
     request.op = wqe.op
     request.dtype = wqe.dtype
     request.contributors = wqe.contributors
@@ -159,8 +159,8 @@ def fill_request(e, job, queue, wqe, request):
 
 @internal
 def translate_addresses(e, queue, wqe, wqe_address, request):
-    """Translate the address list. What is not allowed makes the rank contribute the error instead of data, so that the
-    stream stays in step and everybody learns of it."""
+    """Translate the address list. If an entry is not allowed, the rank contributes the error instead of data: so the
+    stream stays in step, and all members get the status."""
     place = wqe_address + ADDRESS
     request.addresses = wqe.address_count
     if wqe.flags & ADDRESS_LIST:
@@ -181,7 +181,7 @@ def translate_addresses(e, queue, wqe, wqe_address, request):
 
 @internal
 def translate_address(e, queue, wqe, request, entry):
-    """Check and translate one entry of the address list; its status."""
+    """Check and translate one entry of the address list. Returns its status."""
     address = address_record(address_place(request, entry))
     blocks = blocks_of(request.length, request.block)
     if U64(address.source_first) + U64(address.source_blocks) > blocks:
@@ -211,7 +211,8 @@ def translate_address(e, queue, wqe, request, entry):
 
 @internal
 def drain(e, queue_index, budget):
-    """Complete what a queue of an ended job still holds, `budget` requests at a time. True when something was done."""
+    """Complete the requests that a queue of an ended job still holds, up to `budget` of them. Returns whether there
+    were any."""
     queue = queue_at(e, queue_index)
     if not queue.active or not queue.job or queue.head == queue.tail:
         return False

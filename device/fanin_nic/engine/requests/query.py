@@ -1,4 +1,4 @@
-"""QUERY: how far is a message? Answered at once, beside the completions of requests (step S6)."""
+"""QUERY: the progress of a message, answered at once, out of order with the completions of requests (step S6)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def find_message(e, queue_index, mid):
 
 @internal
 def ask_above(e, job, slot):
-    """Nobody is known to be waited for: have the device above say whom it waits for, to the next query."""
+    """No missing member is known: PROBE the device above, so that the next query can name one."""
     if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == ACTIVE:
         probe_above(e, job, slot)
         back_off(e, job, slot)
@@ -49,7 +49,8 @@ def ask_above(e, job, slot):
 
 @internal
 def answer_query(e, queue_index, wqe):
-    """One completion: PENDING with what is done and who is waited for, or SUCCESS if the message is not under way."""
+    """Append one completion: PENDING with the positions done and the missing members, or SUCCESS if the message is not
+    under way."""
     queue = queue_at(e, queue_index)
     found = find_message(e, queue_index, wqe.mid)
     action = action_at(e, append(e, COMPLETE))

@@ -1,9 +1,9 @@
-"""Reading what the ranks contribute: the device serves the send queues in turn (steps S402 and S405).
+"""Reading the data of the ranks: the device serves the send queues in turn (steps S402 and S405).
 
-Mapped memory is computed from in place. Memory of a process is asked for with a DMA_READ of a run of segments; the
-event `dma_done` brings it. A rank is read only as far as its job's window: position p when p - W is done. In a lossy
-tree three quarters of the window are in flight and the rest is there to go on in, while what was lost is mended: if all
-of it were in flight, a PROBE and what it leads to would wait behind a window of data, and the stream would stand.
+Mapped memory is computed from in place. Memory of a process is requested with a DMA_READ of a run of segments; the
+event `dma_done` brings it. A rank is read only as far as the window of its job: position p when p - W is done. In a
+tree with loss at most three quarters of the window are in flight. The rest lets the stream go on while lost packets are
+repaired: with all of it in flight a PROBE and its answer would wait behind a window of data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DMA_READ = int(ActionKind.DMA_READ)
 
 @internal
 def has_work(e, queue_index):
-    """Whether serving a queue would do something now."""
+    """Whether a queue has a segment that can be read now."""
     queue = queue_at(e, queue_index)
     if not queue.active or queue.reading or queue.read == queue.tail or not queue.job:
         return False
@@ -47,15 +47,17 @@ def has_work(e, queue_index):
     if job.state != ACTIVE:
         return False
     request = request_at(e, request_index(e, queue_index, queue.read))
-    if request.fence and not queue.read_segments and job.base != request.first:  # results may not be in memory yet
+    if (
+        request.fence and not queue.read_segments and job.base != request.first
+    ):  # earlier results may not be in memory yet
         return False
     return request.count == 0 or in_window(e, job, request.first + queue.read_segments, 0)
 
 
 @internal
 def in_window(e, job, position, begun):
-    """Whether a position may be started, when `begun` others have just been. (In a ring what is in flight may wait for
-    this rank.)"""
+    """Whether a position may be started, when `begun` others have just been. In a ring, positions in flight may wait
+    for this rank, so the whole window counts."""
     if distance(position, job.base) >= job.window:
         return False
     if job.route == RING or job.in_flight + begun < max(1, job.window * 3 // 4) or not is_lossy(e, job):
@@ -107,7 +109,7 @@ def brings_any(request, segment):
 
 @internal
 def contribute_all(e, queue_index, request, number):
-    """One segment of every rank of a request with mapped memory (or of a poisoned one, or without data)."""
+    """Contribute one segment of every rank of a request with mapped memory, without data, or poisoned."""
     job = job_at(e, queue_at(e, queue_index).job - 1)
     for entry in range(request.addresses):
         place = source_of(request, entry, U64(request.sid) + U64(number))
@@ -118,14 +120,14 @@ def contribute_all(e, queue_index, request, number):
 
 @internal
 def read_limit(e, job):
-    """Segments of one DMA_READ. Its end can complete them all, with a write and a completion for each rank."""
+    """Most segments of one DMA_READ. Its end can complete them all, with a write and a completion for each rank."""
     room = U64(e.actions) // U64(4) // (U64(2) * count_bits(job.rank_mask) + U64(1))
     return int(max(U64(1), min(U64(READ_BYTES) // U64(job.chunk), room)))
 
 
 @internal
 def run_length(e, job, queue, request, limit):
-    """Segments of the next DMA_READ: as far as the window and `limit` go and every rank brings what it brings now."""
+    """Segments of the next DMA_READ: up to the window, `limit`, and the first segment that other ranks bring."""
     first, position = next_segment(queue, request), request.first + queue.read_segments
     most = min(request.count - queue.read_segments, limit)
     length = 1
@@ -147,7 +149,7 @@ def have_same_contributors(request, one, other):
 
 @internal
 def start_read(e, queue_index, request):
-    """Ask for the next run of segments of each rank of a request in process memory that brings them."""
+    """Append the DMA_READs of the next run of segments, one for each rank that brings them from process memory."""
     queue = queue_at(e, queue_index)
     job = job_at(e, queue.job - 1)
     segments = run_length(e, job, queue, request, read_limit(e, job))
@@ -174,7 +176,7 @@ def start_read(e, queue_index, request):
 
 @internal
 def contribute_run(e, queue_index, request, start, segments, entry, address):
-    """A run of segments of one rank, whose data lie at `address` as they lie in the message."""
+    """Contribute a run of segments of one rank. Their data lie at `address` as they lie in the message."""
     job = job_at(e, queue_at(e, queue_index).job - 1)
     origin = place_in_message(request, U64(request.sid) + U64(start))
     for k in range(segments):
@@ -186,7 +188,7 @@ def contribute_run(e, queue_index, request, start, segments, entry, address):
 
 @internal
 def finish_read(e, queue_index, position, segments, entry, address, status):
-    """Event `dma_done`: a run of segments of one buffer lies at `address`, or could not be read (`status`)."""
+    """Event `dma_done`: the data of a run of segments lie at `address`, or `status` says why they could not be read."""
     queue = queue_at(e, queue_index)
     if not queue.active or not queue.reading or not queue.job or queue.read == queue.tail:
         return

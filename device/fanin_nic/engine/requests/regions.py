@@ -1,4 +1,5 @@
-"""Address translation with protection: (client, lkey, address, length, access) to an address on the device."""
+"""Memory regions: address translation with protection, from (client, lkey, address, length, access) to a device
+address."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def find_region(e, client, lkey, address, length, access):
 
 @internal
 def translate(e, region, address):
-    """Address for the device: in its own mapping, or, in process memory, the client's virtual address."""
+    """Device address of a client's address: in the mapping of the region, or, in process memory, the address itself."""
     if region.lkey == LKEY_PROCESS:
         return address
     return region.mapped + (address - region.start)
@@ -31,7 +32,7 @@ def translate(e, region, address):
 
 @internal
 def process_of(region, client):
-    """How the memory is reached: 0 mapped, else 1 + the client whose process memory it is."""
+    """The process of a region: 0 if it is mapped, else 1 + the client whose process memory it is."""
     return client + 1 if region.lkey == LKEY_PROCESS else MAPPED
 
 

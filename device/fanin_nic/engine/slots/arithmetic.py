@@ -1,7 +1,7 @@
-"""The vector unit as the engine drives it: which kernel serves, and in what form a slot holds its numbers.
+"""Arithmetic on slots: the kernel for an op and a type, and the form in which a slot holds its numbers.
 
-f16 and bf16 are computed in f32: the slot is widened when a second contribution comes (flag WIDE of the slot) and
-rounded when it leaves the device, or, in a job with WIDE partials, once in the completing device.
+f16 and bf16 are computed in f32. The second contribution widens the slot (flag WIDE of the slot). The slot is rounded
+when it leaves the device or, in a job with WIDE partials, once in the completing device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 
 WIDE = int(Flag.WIDE)
 CLASS_ALL = int(ContributorClass.ALL)
-JOB_WIDE = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE)  # the shape can not matter where every node rounds
+JOB_WIDE = int(
+    JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
+)  # rounding at each node would make the result depend on the shape
 SUM, PROD, MEAN = int(Op.SUM), int(Op.PROD), int(Op.MEAN)
 F32 = int(DType.F32)
 LAST_OP = int(max(Op))
@@ -43,7 +45,8 @@ def is_supported(e, op, dtype):
 
 @internal
 def itemsize(e, dtype):
-    """Bytes of an element; 0 for an unknown type. Row 0 of the table of kernels, as there is no op 0."""
+    """Bytes of an element; 0 for an unknown type. They stand in row 0 of the table of kernels, as no op has the number
+    0."""
     return kernel_address(e, 0, dtype) if dtype < MAX_DTYPES else ZERO
 
 
@@ -83,7 +86,7 @@ def narrow(e, slot, target):
 
 @internal
 def accumulate(e, slot, target, data, wide):
-    """Compute the data of one more contributor into the slot. `wide`: the data are f32 already."""
+    """Compute the data of one more contributor into the slot. wide: the data are f32."""
     dtype = slot.dtype
     if is_computed_wide(e, slot.op, slot.dtype):
         widen(e, slot, target)
@@ -93,7 +96,7 @@ def accumulate(e, slot, target, data, wide):
 
 @internal
 def settle_partial(e, job, slot, target):
-    """Give the partial of a slot the form in which it travels."""
+    """Bring the partial of a slot into the form in which it is sent."""
     if travels_wide(e, job, slot.op, slot.dtype, (slot.flags >> CLASS_SHIFT) & CLASS_MASK):
         widen(e, slot, target)
     else:
@@ -102,7 +105,7 @@ def settle_partial(e, job, slot, target):
 
 @internal
 def settle_result(e, slot, target, shared):
-    """Finish the result of a slot: MEAN's one division (`shared`: among several), and one rounding."""
+    """Finish the result of a slot: the division of MEAN (shared: by more than one contributor), and the rounding."""
     if slot.op == MEAN and shared:
         if is_computed_wide(e, slot.op, slot.dtype):
             widen(e, slot, target)
@@ -113,11 +116,12 @@ def settle_result(e, slot, target, shared):
 
 @internal
 def payload_bytes(e, slot):
-    """Bytes of the payload of a slot in the form that it has now."""
+    """Bytes of the payload of a slot in its present form."""
     return elements_of(e, slot) * U64(4) if slot.flags & WIDE else U64(slot.length)
 
 
 @internal
 def segment_bytes(e, job, op, dtype, contributors):
-    """Bytes of the message in a full segment: the chunk, or half of it where partials travel twice as wide."""
+    """Bytes of the message in a full segment: the chunk, or half of it if partials are sent as f32 of half as wide
+    elements."""
     return U64(job.chunk) // (U64(2) if travels_wide(e, job, op, dtype, contributors) else U64(1))

@@ -1,8 +1,8 @@
-"""A contribution enters a segment: from a rank of this node or from a device below.
+"""How a contribution enters a slot: from a rank of this node or from a device below (step S405).
 
-The first data is copied (unless it stays where it is: `lent`), every later one computed into the slot; then the
-contributor's bit is cleared. This is S405 of the flow; `complete` goes on when both completion bitmaps are empty. In a
-reproducible job the children are folded in the order of their bits: who comes early waits in a buffer of its own.
+The first data are copied, unless they stay where they are (`zero_copy`). Later data are computed into the slot. Then
+the bit of the contributor is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A
+reproducible job folds its children in the order of their bits: an early contribution waits in a buffer of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def contributor_class(flags):
 
 @internal
 def is_one_with_data(slot):
-    """Whether a slot holds the data of a ONE position: nothing that comes later can change it."""
+    """Whether a slot holds the data of a ONE position, which no later contribution can change."""
     return slot.flags & HAS_DATA and contributor_class(slot.flags) == CLASS_ONE
 
 
@@ -59,20 +59,20 @@ def matches(slot, op, dtype, flags, mid, sid):
 
 @internal
 def order_of_rank(job, rank):
-    """Place of a rank of this node in the fold."""
+    """Place of a rank of this node in the order of folding."""
     return count_bits(job.rank_mask & (bit_of(rank) - ONE))
 
 
 @internal
 def order_of_node(job, bit):
-    """Place of a device below in the fold: behind the ranks of this node."""
+    """Place of a device below in the order of folding: after the ranks of this node."""
     return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
 
 
 @internal
 def add_data(e, job, slot, address, length, wide, order):
-    """Compute data into the slot. `length`: bytes of the message; `wide`: they are given as f32; `order`: whose they
-    are. False: another length, or a second contributor of a ONE position."""
+    """Compute data into the slot. length: bytes of the message; wide: the data are f32; order: place of their child in
+    the order of folding. False: the length differs, or a ONE position has a second contributor."""
     if slot.flags & HAS_DATA == 0:
         slot.flags |= HAS_DATA
         slot.length = length
@@ -91,7 +91,7 @@ def add_data(e, job, slot, address, length, wide, order):
 
 @internal
 def fold(e, job, slot, address, wide):
-    """One contribution into the sum; the first is copied."""
+    """Fold one contribution into the sum. The first is copied."""
     target = payload_of(e, job, slot.position)
     if slot.folded == 0:
         copy(target, address, contribution_bytes(e, slot, wide))
@@ -104,28 +104,28 @@ def fold(e, job, slot, address, wide):
 
 @internal
 def contribution_bytes(e, slot, wide):
-    """Bytes of a contribution as it is given."""
+    """Bytes of a contribution in the form in which it comes."""
     return U64(slot.length) // itemsize(e, slot.dtype) * U64(4) if wide else U64(slot.length)
 
 
 @internal
 def buffer_early(e, job, slot, address, wide, order):
-    """A contribution whose turn has not come."""
+    """Keep a contribution in its buffer until its turn comes."""
     slot.early |= bit_of(order)
     copy(buffer_of(e, job, slot.position, order), address, contribution_bytes(e, slot, wide))
 
 
 @internal
 def is_early_wide(e, job, slot):
-    """Whether the contribution whose turn it is came as f32: what devices send does in a job with WIDE partials, what
-    ranks bring does not."""
+    """Whether the buffered contribution whose turn it is holds f32. In a job with WIDE partials contributions of
+    devices do, those of ranks do not."""
     below = U64(slot.folded) >= count_bits(job.rank_mask)
     return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
 
 
 @internal
 def poison(slot, status):
-    """Make a position end with a status; of several the highest code is kept, whatever the order of arrival. What has
-    gone up early can not be called back: then it fails only for those whose status it is."""
+    """Make a position end with a status. The highest of several is kept, whatever their order of arrival. A position
+    whose data have gone up already fails only for its own ranks."""
     if slot.upward == NOTHING:
         slot.status = max(slot.status, status)

@@ -1,7 +1,8 @@
-"""Seg buffers: which position a slot serves, and when it may serve the next.
+"""The slot rule: the position that a slot serves, and when it may serve the next one.
 
-Position p of a job uses slot p mod N. A child sends p only when it holds the result of p - W (W = N / 2), so an arrival
-of p proves that every child holds p - N, and the slot may be replaced. No version bit, no timer.
+Position p of a job uses slot p mod N. A child sends p only when it holds the result of p - W (W = N / 2). So a
+contribution of p proves that every child holds p - N, and the slot may be replaced. No version bit and no timer is
+needed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ VIOLATION = 3
 
 @internal
 def verdict(job, slot, position):
-    """The slot rule: what an arrival for `position` means to the slot that serves it."""
+    """Apply the slot rule: the meaning of a packet about `position` for the slot that serves it."""
     ahead = distance(position, slot.position)
     if ahead < 0:
         return STALE
@@ -36,13 +37,13 @@ def verdict(job, slot, position):
 
 @internal
 def waits_for_departed(job, slot):
-    """Whether a slot waits for a rank or a device that has left: such a position will never be complete."""
+    """Whether a slot waits for a rank or a device that has left. Its position will never be complete."""
     return slot.rank_missing & job.rank_left != ZERO or slot.node_missing & job.node_left != ZERO
 
 
 @internal
 def claim(e, job, slot, position):
-    """Give a slot to a new position; its completion bitmaps and control information are the caller's to fill."""
+    """Give a slot to a new position. The caller fills in the completion bitmaps and the control information."""
     occupy(e, job, slot, OPEN)
     slot.position = position
     slot.flags = 0
@@ -65,7 +66,7 @@ def claim(e, job, slot, position):
 
 @internal_for(ENGINE, JOB, SLOT, int64)
 def occupy(e, job, slot, state):
-    """Change a slot's state; keeps the counts of slots that hold data and of those in flight."""
+    """Change the state of a slot, and count the slots that hold data and those in flight."""
     before, after = slot.state, state
     slot.state = after
     if before == DONE and after != DONE:
@@ -82,8 +83,8 @@ def occupy(e, job, slot, state):
 
 @internal
 def advance_base(e, job):
-    """Move the job's base, and with it the window, over all positions that are done. Only when the driver has performed
-    all actions: a DMA write may still read the payload of a slot that is done."""
+    """Move the base of a job, and with it the window, over all positions that are done. The driver must have performed
+    all actions: a DMA_WRITE may still read the payload of a slot that is done."""
     for _ in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base))
         if slot.state != DONE or slot.position != job.base:

@@ -1,9 +1,9 @@
-"""Data that need no seg buffer: what the only rank of a NIC brings goes out from the rank's own memory.
+"""Zero copy: the data of the only rank of a NIC are sent from the memory of the rank.
 
-Nobody adds to it here, and the rank leaves it alone until its request is complete; so what is lost is read there once
-more, and copied then, for all further times. That holds unless a result of the same request is written over data that
-may still have to go out: so it must come to where its own data are, or to memory apart from all of them. A request
-whose memory is taken away ends with its job.
+No other data are added to them here, and the rank must not change them until its request is complete. If they are lost
+they are read once more, and then copied for all further times. This requires that no result of the same request
+overwrites data that may still be sent: results must go to where their own data are, or to memory apart from all data.
+If the memory of a request is deregistered, its job ends.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fanin_nic.native.memory import copy
 
 @internal
 def may_send_in_place(e, job, request, address):
-    """Whether the data of a request are sent from where they are. address: its abi.ADDRESS as it was posted.
+    """Whether the data of a request are sent from where they are. address: its abi.ADDRESS as posted.
 
-    (A node of a ring has the one before it below.)
+    A node of a ring has the previous node below it, so it is excluded.
     """
     alone = job.has_parent and job.node_mask == ZERO and job.rank_mask & (job.rank_mask - ONE) == ZERO
     if not alone or request.poison or request.inline or request.source_process:
@@ -32,9 +32,9 @@ def may_send_in_place(e, job, request, address):
 
 @internal
 def overwrites_own_data(request, address):
-    """Whether results of a request are written over data of others of its segments.
+    """Whether results of a request overwrite data of other segments of it.
 
-    Addresses are the program's: what it has registered twice lies at two of the device.
+    Addresses are those of the program: memory that it has registered twice has two device addresses.
     """
     wanted = range_bytes(request.length, request.block, address.destination_first, address.destination_blocks)
     brought = range_bytes(request.length, request.block, address.source_first, address.source_blocks)
@@ -48,7 +48,7 @@ def overwrites_own_data(request, address):
 
 @internal
 def reference_data(e, slot, address, length):
-    """The data of the one contributor of a slot lie at `address`, and stay there."""
+    """Let a slot refer to the data of its one contributor at `address`."""
     slot.flags |= HAS_DATA
     slot.length = length
     slot.zero_copy_address = address
@@ -57,7 +57,7 @@ def reference_data(e, slot, address, length):
 
 @internal
 def copy_referenced_data(e, job, slot):
-    """Copy what a slot was lent: what is sent again is the same each time, whatever the program does."""
+    """Copy the data that a slot refers to. What is sent again is then the same each time."""
     if slot.zero_copy_address != ZERO:
         copy(payload_of(e, job, slot.position), slot.zero_copy_address, U64(slot.length))
         slot.zero_copy_address = ZERO
@@ -65,5 +65,5 @@ def copy_referenced_data(e, job, slot):
 
 @internal
 def data_address(e, job, slot):
-    """Address of the data of a slot: in its buffer, or where they were lent."""
+    """Address of the data of a slot: in its buffer, or in the memory of the rank."""
     return U64(slot.zero_copy_address) if slot.zero_copy_address != ZERO else payload_of(e, job, slot.position)
