@@ -25,14 +25,14 @@ def test_queues_get_their_turn_whatever_the_first_ones_post() -> None:
     rings = [(aligned(SQ_BYTES), aligned(CQ_BYTES)) for _ in range(QUEUES)]
     for number, (send, completion) in enumerate(rings):
         core.host.create_queue(0, number, 0, send.ctypes.data, completion.ctypes.data)
-    core.show([])
+    core.refresh([])
     heads = [send[: abi.RING.itemsize].view(abi.RING) for send, _ in rings]
     heads[-1]["producer"] = 1
     for _ in range(QUEUES):
         for head in heads[:-1]:
             head["producer"] = head["consumer"] + np.uint32(abi.SQ_DEPTH)
-        core.call()
+        core.interrupt()
         core.run()
-        core.heed()
+        core.resume()
     core.close()
     assert heads[-1]["consumer"][0] == 1

@@ -47,8 +47,8 @@ class Rig:
         self.doorbells = np.zeros(lanes, abi.DOORBELL)
         self.eventfds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(lanes)]
         addresses = [self.doorbells.ctypes.data + lane * abi.DOORBELL.itemsize for lane in range(lanes)]
-        self.bells = np.array(list(zip(addresses, self.eventfds, strict=True)), LANE_DOORBELL)
-        self.splitter = Splitter(lanes, QUEUES, self.bells)
+        self.lane_doorbells = np.array(list(zip(addresses, self.eventfds, strict=True)), LANE_DOORBELL)
+        self.splitter = Splitter(lanes, QUEUES, self.lane_doorbells)
         self._send, self._completion = aligned(SQ_BYTES), aligned(CQ_BYTES)
         self.rings: list[LaneRings] = self.splitter.open(
             QUEUE, QP, self._send.ctypes.data, self._completion.ctypes.data

@@ -34,16 +34,16 @@ class SteppedLanes:
         lanes = len(ports)
         engines = [Engine(port.address, lanes=lanes, limits=LIMITS) for port in ports]
         self.cores = [LaneCore(number, *parts) for number, parts in enumerate(zip(engines, ports, strict=True))]
-        bells = np.array([core.make_doorbell() for core in self.cores], LANE_DOORBELL)
-        self.splitter = Splitter(lanes, LIMITS.queues, bells)
+        doorbells = np.array([core.make_doorbell() for core in self.cores], LANE_DOORBELL)
+        self.splitter = Splitter(lanes, LIMITS.queues, doorbells)
         for core in self.cores:
-            core.tie(bells, self.splitter.state if core.number == 0 else 0)
-            core.show([])
+            core.connect(doorbells, self.splitter.state if core.number == 0 else 0)
+            core.refresh([])
         self.host = LanesHost(self.cores, self.splitter, LaneThreads(self.cores, lambda *_: None))
         self._send, self._completion = aligned(SQ_BYTES), aligned(CQ_BYTES)
         self.host.attach(0, -1)
         self.queue = self.host.create_queue(0, 0, 0, self._send.ctypes.data, self._completion.ctypes.data)
-        self.cores[0].show([])
+        self.cores[0].refresh([])
 
     def join(self, tag: int, *, key: int = KEY, ranks: int = 1) -> None:
         """The queue pair joins a job of `ranks` ranks of this node, as the first of them."""
@@ -56,9 +56,9 @@ class SteppedLanes:
     def turn(self, lane: int) -> Reason:
         """Let a lane run until it has nothing more to do; why it came back."""
         core = self.cores[lane]
-        core.call()
+        core.interrupt()
         reason = core.run()
-        core.heed()
+        core.resume()
         return reason
 
     def answers(self) -> Iterator[tuple[int, Status]]:

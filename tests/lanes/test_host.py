@@ -26,20 +26,20 @@ def test_a_job_that_ends_in_one_lane_ends_in_all(lanes, lane):
 def test_a_lane_says_once_that_a_job_has_ended(lanes):
     lanes.joined()
     lanes.cores[1].host.fail(lanes.queue, LOST)
-    assert [lanes.turn(1), lanes.turn(1)] == [Reason.ENDED, Reason.ATTENTION]
+    assert [lanes.turn(1), lanes.turn(1)] == [Reason.ENDED, Reason.INTERRUPTED]
 
 
 def test_a_request_that_fails_alone_does_not_stop_the_lanes(lanes):
     """Here one that no job takes: a client could keep all lanes standing with them."""
     lanes.post()
-    assert lanes.turn(0) == Reason.ATTENTION  # the test's own call
+    assert lanes.turn(0) == Reason.INTERRUPTED  # the test's own call
 
 
 def test_a_completion_without_room_ends_the_job_in_all_lanes(lanes):
     lanes.joined()
     for _ in range(abi.CQ_DEPTH):
         lanes.post()
-        assert lanes.turn(0) == Reason.ATTENTION
+        assert lanes.turn(0) == Reason.INTERRUPTED
     lanes.post()
     assert lanes.turn(0) == Reason.ENDED
     lanes.host.spread_ends()

@@ -34,8 +34,8 @@ def test_a_call_just_before_sleep_is_heard(free_address):
     core = LaneCore(1, Engine(free_address, limits=LIMITS), UdpPort(free_address))
     with contextlib.closing(core):
         _, eventfd = core.make_doorbell()
-        core.show([])
-        core.call()
+        core.refresh([])
+        core.interrupt()
         os.eventfd_read(eventfd)
         assert not fall_asleep(core.state)
 
@@ -57,7 +57,7 @@ class TalkativeCore:
     def call(self) -> None:
         self._called.set()
 
-    def heed(self) -> None:
+    def resume(self) -> None:
         self._called.clear()
 
     def take_notices(self) -> list[str]:

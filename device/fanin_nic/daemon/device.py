@@ -1,4 +1,4 @@
-"""One running device: parts, loop, sleep."""
+"""A running device: its parts, its loop, its end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Device:
         self._inbox: SimpleQueue[tuple[int, np.void]] = SimpleQueue()
         self._open_lanes(settings)
         precompile()
-        self._splitter = self._tie_lanes() if settings.lanes > 1 else None
+        self._splitter = self._connect_lanes() if settings.lanes > 1 else None
         self._threads = LaneThreads(self._cores, self._deliver)
         self.host: HostPort | LanesHost = self._cores[0].host
         if self._splitter is not None:
@@ -82,20 +82,20 @@ class Device:
         self._cores[0].watch(self.server.fileno(), self.server.doorbell_events.fileno(), self._wake)
 
     def _open_lanes(self, settings: Settings) -> None:
-        """Ports first: they say whether the address can be had."""
+        """Open the ports first, because that fails if the address is not free."""
         ports = open_ports(
             settings.address, settings.mtu, settings.lanes, settings.receive_buffer, settings.parent_group
         )
         boot_id = secrets.randbits(63) + 1
         self._cores = [LaneCore(number, _engine(settings, boot_id, port), port) for number, port in enumerate(ports)]
 
-    def _tie_lanes(self) -> Splitter:
-        """Bells between the lanes; a splitter before them."""
-        bells = np.array([core.make_doorbell() for core in self._cores], LANE_DOORBELL)
-        splitter = Splitter(len(self._cores), self._cores[0].engine.limits.queues, bells)
+    def _connect_lanes(self) -> Splitter:
+        """Connect the lanes by doorbells, and put a splitter before them."""
+        doorbells = np.array([core.make_doorbell() for core in self._cores], LANE_DOORBELL)
+        splitter = Splitter(len(self._cores), self._cores[0].engine.limits.queues, doorbells)
         for core in self._cores:
-            core.tie(bells, splitter.state if core.number == 0 else 0)
-            core.show([])
+            core.connect(doorbells, splitter.state if core.number == 0 else 0)
+            core.refresh([])
         return splitter
 
     def _open_server(self, settings: Settings) -> ControlServer:
@@ -108,25 +108,25 @@ class Device:
         return ControlServer(settings.socket, status, self.host, offer, profile=status.profile)
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:
-        """What another lane than 0 has to say, from its thread."""
+        """Take the notices of another lane than 0, in the thread of that lane."""
         for notice in notices:
             self._inbox.put((lane, notice))
-        self._cores[0].call()
+        self._cores[0].interrupt()
 
     def run(self) -> None:
         """Serve until `stop`."""
         first = self._cores[0]
         self._threads.start()
         while not self._stopping:
-            self._show_clients()
+            self._refresh_clients()
             first.run()
-            first.heed()
+            first.resume()
             self._give_notice()  # before `service`, which may give a queue to another client
             self.server.service()
 
     def stop(self) -> None:
-        """Leave `run`. From a signal handler: the signal must also write to `wake_writer` (signal.set_wakeup_fd), since
-        Python runs the handler only when the compiled loop has returned."""
+        """Leave `run`. May be called by a signal handler. The signal must also write to `wake_writer`
+        (signal.set_wakeup_fd), because Python runs the handler only after the compiled loop has returned."""
         self._stopping = True
 
     def close(self) -> None:
@@ -138,12 +138,12 @@ class Device:
         os.close(self._wake)
         os.close(self.wake_writer)
 
-    def _show_clients(self) -> None:
-        """The queues and doorbells as they are now, for the compiled loop."""
-        self._cores[0].show(self.server.doorbells)
+    def _refresh_clients(self) -> None:
+        """Show the present queues and doorbells to the compiled loop."""
+        self._cores[0].refresh(self.server.doorbells)
 
     def _give_notice(self) -> None:
-        """Answers to JOIN and LEAVE, to the clients that wait for them; ends of jobs, to the lanes that do not know."""
+        """Pass answers to JOIN and LEAVE to the clients that wait for them, and ends of jobs to the other lanes."""
         notices = [(0, notice) for notice in self._cores[0].take_notices()]
         while not self._inbox.empty():
             notices.append(self._inbox.get())

@@ -1,4 +1,4 @@
-"""What a device says of itself when it is asked for its STATUS."""
+"""The STATUS of a device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fanin_nic.engine.records.tables import JobState
 from fanin_wire.abi import Route
 
 MAX_LINKS = 256
-OTHER = "other"  # as the port calls those that its table has no room for
+OTHER = "other"  # the name that the port gives to peers without room in its table
 
 
 def version() -> str:
@@ -31,7 +31,7 @@ def version() -> str:
 
 
 def job_status(parts: list[np.void]) -> dict[str, Any]:
-    """One job of a device, from its records in the lanes that have it."""
+    """Status of one job, from its records in the lanes that have it."""
     first = parts[0]
     status = {"jid": int(first["jid"]), "route": Route(int(first["route"])).name.lower(), "state": _state(parts)}
     for name in ("slots", "window"):
@@ -43,7 +43,7 @@ def job_status(parts: list[np.void]) -> dict[str, Any]:
 
 
 def _state(parts: list[np.void]) -> str:
-    """A job has ended when one lane has ended it; else it is as far as the lane that is behind."""
+    """State of a job: ABORTED if one lane has ended it, else that of the lane that is furthest behind."""
     states = {JobState(int(part["state"])) for part in parts}
     return (JobState.ABORTED if JobState.ABORTED in states else min(states)).name.lower()
 
@@ -58,7 +58,7 @@ def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def busiest(links: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """The links with the most packets, and under "other" the sum of the rest: strangers with many addresses must not
+    """The links with the most packets, and under "other" the sum of the rest. Strangers with many addresses must not
     make the status too long for a message."""
     ranked = sorted(links, key=lambda address: -links[address]["tx_packets"] - links[address]["rx_packets"])
     shown = [address for address in ranked[:MAX_LINKS] if address != OTHER]
@@ -100,7 +100,7 @@ class DeviceStatus:
         }
 
     def profile(self, begin: bool) -> None:
-        """Begin to count where the time of the lanes goes, or end it."""
+        """Begin to profile the time of the lanes, or end it."""
         self._profiled = begin
         with self._threads.held():
             for core in self._cores:
@@ -110,7 +110,7 @@ class DeviceStatus:
                     core.end_profile()
 
     def _stages(self) -> dict[str, tuple[int, int]] | None:
-        """Nanoseconds and laps of each stage over all lanes; None if nobody profiles."""
+        """Nanoseconds and laps of each stage over all lanes; None without profiling."""
         if not self._profiled:
             return None
         tables = [core.profile() for core in self._cores]
@@ -133,7 +133,7 @@ class DeviceStatus:
         return busiest({address: add_up(table.get(address, {}) for table in tables) for address in addresses})
 
     def counters(self) -> dict[str, int]:
-        """Counters of all lanes under one roof."""
+        """Counters of all lanes, added up."""
         total = add_up(core.counters() for core in self._cores)
         if self._splitter is not None:
             total["cq_overflows"] += self._splitter.cq_overflows

@@ -1,5 +1,5 @@
-"""What a device of several lanes has beside its lanes: requests are cut for them, answers put together, threads run.
+"""The lanes of a device as Python sees them, and the host interface before them.
 
-Each lane is an engine with a port and a thread of its own. It sees an ordinary host: rings that `split` fills and
-`merge` empties, both in the loop of lane 0.
+Each lane is an engine with a port and a thread of its own. It sees an ordinary host: rings that the splitter fills and
+empties in the loop of lane 0.
 """

@@ -1,4 +1,4 @@
-"""Answers of all lanes to one JOIN or LEAVE, put together to the one that the client gets."""
+"""Answers of all lanes to one JOIN or LEAVE, merged into the answer to the client."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 
 @dataclass
 class PendingRequest:
-    """A request that the lanes have not all answered. `tag`: the client's; `answers`: records of ACTION by lane;
-    `is_outdated`: its queue has asked for something else since, so that the answer changes nothing any more."""
+    """A request that the lanes have not all answered.
+
+    tag: of the client. answers: records of ACTION by lane. is_outdated: the queue has sent another request since, so
+    the answer changes nothing.
+    """
 
     queue: int
     tag: int
@@ -23,9 +26,9 @@ class PendingRequest:
 
 
 class Answers:
-    """What is asked, by a number of our own that takes the place of the client's tag on the way through the engines.
+    """Requests that wait for answers, by a number that replaces the tag of the client on the way through the engines.
 
-    Tags of two clients may be equal, and an answer may come late for a queue that is another's by then.
+    Tags of two clients may be equal, and a late answer may come when the queue has another owner.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -34,7 +37,7 @@ class Answers:
         self._last = 0
 
     def ask(self, queue: int, tag: int) -> int:
-        """A new question; its number."""
+        """Enter a request. Returns its number."""
         for question in self._open.values():
             question.is_outdated |= question.queue == queue
         self._last = (self._last + 1) & 0xFFFF_FFFF
@@ -42,12 +45,12 @@ class Answers:
         return self._last
 
     def forget(self, queue: int) -> None:
-        """The answers to what a queue has asked interest nobody any more."""
+        """Drop the requests of a queue; their answers are ignored."""
         self._open = {number: question for number, question in self._open.items() if question.queue != queue}
 
     def add(self, lane: int, notice: np.void) -> PendingRequest | None:
-        """One lane's answer. Returns the question if the client is to be told now: of a refusal (the first decides),
-        that somebody is missing, or that all lanes have agreed. It stays open only if somebody is missing."""
+        """Take the answer of one lane. Returns the request if the client is to be told now: of a refusal (the first
+        counts), of missing members, or that all lanes have agreed. The request stays only if members are missing."""
         number = int(notice["wr_id"])
         question = self._open.get(number)
         if question is None:

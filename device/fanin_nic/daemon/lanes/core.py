@@ -1,4 +1,4 @@
-"""One lane: its engine, its port, its host interface, and the LANE record that the compiled loop works on."""
+"""One lane: its engine, its port, its host interface, and the LANE record of the compiled loop."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NO_FD = -1
 
 
 class LaneCore:
-    """Parts of lane `number`; `state` is the address of its LANE record. `run` is called by one thread, everything else
-    only while it is not running, but `call` and `jobs_aborted`.
+    """The parts of lane `number`. `state` is the address of its LANE record.
 
-    A lane of several is woken by the others through `bell`, a record of BELL.
+    One thread calls `run`. All other methods except `interrupt` and `jobs_aborted` are for the time when it does not
+    run. The lanes of a device wake each other through doorbells, records of LANE_DOORBELL.
     """
 
     def __init__(self, number: int, engine: Engine, port: UdpPort) -> None:
@@ -57,23 +57,24 @@ class LaneCore:
             record[descriptor] = NO_FD
 
     def watch(self, control_fd: int, doorbells_fd: int, wake_fd: int) -> None:
-        """`run` returns when the first or the last of these is readable; the second wakes it."""
+        """Let `run` return when `control_fd` or `wake_fd` is readable, and wake when `doorbells_fd` is."""
         self._record["control_fd"], self._record["wake_fd"] = control_fd, wake_fd
         self._record["doorbells_fd"] = doorbells_fd
 
     def make_doorbell(self) -> tuple[int, int]:
-        """A BELL by which other threads wake this lane."""
+        """Make the LANE_DOORBELL by which other threads wake this lane."""
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._record["lane_doorbell_fd"] = self._eventfd
         return int(self._doorbell.ctypes.data), self._eventfd
 
-    def tie(self, bells: np.ndarray, splitter: int = 0) -> None:
-        """Make it one lane of several. bells: BELL of each lane; splitter: address of the SPLITTER that it drives."""
-        assert bells.dtype == LANE_DOORBELL
-        self._record["host_doorbell"], self._record["splitter"] = bells.ctypes.data, splitter
+    def connect(self, doorbells: np.ndarray, splitter: int = 0) -> None:
+        """Make it one lane of several. doorbells: LANE_DOORBELL of each lane; splitter: address of the SPLITTER that it
+        drives."""
+        assert doorbells.dtype == LANE_DOORBELL
+        self._record["host_doorbell"], self._record["splitter"] = doorbells.ctypes.data, splitter
 
-    def show(self, doorbells: Iterable[int]) -> None:
-        """The doorbells to set before sleep (addresses), and the queues as they are."""
+    def refresh(self, doorbells: Iterable[int]) -> None:
+        """Take over the addresses of the doorbells to set before sleep, and the queues in use."""
         if self._eventfd != NO_FD:
             doorbells = [*doorbells, int(self._doorbell.ctypes.data)]
         self._doorbells = np.array(list(doorbells), "u8")
@@ -85,14 +86,14 @@ class LaneCore:
         """Work until there is something for Python (lane.run)."""
         return lane.Reason(lane.run(self.state))
 
-    def call(self) -> None:
-        """From another thread: let `run` return soon."""
-        self._record["attention"] = 1
+    def interrupt(self) -> None:
+        """Let `run` return soon. Called by another thread."""
+        self._record["interrupt"] = 1
         os.eventfd_write(self._eventfd, 1)
 
-    def heed(self) -> None:
-        """`run` has returned for whoever has called."""
-        self._record["attention"] = 0
+    def resume(self) -> None:
+        """End an interrupt: `run` has returned."""
+        self._record["interrupt"] = 0
 
     def take_notices(self) -> list[np.void]:
         """Answers to JOIN and LEAVE since the last call, records of ACTION."""
@@ -102,15 +103,15 @@ class LaneCore:
 
     @property
     def jobs_aborted(self) -> int:
-        """Jobs that have ended before their time in this lane; may be asked while it runs."""
+        """Number of jobs that have ended before their time in this lane. May be called while it runs."""
         return int(self.engine.tables["counters"][Counter.JOBS_ABORTED])
 
     def begin_profile(self) -> None:
-        """Count from now on where the time goes. As `end_profile`, only while it is not running."""
+        """Begin to profile. As `end_profile`, only while the lane does not run."""
         self._set_profile(self._profile.begin())
 
     def end_profile(self) -> None:
-        """Look at the clock no more."""
+        """End profiling."""
         self._set_profile(0)
 
     def _set_profile(self, address: int) -> None:
@@ -122,7 +123,7 @@ class LaneCore:
         return self._profile.stages()
 
     def counters(self) -> dict[str, int]:
-        """Counters of engine, port and loop; reasons that several have are added up."""
+        """Counters of engine, port and loop. Counters of the same name are added up."""
         total = self.engine.counters()
         for name, value in self.port.drops().items():
             total[name] = total.get(name, 0) + value

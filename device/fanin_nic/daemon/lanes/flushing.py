@@ -1,7 +1,7 @@
-"""Flushing: a queue that leaves its job, or is destroyed, gives back what it has not done.
+"""Flushing: the unfinished requests of a queue that leaves its job, or is destroyed, complete as FLUSHED.
 
-Each request gets its one completion, FLUSHED, before the client is told that its queue has left. The engine drops the
-same requests when it is told; this comes before, while it still knows them.
+The completions come before the client is told that its queue has left. The engine drops the same requests when it is
+told; this runs before, while the engine still knows them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ cqe_at = record_at(abi.CQE)
 
 @compiled
 def flush_queue(base, queue, send_ring, completion_ring):
-    """Complete, FLUSHED, all that the queue number `queue` of the engine at `base` has under way, in order: what the
-    engine holds, then what it has not taken out of the send ring. Returns for how many the completion ring, which says
-    so itself, had no room."""
+    """Complete all unfinished requests of the queue number `queue` of the engine at `base` as FLUSHED, in order: first
+    those that the engine holds, then those in the send ring. Returns the number of completions for which the
+    completion ring had no room; the ring says so itself."""
     lost = flush_taken(engine_at(U64(base)), U32(queue), U64(completion_ring))
     return lost + flush_ring(engine_at(U64(base)), U32(queue), U64(send_ring), U64(completion_ring))
 
 
 @compiled
 def flush_taken(e, queue_index, completion_ring):
-    """The requests that the engine holds. Returns for how many there was no room."""
+    """Flush the requests that the engine holds. Returns the number of completions without room."""
     queue, lost = queue_at(e, queue_index), 0
     place = stack_bytes(CQE_SIZE)
     for number in range(uint64(U32(queue.tail - queue.head))):
@@ -50,8 +50,8 @@ def flush_taken(e, queue_index, completion_ring):
 
 @compiled
 def flush_ring(e, queue_index, send_ring, completion_ring):
-    """The requests in a send ring. As many as it holds: a client that goes on posting keeps nobody waiting. Returns for
-    how many there was no room."""
+    """Flush the requests in a send ring, at most as many as it holds, so that a client that goes on posting delays no
+    other. Returns the number of completions without room."""
     place, wqe_place, lost = stack_bytes(CQE_SIZE), stack_bytes(WQE_SIZE), 0
     for _ in range(SQ_DEPTH):
         if not fetch(send_ring, wqe_place):
@@ -66,7 +66,7 @@ def flush_ring(e, queue_index, send_ring, completion_ring):
 
 @compiled
 def begin(place, qp, request):
-    """The completion at `place`: what a request of the engine and one of a client have in common."""
+    """Begin the completion at `place` with the members that requests of the engine and of a client have in common."""
     fill_zero(place, CQE_BYTES)
     cqe = cqe_at(place)
     cqe.wr_id = request.wr_id

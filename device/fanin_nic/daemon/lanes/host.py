@@ -1,4 +1,4 @@
-"""The engines of several lanes as the control server sees them: as one (hostif.engine_port.EnginePort)."""
+"""The engines of several lanes, which the control server sees as one (hostif.engine_port.EnginePort)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ JOIN = int(MessageType["JOIN"])
 
 
 class LanesHost:
-    """Gives every request to every lane, while all of them stand still.
+    """Gives every request to every lane, while all lanes stand still.
 
-    What one engine does with it, all do: their tables of queues and regions stay alike, so that a queue has the same
-    number everywhere, and a table is full for all or for none.
+    All engines do the same with it. So their tables of queues and regions stay equal, a queue has the same number in
+    every lane, and a table is full in all lanes or in none.
     """
 
     def __init__(self, cores: list[LaneCore], splitter: Splitter, threads: LaneThreads) -> None:
         self._cores, self._splitter, self._threads = cores, splitter, threads
         self._hosts = [core.host for core in cores]
         self._answers = Answers(len(cores))
-        self._aborted = self._jobs_aborted()  # as far as all lanes know of it
+        self._aborted = self._jobs_aborted()  # as known to all lanes
 
     def attach(self, client: int, memory_fd: int) -> None:
-        """A client has come, perhaps with its process memory."""
+        """A client has attached, perhaps with its process memory."""
         with self._threads.held():
             for host in self._hosts:
                 host.attach(client, memory_fd)
 
     def detach(self, client: int) -> None:
-        """A client has gone."""
+        """A client has detached."""
         with self._threads.held():
             for host in self._hosts:
                 host.detach(client)
@@ -68,7 +68,7 @@ class LanesHost:
         return queue
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:
-        """Forget a queue; a job that it is still in ends. flush: what it has under way completes as flushed."""
+        """Forget a queue. A job that it is still in ends. flush: complete its unfinished requests as FLUSHED."""
         self._answers.forget(queue)
         with self._changed_queues():
             self._splitter.merge()
@@ -80,15 +80,15 @@ class LanesHost:
 
     @contextmanager
     def _changed_queues(self) -> Iterator[None]:
-        """The lanes stand still for the block, and know the queues after it. (Lane 0 looks each time it runs.)"""
+        """Hold the lanes for the block, and show them the queues after it. (Lane 0 looks each time it runs.)"""
         with self._threads.held():
             yield
             for core in self._cores[1:]:
-                core.show([])
+                core.refresh([])
 
     def join(self, queue: int, request: np.void) -> None:
         """A queue pair joins a job, with every lane."""
-        if self._hosts[0].is_in_job(queue):  # the refusal of a JOIN ends what its queue is in: ask no lane
+        if self._hosts[0].is_in_job(queue):  # a refused JOIN would end the job that its queue is in
             raise Refused(Status["INVALID_REQUEST"], "the queue pair is in a job, or joins one")
         request = request.copy()
         request["head"]["tag"] = self._answers.ask(queue, int(request["head"]["tag"]))
@@ -110,7 +110,7 @@ class LanesHost:
         self._splitter.leave(queue)
 
     def answer(self, lane: int, notice: np.void) -> np.void | None:
-        """Take one lane's answer; returns the client's, once there is one."""
+        """Take the answer of one lane. Returns the answer to the client, once there is one."""
         question = self._answers.add(lane, notice)
         if question is None:
             return None
@@ -126,20 +126,20 @@ class LanesHost:
         return answer
 
     def _start(self, queue: int, answer: np.void, answers: list[np.void]) -> None:
-        """All lanes have joined: the client's stream begins. Its lease is as large as the smallest of the lanes."""
+        """All lanes have joined: start the stream of the client. Its lease is that of the lane with the smallest."""
         slots = [int(each["byte_length"]) for each in answers]
         answer["byte_length"] = self._splitter.join(queue, slots)
         answer["window"] = min(int(each["window"]) for each in answers)
 
     def _give_up(self, queue: int, end: End) -> None:
-        """One lane has refused: no other shall stay in the job or wait for it."""
+        """One lane has refused: end the job in all other lanes."""
         with self._threads.held():
             for host in self._hosts:
                 host.end_job(queue, end)
             self._leave(queue, 0)
 
     def spread_ends(self) -> None:
-        """A job that has ended in one lane ends in all, for the same reason; so does one whose completions have had no
+        """End a job in all lanes that has ended in one lane, with the same status, and jobs whose completions had no
         room."""
         overrun = self._splitter.take_overruns()
         if not overrun and self._jobs_aborted() == self._aborted:
@@ -158,5 +158,5 @@ class LanesHost:
                 host.end_job(queue, end)
 
     def _jobs_aborted(self) -> list[int]:
-        """How many jobs have ended before their time, by lane."""
+        """Number of jobs that have ended before their time, by lane."""
         return [core.jobs_aborted for core in self._cores]

@@ -20,7 +20,7 @@ WHOLE_ADDRESS_SPACE = 2**63 - 1
 
 
 class End(NamedTuple):
-    """Why a job has ended before its time, with who is missing as in a CQE."""
+    """Why a job has ended before its time. The missing members are as in a CQE."""
 
     status: int
     missing_kind: int
@@ -30,9 +30,9 @@ class End(NamedTuple):
 class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
-    For the compiled loop: by queue `send_rings`, `completion_rings` (addresses), `overrun` (there was no
-    room for a completion), by client `memory_fds` (descriptors of process memory). `lost_completions`: of flushed
-    requests, for which there was no room.
+    For the compiled loop: by queue `send_rings` and `completion_rings` (addresses) and `overrun` (1: a completion had
+    no room), by client `memory_fds` (descriptors of process memory). `lost_completions` counts completions of flushed
+    requests that had no room.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -57,7 +57,8 @@ class HostPort:
         self.memory_fds[client] = -1
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        """Memory of a client is mapped at `device_address`. Room for the process memory of all clients is kept free."""
+        """Enter memory of a client, mapped at `device_address`. Room for the process memory of all clients is kept
+        free."""
         regions = self.engine.tables["regions"]
         registered = regions[(regions["client"] != 0) & (regions["lkey"] != abi.LKEY_PROCESS)]
         self._check_share("regions", registered["client"] - 1, len(regions) - MAX_CLIENTS, client)
@@ -68,7 +69,8 @@ class HostPort:
             raise NoResources("regions of the device")
 
     def _check_share(self, what: str, owners: np.ndarray, total: int, client: int) -> None:
-        """Refuse one more row of a table of `total` to a client that has its share; `owners`: clients of the others."""
+        """Refuse one more row of a table of `total` rows to a client that has its share. owners: clients of the rows in
+        use."""
         if self.engine.limits.shared and self.engine.share(int((owners == client).sum()), total - len(owners)) == 0:
             raise NoResources(f"{what}: this client has its share, and {total - len(owners)} are left for the others")
 
@@ -112,7 +114,7 @@ class HostPort:
         return queue
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:
-        """Forget a queue; a job that it is still in ends. flush: what it has under way completes as flushed."""
+        """Forget a queue. A job that it is still in ends. flush: complete its unfinished requests as FLUSHED."""
         if flush:
             self._flush(queue)
         self.engine.lose(queue, time.monotonic_ns())
@@ -124,7 +126,7 @@ class HostPort:
         self.engine.join(queue, request, time.monotonic_ns())
 
     def leave(self, queue: int, tag: int) -> None:
-        """A queue pair leaves its job; what it has under way completes as flushed."""
+        """A queue pair leaves its job. Its unfinished requests complete as FLUSHED."""
         self._flush(queue)
         self.engine.leave(queue, tag, time.monotonic_ns())
 
@@ -146,20 +148,20 @@ class HostPort:
         events.end_job(self.engine.base, queue, *end, time.monotonic_ns())
 
     def fail(self, queue: int, status: int) -> None:
-        """End the job of a queue, whose requests can not be carried out any more."""
+        """End the job of a queue whose requests can not be carried out any more."""
         self.engine.fail(queue, status, time.monotonic_ns())
 
     def is_in_job(self, queue: int) -> bool:
-        """Whether a queue is in a job, also if that is not formed yet or has ended."""
+        """Whether a queue is in a job, which may be forming or have ended."""
         return bool(self._queues[queue]["job"])
 
     def client_of(self, queue: int) -> int | None:
-        """The client that has a queue; None if nobody has."""
+        """The client that owns a queue; None if the queue is free."""
         record = self._queues[queue]
         return int(record["client"]) if record["active"] else None
 
     def answer(self, _lane: int, notice: np.void) -> np.void | None:
-        """The client's answer to a JOIN or LEAVE: that of the engine."""
+        """The answer of the client to a JOIN or LEAVE: that of the engine."""
         return notice
 
     @property

@@ -1,4 +1,4 @@
-"""The threads of lanes 1 and up. Lane 0 belongs to the main thread, beside the control server."""
+"""The threads of lanes 1 and up. Lane 0 runs in the main thread, beside the control server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Deliver = Callable[[int, list[np.void]], None]
 
 
 class LaneThread:
-    """Runs one lane but for the times when the main thread holds it.
+    """The thread of one lane. It runs the lane except while the main thread holds it.
 
-    deliver: called by this thread with the lane's number and its notices; with none if a job has ended there.
+    deliver: called by this thread with the number of the lane and its notices; without notices if a job has ended
+    there.
     """
 
     def __init__(self, core: LaneCore, deliver: Deliver) -> None:
@@ -36,22 +37,22 @@ class LaneThread:
         while self._begin():
             try:
                 self._work()
-            except BaseException:  # a device without one of its lanes serves nobody
+            except BaseException:  # a device can not serve without one of its lanes
                 os.kill(os.getpid(), signal.SIGTERM)
                 raise
             finally:
                 self._end()
 
     def _work(self) -> None:
-        """Run the lane until it returns. What it says is delivered before anybody can hold it, so that who holds all
-        lanes has all that they have said."""
+        """Run the lane until it returns. Its notices are delivered before the main thread can hold the lane, so a
+        holder of all lanes has all their notices."""
         reason = self._core.run()
         notices = self._core.take_notices()
         if notices or reason == Reason.ENDED:
             self._deliver(self._core.number, notices)
 
     def _begin(self) -> bool:
-        """Wait until nobody holds the lane; False: it shall not run any more."""
+        """Wait until the lane is not held. False: the lane shall end."""
         with self._turn:
             self._turn.wait_for(lambda: not self._held or self._ended)
             self._running = not self._ended
@@ -66,13 +67,13 @@ class LaneThread:
         """Begin to hold the lane."""
         with self._turn:
             self._held = True
-            self._core.call()
+            self._core.interrupt()
 
     def hold(self) -> None:
-        """Wait until it stands still, after `ask`."""
+        """Wait until the lane stands still, after `ask`."""
         with self._turn:
             self._turn.wait_for(lambda: not self._running)
-            self._core.heed()
+            self._core.resume()
 
     def release(self) -> None:
         """Let it run on."""
@@ -103,7 +104,7 @@ class LaneThreads:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """All lanes stand still for the time of the block. Only for the main thread, and not nested."""
+        """Hold all lanes for the block. Only for the main thread, and not nested."""
         for thread in self._threads:
             thread.ask()
         try:
@@ -115,7 +116,7 @@ class LaneThreads:
                 thread.release()
 
     def stop(self) -> None:
-        """End all threads; the lanes stand still from now on."""
+        """End all threads. The lanes stand still from now on."""
         for thread in self._threads:
             thread.stop()
         self._threads = []

@@ -1,4 +1,4 @@
-"""What the engine asks for, done: packets out, DMA, completions and notices to the host."""
+"""The action executor: it sends packets, performs DMA, and stores completions and notices for the host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
 
 WATCH_SPAN = 1_000_000  # ns after a packet in which the port is looked at in every turn
-MAX_PENDING_NOTICES = MAX_NOTICES // 2  # notices that are PENDING: answers always find room
+MAX_PENDING_NOTICES = MAX_NOTICES // 2  # PENDING notices; the rest is kept free for answers
 STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
 STAGE_READ, STAGE_REDUCE = int(Stage.DMA_READ), int(Stage.REDUCE)
 STAGE_IN_PLACE = int(Stage.READ_AND_REDUCE)
@@ -33,7 +33,7 @@ read_at = record_at(ACTION)
 
 @compiled
 def flush(lane, e, now):
-    """Perform all actions. DMA reads come last, for each brings more. Returns how many there were."""
+    """Perform all actions. DMA reads come last, because each brings more actions. Returns how many there were."""
     done = execute_all(lane, e, now)
     for number in range(lane.read_count):
         if e.action_count > e.actions // 2:
@@ -49,7 +49,7 @@ def flush(lane, e, now):
 
 @compiled
 def fail_overrun(lane, e, now):
-    """End the jobs of queues whose completions had no room: their programs can not know what has happened."""
+    """End the jobs of queues whose completions had no room, because their programs can not know what has happened."""
     lane.overruns = 0
     for queue in range(lane.queues):
         if load_u8(lane.overrun + U64(queue)):
@@ -59,7 +59,7 @@ def fail_overrun(lane, e, now):
 
 @compiled
 def execute_all(lane, e, now):
-    """Empty the table of actions."""
+    """Perform the actions in the table and clear it. Returns how many there were."""
     count = U64(e.action_count)
     if transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count):
         watch_port(lane, now)
@@ -76,14 +76,15 @@ def execute_all(lane, e, now):
 
 @compiled
 def watch_port(lane, now):
-    """A packet has come or gone, so others may follow soon."""
+    """Look at the port in every turn for a while, because more packets may follow."""
     lane.watch_port_until = now + U64(WATCH_SPAN)
     lane.next_receive = U64(0)
 
 
 @compiled
 def wake_ranks(lane, e):
-    """Wake those whose completions have been stored, when all are: whom a device wakes may take its core from it."""
+    """Wake the clients whose completions have been stored, after all are stored: a woken client may take the core of
+    the device."""
     for index in range(e.action_count):
         action = action_at(e, U64(index))
         if action.kind == COMPLETE:
@@ -94,7 +95,7 @@ def wake_ranks(lane, e):
 
 @compiled
 def begin_stage(profile, stage, kind):
-    """The stage of an action; where that is another than the one before, the one before is over."""
+    """The profiling stage of an action. If it differs from the stage before, that one ends."""
     following = -1
     if kind in (REDUCE, SOURCE, TARGET):
         following = STAGE_IN_PLACE
@@ -109,7 +110,7 @@ def begin_stage(profile, stage, kind):
 
 @compiled
 def execute(lane, e, index, end):
-    """One action other than SEND; of those up to `end`, a DMA write may take others with it."""
+    """Perform one action other than SEND. A DMA write may perform others before `end` with it."""
     action = action_at(e, index)
     if action.kind == REDUCE:
         events.reduce(lane.engine, index)
@@ -135,8 +136,8 @@ def execute(lane, e, index, end):
 
 @compiled
 def finish_read(lane, number, now):
-    """A DMA read, and the event of its end. Who has died ends his job, and poisons nothing: others are told of a lost
-    member, not of memory that can not be read."""
+    """Perform a DMA read and give the event of its end. The death of the process ends its job instead of poisoning it:
+    other members are told of a lost member, not of memory that can not be read."""
     action = read_at(lane.reads + U64(number) * ACTION_SIZE)
     status = read_process(lane.memory_fds, action, lane.staging)
     lap(lane.profile, STAGE_READ)
@@ -158,7 +159,7 @@ def finish_read(lane, number, now):
 
 @compiled
 def fence_results(lane):
-    """Results that have gone past the caches are seen by others before what is stored after this."""
+    """Make results that went past the caches visible before what is stored after this call."""
     if lane.streamed:
         full_fence()
         lane.streamed = 0
@@ -166,7 +167,7 @@ def fence_results(lane):
 
 @compiled
 def write_completion(lane, action):
-    """A completion queue entry for the host (step S6)."""
+    """Store a completion queue entry for the host (step S6)."""
     fence_results(lane)
     ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
     address = address_of(lane) + CQE_SCRATCH

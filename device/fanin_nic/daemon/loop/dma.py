@@ -1,7 +1,8 @@
-"""DMA as a host without a NIC can do it: memcpy into mapped memory, and reads and writes of a process's memory file.
+"""DMA as a host without a NIC can do it: memcpy for mapped memory, reads and writes of the memory file of a process for
+the rest.
 
-A write of one segment to process memory would cost a system call each. Writes that continue each other go out together,
-though others lie between them in the table of actions.
+A write of one segment to process memory would cost a system call each. Writes that continue each other therefore go out
+together, also if other actions lie between them in the table.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ iovec_at = record_at(IOVEC)
 
 @compiled
 def descriptor(memory_fds, action):
-    """Descriptor of the memory of the process that an action names; -1: none."""
+    """Descriptor of the process memory that an action names; -1 if there is none."""
     return load_i32(memory_fds + U64(action.process - 1) * U64(4))
 
 
 @compiled
 def write_mapped(action):
-    """A result into registered memory."""
+    """Write a result into registered memory."""
     if action.is_long:
         stream(action.remote, action.payload, U64(action.length))
     else:
@@ -42,8 +43,8 @@ def write_mapped(action):
 
 @compiled
 def write_process(memory_fds, e, index, end):
-    """A result into ordinary memory of a process, with the queue's actions before `end` that continue it, now done.
-    False: the memory is not (wholly) writable there."""
+    """Write a result into process memory, together with the actions of the queue before `end` that continue it; these
+    are done then. False: the memory is not, or not wholly, writable there."""
     first = action_at(e, index)
     pieces = stack_bytes(PIECES_SIZE)
     count, length = 0, U64(0)
@@ -51,7 +52,7 @@ def write_process(memory_fds, e, index, end):
         action = action_at(e, other)
         if action.kind != DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
             continue
-        if action.mid != first.mid:  # who fails with a piece is the request that it belongs to
+        if action.mid != first.mid:  # a failed piece must fail its own request only
             continue
         piece = iovec_at(pieces + U64(count) * IOVEC_SIZE)
         piece.base = action.payload
@@ -66,8 +67,9 @@ def write_process(memory_fds, e, index, end):
 
 @compiled
 def read_process(memory_fds, action, staging):
-    """Ordinary memory of a process into the staging area. Returns the status; PEER_LOST: the process has ended, which
-    may show here before its connection is closed. (Its memory file is empty then; a wrong address is an error.)"""
+    """Read process memory into the staging area. Returns the status. PEER_LOST means that the process has ended, which
+    may show here before its connection is closed. (The memory file of an ended process is empty; a wrong address is
+    an error.)"""
     taken = pread(descriptor(memory_fds, action), staging, U64(action.length), int(action.remote))
     if taken == 0:
         return PEER_LOST

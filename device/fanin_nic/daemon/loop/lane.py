@@ -1,9 +1,9 @@
 """A lane: the compiled loop that moves packets, work requests and data between port, engine and host interface.
 
-`run` returns to Python only when there is something that Python does: a message on the control socket, an answer to a
-JOIN or LEAVE, a signal, another thread that calls. With nothing to do it yields for a while, then sleeps in poll until
-a packet, a doorbell, a message or a timer. In a device of several lanes each runs this loop in a thread of its own, and
-lane 0 cuts the requests for all of them.
+`run` returns to Python only for what Python does: a message on the control socket, an answer to a JOIN or LEAVE, a
+signal, an interrupt by another thread. Without work it yields for a while, then sleeps in poll until a packet, a
+doorbell, a message or a timer. In a device of several lanes each lane runs this loop in a thread of its own, and lane 0
+splits the requests for all of them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import PORT
 from fanin_nic.port.receive import receive
 
-YIELDS = 50  # before sleep; letting a core go idle costs a wake-up of about 25 us
-MIN_AWAKE = 50_000  # ns from work to sleep: where nobody else wants the core, 50 yields take a third of it
+YIELDS = 50  # before sleep; an idle core costs a wake-up of about 25 us
+MIN_AWAKE = 50_000  # ns from work to sleep: on a core without other work 50 yields take a third of it
 CONTROL_INTERVAL = 1_000_000  # ns between looks at the control socket while there is work
 MAX_RUN = 50_000_000  # ns
 RECEIVE_INTERVAL = 10_000  # ns between looks at a port that is quiet: each costs as much as a short message in a node
@@ -42,16 +42,16 @@ port_at = record_at(PORT)
 
 
 class Reason(enum.IntEnum):
-    """Why `run` has returned."""
+    """Reasons for which `run` returns."""
 
     CONTROL = 1
     NOTICES = 2
-    TIME = 3  # Python handles signals only when it is back
-    ATTENTION = 4  # another thread calls
-    ENDED = 5  # one of several lanes: a job has ended before its time, or must; the other lanes do not know
+    TIME = 3  # Python handles signals only after the loop has returned
+    INTERRUPTED = 4  # another thread has called `interrupt`
+    ENDED = 5  # one of several lanes: a job has ended before its time, or must, in the other lanes too
 
 
-CONTROL, NOTICES, TIME, ATTENTION, ENDED = (int(reason) for reason in Reason)
+CONTROL, NOTICES, TIME, INTERRUPTED, ENDED = (int(reason) for reason in Reason)
 POST, READ_AND_REDUCE, REDUCE = int(Stage.POST), int(Stage.READ_AND_REDUCE), int(Stage.REDUCE)
 TIMERS, LOOK, YIELD, SLEEP = int(Stage.TIMERS), int(Stage.LOOK), int(Stage.YIELD), int(Stage.SLEEP)
 PYTHON = int(Stage.CONTROL)
@@ -59,16 +59,16 @@ PYTHON = int(Stage.CONTROL)
 
 @compiled
 def run(lane_address):
-    """Work until there is nothing to do, or something for Python."""
+    """Work until there is something for Python. Returns a Reason."""
     lane = lane_at(U64(lane_address))
     reason = work(lane)
-    fence_results(lane)  # an answer to a LEAVE tells of silent requests, too
+    fence_results(lane)  # an answer to a LEAVE covers unsignalled requests
     return reason
 
 
 @compiled
 def work(lane):
-    """Turn after turn; why it ends."""
+    """Take turn after turn. Returns a Reason."""
     idle, awake_until = 0, U64(0)
     lap(lane.profile, PYTHON)
     end = U64(monotonic_ns()) + U64(MAX_RUN)
@@ -84,7 +84,7 @@ def work(lane):
         if lane.host_doorbell and has_ended_job(lane):
             return ENDED
         if is_interrupted(lane):
-            return ATTENTION
+            return INTERRUPTED
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
             beat(lane.doorbells, lane.doorbell_count, now // U64(CONTROL_INTERVAL))
@@ -106,7 +106,7 @@ def work(lane):
 
 @compiled
 def has_ended_job(lane):
-    """Whether the engine has ended a job since the last call, or a client's completion ring has overrun."""
+    """Whether the engine has ended a job since the last call, or the completion ring of a client has overrun."""
     e = engine_at(lane.engine)
     aborted = load_u64(address_of(e) + e.counter_offset + JOBS_ABORTED)
     if aborted != lane.jobs_aborted:
@@ -117,7 +117,7 @@ def has_ended_job(lane):
 
 @compiled
 def turn(lane, now):
-    """One round: packets in, requests in, data, timers, actions out. True when something was done."""
+    """One turn: packets in, requests in, data, timers, actions out. Returns whether there was work."""
     e = engine_at(lane.engine)
     work = take_packets(lane, e, now)
     if lane.splitter:
@@ -126,7 +126,9 @@ def turn(lane, now):
     work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
     work += flush(lane, e, now)
     if now >= e.next_deadline:
-        if now - e.next_deadline > e.keepalive:  # stopped, or short of CPU: what it did not hear was not silence
+        if (
+            now - e.next_deadline > e.keepalive
+        ):  # the device was stopped or short of CPU: its neighbours were not silent
             events.forgive(lane.engine, now - e.next_deadline, now)
         events.tick(lane.engine, now)
         lap(lane.profile, TIMERS)
@@ -138,7 +140,7 @@ def turn(lane, now):
 
 @compiled
 def count_stage(lane, work, stage):
-    """`work`; the time of it is that of `stage`, if there was any."""
+    """Return `work`. If there was any, its time counts for `stage`."""
     if work:
         lap(lane.profile, stage)
     return work
@@ -146,7 +148,7 @@ def count_stage(lane, work, stage):
 
 @compiled
 def take_packets(lane, e, now):
-    """Everything that one receive brings, into the engine."""
+    """Give the engine all packets of one receive. Returns how many."""
     if now < lane.next_receive:
         return 0
     packets = receive(lane.port)
@@ -170,8 +172,8 @@ def take_packets(lane, e, now):
 
 @compiled
 def take_requests(lane, e, now):
-    """Work requests from the send rings, queue after queue. Where the room for what they cause ends, the next call goes
-    on: else the first queues could keep the others waiting for ever."""
+    """Post work requests from the send rings, queue after queue. If the table of actions fills up, the next call goes
+    on with the next queue, so that no queue waits for ever. Returns how many."""
     taken = 0
     wqe = address_of(lane) + WQE_SCRATCH
     first = int(lane.first_queue)
@@ -192,5 +194,5 @@ def take_requests(lane, e, now):
 
 
 def prepare() -> None:
-    """Have `run` compiled, or loaded from the cache, for the argument that `Device` gives it."""
+    """Compile `run`, or load it from the cache, for the argument that `Device` gives it."""
     run.compile((int64,))

@@ -1,4 +1,4 @@
-"""The record of a lane: all that its compiled loop works with, by address or by value."""
+"""The record of a lane: all state of its compiled loop, by address or by value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LANE = np.dtype(
         ("profile", "u8"),  # address of a PROFILE while somebody profiles the device; else 0
         ("jobs_aborted", "u8"),  # one of several: jobs that had ended before their time when `run` last said so
         ("notice_count", "u4"),
-        ("attention", "u4"),  # 1: another thread wants `run` to return
+        ("interrupt", "u4"),  # 1: another thread wants `run` to return
         ("queues", "u4"),  # 1 + highest queue in use
         ("first_queue", "u4"),  # whose requests are taken first
         ("control_fd", "i4"),
@@ -57,6 +57,6 @@ _SCALARS = [name for name in LANE.names or () if name not in ("wqe", "cqe", "pol
 WQE_SCRATCH = U64(LANE.fields["wqe"][1])  # type: ignore[index]
 CQE_SCRATCH = U64(LANE.fields["cqe"][1])  # type: ignore[index]
 POLLFDS = U64(LANE.fields["pollfd"][1])  # type: ignore[index]
-INTERRUPT_FLAG = U64(LANE.fields["attention"][1])  # type: ignore[index]
+INTERRUPT_FLAG = U64(LANE.fields["interrupt"][1])  # type: ignore[index]
 
 lane_at = record_at(LANE[_SCALARS])

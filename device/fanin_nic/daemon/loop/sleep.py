@@ -1,4 +1,4 @@
-"""Sleep: a lane with nothing to do waits in poll for a packet, a doorbell, a message, a signal or a timer."""
+"""Sleep: a lane without work waits in poll for a packet, a doorbell, a message, a signal or a timer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pollfd_at = record_at(POLLFD)
 def sleep(lane, now):
     """Sleep until something comes or a timer expires. False: there is something for Python."""
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
-    woken = not is_interrupted(lane)  # its ring of the bell may have been silenced by a `wait` before
+    woken = not is_interrupted(lane)  # a `wait` before may have drained its doorbell
     if woken and not requests_wait(lane):
         deadline = min(engine_at(lane.engine).next_deadline, now + MAX_SLEEP)
         ready = wait(lane, deadline - now if deadline > now else U64(0))
@@ -56,8 +56,8 @@ def requests_wait(lane):
 
 @compiled
 def wait(lane, longest):
-    """Poll the port, the control server, the signals, the bell and the doorbells, up to `longest` ns: what is lost is
-    asked for after less than a millisecond. -1: a signal has come instead."""
+    """Poll the port, the control server, the signals and the doorbells for up to `longest` ns; timers need less than a
+    millisecond. Returns the number of ready descriptors; -1 after a signal."""
     place, timespec = address_of(lane) + POLLFDS, stack_bytes(16)
     store_u64(timespec, U64(longest) // SECOND)
     store_u64(timespec + U64(8), U64(longest) % SECOND)
@@ -84,6 +84,6 @@ def wait(lane, longest):
 
 @compiled
 def is_only_port(lane):
-    """Whether the last `wait` found nothing but packets, rings of the bell and doorbells."""
+    """Whether the last `wait` has found only packets and doorbells."""
     place = address_of(lane) + POLLFDS
     return not pollfd_at(place + POLLFD_SIZE).revents and not pollfd_at(place + U64(2) * POLLFD_SIZE).revents

@@ -1,4 +1,4 @@
-"""Bells: how one thread of a device wakes another, the way a client wakes a device (doorbell word and eventfd)."""
+"""Doorbells between the lanes of a device. They work as those of a client: a doorbell word and an eventfd."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ EVENT_SIZE = np.uint64(8)
 
 @compiled
 def ring_doorbell(address):
-    """Wake who sleeps behind the BELL at `address`, if it does. What it shall find must have been stored before."""
+    """Wake the lane behind the LANE_DOORBELL at `address`, if it sleeps. What it shall find must have been stored
+    before."""
     full_fence()
-    bell = doorbell_at(address)
-    if load_u32(bell.doorbell + SLEEPING):
+    doorbell = doorbell_at(address)
+    if load_u32(doorbell.doorbell + SLEEPING):
         event = stack_bytes(8)
         store_u64(event, np.uint64(1))
-        write(bell.eventfd, event, EVENT_SIZE)
+        write(doorbell.eventfd, event, EVENT_SIZE)
 
 
 @compiled
 def drain_doorbell(eventfd):
-    """Take the rings so far, after poll has shown the eventfd."""
+    """Reset the eventfd of a doorbell, after poll has shown it as readable."""
     read(eventfd, stack_bytes(8), EVENT_SIZE)

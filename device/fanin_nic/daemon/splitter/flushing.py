@@ -1,7 +1,7 @@
-"""Flushing, before several lanes: what the splitter has not got back of a queue that leaves its job or is destroyed.
+"""Flushing in the splitter: requests of a queue that leaves its job, or is destroyed, and that the lanes do not have.
 
-The lanes have flushed their parts, those of a query too, like devices of one lane. So what is left is what a fence has
-held, and what still lies in the client's send ring.
+The lanes have flushed their parts, those of a query too. What is left are requests that a fence has held, and requests
+in the send ring of the client.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FLUSHED = int(Status.FLUSHED)
 
 @compiled
 def flush_queue(address, index):
-    """Complete, FLUSHED, all that queue `index` has under way, in order. `address`: SPLITTER."""
+    """Complete all unfinished requests of queue `index` as FLUSHED, in order. address: of the SPLITTER."""
     splitter, scratch = splitter_at(uint64(address)), uint64(address) + CQE_SCRATCH
     place = queue_address(splitter, index)
     queue = split_queue_at(place)
     merge_queue(splitter, place, scratch)
     while queue.given != queue.tail:
         give_back(queue, place)
-    for _ in range(SQ_DEPTH):  # a client that goes on posting keeps nobody waiting
+    for _ in range(SQ_DEPTH):  # a client that goes on posting must not delay others
         if not fetch(queue.send_ring, wqe_address(place, queue.tail)):
             break
         enter(request_address(place, queue.tail), wqe_at(wqe_address(place, queue.tail)))
@@ -48,6 +48,6 @@ def flush_queue(address, index):
 
 @compiled
 def give_back(queue, place):
-    """The oldest request that the lanes have not got ends without them."""
+    """Complete the oldest request that was given to no lane as FLUSHED."""
     request_at(request_address(place, queue.given)).status = FLUSHED
     queue.given += 1

@@ -1,4 +1,4 @@
-"""The host's ends of send and completion rings, in compiled code: what a lane finds in place of a client."""
+"""The host's ends of send and completion rings, in compiled code: the splitter is the host of the lanes."""
 
 from __future__ import annotations
 

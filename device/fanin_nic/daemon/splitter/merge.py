@@ -1,4 +1,5 @@
-"""Completions of the lanes, put together: one for each request of a client, in the order of the requests."""
+"""Merging: one completion for each request of a client, in the order of the requests, from the completions of the
+lanes."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ QUERY = int(WqeOpcode.QUERY)
 
 @compiled
 def merge(address):
-    """Take what the lanes have completed, and complete what all lanes have. Returns how many parts came.
-    `address`: SPLITTER."""
+    """Take the completions of the lanes, and complete the requests that all lanes have completed. Returns the number of
+    completions taken. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     scratch = uint64(address) + CQE_SCRATCH
     taken = 0
@@ -41,7 +42,7 @@ def merge(address):
 
 @compiled
 def merge_queue(splitter, place, scratch):
-    """The same for the queue at `place`. `scratch`: room for a CQE."""
+    """As `merge`, for the queue at `place`. scratch: memory for a CQE."""
     parts = collect(splitter, place, scratch)
     if parts:
         retire(splitter, place, scratch)
@@ -51,7 +52,7 @@ def merge_queue(splitter, place, scratch):
 
 @compiled
 def completions_wait(address):
-    """Whether a lane has completed something that is not merged. `address`: SPLITTER."""
+    """Whether a lane has completions that are not merged. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     for index in range(splitter.queues):
         queue = split_queue_at(queue_address(splitter, index))
@@ -65,13 +66,13 @@ def completions_wait(address):
 
 @compiled
 def has_overruns(address):
-    """Whether a completion ring has overrun since Python has looked. `address`: SPLITTER."""
+    """Whether a completion ring has overrun since Python last looked. address: of the SPLITTER."""
     return splitter_at(uint64(address)).overruns != 0
 
 
 @compiled
 def collect(splitter, place, scratch):
-    """The lanes' completions of one queue, into the records of its requests; how many."""
+    """Enter the completions of the lanes for one queue into the records of its requests. Returns how many."""
     queue = split_queue_at(place)
     taken = 0
     for lane in range(splitter.lanes):
@@ -89,7 +90,7 @@ def collect(splitter, place, scratch):
 
 @compiled
 def add(request, lane, cqe):
-    """One part of a request has ended. The first failure counts: others follow from it."""
+    """Enter the end of one part of a request. The first failure counts; others follow from it."""
     request.parts &= ~(uint64(1) << uint64(lane))
     request.byte_length += cqe.byte_length
     request.positions += cqe.positions
@@ -101,7 +102,7 @@ def add(request, lane, cqe):
 
 @compiled
 def retire(splitter, place, scratch):
-    """Complete the oldest requests of a queue as long as no part of them is missing."""
+    """Complete the oldest requests of a queue that have no missing part."""
     queue = split_queue_at(place)
     while queue.head != queue.given:
         request = request_at(request_address(place, queue.head))
@@ -124,7 +125,7 @@ def answer(splitter, place, scratch):
 
 @compiled
 def report(splitter, queue, request, scratch):
-    """One completion for the client (step S6). If its ring has no room, the job of the queue has to end."""
+    """Store one completion for the client (step S6). If its ring has no room, the job of the queue has to end."""
     fill(scratch, queue, request)
     if not complete(queue.completion_ring, scratch):
         splitter.cq_overflows += uint64(1)

@@ -1,7 +1,8 @@
-"""A query (step S6): all lanes are asked, and their answers put together at once, out of order with the requests.
+"""A query (step S6): all lanes are asked, and their answers are merged and given at once, out of order with the
+requests.
 
-One query of a queue is asked at a time. A part of a message that has come back is not known to its lane any more: it
-is counted here, once, also if it comes back while the query is asked.
+A queue has one query under way at a time. The lanes do not know parts of a message that they have completed. These are
+counted here, once, also if they complete while the query is under way.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
 
 @compiled
 def is_asked(place):
-    """Whether the queue at `place` has asked something that its lanes have not all answered."""
+    """Whether the queue at `place` has a query that its lanes have not all answered."""
     return request_at(query_address(place)).opcode != 0
 
 
 @compiled
 def ask(splitter, place):
-    """Ask all lanes what the client's next request, a query, asks; parts that are back count from the start."""
+    """Give the next request of the client, a query, to all lanes. Parts that are complete count from the start."""
     queue = split_queue_at(place)
     wqe = wqe_address(place, queue.tail)
     enter(query_address(place), wqe_at(wqe))
@@ -52,7 +53,8 @@ def ask(splitter, place):
 
 @compiled
 def add_part(place, lane, mid, cqe):
-    """A part of message `mid` has come back from a lane: if that has not answered yet, its answer will not count it."""
+    """A lane has completed a part of message `mid`: count it if the answer of the lane is still to come, which will not
+    contain it."""
     query = request_at(query_address(place))
     if query.opcode and query.mid == mid and query.parts >> uint64(lane) & uint64(1):
         query.positions += cqe.positions
@@ -61,12 +63,12 @@ def add_part(place, lane, mid, cqe):
 
 @compiled
 def add_answer(place, lane, cqe):
-    """A lane has answered. The first that names somebody is believed."""
+    """Enter the answer of a lane. The first one that names missing members counts."""
     query = request_at(query_address(place))
     query.parts &= ~(uint64(1) << uint64(lane))
     query.positions += cqe.positions
     query.byte_length += cqe.byte_length
-    query.status = max(query.status, cqe.status)  # what went wrong is more than PENDING, that more than SUCCESS
+    query.status = max(query.status, cqe.status)  # an error is more than PENDING, and PENDING more than SUCCESS
     if cqe.missing and not query.missing:
         query.missing = cqe.missing
         query.missing_kind = cqe.missing_kind
@@ -74,7 +76,8 @@ def add_answer(place, lane, cqe):
 
 @compiled
 def set_status(place):
-    """The status of a query that all lanes have answered, once all requests that can be are complete."""
+    """Set the status of a query that all lanes have answered, after the requests that are complete have been
+    completed."""
     queue, query = split_queue_at(place), request_at(query_address(place))
     if query.status > PENDING:
         return

@@ -1,8 +1,8 @@
-"""Requests of the clients, cut for the lanes.
+"""Splitting: the requests of the clients are cut into parts for the lanes.
 
-A message of S segments goes to min(L, max(1, S div F)) lanes, in runs of whole segments that differ by at most one. F
-is FEWEST_SEGMENTS, or less where FEWEST_BYTES are fewer of the job's chunks. All ranks of a job must cut alike, so
-nothing else may decide: no load, no lease, no address, no flag.
+A message of S segments goes to min(L, max(1, S div F)) lanes, in runs of whole segments that differ by at most one
+segment. F is MIN_SEGMENTS, or less if MIN_BYTES are fewer chunks of the job. All ranks of a job must split a message in
+the same way, so nothing else may decide: no load, no lease, no address, no flag.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import WqeFlag, WqeOpcode
 
 QUERY, FENCE = int(WqeOpcode.QUERY), int(WqeFlag.FENCE)
-# What a lane is given at least: less is done before another core is awake.
+# The least that a lane is given: less is done before another core is awake.
 MIN_SEGMENTS, MIN_BYTES = np.uint64(16), np.uint64(65536)
 MAX_SEGMENTS = np.uint64(0x3FFF_FFFF)  # of a message, as for the engine
 LAST_SEGMENT = np.uint64(0xFFFF_FFFF)
@@ -42,8 +42,8 @@ POSTS_PER_TURN = 32
 
 @compiled
 def split(address):
-    """Cut what the clients have posted, and wake the lanes that have got of it. Returns how many requests were taken
-    or given. `address`: SPLITTER."""
+    """Split the requests that the clients have posted, and wake the lanes that get parts. Returns the number of
+    requests taken or given. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     splitter.reach = 1
     work = 0
@@ -56,7 +56,7 @@ def split(address):
 
 @compiled
 def requests_wait(address):
-    """Whether a client has posted a request that may be taken now. `address`: SPLITTER."""
+    """Whether a client has posted a request that may be taken now. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     for index in range(splitter.queues):
         place = queue_address(splitter, index)
@@ -67,7 +67,7 @@ def requests_wait(address):
 
 @compiled
 def split_queue(splitter, place):
-    """Take and cut requests of the queue at `place`; those first that a fence has held. Returns how many."""
+    """Take and split requests of the queue at `place`, first those that a fence has held. Returns how many."""
     queue = split_queue_at(place)
     given = give(splitter, place)
     for taken in range(POSTS_PER_TURN):
@@ -86,8 +86,9 @@ def split_queue(splitter, place):
 
 @compiled
 def offers(place):
-    """Whether the oldest request of the queue at `place` may be taken. It is copied to where the next one goes, to be
-    judged and used there: the client may change its own. A query waits only for the one before it."""
+    """Whether the oldest request of the queue at `place` may be taken. It is copied to the place of the next request,
+    and checked and used there, because the client may change its own copy. A query waits only for the query before
+    it."""
     queue = split_queue_at(place)
     place_of_next = wqe_address(place, queue.tail)
     if not queue.send_ring or not peek(queue.send_ring, place_of_next):
@@ -99,8 +100,8 @@ def offers(place):
 
 @compiled
 def give(splitter, place):
-    """Give the lanes what was taken, up to a request that is fenced: that waits until all before it are complete.
-    Returns how many requests."""
+    """Give the lanes the requests that were taken, up to a fenced one, which waits until all before it are complete.
+    Returns how many."""
     queue = split_queue_at(place)
     given = 0
     while queue.given != queue.tail:
@@ -114,8 +115,8 @@ def give(splitter, place):
 
 @compiled
 def cut(splitter, place):
-    """Give each lane its part of the next request. What makes no sense goes to lane 0 as it is: the engine there knows
-    why it is wrong."""
+    """Give each lane its part of the next request. A request that makes no sense goes to lane 0 as it is: the engine
+    finds out why it is wrong."""
     queue = split_queue_at(place)
     wqe = wqe_at(wqe_address(place, queue.given))
     wqe.wr_id = queue.given
@@ -132,22 +133,23 @@ def cut(splitter, place):
 
 @compiled
 def is_divisible(queue, wqe):
-    """Whether a request belongs to a job and names segments that can be. Nobody has looked at it before."""
+    """Whether a request belongs to a job and its segments can be divided. No check has come before."""
     segments = uint64(wqe.segments)
     return queue.slots != 0 and segments <= MAX_SEGMENTS and uint64(wqe.sid) + segments <= LAST_SEGMENT
 
 
 @compiled
 def lanes_of(segments, chunk, lanes):
-    """How many lanes a message of so many segments goes to. One without a chunk makes no sense, as the engine says."""
+    """Number of lanes that a message of `segments` segments goes to. A chunk of 0, which the engine will refuse, counts
+    as 1."""
     fewest = max(uint64(1), min(MIN_SEGMENTS, MIN_BYTES // max(uint64(1), chunk)))
     return max(uint64(1), min(uint64(lanes), segments // fewest))
 
 
 @compiled
 def give_parts(queue, place, parts):
-    """Make the WQE at `place` each lane's part in turn: the same request of other segments. One that is out of step in
-    the client's stream stays so in theirs."""
+    """Give the WQE at `place` to each lane, with the segments of that lane. A request that is out of step in the stream
+    of the client stays so in those of the lanes."""
     wqe = wqe_at(place)
     sid, segments = wqe.sid, uint64(wqe.segments)
     out_of_step = wqe.seg ^ (queue.position & (queue.slots - 1))

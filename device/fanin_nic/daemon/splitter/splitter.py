@@ -30,19 +30,19 @@ def merge_now(address):
 
 
 class Splitter:
-    """Cuts requests for `lanes` lanes and puts their completions together; `state` is the address of its record.
+    """Splits requests for `lanes` lanes and merges their completions. `state` is the address of its record.
 
-    Methods may be called only while no lane runs. `bells`: one record of BELL for each lane.
+    Its methods may be called only while no lane runs. doorbells: one record of LANE_DOORBELL for each lane.
     """
 
-    def __init__(self, lanes: int, queues: int, bells: np.ndarray) -> None:
+    def __init__(self, lanes: int, queues: int, doorbells: np.ndarray) -> None:
         self._record = np.zeros(1, SPLITTER)
         self.queues = np.zeros(queues, SPLIT_QUEUE)
-        self._bells = bells
+        self._doorbells = doorbells
         self._memory: dict[int, np.ndarray] = {}
         self._record["lanes"] = lanes
         self._record["queue_table"] = self.queues.ctypes.data
-        self._record["doorbell_table"] = bells.ctypes.data
+        self._record["doorbell_table"] = doorbells.ctypes.data
         self.state = int(self._record.ctypes.data)
 
     def open(self, queue: int, qp: int, send_ring: int, completion_ring: int) -> list[LaneRings]:
@@ -70,7 +70,8 @@ class Splitter:
         self._record["queues"] = max(self._memory, default=-1) + 1
 
     def join(self, queue: int, lane_slots: list[int]) -> int:
-        """A queue is in a job, at the start of its stream; the slots that the client shall count with."""
+        """Start the stream of a queue that has joined a job. Returns the number of slots that the client counts
+        with."""
         slots = min(lane_slots)
         record = self.queues[queue]
         record["slots"], record["position"], record["overrun"] = slots, 0, 0
@@ -79,15 +80,15 @@ class Splitter:
         return slots
 
     def merge(self) -> None:
-        """Complete what the lanes have completed."""
+        """Complete the requests that the lanes have completed."""
         merge_now(self.state)
 
     def flush(self, queue: int) -> None:
-        """Complete, FLUSHED, what a queue has under way: its lanes have given back their parts, or will not."""
+        """Complete the unfinished requests of a queue as FLUSHED, after its lanes have flushed their parts."""
         flush_queue(self.state, queue)
 
     def leave(self, queue: int) -> None:
-        """A queue is in no job any more; what is under way is dropped."""
+        """End the stream of a queue, which has left its job. Unfinished requests are dropped."""
         record = self.queues[queue]
         record["slots"] = record["overrun"] = 0
         record["head"] = record["given"] = record["tail"]
@@ -97,7 +98,8 @@ class Splitter:
                 record_view(int(ring), abi.RING)[:] = 0
 
     def take_overruns(self) -> list[int]:
-        """Queues whose completion ring has overrun since they joined; none if no more have than at the last call."""
+        """Queues whose completion ring has overrun since they joined; none if there is no new one since the last
+        call."""
         if not self._record["overruns"][0]:
             return []
         self._record["overruns"] = 0
@@ -105,5 +107,5 @@ class Splitter:
 
     @property
     def cq_overflows(self) -> int:
-        """Completions for which a client's ring had no room."""
+        """Number of completions for which the ring of a client had no room."""
         return int(self._record["cq_overflows"][0])

@@ -1,4 +1,4 @@
-"""The tables of the splitter: which queues it serves, where their lanes stand, and the requests that are under way."""
+"""The tables of the splitter: its queues, their positions in the streams of the lanes, and the requests under way."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def under_way(queue):
 
 @compiled
 def enter(address, wqe):
-    """Remember at the REQUEST at `address` what the completion of a WQE says, whatever becomes of its parts."""
+    """Store the members of a WQE that its completion needs in the REQUEST at `address`."""
     fill_zero(address, REQUEST_SIZE)
     request = request_at(address)
     request.wr_id = wqe.wr_id
