@@ -119,7 +119,7 @@ def test_compiled_code_is_shared_by_all_processes(running: Running) -> None:
 
     before = files_of(CACHE_FOLDER)
     assert before
-    done = python("from fanin_nic.daemon import warm; warm.main()")
+    done = python("from fanin_nic.daemon import precompile; precompile.main()")
     assert done.returncode == 0, done.stderr
     assert str(CACHE_FOLDER) in done.stdout
     assert files_of(CACHE_FOLDER) == before

@@ -43,7 +43,7 @@ def test_compiling_is_announced_only_where_it_is_needed_and_left_to_another_proc
 ) -> None:
     """However long it takes to load what is there, on a busy machine."""
     monkeypatch.setattr("fanin_nic.native.compiled.COMPLETE", tmp_path / "complete")
-    monkeypatch.setattr("fanin_nic.daemon.precompile.warm", lambda: None)
+    monkeypatch.setattr("fanin_nic.daemon.precompile.precompile", lambda: None)
     started: list[list[str]] = []
     monkeypatch.setattr(nursery.subprocess, "run", lambda command, **_options: started.append(command))
     if complete:

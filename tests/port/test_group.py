@@ -86,7 +86,7 @@ def test_a_group_that_can_not_be_joined_is_done_without(open_port, listen, traff
     def refuse(*arguments: object) -> None:
         raise OSError(errno.ENODEV, "No such device")
 
-    monkeypatch.setattr(sockets, "hear", refuse)
+    monkeypatch.setattr(sockets, "join_group", refuse)
     sender, (port,) = open_port(), listen()
     assert port.group_fd == -1
     assert "goes on without the multicast group" in caplog.text

@@ -14,7 +14,7 @@ PORT_HELP = "IPv4 address of the device; it receives on UDP port 4791"
 GROUP_HELP = "multicast address that results go to, if all devices below hear it"
 GROUP_SIZE_HELP = "devices that listen to it: results go there only if most of them want these"
 PARENT_GROUP_HELP = "--group of the device above"
-DETECTION_HELP = f"silence after which a neighbour is lost (default {DEFAULT_DETECTION:g}); alike on all devices"
+DETECTION_HELP = f"silence after which a neighbour is lost (default {DEFAULT_DETECTION:g}); the same on all devices"
 
 
 def _arguments(kind: str) -> argparse.Namespace:

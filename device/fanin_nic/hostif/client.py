@@ -1,4 +1,4 @@
-"""A client: its control region, registered memory and queues, and what it may ask for."""
+"""A client: its control region, registered memory and queues, and the requests that it may send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much f
 
 
 class DeviceLimits(NamedTuple):
-    """What the device offers each client."""
+    """Limits that the device offers each client."""
 
     max_chunk: int  # bytes: the largest payload of a segment
     slots: int  # seg buffers of the device
@@ -29,7 +29,7 @@ class DeviceLimits(NamedTuple):
     max_qp: int = 64
     max_cq: int = 64
     max_regions: int = 256
-    detection_ms: int = 0  # after which a client may take a device that stands still for lost; 0: never
+    detection_ms: int = 0  # after which a client may count a device that stands still as lost; 0: never
 
 
 class SendQueue(NamedTuple):
@@ -59,7 +59,7 @@ class Client:
             self._resources = undo.pop_all()
 
     def attach_reply(self, head: np.void) -> bytes:
-        """Answer to ATTACH, which goes with the descriptors of the region and the eventfd."""
+        """Answer to ATTACH, sent with the descriptors of the region and of the eventfd."""
         reply = np.zeros(1, abi.ATTACH_REPLY)
         reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status["SUCCESS"], 0)
         for name in ("max_qp", "max_cq", "max_chunk", "slots", "address"):
@@ -70,7 +70,7 @@ class Client:
         return reply.tobytes()
 
     def request(self, record: np.void, descriptors: list[int]) -> bytes | None:
-        """Carry out a request; its reply, None if that comes late. Refused if it is wrong."""
+        """Carry out a request. Returns its reply, None if that comes late. Raises Refused if the request is wrong."""
         handler = _HANDLERS.get(int(messages.head_of(record)["type"]))
         if handler is None:
             raise Refused(Status["INVALID_REQUEST"], "attached already")
@@ -96,7 +96,7 @@ class Client:
         return record.tobytes()
 
     def _new_lkey(self) -> int:
-        """Not to be guessed, so that a stale key hits nothing; never the key of process memory."""
+        """A random key, so that a stale key matches nothing; never the key of process memory."""
         while True:
             lkey = secrets.randbits(31)
             if lkey not in self._regions:
@@ -155,7 +155,8 @@ class Client:
         return entry.queue
 
     def close(self) -> None:
-        """Take everything back from the engine, tell the client, then unmap it: who is told may use his memory anew."""
+        """Take everything back from the engine, tell the client, then unmap: a client that is told may use its memory
+        again."""
         for entry in self._queues.values():
             self._engine.destroy_queue(entry.queue)
         self.region.mark_gone()
@@ -167,7 +168,7 @@ class Client:
 
 
 def accept_process_memory(descriptors: list[int]) -> int:
-    """The descriptor of the client's memory, which the caller then owns; NO_FD if it passed none."""
+    """Descriptor of the memory of the client, which the caller then owns; NO_FD if it passed none."""
     if not descriptors:
         return NO_FD
     if len(descriptors) > 1 or not is_process_memory(descriptors[0]):

@@ -19,7 +19,8 @@ class SocketInUse(RuntimeError):
 
 
 class Listener:
-    """Listens at `path`. A socket that a dead device has left there is replaced; SocketInUse if it is alive."""
+    """Listens at `path`. Replaces a socket that a dead device has left there. Raises SocketInUse if the device is
+    alive."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -47,7 +48,7 @@ class Listener:
         return connection
 
     def _turn_away(self) -> None:
-        """Close a connection that there is no descriptor for; one that waited on would keep the device awake."""
+        """Close a connection for which there is no descriptor. If it waited on, it would keep the device awake."""
         os.close(self._spare)
         with contextlib.suppress(OSError):
             self.socket.accept()[0].close()

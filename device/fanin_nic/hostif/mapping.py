@@ -1,4 +1,5 @@
-"""Memory shared with a client: the control region that we make, and the regions that the client registers."""
+"""Memory shared with a client: the control region, which the device makes, and the regions that the client
+registers."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def record_view(address: int, dtype: np.dtype) -> np.ndarray:
 class Mapping:
     """A shared mapping of `length` bytes of a file, at `address` of this process.
 
-    Python's own mmap would keep a copy of the descriptor, and a client could use up all that the device may have.
+    The mmap module of Python would keep a copy of the descriptor, and a client could use up the descriptors of the
+    device.
     """
 
     def __init__(self, descriptor: int, length: int, offset: int = 0, writable: bool = True) -> None:
@@ -54,7 +56,7 @@ class Mapping:
         self.address, self._length = int(address), length
 
     def close(self) -> None:
-        """Unmap. Whoever has the address must have forgotten it."""
+        """Unmap. No user of the address may be left."""
         _libc.munmap(self.address, self._length)
 
 
@@ -96,7 +98,7 @@ class ControlRegion:
         record_view(address, abi.RING)[:] = 0
 
     def announce(self, detection_ms: int) -> None:
-        """Tell the client after how long a device that stands still is lost."""
+        """Tell the client the time after which a device that stands still counts as lost."""
         self._doorbell["detection_ms"] = detection_ms
 
     def mark_gone(self) -> None:
@@ -110,7 +112,7 @@ class ControlRegion:
 
 
 class ClientRegion:
-    """A region that a client registers: bytes of its memfd, mapped here. Refused if they are not safe to map."""
+    """A region that a client registers: bytes of its memfd, mapped here. Raises Refused if they are not safe to map."""
 
     def __init__(self, descriptor: int, start: int, length: int, offset: int, access: int) -> None:
         _require(0 < length < MAX_ADDRESS and start < MAX_ADDRESS and start + length < MAX_ADDRESS)
@@ -136,8 +138,9 @@ def _require(condition: bool) -> None:
 
 
 def _check_memfd(descriptor: int, end: int) -> None:
-    """A file that may shrink would let the client kill us with SIGBUS; so would huge pages, of which the pool can be
-    empty when a hole in them is touched. (A hole in ordinary pages reads as zeros.)"""
+    """Refuse a file that could harm the device. A file that shrinks would let the client kill the device with SIGBUS.
+    So would huge pages, because their pool can be empty when a hole in them is touched. (A hole in ordinary pages
+    reads as zeros.)"""
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError:
@@ -151,10 +154,10 @@ def _check_memfd(descriptor: int, end: int) -> None:
 
 
 def is_process_memory(descriptor: int) -> bool:
-    """Whether a descriptor is what clients pass as their memory: /proc/PID/mem, open for reading and writing.
+    """Whether a descriptor is process memory as clients pass it: /proc/PID/mem, open for reading and writing.
 
-    Whose memory it is does not matter: it has only the rights that the client had to open it. Another file could make
-    us wait for whoever serves its file system, or do something on being written to that only we may do.
+    The process does not matter: the descriptor has only the rights that the client had to open it. Another file could
+    make the device wait for the server of its file system, or write where only the device may write.
     """
     if fcntl.fcntl(descriptor, fcntl.F_GETFL) & (os.O_ACCMODE | os.O_PATH) != os.O_RDWR:
         return False

@@ -1,4 +1,5 @@
-"""Messages of the control socket: strict reading of requests, and replies. No input makes anything but Malformed."""
+"""Messages of the control socket: strict reading of requests, and replies. Any input leads to a record, Refused or
+Malformed."""
 
 from __future__ import annotations
 
@@ -31,18 +32,18 @@ REQUESTS = {
 
 
 class Malformed(Exception):
-    """Not even a message head: there is nobody to answer."""
+    """A message that is too short for a head: no answer is possible."""
 
 
 def read_head(data: bytes) -> np.void:
-    """The head of a message (a record of abi.MESSAGE); Malformed if it is too short for one."""
+    """The head of a message (a record of abi.MESSAGE). Raises Malformed if it is too short for one."""
     if len(data) < abi.MESSAGE.itemsize:
         raise Malformed(f"{len(data)} bytes")
     return np.frombuffer(data, abi.MESSAGE, count=1)[0]
 
 
 def read_request(data: bytes) -> np.void:
-    """The record of a request; Refused if its version, type or size is wrong."""
+    """The record of a request. Raises Refused if its version, type or size is wrong."""
     head = read_head(data)
     if head["version"] != abi.ABI_VERSION:
         raise Refused(Status["VERSION_MISMATCH"], f"host interface version {head['version']}")
@@ -63,14 +64,14 @@ def head_of(record: np.void) -> np.void:
 
 
 def refusal(head: np.void, status: int) -> bytes:
-    """Reply that says no."""
+    """Reply of a refusal."""
     reply = np.zeros(1, abi.MESSAGE)
     reply[0] = (abi.ABI_VERSION, head["type"], head["tag"], status, 0)
     return reply.tobytes()
 
 
 def status_reply(head: np.void, status: dict[str, Any]) -> bytes:
-    """Reply to STATUS; Refused if the text is too long for one message."""
+    """Reply to STATUS. Raises Refused if the text is too long for one message."""
     text = json.dumps(status, separators=(",", ":")).encode()
     if len(text) > MAX_STATUS_BYTES:
         raise Refused(Status["NO_RESOURCES"], f"a status of {len(text)} bytes")
@@ -87,7 +88,7 @@ def late_reply(dtype: np.dtype, message_type: str, tag: int, status: int) -> np.
 def join_reply(
     tag: int, status: int, slots: int = 0, window: int = 0, chunk: int = 0, missing: int = 0, missing_kind: int = 0
 ) -> bytes:
-    """Answer to a JOIN. With status PENDING it is news (who is missing), and another answer must follow."""
+    """Answer to a JOIN. With status PENDING it names missing members, and another answer must follow."""
     reply = late_reply(abi.JOIN_REPLY, "JOIN", tag, status)
     for name, value in (("slots", slots), ("window", window), ("chunk", chunk), ("missing", missing)):
         reply[name] = value
@@ -101,7 +102,7 @@ def leave_reply(tag: int, status: int) -> bytes:
 
 
 def check_join(request: np.void, max_chunk: int) -> None:
-    """Refused if the request contradicts itself or does not fit this device."""
+    """Check a JOIN. Raises Refused if it contradicts itself or does not fit this device."""
     ranks, mask = int(request["rank_bitmap"]), int(request["rank_mask"])
     _require(ranks != 0 and ranks & ~mask == 0, "ranks outside the node's mask")
     _require(_is_power_of_two(int(request["slots"])), "slots must be a power of two")

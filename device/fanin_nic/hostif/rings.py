@@ -1,7 +1,7 @@
 """The device's ends of send and completion rings, in compiled code, by address.
 
-The rings lie in memory that the client can write. A WQE is copied out before anybody looks at it, and counters that
-can not be right make a ring look empty: a client that scribbles harms its own queues only.
+The client can write the memory of the rings. So a WQE is copied out before it is checked, and counters that can not be
+right make a ring look empty: a client that scribbles harms its own queues only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"
 
 @compiled
 def pending(ring):
-    """Number of WQEs in the send ring at address `ring`; 0 also if its counters are garbage."""
+    """Number of WQEs in the send ring at address `ring`; 0 also if its counters make no sense."""
     count = uint32(load_acquire(ring + PRODUCER) - load_u32(ring + CONSUMER))
     return count if count <= SQ_DEPTH else uint32(0)
 
@@ -61,8 +61,8 @@ def fetch(ring, wqe):
 
 @compiled
 def store(ring, cqe):
-    """Store the CQE at address `cqe` in the completion ring; `wake` comes after. False: the ring is full, and says so
-    from now on: what it holds is no longer all that has happened."""
+    """Store the CQE at address `cqe` in the completion ring; `wake` comes after. False: the ring is full, and is marked
+    as overrun, because it no longer holds all completions."""
     producer = load_u32(ring + PRODUCER)
     if uint32(producer - load_acquire(ring + CONSUMER)) >= CQ_DEPTH:
         store_release(ring + OVERRUN, uint32(1))
@@ -74,7 +74,7 @@ def store(ring, cqe):
 
 @compiled
 def wake(ring):
-    """Wake who sleeps on a completion ring, if somebody does. What has been stored is seen by who does not."""
+    """Wake the clients that sleep on a completion ring. Clients that do not sleep see what has been stored."""
     full_fence()
     if load_u32(ring + WAITING) != 0:
         futex_wake(ring + PRODUCER)
@@ -91,7 +91,7 @@ def complete(ring, cqe):
 
 @compiled
 def set_sleeping(doorbells, count, sleeping):
-    """Tell clients whether the device sleeps. `doorbells`: address of `count` addresses of doorbell pages."""
+    """Tell clients whether the device sleeps. doorbells: address of `count` addresses of doorbell pages."""
     for index in range(count):
         store_release(load_u64(doorbells + uint64(8 * index)) + SLEEPING, uint32(sleeping))
     full_fence()
@@ -99,6 +99,6 @@ def set_sleeping(doorbells, count, sleeping):
 
 @compiled
 def beat(doorbells, count, number):
-    """Show clients that the device runs: another number than the last time. `doorbells` as of `set_sleeping`."""
+    """Show clients that the device runs, by a number other than the last. doorbells: as of `set_sleeping`."""
     for index in range(count):
         store_release(load_u64(doorbells + uint64(8 * index)) + BEAT, uint32(number))

@@ -1,9 +1,10 @@
 """The control server: connections, their messages, and the wake-ups of the device.
 
-It never blocks, has no thread, and works for a millisecond at a time, so that no flood of messages keeps the device
-from its data. The daemon polls two descriptors beside its network sockets: `fileno()`, for which it calls `service()`,
-and that of `doorbell_events`, which only wakes it. Before it sleeps it sets the sleeping flags of `doorbells`
-(rings.set_sleeping), looks at the send rings once more (rings.pending), and clears the flags when it wakes.
+It never blocks, has no thread, and works for a millisecond at a time, so that a flood of messages does not keep the
+device from its data. The daemon polls two descriptors beside its network sockets: `fileno()`, for which it calls
+`service()`, and that of `doorbell_events`, which only wakes it. Before it sleeps it sets the sleeping flags of
+`doorbells` (rings.set_sleeping) and looks at the send rings once more (rings.pending). It clears the flags when it
+wakes.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from fanin_wire.abi import MessageType, Status
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS = 64
-MAX_CONNECTIONS = 2 * MAX_CLIENTS  # not all that connect attach: some only ask for the status
+MAX_CONNECTIONS = 2 * MAX_CLIENTS  # some connections only ask for the status
 MAX_MESSAGE = 4096
 MAX_FDS = 4
-LONGEST_SERVICE = 0.001  # s; what has come beyond it is served after the next turn of the data
+LONGEST_SERVICE = 0.001  # s; the rest is served after the next turn of the data
 
 
 class Connection:
-    """One connected socket and the client behind it, once it has attached."""
+    """A connected socket and the client behind it, once it has attached."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.socket = stream
@@ -44,7 +45,7 @@ class Connection:
         self.profiles = False
 
     def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """Send, or hang up on a peer that does not read: its end then comes as an event."""
+        """Send. If the peer does not read, hang up; its end then comes as an event."""
         try:
             socket.send_fds(self.socket, [data], descriptors)
         except OSError as error:
@@ -78,7 +79,7 @@ class ControlServer:
         self._listener = Listener(path)
         self._epoll = select.epoll()
         self._epoll.register(self._listener.socket, select.EPOLLIN)
-        self.doorbell_events = select.epoll()  # whoever polls it takes what it has
+        self.doorbell_events = select.epoll()  # the lane that polls it takes its events
         self._connections: dict[int, Connection] = {}
         self._attached: dict[int, Connection] = {}  # by client index
         self._refresh_tables()
@@ -88,9 +89,10 @@ class ControlServer:
         return self._epoll.fileno()
 
     def service(self) -> None:
-        """Do what has come: connections, requests, ends. Returns at once when there is nothing.
+        """Handle new connections, requests and ends. Returns at once if there is nothing to do.
 
-        One event is taken at a time: the kernel puts what is still ready behind all others, so that all get their turn.
+        It takes one event at a time: the kernel puts descriptors that are still ready behind all others, so that all
+        get their turn.
         """
         end = time.monotonic() + LONGEST_SERVICE
         while events := self._epoll.poll(0, 1):
@@ -119,7 +121,8 @@ class ControlServer:
         self._listener.close()
 
     def _accept(self) -> None:
-        """One connection. When there are too many, the oldest goes that has not attached: half of all have not."""
+        """Accept one connection. If there are too many, the oldest unattached one is closed; at least half are
+        unattached."""
         accepted = self._listener.accept()
         if accepted is None:
             return
@@ -129,7 +132,7 @@ class ControlServer:
         self._epoll.register(accepted, select.EPOLLIN | select.EPOLLRDHUP)
 
     def _receive(self, connection: Connection) -> None:
-        """One message: the next one is another event, so that no client holds up the others."""
+        """Receive one message. The next one is another event, so that no client delays the others."""
         descriptors: list[int] = []
         try:
             data, descriptors, flags, _ = socket.recv_fds(
@@ -144,7 +147,7 @@ class ControlServer:
         except (OSError, messages.Malformed) as error:
             log.info("a client is dropped: %s", error)
             self._drop(connection)
-        except Exception:  # a fault of ours: what one client asks must not end the device for all
+        except Exception:  # a fault of the device: one request must not end it for all clients
             log.exception("a client is dropped, for its request has met a fault of the device")
             self._drop(connection)
         finally:

@@ -94,7 +94,7 @@ class Internal:
         functools.update_wrapper(self, function)
 
     def __call__(self, *_arguments: Any) -> Any:
-        """Never: it would jump to code that is not there."""
+        """Raises TypeError: there is no machine code to call."""
         raise TypeError(f"{self.__name__} can be called by compiled code only")  # type: ignore[attr-defined]
 
 

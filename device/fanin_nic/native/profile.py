@@ -1,12 +1,13 @@
-"""Where the time of a lane goes: the clock is looked at between the stages of its work, while somebody profiles it.
+"""Profiling: where the time of a lane goes. The clock is read between the stages of its work, if the lane is profiled.
 
 `lap(profile, stage)` counts the time since the last lap for `stage`. `profile` is the address of a PROFILE record, or
-0: then nothing is done, and the clock not looked at. A look at the clock costs some 20 ns, which the stages pay.
+0: then nothing is done, and the clock is not read. Reading it costs some 20 ns, which the stages pay.
 """
 
 from __future__ import annotations
 
 import enum
+import time
 
 import numpy as np
 from numba import uint64
@@ -17,19 +18,19 @@ from fanin_nic.native.memory import load_u64, store_u64
 
 
 class Stage(enum.IntEnum):
-    """What a lane may be doing."""
+    """Stages of the work of a lane."""
 
     POST = 0  # doorbells: work requests taken from the rings
     READ_AND_REDUCE = 1  # registered memory of ranks read, and added up
     DMA_READ = 2  # ordinary memory of ranks read
-    REDUCE = 3  # contributions, results and questions of others taken in
+    REDUCE = 3  # contributions, results and probes of others taken in
     ENCAPSULATE = 4  # headers and ICRCs of packets to send
     SEND = 5  # the kernel, in sendmmsg
     RECEIVE = 6  # the kernel, in recvmmsg
     CHECK = 7  # headers and ICRCs of packets received
     DMA_WRITE = 8  # results into the memory of ranks
-    COMPLETE = 9  # completions, and whoever waits for them woken
-    TIMERS = 10  # what is due: questions, keep-alives
+    COMPLETE = 9  # completions stored, and their clients woken
+    TIMERS = 10  # what is due: probes, keep-alives
     LOOK = 11  # there was nothing to do
     YIELD = 12
     SLEEP = 13  # each a wake-up
@@ -61,7 +62,7 @@ class Profile:
     def begin(self) -> int:
         """Count from now on; the address of the record."""
         self._record[:] = 0
-        self._record["since"] = monotonic_ns()
+        self._record["since"] = time.monotonic_ns()
         return int(self._record.ctypes.data)
 
     def stages(self) -> dict[str, tuple[int, int]]:

@@ -1,8 +1,8 @@
-"""Copies past the caches, for data that nobody will look at before they are out of the caches anyway; and copies to
-several places at once, past the caches or not.
+"""Copies past the caches, for data that leave the caches before their next use; and copies to several places at once,
+past the caches or not.
 
-An ordinary store first reads the line that it overwrites; a non-temporal one does not, and drives nothing else out. It
-is seen by other cores out of order: `full_fence` comes before whatever says that the data are there.
+An ordinary store first reads the line that it overwrites. A non-temporal store does not, and evicts no other line.
+Other cores see it out of order: call `full_fence` before storing that the data are there.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """CRC-32 of Ethernet over memory, in the fastest way that this CPU has.
 
-`crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes. The
-register is neither inverted on the way in nor on the way out: begin with `START`, take `~state` at the end
-(`zlib.crc32` does both). `VARIANTS` has every implementation that this CPU can run.
+`crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes. It
+inverts the register neither before nor after: begin with `START`, take `~state` at the end (`zlib.crc32` does both).
+`VARIANTS` holds every implementation that this CPU can run.
 
-The register is linear in what it began with: begun with another state, it differs behind `length` bytes, whatever they
+The register is linear in its first value: begun with another state, it differs behind `length` bytes, whatever they
 are, by `crc_multiply(difference of the states, crc_power(length))`.
 """
 
@@ -96,7 +96,8 @@ def _tail(state, address, length):
 
 @compiled
 def _clmul_128(low, high, address, length):
-    """As `crc_clmul_128`, with 128 bits instead of a register added to the first 16 bytes, which must be there."""
+    """As `crc_clmul_128`, but 128 bits instead of a register are added to the first 16 bytes, of which there must be
+    all."""
     blocks = length >> uint64(4)
     if blocks >= 4:
         low, high = fold_128(low, high, address, blocks)
@@ -166,7 +167,7 @@ def multiply_bitwise(one, other):
 
 @compiled
 def crc_power(length):
-    """What a register is multiplied by while it takes in `length` bytes: x^(8 length)."""
+    """Factor by which a register is multiplied while it takes in `length` bytes: x^(8 length)."""
     power, square, left = uint32(ONE_REGISTER), uint32(BYTE_REGISTER), uint64(length)
     while left:
         if left & uint64(1):
@@ -197,14 +198,14 @@ _update_behind = {crc_clmul_512: _clmul_512, crc_clmul_256: _clmul_256}.get(crc_
 
 @compiled
 def headers_clmul(state, words, address):
-    """What the register, begun with `state`, holds behind a tuple of uint64 and the memory that makes 96 bytes of them,
-    as 128 bits that are not reduced yet: (low, high)."""
+    """The register, begun with `state`, behind a tuple of uint64 and the memory that completes it to 96 bytes, as 128
+    bits that are not reduced: (low, high)."""
     return folded_headers(uint32(state), words, uint64(address))
 
 
 @compiled
 def headers_slicing(state, words, address):
-    """The same for every CPU; the register is `low`."""
+    """As `headers_clmul`, for every CPU. `low` is the register."""
     memory, size = stack_bytes(HEADERS_SIZE), uint64(8 * len(words))
     for i in range(len(words)):
         store_u64(memory + uint64(8 * i), words[i])

@@ -1,7 +1,7 @@
-"""The tables of a port: what compiled code and the daemon find at the address `UdpPort.state`.
+"""The tables of a port, which compiled code and the daemon find at the address `UdpPort.state`.
 
-Members named `..._table` are addresses of arrays of the record beside them. IPv4 addresses and UDP ports are in host
-byte order unless said otherwise.
+Members named `..._table` are addresses of arrays of the record named beside them. IPv4 addresses and UDP ports are in
+host byte order unless said otherwise.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 from fanin_wire.fields import ICRC_SIZE, SUPER_PACKET_SEGMENTS, TRANSPORT_SIZE
 
-# Bytes of a batch, which pass through the port twice: between the kernel's copy and the check, or the other way round,
-# they should stay in a core's second-level cache, though other devices share it.
+# Bytes of a batch. The port reads them twice: the kernel copies them and the port checks them, or the other way round.
+# In between they should stay in the second-level cache of a core, which other devices may share.
 BATCH_BYTES = 1 << 17
 RECEIVE_MESSAGES = 16  # datagrams or super-packets of one recvmmsg, at most
 MIN_RECEIVE_MESSAGES = 2  # one to the group, one to the port itself
@@ -25,7 +25,7 @@ SEND_MESSAGES = 32  # super-packets of one sendmmsg, at most
 IOVECS_PER_MESSAGE = 2 * SUPER_PACKET_SEGMENTS + 1
 FRAME_SIZE = SUPER_PACKET_SEGMENTS * (TRANSPORT_SIZE + 3 + ICRC_SIZE)  # headers, padding and ICRCs of a super-packet
 
-PEER_SLOTS = 1024  # power of two; one more entry counts for all that find no place
+PEER_SLOTS = 1024  # power of two; one more entry counts for all devices without a place
 
 
 class Drop(enum.IntEnum):

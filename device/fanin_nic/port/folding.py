@@ -1,8 +1,8 @@
 """CRC-32 of long messages by carry-less multiplication, as LLVM vector code.
 
-A message is read as a polynomial; an accumulator of 128 bits stands for all that was read so far. To move it on by D
-bits it is multiplied by x^D modulo the polynomial, two carry-less products, and the next 128 bits are added. Several
-accumulators run side by side, and a vector register holds up to four of them (`vpclmulqdq`).
+A message is read as a polynomial. An accumulator of 128 bits stands for the part that was read. To move it on by D bits
+it is multiplied by x^D modulo the polynomial, which takes two carry-less products, and the next 128 bits are added.
+Several accumulators run side by side, and a vector register holds up to four of them (`vpclmulqdq`).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def folded_with(bits: int, accumulators: int):
 
 @intrinsic
 def behind(typing_context, low, high):
-    """What 128 bits that were folded add to the 16 bytes behind them."""
+    """The contribution of 128 folded bits to the 16 bytes behind them."""
 
     def generate(context, builder, signature, arguments):
         moved = _moved(builder, _pair(builder, *arguments), [LANE_BITS])

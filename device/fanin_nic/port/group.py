@@ -1,7 +1,8 @@
-"""The multicast group of a device: a socket that hears it, and what a socket needs that sends to it.
+"""Multicast: the socket that receives the packets to a group, and the options of a socket that sends to groups.
 
-A datagram to a group comes to every socket that has joined it: to all NICs of a host, and to all lanes of a NIC. Each
-lane's socket takes its own, before anything is copied (classic BPF). The kernel counts the others' as dropped there.
+A datagram to a group reaches every socket that has joined it: all NICs of a host, and all lanes of a NIC. A filter of
+each lane (classic BPF) takes the packets of that lane before anything is copied. The kernel counts the others as
+dropped there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ UDP_HEADER = 8  # bytes; a filter of a UDP socket sees the packet from there on
 
 
 def join_group(udp: socket.socket, group: str, address: str, port: int, lane: int) -> None:
-    """Bind a socket to `group`, on the interface that has `address`, for what is sent to a lane."""
+    """Bind a socket to `group`, on the interface that has `address`, for the packets of a lane."""
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     attach(udp, SO_ATTACH_FILTER, _of_lane(lane))
     udp.bind((group, port))
@@ -29,8 +30,8 @@ def join_group(udp: socket.socket, group: str, address: str, port: int, lane: in
 
 
 def _of_lane(lane: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Code, jump if true, jump if false, operand: all of what is the lane's, nothing of the rest. Ordinary traffic is
-    lane 0's."""
+    """Filter program, as (code, jump if true, jump if false, operand): accepts the packets of the lane. Ordinary
+    traffic belongs to lane 0."""
     return (
         (LOAD_BYTE, 0, 0, UDP_HEADER + OPCODE),
         (JUMP_IF_AT_LEAST, 0, 3 if lane else 2, fields.FIRST_OFFLOAD_OPCODE),
@@ -42,7 +43,7 @@ def _of_lane(lane: int) -> tuple[tuple[int, int, int, int], ...]:
 
 
 def enable_group_send(udp: socket.socket, address: str) -> None:
-    """Let a socket send to groups by the interface that has `address`, not beyond the next router."""
+    """Let a socket send to groups through the interface that has `address`, not beyond the next router."""
     on_loopback = ipaddress.IPv4Address(address).is_loopback  # it returns what is sent by itself
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)

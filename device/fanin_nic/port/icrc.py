@@ -1,11 +1,11 @@
 """The invariant CRC of a RoCEv2 packet over IPv4 (InfiniBand Architecture Specification, Annex A17, section 17.3.3).
 
-It covers the packet from the IP header to the end of the padding, behind 64 one bits that stand for the absent local
-route header. What a router may change counts as ones: type of service, time to live, IP and UDP checksum, and the
-byte of the BTH that holds FECN and BECN. The IP header is rebuilt here: a UDP socket shows it neither to the sender
-nor to the receiver, but DF is set and so the identification is known.
+It covers the packet from the IP header to the end of the padding, after 64 one bits that stand for the absent local
+route header. Fields that a router may change count as ones: type of service, time to live, IP and UDP checksum, and the
+byte of the BTH that holds FECN and BECN. The IP header is rebuilt here, because a UDP socket shows it neither to the
+sender nor to the receiver. DF is set, so the identification is known.
 
-The result is the number whose four bytes go behind the packet in little-endian order.
+The result is the number whose four bytes follow the packet in little-endian order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _ip_and_udp(source, destination, source_port, udp_length, identification):
 
 @compiled
 def offload_headers(source, destination, source_port, udp_length, identification, transport):
-    """What stands behind IPv4, UDP, BTH and CETH (at `transport`), as `crc_behind_headers` takes it: (low, high)."""
+    """The CRC behind IPv4, UDP, BTH and CETH (at `transport`), as `crc_behind_headers` takes it: (low, high)."""
     one, two, three, four = _ip_and_udp(source, destination, source_port, udp_length, identification)
     words = (
         one,

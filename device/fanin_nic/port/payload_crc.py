@@ -1,8 +1,9 @@
-"""A payload that several packets carry one after the other, as a switch sends a result to each of its children.
+"""The CRC of a payload that several packets carry one after the other, as a switch sends a result to each of its
+children.
 
-Its CRC is computed for the first. The others' differ from it by what their headers do to the register, carried over
-the payload: two multiplications, however long it is. That holds within one batch, in which nobody changes a
-payload (or else the packet is dropped where it arrives, and asked for again).
+The CRC is computed for the first packet. The others differ from it by what their headers do to the register, carried
+over the payload: two multiplications, whatever its length. That holds within one batch, in which the payload does not
+change. (If it does, the receiver drops the packet and asks for it again.)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from fanin_nic.port.crc import crc_behind_headers, crc_multiply, crc_power
 
 @compiled
 def forget_payload(port):
-    """A new batch: what was sent before may have changed."""
+    """Begin a new batch: payloads that were sent before may have changed."""
     port.crc_payload = 0
 
 

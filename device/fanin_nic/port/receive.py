@@ -1,7 +1,8 @@
-"""Packets in: one recvmmsg, super-packets split where UDP_GRO joined them, each packet checked and entered in a table.
+"""Reception: one recvmmsg; super-packets that UDP_GRO has joined are split; each packet is checked and entered in a
+table.
 
-`receive(port) -> count` never blocks. What it found is RECEIVED[0 .. count) at PORT.received_table; the packets stay
-in the port's buffers until the next call.
+`receive(port) -> count` never blocks. Its packets are RECEIVED[0 .. count) at PORT.received_table. They stay in the
+buffers of the port until the next call.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _payload_length(packet, size):
 
 @compiled
 def _check_size(packet, size):
-    """Whether all headers are there; ACCEPTED or the reason to drop the packet."""
+    """Check that all headers are there. Returns ACCEPTED or the reason to drop the packet."""
     if size < BTH_SIZE + ICRC_SIZE:
         return RUNT
     if load_u8(packet + uint64(1)) & 0xF:
@@ -115,7 +116,7 @@ def _check_offload(port, packet, size):
 
 @compiled
 def _check(port, source, destination, source_port, packet, size):
-    """ACCEPTED, or why the packet of `size` bytes from BTH to ICRC is dropped."""
+    """Check a packet of `size` bytes from BTH to ICRC. Returns ACCEPTED or the reason to drop it."""
     verdict = _check_size(packet, size)
     if verdict != ACCEPTED:
         return verdict
@@ -126,7 +127,7 @@ def _check(port, source, destination, source_port, packet, size):
 
 @compiled
 def _segment_size(message):
-    """Size of the datagrams that make up a message; the last may have less."""
+    """Size of the datagrams that make up a message. The last one may be shorter."""
     if message.control_length >= CONTROL_SIZE - 4:
         control = control_at(message.control)
         if control.level == IPPROTO_UDP and control.type == UDP_GRO and control.segment_size > 0:
@@ -144,7 +145,8 @@ def _enter(port, index, source, packet, size):
 
 @compiled
 def _split(port, message, destination, found):
-    """Check the packets of a message to `destination`; enter the good ones behind the `found` first; the new number."""
+    """Check the packets of a message to `destination`, and enter the good ones behind the first `found` ones. Returns
+    the new number of packets."""
     source = load_be32(message.name + uint64(SOURCE_ADDRESS))
     source_port = uint32(load_be16(message.name + uint64(SOURCE_PORT)))
     buffer = load_u64(message.iov)  # IOVEC.base
@@ -175,7 +177,7 @@ def _split(port, message, destination, found):
 
 @compiled
 def _arm(port):
-    """Give back to the messages of the last call the lengths that the kernel took."""
+    """Reset the lengths that the kernel has overwritten in the messages of the last call."""
     for i in range(port.receive_used):
         message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
         message.name_length = SOCKET_ADDRESS_SIZE
@@ -185,7 +187,7 @@ def _arm(port):
 
 @compiled
 def _take(port, descriptor, limit):
-    """Let the kernel fill the messages that are free, up to `limit` in all, from one socket."""
+    """Let the kernel fill free messages from one socket, up to `limit` used ones."""
     used = uint32(port.receive_used)
     free = port.receive_message_table + uint64(used) * uint64(MESSAGE_SIZE)
     messages = recvmmsg(descriptor, free, uint32(limit - used), MSG_DONTWAIT, 0)
@@ -200,15 +202,17 @@ def _take(port, descriptor, limit):
 
 @compiled
 def _fitting(messages, length):
-    """How many messages like these, of `length` bytes in all, make a batch."""
+    """Number of messages that make a batch, if `messages` ones have `length` bytes."""
     return min(RECEIVE_MESSAGES, max(MIN_RECEIVE_MESSAGES, messages * BATCH_BYTES // max(1, length)))
 
 
 @compiled
 def receive(port_address):
-    """Take in what has arrived, about BATCH_BYTES if it is like what came last; the number of good packets. Those to
-    the group come first, so that a result that is sent again seldom overtakes the one that everybody was sent; but
-    there is always room for what comes to the port itself."""
+    """Receive what has arrived, about BATCH_BYTES if it is like the last batch. Returns the number of good packets.
+
+    Packets to the group come first, so that a repaired result seldom overtakes the result that all children were sent.
+    There is always room for packets to the port itself.
+    """
     port = port_at(port_address)
     _arm(port)
     limit = int64(port.receive_limit)

@@ -1,4 +1,4 @@
-"""The sockets of a port, and the port as Python sees it."""
+"""The sockets of a port, and the port as an object of Python."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _check_range(name: str, value: int, least: int, most: int) -> None:
 
 
 def set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
-    """Ask for a buffer beyond the system's limit, else up to it; the bytes granted, in units of what is asked for."""
+    """Request a buffer beyond the limit of the system, else up to it. Returns the bytes granted, in units of `size`."""
     try:
         udp.setsockopt(socket.SOL_SOCKET, forced, size)
     except PermissionError:
@@ -77,7 +77,7 @@ def set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
 
 
 def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.socket:
-    """A socket bound alone, or, if it `joins`, beside those of the other lanes."""
+    """A socket bound to a UDP port. joins: beside those of the other lanes."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         with _explained(f"open UDP port {port} of {address}"):
@@ -91,7 +91,7 @@ def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.soc
 
 
 def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
-    """None where the group can not be joined: nobody needs it, for then packets come to the port itself."""
+    """The socket of a multicast group. None if the group can not be joined; packets then come to the port itself."""
     if not ipaddress.IPv4Address(_ipv4(group)).is_multicast:
         raise PortError(f"{group} is no multicast address; choose one of 239.0.0.0/8, which is for private use")
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -107,10 +107,10 @@ def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
 class UdpPort:
     """A RoCEv2 port on UDP: receives at (address, 4791), sends from (address, 0xC000 + lane).
 
-    `state` is the address of its PORT record, for `receive` and `transmit`. Both must be called by one thread at a
-    time. `joins`: the port of another lane of this device is open at the address (see `open_ports`). `group`: multicast
-    address at which it receives as well; to send to one needs nothing. Raises PortError if an argument is out of range
-    or the sockets can not be had.
+    `state` is the address of its PORT record, for `receive` and `transmit`. Only one thread at a time may call these.
+    joins: the port of another lane of this device is open at the address (see `open_ports`). group: multicast address
+    at which the port receives as well; sending to a group needs nothing. Raises PortError if an argument is out of
+    range or a socket can not be opened.
     """
 
     def __init__(
@@ -131,9 +131,9 @@ class UdpPort:
         with contextlib.ExitStack() as opened:
             self._receiver = opened.enter_context(_bound_socket(address, UDP_PORT, joins=joins))
             self._sender = opened.enter_context(_bound_socket(address, source_port))
-            self._hearer = _group_socket(address, group, lane) if group else None
-            if self._hearer:
-                opened.enter_context(self._hearer)
+            self._group_receiver = _group_socket(address, group, lane) if group else None
+            if self._group_receiver:
+                opened.enter_context(self._group_receiver)
             self._configure(receive_buffer or DEFAULT_RECEIVE_BUFFER)
             opened.pop_all()
         self._tables = PortTables()
@@ -156,12 +156,12 @@ class UdpPort:
             self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNUSED_BUFFER)
 
     def admit_others(self) -> None:
-        """Let ports of other lanes join. The address was had alone before: no second device can be at it."""
+        """Let ports of other lanes join. The address was bound alone before, so no second device has it."""
         share(self._receiver)
         self._is_alone = False
 
     def steer(self) -> None:
-        """From now on each lane's socket gets the packets of its lane."""
+        """Deliver the packets of each lane to the socket of that lane from now on."""
         with _explained(f"steer packets to the lanes of {self.address}"):
             steer(self._receiver)
 
@@ -172,20 +172,20 @@ class UdpPort:
 
     @property
     def group_fd(self) -> int:
-        """The same for packets to the group; -1 if it listens to none."""
-        return self._hearer.fileno() if self._hearer else -1
+        """Descriptor to poll for packets to the group; -1 without a group."""
+        return self._group_receiver.fileno() if self._group_receiver else -1
 
     @property
     def _receivers(self) -> tuple[socket.socket, ...]:
-        return (self._receiver, self._hearer) if self._hearer else (self._receiver,)
+        return (self._receiver, self._group_receiver) if self._group_receiver else (self._receiver,)
 
     @property
     def received(self) -> np.ndarray:
-        """The RECEIVED table; `receive` says how many entries are valid."""
+        """The RECEIVED table. The return value of `receive` says how many entries are valid."""
         return self._tables.received
 
     def set_profile(self, address: int) -> None:
-        """Count the time of `receive` and `transmit` in the PROFILE at `address`; 0: do not."""
+        """Profile `receive` and `transmit` in the PROFILE at `address`; 0: do not."""
         self._tables.port["profile"] = address
 
     def peers(self) -> dict[str, dict[str, int]]:
@@ -203,8 +203,8 @@ class UdpPort:
         return named | {"drop_receive_buffer": self._dropped_by_kernel()}
 
     def _dropped_by_kernel(self) -> int:
-        """Packets (super-packets count as one) for which the receive buffer had no room. Of packets to a group only
-        where there is one lane: else the kernel counts among them those that are for other lanes."""
+        """Packets (super-packets count as one) for which the receive buffer had no room. Packets to a group count only
+        in a device of one lane, because the kernel counts packets of other lanes among them."""
         size, place = 4 * (SK_MEMINFO_DROPS + 1), 4 * SK_MEMINFO_DROPS
         receivers = self._receivers if self._is_alone else (self._receiver,)
         memories = (receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size) for receiver in receivers)
@@ -229,8 +229,8 @@ class UdpPort:
 def open_ports(
     address: str, mtu: int, lanes: int, receive_buffer: int | None = None, group: str | None = None
 ) -> list[UdpPort]:
-    """The ports of a device with `lanes` lanes at one address, each with `receive_buffer` bytes, each listening to the
-    multicast `group`, if there is one. Raises PortError."""
+    """The ports of a device with `lanes` lanes at one address, each with `receive_buffer` bytes, each receiving the
+    multicast `group` if there is one. Raises PortError."""
     with contextlib.ExitStack() as opened:
         ports = [opened.enter_context(UdpPort(address, mtu, receive_buffer=receive_buffer, group=group))]
         if lanes > 1:

@@ -1,8 +1,8 @@
-"""Receive steering: which of the sockets that share an address gets a packet, decided by the kernel (classic BPF).
+"""Receive steering: the kernel (classic BPF) chooses the socket for a packet among those that share an address.
 
-The sockets of a device's lanes are one SO_REUSEPORT group, in the order in which they were bound. A program of a few
-instructions reads the lane from the packet; it sees the UDP payload, of a super-packet that of its first packet. All
-packets of a super-packet come from one lane of the sender, hence are of one lane.
+The sockets of the lanes of a device are one SO_REUSEPORT group, in the order in which they were bound. A program of a
+few instructions reads the lane from the packet. It sees the UDP payload, of a super-packet that of its first packet.
+All packets of a super-packet come from one lane of the sender, and so belong to one lane.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ PROGRAM = (
 
 
 def share(udp: socket.socket) -> None:
-    """Let `udp` be one of several sockets of its address: before it is bound, or, of the first, after."""
+    """Let `udp` share its address with other sockets. Call it before the bind; for the first socket, after it."""
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 def steer(udp: socket.socket) -> None:
-    """Install the program for the whole group that `udp` was bound into."""
+    """Install the program for the group that `udp` was bound into."""
     attach(udp, SO_ATTACH_REUSEPORT_CBPF, PROGRAM)
 
 
 def attach(udp: socket.socket, option: int, instructions: Sequence[tuple[int, int, int, int]]) -> None:
-    """Give a socket a program of classic BPF."""
+    """Attach a program of classic BPF to a socket."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("@HP", len(instructions), ctypes.addressof(buffer))

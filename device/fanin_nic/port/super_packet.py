@@ -1,7 +1,7 @@
-"""A super-packet in the making: packets of equal size for one destination, gathered without a copy of their payload.
+"""Assembly of a super-packet: packets of equal size for one destination, gathered without a copy of their payload.
 
 Its pieces, for the iovec:  header 0 | payload 0 | padding 0, ICRC 0, header 1 | payload 1 | ... | padding n, ICRC n
-The small pieces lie in the message's frame, one behind the other; the payload stays where it is.
+The small pieces lie one after the other in the frame of the message. The payloads stay where they are.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def start(port, index, action, peer):
 
 @compiled
 def admits(message, action):
-    """Whether the packet of `action` may be the next of a super-packet (headers alone never join payload)."""
+    """Whether the packet of `action` may be the next of a super-packet. Headers alone never join payload."""
     return (
         message.destination == action.destination
         and message.packets < message.segment_limit
@@ -88,7 +88,7 @@ def admits(message, action):
 
 @compiled
 def append(port, message, action, header):
-    """Put a packet behind the others; `header` gets the fields that only the port knows."""
+    """Append a packet. The fields of `header` that only the port knows are filled in."""
     size, length = packet_size(action.length), action.length
     padding = -int64(length) & 3
     _complete_header(port, message, header, length, padding)
@@ -114,7 +114,7 @@ def append(port, message, action, header):
 
 @compiled
 def finish(port, index):
-    """Fill in what sendmmsg reads of SEND_MESSAGE `index`."""
+    """Fill in the members of SEND_MESSAGE `index` that sendmmsg reads."""
     message, mmsghdr = message_at(message_address(port, index)), mmsghdr_at(mmsghdr_address(port, index))
     mmsghdr.iov_count = (message.iovec - mmsghdr.iov) // uint64(IOVEC_SIZE) + uint64(1)
     mmsghdr.control_length = 0
@@ -148,7 +148,7 @@ def _begin_piece(message):
 
 @compiled
 def _extend_piece(message, size):
-    """The next `size` bytes of the frame belong to the piece that is being filled."""
+    """Extend the present piece by the next `size` bytes of the frame."""
     iovec_at(message.iovec).length += size
     message.cursor += size
 

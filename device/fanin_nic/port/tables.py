@@ -1,4 +1,4 @@
-"""Memory of a port's tables: allocated once, linked by address, filled with what never changes."""
+"""The memory of the tables of a port: allocated once, linked by address, filled with what never changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class PortTables:
         self._link()
 
     def _arrange_receive(self) -> None:
-        """Each message has a buffer for a whole super-packet; `receive` arms the lengths that the kernel overwrites."""
+        """Give each message a buffer for a whole super-packet. `receive` resets the lengths that the kernel
+        overwrites."""
         self._buffers = np.zeros((RECEIVE_MESSAGES, RECEIVE_BUFFER_SIZE), np.uint8)
         self._receive_iovecs = np.zeros(RECEIVE_MESSAGES, IOVEC)
         self._receive_iovecs["base"] = addresses_of(self._buffers)
@@ -63,7 +64,7 @@ class PortTables:
         self.port["receive_used"] = self.port["receive_limit"] = RECEIVE_MESSAGES
 
     def _arrange_send(self) -> None:
-        """Each message has a destination, a control message for UDP_SEGMENT, and room for its small pieces."""
+        """Give each message a destination, a control message for UDP_SEGMENT, and memory for its small pieces."""
         self._frames = np.zeros((SEND_MESSAGES, FRAME_SIZE), np.uint8)
         self._send_iovecs = np.zeros((SEND_MESSAGES, IOVECS_PER_MESSAGE), IOVEC)
         self._destinations = np.zeros(SEND_MESSAGES, SOCKET_ADDRESS)

@@ -1,7 +1,7 @@
-"""Packets out: the engine's SEND actions, gathered to super-packets per destination and sent with sendmmsg.
+"""Transmission: the SEND actions of the engine, gathered to super-packets by destination and sent with sendmmsg.
 
 `transmit(port, actions, headers, count) -> packets sent`. The order of packets to one destination is kept. A packet
-that can not be sent is dropped and counted by reason, never an error: the engine's recovery deals with loss.
+that can not be sent is dropped and counted by reason, never an error: the recovery of the engine deals with loss.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ENCAPSULATE, KERNEL = int(Stage.ENCAPSULATE), int(Stage.SEND)
 MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
 
 FULL_SOCKET_WAITS = 10  # in one call of `transmit`, each
-FULL_SOCKET_WAIT_MS = 2  # at most: then the packet counts as lost
+FULL_SOCKET_WAIT_MS = 2  # at most; then the packet counts as lost
 
 TOO_LONG, MESSAGE_SIZE = int(Drop.TOO_LONG), int(Drop.MESSAGE_SIZE)
 QUEUE_FULL, NO_BUFFERS = int(Drop.QUEUE_FULL), int(Drop.NO_BUFFERS)
@@ -62,9 +62,9 @@ REASONS = (
 
 @compiled
 def transmit(port_address, actions, headers, count):
-    """Send the packets of `count` actions with the HEADER record of each; the number that the kernel took.
+    """Send the packets of `count` actions with the HEADER record of each. Returns the number that the kernel took.
 
-    `actions` and `headers` are addresses of parallel ACTION and HEADER tables; actions other than SEND are skipped.
+    `actions` and `headers` are addresses of parallel ACTION and HEADER tables. Actions other than SEND are skipped.
     """
     port = port_at(port_address)
     port.send_waits = 0
@@ -79,8 +79,8 @@ def transmit(port_address, actions, headers, count):
 
 @compiled
 def _place(port, action, header):
-    """Put a packet into the open super-packet of its peer or a new one; the packets sent to make room for it, or since
-    they are a batch."""
+    """Put a packet into the open super-packet of its peer, or into a new one. Returns the number of packets sent
+    before, to make room or because they are a batch."""
     size = packet_size(action.length)
     if size + IPV4_UDP_SIZE > port.mtu:
         port.dropped[TOO_LONG] += 1
@@ -106,7 +106,7 @@ def _place(port, action, header):
 
 @compiled
 def _flush(port):
-    """Send the present batch and begin a new one; the packets sent."""
+    """Send the present batch and begin a new one. Returns the number of packets sent."""
     filled = uint64(port.send_filled)
     for i in range(filled):
         finish(port, i)

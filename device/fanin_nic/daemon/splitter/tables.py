@@ -24,7 +24,7 @@ SPLITTER = np.dtype(
         ("reach", "u4"),  # lanes from 0 on that this turn's requests go to
         ("cq_overflows", "u8"),
         ("queue_table", "u8"),  # address of SPLIT_QUEUE [queues of an engine]
-        ("doorbell_table", "u8"),  # address of BELL [lanes]
+        ("doorbell_table", "u8"),  # address of LANE_DOORBELL [lanes]
         ("cqe", abi.CQE),
     ],
     align=True,

@@ -45,7 +45,7 @@ ACTION = np.dtype(
         ("window", "u4"),  # NOTICE: granted window
         ("wr_id", "u8"),  # COMPLETE, DMA_WRITE; NOTICE: tag of the request
         ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots
-        ("missing", "u8"),  # COMPLETE, NOTICE: bitmap of who is missing
+        ("missing", "u8"),  # COMPLETE, NOTICE: bitmap of the missing members
         ("address_index", "u4"),  # DMA_READ: which entry of the address list
         ("targets", "u4"),  # REDUCE: TARGETs
         ("is_long", "u4"),  # DMA_WRITE, REDUCE: 1: part of more than the caches hold

@@ -98,10 +98,10 @@ ENGINE = np.dtype(
         ("last_lane", "u4"),  # lanes of the device - 1
         ("group", "u4"),  # IPv4 of the multicast group that its results go to; 0: none
         ("group_size", "u4"),  # devices that listen to it; 0: not known
-        ("shared", "u4"),  # 1: jobs and slots are shared out (control/quota)
+        ("shared", "u4"),  # 1: jobs and slots are shared out (`jobs.quota`)
         ("rto", "u8"),  # ns: first retransmission time-out
-        ("reorder", "u8"),  # ns: how long something sent later may be answered first, to begin with
-        ("lateness", "u8"),  # ns: how late the device's own timers have run of late
+        ("reorder", "u8"),  # ns: first reorder time (`segments.rto`)
+        ("lateness", "u8"),  # ns: how late the device's own timers run
         ("keepalive", "u8"),  # ns
         ("detection", "u8"),  # ns: silence after which a peer is lost
         ("ageing", "u8"),  # ns: silence after which a job is freed
@@ -127,18 +127,18 @@ JOB = np.dtype(
         ("jid", "u4"),
         ("key", "u4"),
         ("state", "u1"),
-        ("route", "u1"),  # what this device does: pass on in a ring, or only give to the device above
+        ("route", "u1"),  # TREE: contributions go to the device above; RING: to the next node
         ("flags", "u1"),  # JobFlag
         ("status", "u1"),  # why ABORTED
         ("missing_kind", "u1"),  # of `missing`: 0 its own children or ranks, k children of the k-th device above
         ("has_parent", "u1"),  # there is a device above; in a ring only the last node has one
-        ("parent_leave", "u1"),  # Leave: how far LEAVE to the device above has come
-        ("next_leave", "u1"),  # ring: the same to the next node
+        ("parent_leave", "u1"),  # Leave: of the LEAVE to the device above
+        ("next_leave", "u1"),  # ring: of the LEAVE to the next node
         ("index", "u4"),
-        ("owner", "u4"),  # who has it alone: 1 + client; on a switch an IPv4 address; 0: several have joined
+        ("owner", "u4"),  # 1 + client, on a switch an IPv4 address; 0: several owners have joined
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
-        ("span", "u4"),  # payloads that a segment takes: 1, but within one node a chunk may be longer than max_chunk
+        ("span", "u4"),  # payloads of a segment: 1; more if a chunk within one node is longer than max_chunk
         ("buffers", "u4"),  # payloads for each slot: those of one segment, in a reproducible job of one for each child
         ("window", "u4"),  # positions in flight
         ("chunk", "u4"),
@@ -154,17 +154,17 @@ JOB = np.dtype(
         ("node_index", "u4"),  # ring: this node's place
         ("node_count", "u4"),  # ring: its nodes; else nodes of the job
         ("hop_count", "u4"),  # levels above the parent
-        ("parent_mask", "u8"),  # all bits that the device above waits for
+        ("parent_mask", "u8"),  # bitmap of the children of the device above
         ("ack_low", "u4"),
         ("ack_high", "u4"),
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
-        ("peer_version", "u1"),  # of the protocol, that the device which has refused this one speaks
+        ("peer_version", "u1"),  # version of the protocol of the device that has refused this one
         ("group_member", "u1"),  # 1: results may come by the multicast group of the device above
-        ("group_failures", "u1"),  # how often they did not, of late
-        ("invitations_ignored", "u1"),  # so many still are, because of them
-        ("last_result_by_group", "u1"),  # 1: the last result did
-        ("consecutive_losses", "u1"),  # results, since one came unasked
+        ("group_failures", "u1"),  # times that the group has failed recently
+        ("invitations_ignored", "u1"),  # invitations still to be ignored
+        ("last_result_by_group", "u1"),  # 1: the last result came by the group
+        ("consecutive_losses", "u1"),  # results lost since one came unasked
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),
@@ -172,7 +172,7 @@ JOB = np.dtype(
         ("config_mask", "u8"),  # lower devices whose CONFIG is awaited
         ("node_joined", "u8"),
         ("node_left", "u8"),
-        ("missing", "u8"),  # who is missing, as last heard from above
+        ("missing", "u8"),  # members that the device above has last reported as missing
         ("digest_high", "u8"),
         ("digest_low", "u8"),
         ("offered_slots", "u4"),
@@ -191,9 +191,9 @@ JOB = np.dtype(
         ("said_above", "u8"),  # ns: last packet to the device above
         ("said_next", "u8"),  # ring
         ("said_previous", "u8"),
-        ("said_below", "u8"),  # ns: when all devices below were last sent something
-        ("invitation_at", "u8"),  # ns: when the multicast group of the device above was last heard
-        ("invited_at", "u8"),  # ns: when its multicast group was last offered to them
+        ("said_below", "u8"),  # ns: last packet to all devices below
+        ("invitation_at", "u8"),  # ns: last invitation of the device above
+        ("invited_at", "u8"),  # ns: last invitation to the devices below
         ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
         ("hop_address", "u4", (abi.MAX_HOPS,)),
         ("hop_bit", "u4", (abi.MAX_HOPS,)),
@@ -207,10 +207,10 @@ CHILD = np.dtype(
         ("boot_id", "u8"),
         ("heard", "u8"),  # ns: last packet
         ("address", "u4"),
-        ("predicted_length", "u4"),  # bytes of the contribution that is remembered (packet/alike.py); 0: none is
-        ("predicted_kernel", "u8"),  # address of what computes it
+        ("predicted_length", "u4"),  # bytes of the predicted contribution (`header_prediction`); 0: none
+        ("predicted_kernel", "u8"),  # address of the kernel that computes it
         ("predicted_elements", "u8"),
-        ("predicted_header", "u1", (fields.TRANSPORT_SIZE,)),  # as it came
+        ("predicted_header", "u1", (fields.TRANSPORT_SIZE,)),  # its headers as they came
     ],
     align=True,
 )
@@ -227,25 +227,25 @@ SLOT = np.dtype(
         ("flags", "u1"),  # of the CETH: contributor class, HAS_DATA, WANTS_RESULT (of a rank here), WIDE (holds f32)
         ("status", "u1"),  # of a poisoned position
         ("unacked", "u1"),  # ring: Sent
-        ("upward", "u1"),  # Upward: how far it has come at the device above
+        ("upward", "u1"),  # Upward: of the partial at the device above
         ("retries", "u1"),  # PROBEs since it was sent
-        ("out_of_order", "u1"),  # Overtaken: something sent later was answered first, so ask soon
+        ("out_of_order", "u1"),  # OutOfOrder: a later position was answered first, so probe soon
         ("unanswered", "u1"),  # PROBEs since the last answer
         ("reserved", "u1", (2,)),
         ("folded", "u4"),  # reproducible: children that are in the sum, in order
-        ("early", "u8"),  # reproducible: bitmap of those that wait in a buffer for their turn
+        ("early", "u8"),  # reproducible: bitmap of the children whose contributions wait in buffers
         ("rank_missing", "u8"),  # completion bitmap of this node's ranks
         ("node_missing", "u8"),  # completion bitmap of the devices below (ring: of the previous node)
         ("nodes", "u8"),  # ring: nodes that still have to add
         ("wants", "u8"),  # devices below that want the result; ring: nodes that want it and do not have it
         ("group_members", "u8"),  # devices below that take it by the multicast group
         ("contributions", "u8"),
-        ("sent_at", "u8"),  # ns: when it was last sent, or known to be at the other side
+        ("sent_at", "u8"),  # ns: when it was last sent, or known to have arrived
         ("deadline", "u8"),  # ns: PROBE
         (
             "zero_copy_address",
             "u8",
-        ),  # address of the data in the memory of the rank that brings them; 0: they are in the buffer
+        ),  # address of the data in the memory of their rank; 0: they are in the slot
     ],
     align=True,
 )
@@ -258,7 +258,7 @@ QUEUE = np.dtype(
         ("rank_count", "u1"),
         ("client", "u4"),
         ("job", "u4"),  # 1 + index; 0: none
-        ("tag", "u4"),  # of the JOIN that is answered late
+        ("tag", "u4"),  # of the JOIN or LEAVE to answer
         ("rank_bitmap", "u8"),
         ("position", "u4"),  # of the next request
         ("head", "u4"),  # oldest request that is not complete
