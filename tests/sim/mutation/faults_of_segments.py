@@ -275,16 +275,16 @@ RECOVERY = (
     ),
 )
 
-ALIKE = (
+HEADER_PREDICTION = (
     Mutant(
-        "the bitmap is not cleared by a contribution like the one before",
+        "the bitmap is not cleared by a contribution that matches the prediction",
         "engine/packets/header_prediction.py",
         "    slot.node_missing &= ~bit_of(bit)\n",
         "    slot.node_missing &= ~bit_of(bit) if not MUTANT else ~ZERO\n",
         explorer("tree"),
     ),
     Mutant(
-        "a duplicate of a contribution like the one before is added",
+        "a duplicate that matches the prediction is added",
         "engine/packets/header_prediction.py",
         "        slot.node_missing & bit_of(bit) != ZERO\n",
         "        (MUTANT or slot.node_missing & bit_of(bit) != ZERO)\n",
@@ -299,4 +299,4 @@ ALIKE = (
     ),
 )
 
-FAULTS = SLOT_RULE + RESULTS + NUMBERS + RECOVERY + ALIKE
+FAULTS = SLOT_RULE + RESULTS + NUMBERS + RECOVERY + HEADER_PREDICTION
