@@ -117,6 +117,11 @@ class Compiled:
         """Call it from Python."""
         return self.entry(*arguments)
 
+    @property
+    def overloads(self) -> dict:
+        """What numba has compiled of the entry, by types of arguments."""
+        return self.entry.overloads
+
     def compile(self, arguments: tuple[types.Type, ...]) -> None:
         """Make the entry for these types of arguments, or load it from the cache."""
         self.entry.compile(arguments)
