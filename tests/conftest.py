@@ -12,7 +12,7 @@ from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)  # no test asserts a time, and a first call compiles
 settings.load_profile("untimed")
-pytest_plugins = ["tests.fabric.fixtures"]
+pytest_plugins = ["tests.fabric.fixtures", "tests.rigs"]
 
 SKIPS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
 

@@ -65,6 +65,7 @@ def test_file_is_named_after_its_role(path: Path) -> None:
     assert not {path.stem, path.parent.name} & FORBIDDEN_STEMS
 
 
+@pytest.mark.process
 def test_nothing_built_is_checked_in() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fanin_tools.fabric import lifecycle, loopback
 from fanin_tools.fabric.generate import Plan, Shape
 from tests.fabric.fixtures import Up
@@ -59,6 +61,7 @@ def test_failed_start_gives_the_addresses_back(up: Up, state_root: Path) -> None
     assert up(Plan("second", Shape(1))).fabric.devices == running.fabric.devices
 
 
+@pytest.mark.process
 def test_several_commands_at_once_choose_differently() -> None:
     start = [sys.executable, "-c", COMMAND]
     racers = [subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(AT_ONCE)]
