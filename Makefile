@@ -71,7 +71,7 @@ test: $(VENV)/.tested
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 test-quick: $(VENV)/.tested
-	@$(BIN)/python -m pytest -m quick $(PYTEST_FLAGS)
+	@$(BIN)/python -m pytest -m quick --numprocesses 2 --dist loadgroup $(PYTEST_FLAGS)
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)

@@ -34,7 +34,7 @@ def name(path: Path) -> str:
 def code_in(page: Path) -> list[str]:
     """All that a page writes as code: a piece of a line, or a line of a block."""
     text = page.read_text()
-    blocks = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S))
+    blocks = "\n".join(re.findall(r"^```[^\n]*\n(.*?)^```", text, re.M | re.S))
     indented = re.findall(r"^    (\S.*)", text, re.M)
     return [*re.findall(r"`([^`\n]+)`", text), *blocks.splitlines(), *indented]
 
