@@ -59,9 +59,9 @@ $(VENV)/.documented: $(VENV)/.installed
 	@$(PIP) install --editable '.[docs]'
 	@touch $@
 
-$(VENV)/.packaged: $(VENV)/.made
+$(VENV)/.packaged: $(VENV)/.installed
 	@echo "== installing what makes packages"
-	@$(PIP) install 'build>=1,<2'
+	@$(PIP) install --editable '.[package]'
 	@touch $@
 
 demo: $(VENV)/.installed

@@ -24,8 +24,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     ours = {f"docs/{file.src_uri}" for file in files if file.src_dir == config.docs_dir} - {OWN}
     ours.update(PAGES)
     linked = {target for page in ours if page.endswith(".md") for target in linked_files(page)}
+    add_to_navigation(config, sorted(page for page in ours if page.endswith(".md")))
     theirs = [file for file in files if file.src_dir != config.docs_dir]
     return Files([*theirs, *(file_of(path, config) for path in sorted(ours | linked))])
+
+
+def add_to_navigation(config: MkDocsConfig, pages: list[str]) -> None:
+    """Puts pages that mkdocs.yml does not name at the end, by folder: decisions, notes and others that become many."""
+    named = set(re.findall(r"'([^']+\.md)'", str(config.nav)))
+    others: dict[str, list[str]] = {}
+    for page in pages:
+        if page not in named:
+            others.setdefault(posixpath.dirname(page).rpartition("/")[2].capitalize(), []).append(page)
+    config.nav = [*(config.nav or []), *({folder: found} for folder, found in others.items())]
 
 
 def file_of(path: str, config: MkDocsConfig) -> File:
