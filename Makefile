@@ -85,7 +85,7 @@ lint: $(VENV)/.tested
 	@$(BIN)/mypy
 
 docs: $(VENV)/.documented
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
 
 wheel: $(VENV)/.packaged
