@@ -20,7 +20,7 @@ BENCH_FLAGS ?=
 help:
 	@echo "make demo    every collective over every route, verified; jobs at once; what each link carried"
 	@echo "make test    all tests that this machine allows; what is skipped says why"
-	@echo "make test-quick  whether a change is sane: the tests of single parts and one of each kind of process, in two minutes"
+	@echo "make test-quick  whether a change is sane, in two minutes: unit tests, host driver, fabrics, code of the pages"
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
