@@ -14,13 +14,16 @@ CORE := setup.py $(wildcard host/fanin/core/*.[ch] host/fanin/mpi/*.[ch]) host/f
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
-.PHONY: help install demo test lint matrix models peers mpi4py-suite bench soak clean
+.PHONY: help install demo test test-quick lint docs wheel matrix models peers mpi4py-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    every collective over every route, verified; jobs at once; what each link carried"
 	@echo "make test    all tests that this machine allows; what is skipped says why"
+	@echo "make test-quick  whether a change is sane, in two minutes: unit tests, host driver, fabrics, code of the pages"
 	@echo "make lint    ruff and mypy"
+	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
+	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
@@ -51,11 +54,24 @@ $(VENV)/.tested: $(VENV)/.installed
 	@$(PIP) install --editable '.[test,lint]'
 	@touch $@
 
+$(VENV)/.documented: $(VENV)/.installed
+	@echo "== installing what the documentation needs"
+	@$(PIP) install --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.packaged: $(VENV)/.installed
+	@echo "== installing what makes packages"
+	@$(PIP) install --editable '.[package]'
+	@touch $@
+
 demo: $(VENV)/.installed
 	@$(BIN)/fanin demo $(DEMO_FLAGS)
 
 test: $(VENV)/.tested
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-quick: $(VENV)/.tested
+	@$(BIN)/python -m pytest -m quick --numprocesses 2 --dist loadgroup $(PYTEST_FLAGS)
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)
@@ -67,6 +83,16 @@ lint: $(VENV)/.tested
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+docs: $(VENV)/.documented
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
+wheel: $(VENV)/.packaged
+	@echo "== building the wheel, from a source distribution"
+	@rm -rf dist && mkdir -p build
+	@$(BIN)/python -m build --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@PYTHON=$(PYTHON) .ci/try-wheel dist/*.whl
 
 .bench/%/.installed: $(VENV)/.made
 	@echo "== installing $* and mpi4py into .bench/$*"

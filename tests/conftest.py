@@ -12,9 +12,9 @@ from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)  # no test asserts a time, and a first call compiles
 settings.load_profile("untimed")
-pytest_plugins = ["tests.fabric.fixtures"]
+pytest_plugins = ["tests.fabric.fixtures", "tests.rigs"]
 
-SKIPS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
+SKIPS: dict[str, list[str]] = defaultdict(list)  # what is missing -> the tests that lack it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +26,6 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Ranks that share an output write whole lines; without a buffer Python writes a line and its end one by one.
     os.environ.pop("PYTHONUNBUFFERED", None)
-    config.stash[SKIPS] = defaultdict(list)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,19 +51,32 @@ def pytest_make_collect_report(
 
 
 def note_skip(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Remember the reason; with --no-skips make it a failure that names the test and the reason."""
+    """Put the reason into the report; with --no-skips make it a failure that names the test and the reason."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     reason = reason.removeprefix("Skipped: ")
-    config.stash[SKIPS][reason].append(report.nodeid)
+    report.lacks = reason  # travels to the process that prints the summary, where pytest-xdist has several
     if config.getoption("--no-skips"):
         report.outcome = "failed"
         report.longrepr = f"{report.nodeid} was skipped, which --no-skips forbids; it lacks: {reason}"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    skips = config.stash[SKIPS]
-    if skips:
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    remember_skip(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    remember_skip(report)
+
+
+def remember_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """For the summary."""
+    if hasattr(report, "lacks"):
+        SKIPS[report.lacks].append(report.nodeid)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if SKIPS:
         terminalreporter.section("what was skipped, and what it lacks")
-    for reason, nodes in sorted(skips.items()):
+    for reason, nodes in sorted(SKIPS.items()):
         files = sorted({node.partition("::")[0] for node in nodes})
         terminalreporter.write_line(f"{len(nodes):4} lack: {reason} ({', '.join(files)})")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -188,9 +190,23 @@ def test_file_says_what_it_is(path: Path) -> None:
         assert ast.get_docstring(ast.parse(text)), "no docstring"
 
 
+@pytest.mark.process
 def test_nothing_built_is_checked_in() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("a git checkout")
     built = [line for line in listed.stdout.splitlines() if line.endswith((".so", ".o", ".pyc", ".egg-info"))]
     assert built == []
+
+
+def test_hosted_checks_name_targets_and_scripts() -> None:
+    targets = set(re.findall(r"^([a-z\d-]+):", (ROOT / "Makefile").read_text(), re.M))
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    commands = re.findall(r"^ *run: (.*)", workflow, re.M)
+    assert {"make wheel", "make docs", ".ci/run"} <= set(commands)
+    for command in commands:
+        program, *arguments = command.split()
+        if program == "make":
+            assert set(arguments) <= targets
+        elif program.startswith("."):
+            assert os.access(ROOT / program, os.X_OK)

@@ -15,7 +15,11 @@ from fanin_tools.cli import app
 
 ROOT = Path(__file__).parents[1]
 SPECIFICATION = ROOT / "protocol/fanin_wire/SPEC.md"
-PAGES = [ROOT / "README.md", SPECIFICATION, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
+    SPECIFICATION,
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
@@ -34,7 +38,7 @@ def name(path: Path) -> str:
 def code_in(page: Path) -> list[str]:
     """All that a page writes as code: a piece of a line, or a line of a block."""
     text = page.read_text()
-    blocks = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S))
+    blocks = "\n".join(re.findall(r"^```[^\n]*\n(.*?)^```", text, re.M | re.S))
     indented = re.findall(r"^    (\S.*)", text, re.M)
     return [*re.findall(r"`([^`\n]+)`", text), *blocks.splitlines(), *indented]
 
@@ -42,7 +46,7 @@ def code_in(page: Path) -> list[str]:
 @cache
 def paths() -> frozenset[str]:
     """Every file and folder, by each end of its path."""
-    found = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / part for part in FOLDERS)]
+    found = [*ROOT.glob("*.md"), *(ROOT / part for part in FOLDERS)]
     found += [path for part in FOLDERS for path in (ROOT / part).rglob("*") if "__pycache__" not in path.parts]
     parts = [path.relative_to(ROOT).parts for path in found]
     return frozenset("/".join(each[start:]) for each in parts for start in range(len(each)))

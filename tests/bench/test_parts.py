@@ -38,6 +38,7 @@ def test_short_messages_cost_what_their_bytes_cost(cores: int) -> None:
     assert small < large / 100
 
 
+@pytest.mark.process
 def test_engines_at_once_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "SECONDS", 0.01)
     monkeypatch.setattr(engine, "PAYLOADS", (1024,))
@@ -48,6 +49,7 @@ def test_engines_at_once_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row.best_per_us >= row.segments_per_us > 0 for row in together)
 
 
+@pytest.mark.process
 def test_every_packet_goes_through_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "VOLUME", 4 << 20)
     monkeypatch.setattr(port, "ROUNDS", 1)
@@ -56,6 +58,7 @@ def test_every_packet_goes_through_the_port(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(row.bandwidth == row.packets_per_second * row.payload > 0 for row in rows)
 
 
+@pytest.mark.process
 def test_packets_that_nobody_takes_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "_receive", lambda _fabric, _batches, words: words.meet(port.RECEIVER, 2))
     monkeypatch.setattr(port, "PAYLOADS", (256,))
@@ -85,11 +88,13 @@ def check_floor(rows: list[floor.Row], sizes: tuple[int, ...], kinds: int) -> No
         assert row.microseconds.median == min(other.microseconds.median for other in alike)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("few_rounds")
 def test_floor_over_loopback() -> None:
     check_floor(floor_tree.measure(nodes=2, netns=False, sizes=SHORT, name="floor", say=ignore), SHORT, kinds=2)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("few_rounds")
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_floor_of_a_node(lanes: int) -> None:
@@ -103,6 +108,7 @@ def test_floor_over_namespaces_leaves_none(state_root: object) -> None:
     assert not {name for name in namespaces.existing() if name.startswith("fanin-bfloor-")}
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("few_rounds")
 def test_floor_with_a_wrong_sum_is_no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor_node, "SUM", kernel_table()[Op.MAX][DType.F32])
@@ -140,6 +146,7 @@ def test_a_network_of_somebody_else_is_refused_and_left(state_root: object) -> N
     assert present == {stray}
 
 
+@pytest.mark.process
 def test_import_does_not_bring_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert start._import() > 0
     monkeypatch.setattr(start, "PROGRAM", "import numba\n" + start.PROGRAM)
@@ -156,12 +163,14 @@ def test_start_is_measured(state_root: object, monkeypatch: pytest.MonkeyPatch) 
     assert lifecycle.find("start") is None
 
 
+@pytest.mark.process
 def test_processes_run_at_once_and_each_in_its_own() -> None:
     words = SharedWords(2)
     tasks = [("", lambda number=number: words.meet(number, 2)) for number in range(2)]
     assert run_together(tasks) == [None, None]  # neither would have got beyond the meeting alone
 
 
+@pytest.mark.process
 def test_processes_meet_again_and_again() -> None:
     """Nobody goes on from a meeting before the last one has come to it."""
     words = SharedWords(2)
@@ -179,17 +188,20 @@ def test_processes_meet_again_and_again() -> None:
         assert max(first[0], second[0]) <= min(first[1], second[1])
 
 
+@pytest.mark.process
 def test_process_that_fails_ends_the_wait_for_all() -> None:
     with pytest.raises(ToolError, match="PROGRAM_FAILED: a process of the measurement"):
         run_together([("", lambda: time.sleep(3600)), ("", lambda: sys.exit("on purpose"))])
 
 
+@pytest.mark.process
 def test_interrupted_process_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ToolError, match="PROGRAM_FAILED"):
         run_together([("", lambda: os.kill(os.getpid(), signal.SIGINT))])
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.process
 def test_processes_are_ended_if_there_can_be_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     fork = os.fork
@@ -207,6 +219,7 @@ def test_processes_are_ended_if_there_can_be_no_more(monkeypatch: pytest.MonkeyP
         os.kill(made[0], 0)
 
 
+@pytest.mark.process
 def test_processes_that_do_not_answer_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fanin_tools.bench.network.SECONDS", 0.2)
     with pytest.raises(ToolError, match="TIMEOUT: no result"):

@@ -121,6 +121,7 @@ def call_agent(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(agent), *words], capture_output=True, text=True, env={"PATH": path})
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", [["-x", "-q"], ["-l", "user", "-p", "22", "-oBatchMode=yes", "-o", "Port=22"], []])
 def test_launch_agent_goes_to_the_namespace_of_the_host(tmp_path: Path, options: list[str]) -> None:
     words = call_agent(tmp_path, *options, "10.77.0.2", "start", "it; then that").stdout.split("|")
@@ -129,6 +130,7 @@ def test_launch_agent_goes_to_the_namespace_of_the_host(tmp_path: Path, options:
     assert words[-2] == f"hostname {host}; start it; then that"
 
 
+@pytest.mark.process
 def test_launch_agent_says_which_hosts_there_are(tmp_path: Path) -> None:
     ended = call_agent(tmp_path, "-x", "10.9.9.9", "start")
     assert ended.returncode == 255

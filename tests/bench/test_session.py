@@ -55,6 +55,7 @@ def python(folder: Path, program: str) -> Command:
     return Command([sys.executable, "-c", program, str(folder / "ranks")], dict(os.environ))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("bound", [0, 1, None])
 def test_a_rank_is_kept_to_its_core(folder: Path, bound: int | None) -> None:
     """What it says of that comes as what it died of."""
@@ -65,6 +66,7 @@ def test_a_rank_is_kept_to_its_core(folder: Path, bound: int | None) -> None:
         Session("Other", False, 1, folder, [Command(line, dict(os.environ), bound)])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("size", [8, 1004, 4096])
 def test_a_turn_has_a_time_of_every_repetition(folder: Path, size: int) -> None:
     ranks = session(folder, "good", "good")
@@ -76,6 +78,7 @@ def test_a_turn_has_a_time_of_every_repetition(folder: Path, size: int) -> None:
     assert all(time > 0 for time in times)
 
 
+@pytest.mark.process
 def test_nobody_compares_before_all_have_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All answers to one command have come before the next is given."""
     commands: list[str] = []
@@ -94,6 +97,7 @@ def test_nobody_compares_before_all_have_ended(folder: Path, monkeypatch: pytest
     assert commands == ["prepare", "time", "verify"]
 
 
+@pytest.mark.process
 def test_wrong_bit_in_a_measurement(folder: Path) -> None:
     ranks = session(folder, "good", "wrong")
     ranks.prepare(2000)
@@ -102,6 +106,7 @@ def test_wrong_bit_in_a_measurement(folder: Path) -> None:
     ranks.close()
 
 
+@pytest.mark.process
 def test_wrong_bit_in_a_profile(folder: Path) -> None:
     ranks, no_fabric = session(folder, "good", "wrong"), cast(Running, None)
     with pytest.raises(ToolError, match=r"WRONG_RESULT: Other, 1.953 KiB: 1 elements have a wrong bit"):
@@ -109,6 +114,7 @@ def test_wrong_bit_in_a_profile(folder: Path) -> None:
     ranks.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("blame", ["PEER_FAILED", "PROGRAM_FAILED"])
 def test_rank_that_fails_is_quoted(folder: Path, blame: str) -> None:
     ranks = session(folder, "good", "dies", blame=blame)
@@ -117,21 +123,25 @@ def test_rank_that_fails_is_quoted(folder: Path, blame: str) -> None:
     ranks.close()
 
 
+@pytest.mark.process
 def test_ranks_that_do_not_start(folder: Path) -> None:
     with pytest.raises(ToolError, match=r"PEER_FAILED: Other: its ranks did not start: no such option"):
         Session("Other", False, 1, folder, [shell("echo no such option; exit 3")])
 
 
+@pytest.mark.process
 def test_ranks_that_end_well_before_they_connect(folder: Path) -> None:
     with pytest.raises(ToolError, match=r"PEER_FAILED: Other: its ranks did not start: nothing to do"):
         Session("Other", False, 1, folder, [shell("echo nothing to do")])
 
 
+@pytest.mark.process
 def test_command_that_can_not_be_started(folder: Path) -> None:
     with pytest.raises(ToolError, match=r"PEER_FAILED: Other: .*/mpiexec: No such file or directory"):
         Session("Other", False, 1, folder, [Command([str(folder / "mpiexec")], {})])
 
 
+@pytest.mark.process
 def test_rank_that_connects_and_says_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
     monkeypatch.setattr(module, "LAST_WORDS_SECONDS", 0.1)
@@ -139,6 +149,7 @@ def test_rank_that_connects_and_says_nothing(folder: Path, monkeypatch: pytest.M
         Session("Other", False, 1, folder, [python(folder, f"import sys, time; {CONNECT}; time.sleep(3600)")])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("answer", "status"), [("lambda *_: sys.exit(3)", 3), ("signal.SIG_IGN", -signal.SIGKILL)])
 def test_what_does_not_end_is_told_to_then_made_to(
     folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, status: int

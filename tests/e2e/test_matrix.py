@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fanin_tools.fabric import lifecycle
 from fanin_tools.job.case import COLLECTIVES
 from fanin_tools.matrix import report, run
@@ -12,6 +14,7 @@ from tests.e2e.fabrics import Bench, assert_released, silent
 SEED = 1
 
 
+@pytest.mark.deep
 def test_no_case_of_the_sample_goes_wrong(bench: Bench) -> None:
     plan = MatrixPlan("matrix")
     bench.names.append(plan.name)

@@ -194,6 +194,7 @@ def optimised_code() -> dict[int, str]:
     return {int(number): body for number, body in bodies}
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(
     "+avx2" not in cpu_target.target_context.codegen().magic_tuple()[2].split(","),
     reason="for a processor without AVX2, LLVM finds some vectors not worth their while",

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,10 @@ from tests.fabric.fixtures import Up, ignore, own_state_folder, standins
 BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
 
 
-needs_namespaces = pytest.mark.skipif(not namespaces.possible(), reason="root, iproute2 and leave to make namespaces")
+def needs_namespaces(test: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: the test makes network namespaces, and is skipped where that is not possible."""
+    reason = "root, iproute2 and leave to make namespaces"
+    return pytest.mark.netns(pytest.mark.skipif(not namespaces.possible(), reason=reason)(test))
 
 
 def inside(fabric: Fabric, host: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -150,6 +154,7 @@ def test_nothing_is_left_of_a_trial() -> None:
     assert namespaces.existing() == before
 
 
+@pytest.mark.process
 def test_root_that_may_not_make_namespaces_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container: the commands are there, and the user is root, but the kernel refuses."""
     for name in ("ip", "tc"):

@@ -18,6 +18,7 @@ STRANGER = "127.66.66.66"
 AFTER_RX = ("key", "unknown_job", "sender", "slot", "stale", "duplicate", "unexpected", "config", "ended")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_a_job_stays_right_beside_hostile_clients_and_packets(
     lanes: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,8 @@ from scapy.layers.l2 import Ether
 from fanin_wire import fields
 from fanin_wire.layers import BTH
 
+pytestmark = pytest.mark.netns
+
 SEGMENT_INDEX = fields.CETH.byte_offset("segment_index")
 
 

@@ -71,6 +71,7 @@ def test_least_slots_are_those_that_a_device_leases() -> None:
         Scenario((2,), 2, slots=2).check()
 
 
+@pytest.mark.process
 def test_wrong_options_are_refused_before_the_engine_is_loaded() -> None:
     code = """
 import sys

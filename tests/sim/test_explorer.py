@@ -9,6 +9,7 @@ from fanin_nic.sim.instances import INSTANCES
 from fanin_nic.sim.rank_programs import Violation
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", INSTANCES)
 def test_nothing_bad_can_happen(name: str) -> None:
     report = Explorer(INSTANCES[name]).run()

@@ -15,6 +15,8 @@ def title(run: Run) -> str:
     return f"{run.model} {run.definitions}".strip()
 
 
+@pytest.mark.process
+@pytest.mark.deep
 @pytest.mark.skipif(bool(missing_tools()), reason=f"spin and gcc (missing: {', '.join(missing_tools())})")
 @pytest.mark.parametrize("run", QUICK, ids=title)
 def test_search(run: Run) -> None:
@@ -25,6 +27,7 @@ def test_search(run: Run) -> None:
         assert seen.states > 1000
 
 
+@pytest.mark.process
 @pytest.mark.skipif(bool(missing_tools()), reason=f"spin and gcc (missing: {', '.join(missing_tools())})")
 def test_model_that_can_not_be_compiled() -> None:
     with pytest.raises(ModelFailed, match="undeclared"):

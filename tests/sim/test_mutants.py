@@ -70,12 +70,16 @@ def trials() -> Iterator[Trials]:
         process.terminate()
 
 
+@pytest.mark.process
+@pytest.mark.deep
 @pytest.mark.parametrize("check", dict.fromkeys(mutant.check for mutant in MUTANTS), ids=lambda check: check.name)
 def test_sound_engine_passes(check: Check, trials: Trials) -> None:
     verdict = trials.verdict(0, check)
     assert verdict.code == PASSED, verdict.report
 
 
+@pytest.mark.process
+@pytest.mark.deep
 @pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=lambda number: MUTANTS[number - 1].name)
 def test_fault_is_caught(number: int, trials: Trials) -> None:
     mutant = MUTANTS[number - 1]

@@ -34,6 +34,8 @@ from tests.sim.shapes import (
     leave,
 )
 
+pytestmark = pytest.mark.quick
+
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 F32 = datatype_by_name("f32")
 COMBINATIONS = [

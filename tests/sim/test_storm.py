@@ -32,6 +32,7 @@ def tally() -> Tally:
     return run(float("inf"), SEED, 2, schedules=SCHEDULES)
 
 
+@pytest.mark.process
 def test_nothing_breaks(tally: Tally) -> None:
     told = [f"{failure.heading}: {failure.faults}" for failure in tally.failures]
     assert told == []
@@ -39,6 +40,7 @@ def test_nothing_breaks(tally: Tally) -> None:
     assert (tally.wrong_results, tally.hangs) == (0, 0)
 
 
+@pytest.mark.process
 def test_every_kind_of_fault_happens_in_every_scene_and_mood(tally: Tally) -> None:
     assert set(tally.faults) == {kind.name for kind in FaultKind}
     assert set(tally.scenes) == {scene.name for scene in SCENES}
@@ -48,6 +50,7 @@ def test_every_kind_of_fault_happens_in_every_scene_and_mood(tally: Tally) -> No
     assert 0 < tally.shortages < tally.scenes["a switch, two jobs and few slots"]
 
 
+@pytest.mark.process
 def test_most_schedules_are_full(tally: Tally) -> None:
     """Only disasters end some before."""
     assert tally.full > 0.8 * tally.schedules
@@ -87,6 +90,7 @@ def lines_of(theatre: Theatre, plan: Plan, faults: tuple | None = None) -> list[
     return list(Story(plan).lines(theatre.trace_of(plan)))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("seed", [3, 2**63 + 5])
 def test_a_seed_gives_the_same_trace_in_another_process(seed: int) -> None:
     plan, _, lines = replay(seed)
@@ -121,6 +125,7 @@ def test_without_one_fault_the_others_stay(theatre: Theatre) -> None:
         assert left_out not in happened
 
 
+@pytest.mark.process
 def test_a_process_that_dies_is_a_failure_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     def die(_theatre: Theatre, _seconds: float, seeds: range, playing: list[int], number: int) -> Tally:
         playing[number] = seeds[0]

@@ -27,6 +27,7 @@ def fanin(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*FANIN, *arguments], capture_output=True, text=True)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [[], ["fabric"], ["fabric", "up"], ["run"], ["demo"], ["bench"], ["doctor"]])
 def test_every_command_has_help(command: list[str]) -> None:
     result = fanin(*command, "--help")
@@ -34,12 +35,14 @@ def test_every_command_has_help(command: list[str]) -> None:
     assert "--help" in result.stdout
 
 
+@pytest.mark.process
 def test_help_needs_neither_engine_nor_library() -> None:
     """Completion calls the command on every key: it must not load the compiler."""
     code = "import sys, fanin_tools.cli; sys.exit(bool({'numba', 'numpy', 'scapy', 'fanin'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -131,6 +134,7 @@ def test_json_behind_the_dashes_belongs_to_the_program(state_root: Path) -> None
     assert result.stderr.startswith("fanin: INVALID_REQUEST: ")
 
 
+@pytest.mark.process
 def test_version_names_what_must_fit_together() -> None:
     result = fanin("--version")
     assert result.returncode == 0
@@ -142,6 +146,7 @@ def test_smallest_lease_is_that_of_the_devices() -> None:
     assert options.SMALLEST_SLOTS == job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.MIN_SLOTS
 
 
+@pytest.mark.process
 def test_without_a_command_the_help_is_shown() -> None:
     result = fanin()
     assert result.returncode == 2
@@ -196,6 +201,7 @@ def test_down_of_nothing_is_no_error(state_root: Path) -> None:
     assert json.loads(fanin("fabric", "down", "--json").stdout) == {"name": "default", "was_present": False}
 
 
+@pytest.mark.process
 def test_doctor_speaks_of_everything_it_looks_at() -> None:
     result = fanin("doctor", "--json")
     findings = {finding["subject"]: finding for finding in json.loads(result.stdout)}

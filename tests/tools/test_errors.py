@@ -88,6 +88,7 @@ def test_path_too_long_for_a_socket(state_root: Path, monkeypatch: pytest.Monkey
         FabricState("f").create(Plan("f", Shape(1, 1)).preview())
 
 
+@pytest.mark.process
 def test_command_of_the_system_that_fails() -> None:
     fabric = Plan("f", Shape(1, 1)).preview()
     with pytest.raises(ToolError, match=r"COMMAND_FAILED: .*false"):

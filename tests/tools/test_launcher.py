@@ -66,6 +66,7 @@ def test_hardware_threads_of_a_core(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert binding.cores({7, 9}) == [{7}, {9}]  # the system does not say
 
 
+@pytest.mark.process
 def test_who_has_started_a_rank_is_free_again() -> None:
     mine = os.sched_getaffinity(0)
     with pytest.raises(FileNotFoundError), binding.bound(1):

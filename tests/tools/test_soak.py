@@ -123,6 +123,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultTally]:
             yield playing.tally
 
 
+@pytest.mark.process
 def test_rounds_of_real_faults_end_as_promised(played: FaultTally) -> None:
     assert (played.wrong, played.hangs, dict(played.leaks), played.findings) == (0, 0, {}, [])
     assert played.faults == Counter({"rank killed": 1, "NIC killed": 1})
@@ -179,6 +180,7 @@ def test_loss_as_a_table_for_the_documentation() -> None:
     assert text.count("| ring |") == 5
 
 
+@pytest.mark.process
 def test_plot_and_table_lie_beside_each_other(tmp_path: Path) -> None:
     loss_report.save(ROWS, 16 << 20, tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
@@ -192,6 +194,7 @@ def test_plot_without_the_library_says_what_is_missing(monkeypatch: pytest.Monke
     assert raised.value.name == "NOT_SUPPORTED"
 
 
+@pytest.mark.process
 def test_bench_refuses_options_before_its_subcommand() -> None:
     result = CliRunner().invoke(app, ["bench", "--peers", "elsewhere", "loss"])
     assert result.exit_code == UsageError.EXIT_CODE

@@ -60,6 +60,7 @@ def test_scapy_reads_the_capture(capture):
     assert all(map(verify, packets))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("golden", vectors(), ids=lambda golden: golden.name)
 def test_tshark_sees_well_formed_rocev2(frames, golden):
     layers = frames[vectors().index(golden)]
@@ -69,6 +70,7 @@ def test_tshark_sees_well_formed_rocev2(frames, golden):
     assert read == {field: golden.value("BTH", field) for field in TSHARK_NAMES}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("golden", vectors(), ids=lambda golden: golden.name)
 def test_tshark_does_not_know_the_opcodes_of_the_offload(summaries, golden):
     summary = summaries[vectors().index(golden)]

@@ -1,0 +1,35 @@
+"""The status reply of a device has the fields that docs/command-line.md lists, and no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fanin_nic.daemon.lanes.threads import LaneThreads
+from fanin_nic.daemon.status import DeviceStatus
+from tests.lanes.standing import StandingLanes
+
+PAGE = Path(__file__).parents[2] / "docs/command-line.md"
+BY_NAME = {"links", "counters", "profile"}  # their names are those of neighbours, counters and stages
+
+
+def fields_of(value: Any, path: str = "") -> Iterator[str]:
+    """Path of every field of a reply, as the page writes it."""
+    if isinstance(value, list):
+        assert value, f"{path} is empty: the test says nothing about its fields"
+        yield from fields_of(value[0], f"{path}[]")
+    elif isinstance(value, dict) and path not in BY_NAME:
+        for name, inner in value.items():
+            yield from fields_of(inner, f"{path}.{name}" if path else name)
+    else:
+        yield path
+
+
+def test_page_lists_the_fields(lanes: StandingLanes) -> None:
+    lanes.joined()
+    reply = DeviceStatus("nic0", lanes.cores, LaneThreads(lanes.cores, lambda *_: None), lanes.splitter)()
+    section = PAGE.read_text().partition("### What a device says of itself")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.M)
+    assert sorted(fields_of(reply)) == sorted(field for row in rows for field in re.findall(r"`([^`]+)`", row))

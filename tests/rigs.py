@@ -1,0 +1,107 @@
+"""Markers of the tests: what each test needs beyond the interpreter that it runs in.
+
+Every test is either `unit` or `process`. It has the markers that its file gives it, and those that follow from its
+fixtures and its path. `tests/README.md` says which rules are held where.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+MARKERS = {
+    "unit": "starts no process; a test that does so fails",
+    "process": "starts processes: devices, ranks, compilers, the command fanin",
+    "netns": "makes network namespaces, which needs root; has the marker process as well",
+    "mpi": "runs programs of an MPI, of `make peers` or of the system; has the marker process as well",
+    "deep": "searches many states, sizes or seeds, or waits long: 10 seconds and more",
+    "quick": "belongs to `make test-quick`",
+}
+NEEDS = ("unit", "process", "netns", "mpi")
+FIXTURES = {  # fixture -> what it needs
+    "bench": "process",
+    "compiler_says": "process",
+    "device": "process",
+    "fabrics": "process",
+    "mpi": "mpi",
+    "namespaces_allowed": "netns",
+    "own_device": "process",
+    "own_switch": "process",
+    "running": "process",
+    "state_root": "process",
+}
+PATHS = {  # folder or file -> what its tests need; all others are unit tests
+    "tests/docs/": "process",
+    "tests/e2e/": "process",
+    "tests/host/test_core.py": "process",
+    "tests/host/test_driver.py": "process",
+    "tests/host/test_misuse.py": "process",
+    "tests/mpi/test_fortran.py": "mpi",
+    "tests/mpi/test_hosts.py": "mpi",
+}
+DEEP = (
+    "tests/host/test_failures.py::test_device_that_hangs",
+    "tests/mpi/test_leaks.py",
+    "tests/mpi/test_mpi4py_suite.py",
+)
+QUICK_PROCESSES = ("tests/docs/", "tests/fabric/", "tests/host/", "tests/test_house.py")  # quick beside the unit tests
+NOT_QUICK = ("tests/sim/",)  # unit tests that are left out; a mark `quick` takes a file in again
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}  # audit events
+
+current: list[str] = []  # the unit test that runs, if one does
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    sys.addaudithook(refuse_processes)
+
+
+def refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
+    """Audit hook: fails a unit test that starts a process."""
+    if event in STARTS and current:
+        test = current[0]
+        raise AssertionError(f"{test} is marked unit and starts a process: {event} {arguments[:1]}; see tests/rigs.py")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Gives a test the markers that it lacks."""
+    needs = needs_of(item)
+    deep = item.get_closest_marker("deep") is not None or item.nodeid.startswith(DEEP)
+    belongs = needs | ({"deep"} if deep else {"quick"} if is_quick(item, needs) else set())
+    for marker in sorted(belongs - {mark.name for mark in item.iter_markers()}):
+        item.add_marker(marker)
+    if item.config.pluginmanager.hasplugin("xdist"):
+        # Tests with processes run one after the other, since some measure time or look for what is left behind.
+        group = "process" if "process" in needs else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def needs_of(item: pytest.Item) -> set[str]:
+    """What a test needs, by its marks, its fixtures and its path."""
+    needs = {mark.name for mark in item.iter_markers()} & set(NEEDS)
+    if "unit" in needs:
+        return needs
+    needs |= {FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
+    needs |= {need for path, need in PATHS.items() if item.nodeid.startswith(path)}
+    return needs | {"process"} if needs else {"unit"}
+
+
+def is_quick(item: pytest.Item, needs: set[str]) -> bool:
+    """Whether a test that is not deep belongs to `make test-quick`."""
+    if needs == {"unit"}:
+        return not item.nodeid.startswith(NOT_QUICK)
+    return needs == {"process"} and item.nodeid.startswith(QUICK_PROCESSES)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Says to the audit hook whether a unit test runs, with its fixtures."""
+    if item.get_closest_marker("unit"):
+        current.append(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        current.clear()
