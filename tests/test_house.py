@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "fanin_wire": ROOT / "protocol/fanin_wire",
     "fanin_nic": ROOT / "device/fanin_nic",
+    "fanin_sim": ROOT / "device/fanin_sim",
     "fanin": ROOT / "host/fanin",
     "fanin_tools": ROOT / "tools/fanin_tools",
 }
@@ -19,8 +20,9 @@ PACKAGES = {
 ALLOWED = {
     "fanin_wire": set(),
     "fanin_nic": {"fanin_wire"},
+    "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
-    "fanin_tools": {"fanin", "fanin_nic", "fanin_wire"},
+    "fanin_tools": {"fanin", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 FORBIDDEN_STEMS = {"util", "utils", "helper", "helpers", "manager", "misc", "common", "data2"}
 LONGEST_FILE = 450  # lines

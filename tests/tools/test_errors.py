@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fanin_tools
 from fanin_nic.engine.tables import Counter
 from fanin_nic.port.descriptors import Drop
-from fanin_nic.sim.run import Run
+from fanin_sim.scenario.runner import Run
 from fanin_tools import cli, output
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Plan, Shape

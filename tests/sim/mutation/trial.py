@@ -25,9 +25,9 @@ from typing import NamedTuple
 import pytest
 from fanin_nic.native.mutant import choose
 
-from fanin_nic.sim.explorer import Explorer
-from fanin_nic.sim.instances import INSTANCES
-from fanin_nic.sim.rank_programs import Violation
+from fanin_sim.model_check.explorer import Explorer
+from fanin_sim.model_check.instances import INSTANCES
+from fanin_sim.model_check.rank_programs import Violation
 from tests.sim.mutation.catalogue import MUTANTS
 from tests.sim.mutation.mutant import Check
 

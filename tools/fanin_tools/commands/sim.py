@@ -14,8 +14,8 @@ from fanin_tools.output import print_json, reporting, say
 from fanin_tools.quantities import parse_rate, parse_size
 
 if TYPE_CHECKING:
-    from fanin_nic.sim.report import Report
-    from fanin_nic.sim.scenario import Scenario
+    from fanin_sim.scenario.report import Report
+    from fanin_sim.scenario.scenario import Scenario
 
 
 @reporting
@@ -67,7 +67,7 @@ def sim(
 
         storms.storm(seconds, seed, processes, as_json=json_output)
         return
-    from fanin_nic.sim.scenario import Scenario
+    from fanin_sim.scenario.scenario import Scenario
 
     counts = parse_fanout(fanout)
     scenario = Scenario(
@@ -123,13 +123,13 @@ def parse_fanout(text: str) -> tuple[int, ...]:
 
 
 def _simulate(scenario: Scenario) -> Report:
-    from fanin_nic.sim.scenario import ScenarioInvalid
+    from fanin_sim.scenario.scenario import ScenarioInvalid
 
     try:
         scenario.check()
     except ScenarioInvalid as error:
         raise UsageError(str(error), error.remedy) from error
-    from fanin_nic.sim.run import Run, ScenarioFailed  # seconds, of which wrong use needs none
+    from fanin_sim.scenario.runner import Run, ScenarioFailed  # seconds, of which wrong use needs none
 
     run = Run(scenario)
     say(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")

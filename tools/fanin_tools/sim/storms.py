@@ -6,9 +6,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fanin_nic.sim.storm import Failure, Tally, replay, run
-from fanin_nic.sim.storm.schedule import describe
-from fanin_nic.sim.storm.story import Story
+from fanin_sim.fuzz import Failure, Tally, replay, run
+from fanin_sim.fuzz.schedule import describe
+from fanin_sim.fuzz.trace_format import Story
 from fanin_tools.errors import ToolError
 from fanin_tools.output import print_json, say
 

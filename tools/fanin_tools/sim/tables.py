@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from fanin_nic.sim.report import Report
-from fanin_nic.sim.scenario import Scenario
-from fanin_nic.sim.traffic import LevelTraffic, Spread
+from fanin_sim.scenario.report import Report
+from fanin_sim.scenario.scenario import Scenario
+from fanin_sim.scenario.link_traffic import LevelTraffic, Spread
 from fanin_tools.quantities import render_size, render_time
 
 SHOWN_SAMPLES = 12

@@ -20,7 +20,7 @@ LINK_FAULTS = "faults of links"
 
 def simulate(seconds: float, seed: int, tally: Tally) -> None:
     """Schedules of the simulator, from seed on."""
-    from fanin_nic.sim import storm
+    from fanin_sim import fuzz
 
     found = storm.run(seconds, seed, PROCESSES)
     tally.schedules += found.schedules

@@ -1,0 +1,97 @@
+"""What must hold in a device after every event: the invariants of slots, checked in compiled code.
+
+I3, no slot serves two positions: a slot's position is congruent to its place, and only ever grows. I4, the slots in use
+never exceed the lease, and the device's count of them is right.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from fanin_nic.engine.engine import Engine
+from fanin_nic.engine.state import U64, distance, engine_at, job_at, slot_at
+from fanin_nic.engine.tables import JobState, SlotState
+from fanin_nic.native.memory import load_u32, store_u32
+from fanin_sim.jit import compiled
+
+FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
+DONE = int(SlotState.DONE)
+
+
+class Broken(enum.IntEnum):
+    """Which invariant does not hold."""
+
+    NOTHING = 0
+    POSITION_MISPLACED = 1  # a slot serves a position that another slot has to serve
+    POSITION_WENT_BACK = 2  # a slot serves an earlier position than before
+    LEASE_EXCEEDED = 3
+    WRONG_COUNT = 4  # slots_used is not the number of slots in use
+
+
+MISPLACED, WENT_BACK = int(Broken.POSITION_MISPLACED), int(Broken.POSITION_WENT_BACK)
+EXCEEDED, WRONG_COUNT = int(Broken.LEASE_EXCEEDED), int(Broken.WRONG_COUNT)
+
+
+class BrokenInvariant(AssertionError):
+    """An invariant does not hold; the message names it (see `Broken`)."""
+
+
+@compiled
+def _check_slot(job, slot, offset, last):
+    """One slot of a running job. `last`: address of its position at the check before."""
+    if (slot.position - offset) & (job.slots - 1):
+        return MISPLACED
+    went = distance(slot.position, load_u32(last))
+    store_u32(last, slot.position)
+    return WENT_BACK if went < 0 else 0
+
+
+@compiled
+def check(base, keys, positions):
+    """Number of the invariant that is broken; 0: none. `keys`: uint32 key of each job, and `positions`: uint32 position
+    of each slot, both as at the check before."""
+    e = engine_at(base)
+    used = 0
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state == FREE or job.window == 0:  # no lease, or none that is agreed
+            store_u32(keys + U64(index) * U64(4), 0)
+            continue
+        fresh = load_u32(keys + U64(index) * U64(4)) != job.key
+        store_u32(keys + U64(index) * U64(4), job.key)
+        occupied = 0
+        for offset in range(job.slots):
+            slot = slot_at(e, job.slot_base + offset)
+            last = positions + U64(job.slot_base + offset) * U64(4)
+            if fresh:
+                store_u32(last, slot.position)
+            broken = _check_slot(job, slot, offset, last)
+            if broken:
+                return broken
+            if slot.state != DONE:
+                occupied += 1
+        if occupied != job.occupied or occupied > job.slots:
+            return EXCEEDED
+        used += occupied
+    return 0 if used == e.slots_used else WRONG_COUNT
+
+
+class Watch:
+    """Remembers what the slots of a device served, to see that they never go back. `addresses`: the last two arguments
+    of `check`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._keys = np.zeros(engine.limits.jobs, np.uint32)
+        self._positions = np.zeros(engine.limits.slots, np.uint32)
+        self.addresses = self._keys.ctypes.data, self._positions.ctypes.data
+
+    def save(self) -> bytes:
+        """What is remembered, as bytes."""
+        return self._keys.tobytes() + self._positions.tobytes()
+
+    def restore(self, saved: bytes) -> None:
+        """Remember what `save` has returned."""
+        self._keys[:] = np.frombuffer(saved, np.uint32, len(self._keys))
+        self._positions[:] = np.frombuffer(saved, np.uint32, len(self._positions), self._keys.nbytes)

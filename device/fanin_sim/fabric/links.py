@@ -1,0 +1,92 @@
+"""Links of a simulated fabric: how long a packet occupies one, how it queues, and what each has carried.
+
+A cable is two links, one for each direction. A packet occupies a link for its bytes on the wire: preamble, start and
+gap between frames, Ethernet header and check sequence, IPv4, UDP, BTH, CETH, payload, ICRC. Without a rate it passes in
+no time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import NamedTuple
+
+from fanin_sim.fabric.topology import Topology
+from fanin_wire.fields import ICRC_SIZE, IPV4_UDP_SIZE, TRANSPORT_SIZE
+
+ETHERNET_SIZE = 14 + 4  # header and frame check sequence
+INTERFRAME_SIZE = 20  # preamble, start of frame, gap
+FRAMING = INTERFRAME_SIZE + ETHERNET_SIZE + IPV4_UDP_SIZE + ICRC_SIZE
+PICOSECONDS = 10**12
+
+
+class Rate(NamedTuple):
+    """What a link is like. bits: per second; 0: it takes no time. delay: of propagation, ns."""
+
+    bits: int = 0
+    delay: int = 0
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether links take time at all."""
+        return bool(self.bits or self.delay)
+
+
+class Link:
+    """One direction of a cable. `wire`: bytes carried; `packets`: how many; `payload`: bytes of payload by job id."""
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self.wire = 0
+        self.packets = 0
+        self.payload: Counter[int] = Counter()
+        self._free_at = 0  # picoseconds
+
+    def carry(self, data: bytes, now: int) -> int:
+        """A packet, from BTH to before the ICRC, enters the link at `now` ns, behind those that wait. Returns when its
+        last bit comes out."""
+        size = len(data) + FRAMING
+        self.wire += size
+        self.packets += 1
+        self.payload[jid_of(data)] += len(data) - TRANSPORT_SIZE
+        if not self.rate.bits:
+            return now + self.rate.delay
+        start = max(self._free_at, now * 1000)
+        self._free_at = start + size * 8 * PICOSECONDS // self.rate.bits
+        return -(-self._free_at // 1000) + self.rate.delay
+
+
+def jid_of(data: bytes) -> int:
+    """The job id in a packet that begins with its BTH."""
+    return int.from_bytes(data[16:20], "big")
+
+
+class Links:
+    """The links of a topology. A packet's way is a tuple of them; it is looked up by (source, destination) vertex."""
+
+    def __init__(self, topology: Topology, rate: Rate) -> None:
+        self.topology = topology
+        self.rate = rate
+        self.by_ends: dict[tuple[int, int], Link] = {}
+        self._ways: dict[tuple[int, int], tuple[Link, ...]] = {}
+
+    def way(self, source: int, destination: int) -> tuple[Link, ...]:
+        """The links from one vertex to another, in order."""
+        found = self._ways.get((source, destination))
+        if found is None:
+            vertices = self.topology.way(source, destination)
+            found = tuple(self._between(*ends) for ends in itertools.pairwise(vertices))
+            self._ways[source, destination] = found
+        return found
+
+    def payload(self) -> Counter[int]:
+        """Payload bytes of all links by job id."""
+        return sum((link.payload for link in self.by_ends.values()), Counter())
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.by_ends.clear()
+        self._ways.clear()
+
+    def _between(self, source: int, destination: int) -> Link:
+        return self.by_ends.setdefault((source, destination), Link(self.rate))

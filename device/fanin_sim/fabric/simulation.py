@@ -1,0 +1,222 @@
+"""Devices and links in virtual time. Everything that is random comes from one seed.
+
+Only devices that something has happened to are served; timers and arrivals wait in heaps, ordered by time and, at one
+time, by when they were made.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from fanin_nic.engine.engine import Limits, Timing
+from fanin_sim.fabric.device import Device, Packet, Read
+from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Link, Links, Rate
+from fanin_sim.fabric.action_executor import Staging
+from fanin_sim.fabric.topology import Topology, group_address, nic_address, switch_address
+from fanin_wire import fields
+
+SMALL = Limits(jobs=4, slots=64, queues=16, requests=64, regions=64, actions=1024, max_chunk=256, min_lease=4)
+NEVER = 2**64 - 1
+# Something that will happen: its time (ns), when it was made, the device that it reaches (vertex; -1: none), and what
+# it is: a packet, the data of a DMA read, or anything to be called.
+Coming: TypeAlias = tuple[int, int, int, Any]
+NOBODY = -1
+
+
+class Simulation:
+    """A fabric of NICs and switches (see `topology`), whose limits may differ. `sent` counts packets, `payload` their
+    payload bytes, both by (source, destination, opcode); what each link carries is in `links`.
+
+    Without a rate (see `links`) only `faults` say how long a packet takes, from end to end; with one, that is added.
+    With `multicast` each switch has a group, and `hearers` the vertices that hear it, all below; a packet to it takes
+    the link of each.
+    `observe` is called with the time when it has changed, before anything happens then.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        seed: int,
+        *,
+        faults: Faults | None = None,
+        rate: Rate | None = None,
+        limits: Limits = SMALL,
+        switch_limits: Limits | None = None,
+        timing: Timing | None = None,
+        multicast: bool = False,
+    ) -> None:
+        self.topology, self.seed = topology, seed
+        self.chance = random.Random(seed)
+        self.faults = faults or Faults()
+        self.rate = rate or Rate()
+        self.now = 1_000_000
+        self.links = Links(topology, self.rate)
+        largest = Limits(*map(max, limits, switch_limits or limits))
+        make = partial(Device, timing=timing or Timing(), staging=Staging(largest))
+        make_switch = partial(make, is_switch=True, limits=switch_limits or limits)
+        self.nics = [make(nic_address(number), limits=limits) for number in range(topology.nodes)]
+        groups = [group_address(number) if multicast else None for number in range(topology.switches)]
+        self.switches = [make_switch(switch_address(number), group=group) for number, group in enumerate(groups)]
+        self.vertices = [*self.nics, *self.switches]
+        self.devices = {device.address: device for device in self.vertices}
+        self.sent: Counter = Counter()
+        self.payload: Counter = Counter()
+        self.observe: Callable[[int], None] | None = None
+        self._vertex = {device.address: vertex for vertex, device in enumerate(self.vertices)}
+        self.hearers = {
+            device.group: topology.children(number) for number, device in enumerate(self.switches) if device.group
+        }
+        self._coming: list[Coming] = []
+        self._order = itertools.count()
+        self._timers: list[tuple[int, int]] = []  # (time, vertex); valid if it is what `_armed` has
+        self._armed = [NEVER] * len(self.vertices)
+        self._awake: dict[int, None] = dict.fromkeys(range(len(self.vertices)))
+
+    # Time
+
+    def run(self, until: Callable[[], bool], limit: int = 60_000_000_000) -> None:
+        """Go on until `until()` holds; TimeoutError with the seed after `limit` ns of virtual time."""
+        end = self.now + limit
+        while not until():
+            if self.step() and self.now <= end:
+                continue
+            if not until():
+                raise TimeoutError(f"seed {self.seed}: not done at {self.now / 1e9:.3f} s of virtual time")
+
+    def run_for(self, duration: int) -> None:
+        """Let `duration` ns of virtual time pass."""
+        end = self.now + duration
+        while self._next_time() <= end and self.step():
+            pass
+        self.now = max(self.now, end)
+
+    def step(self) -> bool:
+        """Serve the devices that something has happened to, then go to what comes next. False: nothing ever will."""
+        time = self._next_time()
+        if time >= NEVER:
+            return False
+        if time > self.now:
+            self.now = time
+            if self.observe:
+                self.observe(time)
+        if self._coming and self._coming[0][0] <= time:
+            self._happen()
+        else:
+            self._tick()
+        return True
+
+    def call_later(self, delay: int, what: Callable[[], None]) -> None:
+        """Call something after `delay` ns."""
+        self._at(self.now + delay, NOBODY, what)
+
+    def wake(self, device: Device) -> None:
+        """Something has happened to a device that the simulation did not do: serve it."""
+        self._awake[self._vertex[device.address]] = None
+
+    def forget_traffic(self) -> None:
+        """Begin to count packets and bytes anew."""
+        self.sent.clear()
+        self.payload.clear()
+        self.links.forget()
+
+    def total(self, opcode: fields.Opcode) -> int:
+        """Packets of an opcode sent by all devices."""
+        return sum(number for (_, _, sent), number in self.sent.items() if sent == opcode)
+
+    def _next_time(self) -> int:
+        while self._awake:
+            vertex, _ = self._awake.popitem()
+            self._settle(vertex)
+        while self._timers and self._armed[self._timers[0][1]] != self._timers[0][0]:
+            heapq.heappop(self._timers)
+        timer = self._timers[0][0] if self._timers else NEVER
+        return min(self._coming[0][0], timer) if self._coming else timer
+
+    # Devices
+
+    def _settle(self, vertex: int) -> None:
+        """Let a device read from its ranks and do all that follows at once; then its next timer is known."""
+        device = self.vertices[vertex]
+        self._send(device, device.perform())
+        while device.engine.serve(self.now):
+            self._send(device, device.perform())
+        self._send(device, device.perform())
+        if device.next_deadline != self._armed[vertex]:
+            self._armed[vertex] = device.next_deadline
+            if device.next_deadline < NEVER:
+                heapq.heappush(self._timers, (device.next_deadline, vertex))
+
+    def _tick(self) -> None:
+        _, vertex = heapq.heappop(self._timers)
+        self._armed[vertex] = NEVER
+        self.vertices[vertex].engine.tick(self.now)
+        self._awake[vertex] = None
+
+    def _happen(self) -> None:
+        """The first of what comes, with all else that reaches the same device at the same time."""
+        coming = self._coming
+        time, _, vertex, what = heapq.heappop(coming)
+        if vertex == NOBODY:
+            what()
+            return
+        device = self.vertices[vertex]
+        self._reach(device, what)
+        while coming and coming[0][0] == time and coming[0][2] == vertex:
+            self._reach(device, heapq.heappop(coming)[3])
+        device.engine.batch_end(self.now)
+        self._awake[vertex] = None
+
+    def _reach(self, device: Device, what: Packet | Read) -> None:
+        if isinstance(what, Packet):
+            self._send(device, device.receive(what, self.now))
+        else:
+            device.finish_read(what, self.now)
+
+    # Packets
+
+    def _send(self, device: Device, packets: Iterable[Packet]) -> None:
+        for packet in packets:
+            kind = packet.source, packet.destination, packet.opcode
+            self.sent[kind] += 1
+            self.payload[kind] += len(packet.data) - fields.TRANSPORT_SIZE
+            for destination in self._reached(packet.destination):
+                self._depart(packet, destination, self.links.way(self._vertex[packet.source], destination))
+        if device.reads:
+            for read in device.reads:
+                self._at(self.now + self.faults.read(self.chance), self._vertex[device.address], read)
+            device.reads.clear()
+
+    def _reached(self, address: int) -> Sequence[int]:
+        """The vertices at an address, or in a group; none if nobody has it."""
+        vertex = self._vertex.get(address)
+        return self.hearers.get(address, ()) if vertex is None else (vertex,)
+
+    def _depart(self, packet: Packet, destination: int, way: tuple[Link, ...]) -> None:
+        if self.rate.is_timed:
+            self._pass(packet, destination, way, 0)
+            return
+        for link in way:
+            link.carry(packet.data, self.now)
+        self._arrive(packet, destination, self.now)
+
+    def _pass(self, packet: Packet, destination: int, way: tuple[Link, ...], step: int) -> None:
+        """A packet enters the link number `step` of its way; what is between the links forwards what it has whole."""
+        time = way[step].carry(packet.data, self.now)
+        if step + 1 < len(way):
+            self._at(time, NOBODY, partial(self._pass, packet, destination, way, step + 1))
+        else:
+            self._arrive(packet, destination, time)
+
+    def _arrive(self, packet: Packet, destination: int, time: int) -> None:
+        for delay in self.faults.arrivals(self.chance):
+            self._at(time + delay, destination, packet)
+
+    def _at(self, time: int, vertex: int, what: Packet | Read | Callable[[], None]) -> None:
+        heapq.heappush(self._coming, (time, next(self._order), vertex, what))

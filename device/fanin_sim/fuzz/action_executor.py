@@ -1,0 +1,79 @@
+"""A device's actions, performed; then its invariants, checked."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine import events
+from fanin_nic.engine.actions import ACTION, ActionKind
+from fanin_nic.engine.state import action_at, engine_at
+from fanin_nic.native.memory import address_of, copy
+from fanin_sim.fabric.invariants import check
+from fanin_sim.jit import internal
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.counter_rng import LATENCY, below
+from fanin_sim.fuzz.codes import Happening
+from fanin_sim.fuzz.network import send
+from fanin_sim.fuzz.request_checks import answer, complete, rank_of, write
+from fanin_sim.fuzz.tables import rank_row, vertex_row
+from fanin_sim.fuzz.trace import blame, note
+
+SEND, DMA_READ = int(ActionKind.SEND), int(ActionKind.DMA_READ)
+DMA_WRITE, COMPLETE, NOTICE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+REDUCE = int(ActionKind.REDUCE)
+READ_DONE, READ = int(Happening.READ_DONE), int(Happening.READ)
+ACTION_SIZE = ACTION.itemsize
+SLOWEST_READ = 50_000  # ns
+
+
+@internal
+def read(w, vertex, action):
+    """A DMA_READ: its data come later."""
+    number = rank_of(w, vertex, int64(action.queue))
+    rank = rank_row(w.ranks, number)
+    copy(w.reads + uint64(number * ACTION_SIZE), address_of(action), uint64(ACTION_SIZE))
+    rank.reads += 1
+    note(w, READ, vertex, number, 0, int64(action.position), 0, int64(action.count), rank.reads)
+    delay = below(w.seed, LATENCY, number, rank.reads, SLOWEST_READ)
+    queue.put(w, w.now + delay, READ_DONE, number, rank.reads, 0)
+
+
+@internal
+def reduce(w, index, number):
+    """The REDUCE `number` of device `index`, if all that it writes is where it may write."""
+    vertex = vertex_row(w.vertices, index)
+    e = engine_at(vertex.base)
+    action = action_at(e, number)
+    first, sound = number + 1 + int64(action.count), True
+    for target in range(first, first + int64(action.targets)):
+        sound &= write(w, index, action_at(e, target))
+    if sound:
+        events.reduce(vertex.base, number)
+
+
+@internal
+def perform(w, index):
+    """Do what device `index` asks for, as far as it still lives, and check its slots."""
+    vertex = vertex_row(w.vertices, index)
+    e = engine_at(vertex.base)
+    count = int64(e.action_count)
+    if vertex.doom:
+        count = min(count, vertex.allowed)
+    for number in range(count):
+        action = action_at(e, number)
+        if action.kind == SEND:
+            send(w, index, e, number)
+        elif action.kind == REDUCE:
+            reduce(w, index, number)
+        elif action.kind == DMA_WRITE:
+            write(w, index, action)
+        elif action.kind == COMPLETE:
+            complete(w, index, action)
+        elif action.kind == NOTICE:
+            answer(w, index, action)
+        elif action.kind == DMA_READ:
+            read(w, index, action)
+    e.action_count = 0
+    broken = check(vertex.base, vertex.keys, vertex.positions)
+    if broken:
+        blame(w, broken, index, 0)

@@ -1,0 +1,136 @@
+"""Events of devices: each goes into the real engine, and all that follows from it is performed."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.actions import ACTION
+from fanin_nic.engine.state import engine_at
+from fanin_nic.native.memory import record_at
+from fanin_sim.jit import internal
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.engine_calls import call_event
+from fanin_sim.fuzz.counter_rng import PAUSE, SHARE, draw
+from fanin_sim.fuzz.crash_faults import expect_event, strike
+from fanin_sim.fuzz.codes import FaultKind, Happening, Step, Violation
+from fanin_sim.fuzz.network import data_of, release
+from fanin_sim.fuzz.action_executor import ACTION_SIZE, perform
+from fanin_sim.fuzz.tables import NEVER, event_row, packet_row, rank_row, vertex_row
+from fanin_sim.fuzz.trace import note
+from fanin_sim.fuzz.fault_injection import fault_of, write_down
+from fanin_wire.abi import Status
+
+PACKET, READ_DONE, SERVE = int(Happening.PACKET), int(Happening.READ_DONE), int(Happening.SERVE)
+TIMER = int(Happening.TIMER)
+READ_FAILURE = int(FaultKind.READ_FAILURE)
+SUCCESS, PROTECTION_ERROR = int(Status["SUCCESS"]), int(Status["LOCAL_PROTECTION_ERROR"])
+DEAD = int(Step.DEAD)
+NOTHING = int(Violation.NOTHING)
+LONGEST_PAUSE = 30_000  # ns
+BUDGETS = (1, 4, 512, 512)  # segments that one call of serve takes
+
+read_at = record_at(ACTION)
+
+
+@internal
+def serve(w, index):
+    """Let a device read from its ranks as far as it can; then its next timer is known."""
+    vertex = vertex_row(w.vertices, index)
+    e = engine_at(vertex.base)
+    budget = BUDGETS[draw(w.seed, PAUSE, index, -vertex.events) & 3]
+    while vertex.alive and w.violation == NOTHING:
+        served = call_event(w.on_serve, (int64(vertex.base), int64(budget), w.now))
+        if served == 0 and e.action_count == 0:
+            break
+        perform(w, index)
+    vertex.deadline = int64(min(uint64(NEVER), e.next_deadline))
+
+
+@internal
+def finish(w, index):
+    """An event of a device has been given: perform what it asks for. It serves its send queues at once, or later."""
+    vertex = vertex_row(w.vertices, index)
+    perform(w, index)
+    if vertex.doom:
+        strike(w, index)
+        return
+    drawn = draw(w.seed, PAUSE, index, vertex.events)
+    if drawn % SHARE < w.pauses:
+        vertex.deadline = int64(min(uint64(NEVER), engine_at(vertex.base).next_deadline))
+        queue.put(w, w.now + 1 + (drawn // SHARE) % LONGEST_PAUSE, SERVE, index, 0, 0)
+    else:
+        serve(w, index)
+
+
+@internal
+def arrive(w, index, number):
+    """A packet reaches a device."""
+    packet = packet_row(w.packets, number)
+    vertex = vertex_row(w.vertices, index)
+    note(w, PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
+    if vertex.alive:
+        w.deliveries += 1
+        expect_event(w, index)
+        source = vertex_row(w.vertices, packet.source).address
+        call_event(w.on_packet, (int64(vertex.base), int64(data_of(w, number)), int64(packet.length), source, w.now))
+        perform(w, index)
+        if vertex.doom:
+            strike(w, index)
+    release(w, number)
+
+
+@internal
+def arrive_together(w, index, number):
+    """A packet reaches a device, with all that reach it at the same time."""
+    arrive(w, index, number)
+    while w.queue_size and w.violation == NOTHING:
+        event = event_row(w.queue, 0)
+        if event.time != w.now or event.target != index or event.kind != PACKET:
+            break
+        other = int64(event.index)
+        queue.drop_first(w)
+        arrive(w, index, other)
+    vertex = vertex_row(w.vertices, index)
+    if vertex.alive:
+        call_event(w.on_batch_end, (int64(vertex.base), w.now))
+        finish(w, index)
+
+
+@internal
+def words_of(action, base, status, now):
+    """The arguments of the event at the end of a DMA read."""
+    entry, remote = int64(action.address_index), int64(action.remote)
+    queue_index, position, count = int64(action.queue), int64(action.position), int64(action.count)
+    return int64(base), queue_index, position, count, entry, remote, int64(status), int64(now)
+
+
+@internal
+def finish_read(w, number, ordinal):
+    """The data of a rank's DMA read are there, or can not be read."""
+    rank = rank_row(w.ranks, number)
+    vertex = vertex_row(w.vertices, rank.vertex)
+    if not vertex.alive or rank.step == DEAD or ordinal != rank.reads:
+        return
+    action = read_at(w.reads + uint64(number * ACTION_SIZE))
+    value = fault_of(w, READ_FAILURE, number, 0, 0, ordinal)
+    status = SUCCESS
+    if value >= 0:
+        status = PROTECTION_ERROR
+        write_down(w, READ_FAILURE, number, 0, 0, ordinal, value, w.now)
+    note(w, READ_DONE, rank.vertex, number, 0, int64(action.position), 0, status, ordinal)
+    expect_event(w, rank.vertex)
+    call_event(w.on_dma_done, words_of(action, vertex.base, status, w.now))
+    finish(w, rank.vertex)
+
+
+@internal
+def tick(w, index):
+    """A timer of a device."""
+    vertex = vertex_row(w.vertices, index)
+    note(w, TIMER, index, index, 0, 0, 0, 0, 0)
+    expect_event(w, index)
+    missed = w.now - vertex.deadline
+    if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it stood still
+        call_event(w.on_forgive, (int64(vertex.base), missed, w.now))
+    call_event(w.on_tick, (int64(vertex.base), w.now))
+    finish(w, index)

@@ -1,0 +1,96 @@
+"""Which faults happen: each by its rate, or only those of a given list; those that have happened are written down."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.native.memory import load_u32, store_u32
+from fanin_sim.jit import internal
+from fanin_sim.fuzz.counter_rng import SHARE, WEIGHT, draw
+from fanin_sim.fuzz.tables import MOST_FAULTS, OPCODES, fault_row
+
+MICROSECOND, MILLISECOND = 1_000, 1_000_000
+NO_VALUE = -1  # the fault does not happen
+
+
+@internal
+def number_of_link(w, source, target):
+    """Number of the link from one device to another."""
+    return source * w.vertex_count + target
+
+
+@internal
+def next_ordinal(w, link, opcode):
+    """How many packets of an opcode a link has carried; counts one more."""
+    place = w.sent + uint64(4 * (link * OPCODES + opcode))
+    ordinal = int64(load_u32(place))
+    store_u32(place, ordinal + 1)
+    return ordinal
+
+
+@internal
+def write_down(w, kind, source, target, opcode, ordinal, value, until):
+    """A fault has happened, and has ended at `until`."""
+    w.quiet_since = max(w.quiet_since, until)
+    if w.fault_count < MOST_FAULTS:
+        fault = fault_row(w.faults, w.fault_count)
+        fault.kind = kind
+        fault.source = source
+        fault.target = target
+        fault.opcode = opcode
+        fault.ordinal = ordinal
+        fault.value = value
+        fault.time = w.now
+        w.fault_count += 1
+
+
+@internal
+def find_given(w, kind, source, target, opcode, ordinal):
+    """Value of a fault of the given list; NO_VALUE if it is not in it."""
+    for index in range(w.given_count):
+        fault = fault_row(w.given, index)
+        same = fault.kind == kind and fault.source == source and fault.target == target
+        if same and fault.opcode == opcode and fault.ordinal == ordinal:
+            return fault.value
+    return NO_VALUE
+
+
+@internal
+def weight(w, kind, place):
+    """How often a place meets a kind of fault, in quarters of the rate: some links and opcodes never, some often."""
+    chosen = draw(w.seed, WEIGHT, place, kind) & 7
+    return (0, 1, 1, 2, 4, 4, 8, 24)[chosen]
+
+
+@internal
+def fault_of(w, kind, source, target, opcode, ordinal):
+    """Value (a random number, at least 0) of a fault at a packet or a rank; NO_VALUE: it does not happen."""
+    if w.is_given:
+        return find_given(w, kind, source, target, opcode, ordinal)
+    if w.rate[kind] == 0 or w.budget <= 0:
+        return NO_VALUE
+    place = number_of_link(w, source, target) * OPCODES + opcode
+    drawn = draw(w.seed, kind, place, ordinal)
+    if (drawn % SHARE) * 4 >= w.rate[kind] * weight(w, kind, place):
+        return NO_VALUE
+    w.budget -= 1
+    return drawn // SHARE
+
+
+@internal
+def is_removed(w, kind, source, target, opcode, ordinal):
+    """Value of a fault that takes a packet away, but never more than `most_in_a_row` one after the other."""
+    value = fault_of(w, kind, source, target, opcode, ordinal)
+    place = w.row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
+    if value == NO_VALUE:
+        return NO_VALUE
+    if not w.is_given and int64(load_u32(place)) >= w.most_in_a_row:
+        return NO_VALUE
+    store_u32(place, load_u32(place) + 1)
+    return value
+
+
+@internal
+def got_through(w, source, target, opcode):
+    """A packet has not been taken away."""
+    store_u32(w.row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)

@@ -1,0 +1,176 @@
+"""Programs of ranks: join, post each message as soon as the send queue has room, leave when all have ended."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.control.posting import wqe_at
+from fanin_nic.engine.state import engine_at, job_at, queue_at
+from fanin_nic.engine.tables import JOIN_EVENT
+from fanin_nic.native.memory import record_at, store_u8
+from fanin_sim.jit import internal
+from fanin_sim.fuzz.blame_check import fail_rank
+from fanin_sim.fuzz.engine_calls import call_event
+from fanin_sim.fuzz.counter_rng import GAP, below
+from fanin_sim.fuzz.device_events import finish
+from fanin_sim.fuzz.crash_faults import expect_event
+from fanin_sim.fuzz.codes import FaultKind, Happening, Step
+from fanin_sim.fuzz.request_checks import NOT_POSTED, OPEN, wake
+from fanin_sim.fuzz.tables import message_row, rank_row, vertex_row
+from fanin_sim.fuzz.trace import note
+from fanin_sim.fuzz.fault_injection import MICROSECOND, MILLISECOND, fault_of, write_down
+from fanin_wire.abi import WqeFlag
+
+LATE_RANK = int(FaultKind.LATE_RANK)
+WAITING, JOINING, RUNNING = int(Step.WAITING), int(Step.JOINING), int(Step.RUNNING)
+LEAVING, GONE, DEAD = int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
+JOIN, POST, LEAVE = int(Happening.JOIN), int(Happening.POST), int(Happening.LEAVE)
+SIGNALED = int(WqeFlag["SIGNALED"])
+PATIENCE = 30_000 * MILLISECOND  # for the answer to a JOIN
+OF_A_LIFE = 16  # between the keys of one job's lives
+UNWRITTEN = 0xA5  # no result is so
+LATEST = (300 * MICROSECOND, 30 * MILLISECOND, 300 * MILLISECOND, 3_000 * MILLISECOND)
+
+join_at = record_at(JOIN_EVENT)
+
+
+@internal
+def pause(w, number):
+    """ns until a rank takes its next step; much more if it is late."""
+    rank = rank_row(w.ranks, number)
+    rank.steps += 1
+    time = below(w.seed, GAP, number, rank.steps, w.gap)
+    value = fault_of(w, LATE_RANK, number, 0, 0, rank.steps)
+    if value >= 0:
+        time += (value >> 2) % LATEST[value & 3]
+        write_down(w, LATE_RANK, number, 0, 0, rank.steps, value, w.now + time)
+    return time
+
+
+@internal
+def join(w, number):
+    """The rank joins; it gives up if nobody answers."""
+    rank = rank_row(w.ranks, number)
+    vertex = vertex_row(w.vertices, rank.vertex)
+    rank.step = JOINING
+    wake(w, number, w.now + PATIENCE)
+    queue_at(engine_at(vertex.base), rank.queue).active = 1  # if the device was restarted, it attaches again
+    join_at(rank.join).slots = w.slots_offered
+    join_at(rank.join).key = rank.key + w.life * OF_A_LIFE
+    note(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
+    call_event(w.on_join, (int64(vertex.base), rank.queue, int64(rank.join), w.now))
+    finish(w, rank.vertex)
+
+
+@internal
+def leave(w, number):
+    """The rank leaves."""
+    rank = rank_row(w.ranks, number)
+    rank.turn += 1
+    if rank.step == JOINING:  # it gives up
+        fail_rank(w, number)
+    note(w, LEAVE, rank.vertex, number, 0, 0, 0, 0, 0)
+    call_event(w.on_leave, (int64(vertex_row(w.vertices, rank.vertex).base), rank.queue, 0, w.now))
+    finish(w, rank.vertex)
+
+
+@internal
+def post(w, number):
+    """The rank posts its next message, with its first slot, as the driver fills it in."""
+    rank = rank_row(w.ranks, number)
+    message = message_row(w.messages, rank.first_message + rank.posted)
+    e = engine_at(vertex_row(w.vertices, rank.vertex).base)
+    record = queue_at(e, rank.queue)
+    if record.job:
+        wqe_at(message.wqe).seg = uint64(record.position) & (uint64(job_at(e, record.job - 1).slots) - uint64(1))
+    message.is_signaled = 1 if rank.posted == count_of(w, rank) - 1 else 1 - message.is_silent
+    wqe_at(message.wqe).flags = SIGNALED if message.is_signaled else 0
+    wqe_at(message.wqe).deadline_ms = w.deadline_ms
+    message.status = OPEN
+    note(w, POST, rank.vertex, number, 0, rank.posted, 0, 0, 0)
+    rank.posted += 1
+    w.open_requests += 1
+    w.quiet_since = max(w.quiet_since, w.now)
+    call_event(w.on_post, (int64(e_base(w, rank)), rank.queue, int64(message.wqe), w.now))
+    w.positions = max(w.positions, int64(uint64(record.position) - uint64(w.first_position)) & 0xFFFFFFFF)
+    finish(w, rank.vertex)
+
+
+@internal
+def e_base(w, rank):
+    """Address of the arena of a rank's device."""
+    return vertex_row(w.vertices, rank.vertex).base
+
+
+@internal
+def has_room(w, rank):
+    """Whether the device takes another request of a rank."""
+    e = engine_at(e_base(w, rank))
+    record = queue_at(e, rank.queue)
+    return (int64(record.tail) - int64(record.head)) & 0xFFFFFFFF < int64(e.requests)
+
+
+@internal
+def count_of(w, rank):
+    """Messages that a rank posts in all."""
+    return min(rank.messages, w.message_limit)
+
+
+@internal
+def run(w, number):
+    """A rank that has joined takes a step."""
+    rank = rank_row(w.ranks, number)
+    if rank.posted < count_of(w, rank) and has_room(w, rank):
+        post(w, number)
+        if rank.step == RUNNING:
+            wake(w, number, w.now + pause(w, number))
+        return
+    if rank.posted == count_of(w, rank) and rank.ended == rank.posted:
+        rank.step = LEAVING
+        wake(w, number, w.now + pause(w, number))  # else the next completion wakes it
+    finish(w, rank.vertex)  # what may have struck another rank just now
+
+
+@internal
+def advance(w, number, turn):
+    """It is time for the next step of a rank."""
+    rank = rank_row(w.ranks, number)
+    if rank.turn != turn or rank.step == DEAD or rank.step == GONE:
+        return
+    expect_event(w, rank.vertex)
+    if not vertex_row(w.vertices, rank.vertex).alive:
+        return
+    if rank.step == DEAD:  # it has just died: the others are told, though nothing else may happen on this device
+        finish(w, rank.vertex)
+        return
+    w.quiet_since = max(w.quiet_since, w.now)
+    if rank.step == WAITING:
+        join(w, number)
+    elif rank.step == RUNNING:
+        run(w, number)
+    else:
+        leave(w, number)
+
+
+@internal
+def begin(w, number, later):
+    """A rank before its program, which begins in `later` ns."""
+    rank = rank_row(w.ranks, number)
+    rank.step = WAITING
+    rank.has_failed = 0
+    rank.posted = 0
+    rank.ended = 0
+    clear_results(w, rank)
+    wake(w, number, w.now + later + pause(w, number))
+
+
+@internal
+def clear_results(w, rank):
+    """Nothing is posted, and nothing is written yet where results will be."""
+    for place in range(rank.messages):
+        message = message_row(w.messages, rank.first_message + place)
+        message.status = NOT_POSTED
+        for offset in range(message.length):
+            store_u8(message.result + uint64(offset), UNWRITTEN)
+        if message.shared:
+            store_u8(message.shared, 0)

@@ -1,0 +1,197 @@
+"""What ranks are told and given: completions, answers and writes, each checked when it comes."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.actions import ActionKind
+from fanin_nic.native.memory import copy, load_u8, store_u8
+from fanin_sim.jit import internal
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.blame_check import check_blame
+from fanin_sim.fuzz.codes import Happening, Step, Violation
+from fanin_sim.fuzz.tables import message_row, rank_row
+from fanin_sim.fuzz.trace import blame, note
+from fanin_wire.abi import MessageType, Status
+
+DMA_WRITE = int(ActionKind.DMA_WRITE)
+SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
+IN_USE, NO_RESOURCES = int(Status["JID_IN_USE"]), int(Status["NO_RESOURCES"])
+# What ranks of a job are told that was refused for want of slots: later ones may wait for those that have gone.
+SHORT = sum(1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED"))
+JOIN = int(MessageType["JOIN"])
+RUNNING, LEAVING, GONE, DEAD = int(Step.RUNNING), int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
+RANK, COMPLETION, ANSWER = int(Happening.RANK), int(Happening.COMPLETION), int(Happening.ANSWER)
+WRONG_RESULT, DIFFERENT = int(Violation.WRONG_RESULT), int(Violation.DIFFERENT_RESULTS)
+WRONG_COMPLETION, STRAY_WRITE = int(Violation.WRONG_COMPLETION), int(Violation.STRAY_WRITE)
+JOIN_REFUSED, WRONG_STATUS = int(Violation.JOIN_REFUSED), int(Violation.WRONG_STATUS)
+OPEN = -1  # status of a request that has not ended
+NOT_POSTED = -2
+ABANDONED = -3  # its rank has left without waiting for it, or is dead
+
+
+@internal
+def rank_of(w, vertex, queue_index):
+    """The rank that has a queue of a device; -1: none."""
+    for number in range(w.rank_count):
+        rank = rank_row(w.ranks, number)
+        if rank.vertex == vertex and rank.queue == queue_index:
+            return number
+    return -1
+
+
+@internal
+def wake(w, number, time):
+    """A rank goes on with its program at a time, and not at another that was set before."""
+    rank = rank_row(w.ranks, number)
+    rank.turn += 1
+    queue.put(w, time, RANK, number, 0, rank.turn)
+
+
+@internal
+def is_tolerated(w, rank, status):
+    """Whether the faults of this schedule, or a want of slots for this job, explain a status."""
+    explained = w.tolerated
+    if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
+        explained |= uint64(SHORT)
+    return (explained >> uint64(status)) & uint64(1) != uint64(0)
+
+
+@internal
+def note_shortage(w, rank):
+    """A device had no slots for a job."""
+    before = w.shortage
+    w.shortage |= uint64(1) << uint64(rank.job)
+    if w.shortage != before:
+        w.shortages += 1
+
+
+@internal
+def is_equal(one, other, length):
+    """Whether two areas hold the same bytes."""
+    offset = 0
+    while offset < length and load_u8(one + uint64(offset)) == load_u8(other + uint64(offset)):
+        offset += 1
+    return offset == length
+
+
+@internal
+def check_data(w, number, message):
+    """A request has succeeded: its data must be right (I1, I2)."""
+    if w.may_write_wild or message.length == 0:
+        return
+    if message.reference != uint64(0):
+        if not is_equal(message.result, message.reference, message.length):
+            blame(w, WRONG_RESULT, number, message.length)
+    elif load_u8(message.shared) == 0:  # the first of all: the others must have the same
+        copy(message.shared + uint64(8), message.result, uint64(message.length))
+        store_u8(message.shared, 1)
+    elif not is_equal(message.result, message.shared + uint64(8), message.length):
+        blame(w, DIFFERENT, number, message.length)
+
+
+@internal
+def end_request(w, number, place, status):
+    """Request `place` of a rank has ended."""
+    rank = rank_row(w.ranks, number)
+    message = message_row(w.messages, rank.first_message + place)
+    message.status = status
+    rank.ended = place + 1
+    w.open_requests -= 1
+    w.ended += 1
+    if w.now - w.quiet_since > w.slowest:
+        w.slowest = w.now - w.quiet_since
+    if status == SUCCESS:
+        check_data(w, number, message)
+        return
+    w.failed += 1
+    if not is_tolerated(w, rank, status):
+        blame(w, WRONG_STATUS, number, status)
+
+
+@internal
+def complete(w, vertex, action):
+    """A COMPLETE: of the oldest request that has not ended, but for silent ones, which have succeeded (I5)."""
+    number = rank_of(w, vertex, int64(action.queue))
+    place = int64(action.wr_id)
+    status, kind = int64(action.status), int64(action.missing_kind)
+    note(w, COMPLETION, vertex, number, 0, place, kind, status, int64(action.missing))
+    if number < 0:
+        blame(w, WRONG_COMPLETION, number, place)
+        return
+    rank = rank_row(w.ranks, number)
+    if rank.step == DEAD or rank.step == GONE or place < rank.ended or place >= rank.posted:
+        blame(w, WRONG_COMPLETION, number, place)
+        return
+    for silent in range(rank.ended, place):
+        if message_row(w.messages, rank.first_message + silent).is_signaled:
+            blame(w, WRONG_COMPLETION, number, place)
+            return
+        end_request(w, number, silent, SUCCESS)
+    end_request(w, number, place, status)
+    check_blame(w, number, status, kind, uint64(action.missing))
+    if rank.step == RUNNING:
+        wake(w, number, w.now)
+
+
+@internal
+def answer(w, vertex, action):
+    """A NOTICE: the answer to a JOIN or LEAVE; news of one that is pending are no answer."""
+    if action.status == PENDING:
+        return
+    number = rank_of(w, vertex, int64(action.queue))
+    note(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
+    if number < 0:  # nobody has asked
+        blame(w, WRONG_COMPLETION, number, int64(action.opcode))
+        return
+    rank = rank_row(w.ranks, number)
+    if rank.step == DEAD:
+        return
+    if action.opcode != JOIN:
+        rank.step = GONE
+        return
+    if action.status == SUCCESS:
+        rank.step = RUNNING
+        w.slots_granted = max(w.slots_granted, int64(action.byte_length))
+    else:
+        rank.step = LEAVING
+        take_refusal(w, number, int64(action.status))
+    wake(w, number, w.now)
+
+
+@internal
+def take_refusal(w, number, status):
+    """The JOIN of a rank is refused."""
+    rank = rank_row(w.ranks, number)
+    if w.may_lack_slots and status == NO_RESOURCES:
+        note_shortage(w, rank)
+        return
+    # The life before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
+    in_use = w.life > 0 and (status == IN_USE or w.refused > 0)
+    w.refused += 1
+    if not in_use and not is_tolerated(w, rank, status):
+        blame(w, JOIN_REFUSED, number, status)
+
+
+@internal
+def write(w, vertex, action):
+    """A DMA_WRITE, or a TARGET: only into what a request of the rank has named, and only before it has ended (I6). What
+    a TARGET is given, its REDUCE writes. False: not there."""
+    number = rank_of(w, vertex, int64(action.queue))
+    place = int64(action.mid)
+    if number < 0:
+        blame(w, STRAY_WRITE, number, place)
+        return False
+    rank = rank_row(w.ranks, number)
+    if rank.step == DEAD or place < 0 or place >= rank.posted:
+        blame(w, STRAY_WRITE, number, place)
+        return False
+    message = message_row(w.messages, rank.first_message + place)
+    first, end = uint64(action.remote), uint64(action.remote) + uint64(action.length)
+    inside = first >= message.result and end <= message.result + uint64(message.length)
+    if message.status != OPEN or not inside:
+        blame(w, STRAY_WRITE, number, place)
+        return False
+    if action.kind == DMA_WRITE:
+        copy(first, uint64(action.payload), uint64(action.length))
+    return True

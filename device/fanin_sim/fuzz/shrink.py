@@ -1,0 +1,71 @@
+"""The shortest schedule that still breaks the same: fewer messages, and only the faults that it takes (ddmin)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanin_sim.fuzz.codes import Violation
+from fanin_sim.fuzz.plan import Fault, Plan
+from fanin_sim.fuzz.workloads import SCENES
+from fanin_sim.fuzz.schedule import Outcome, Theatre
+
+MOST_TRIALS = 2_000
+
+
+class Shrunk(NamedTuple):
+    """A schedule made short. `plan`: with fewer messages; `faults`: all that happen; `trials`: schedules played."""
+
+    plan: Plan
+    faults: tuple[Fault, ...]
+    outcome: Outcome
+    trials: int
+
+
+def shrink(theatre: Theatre, broken: Outcome) -> Shrunk:
+    """Shrink a schedule that has broken something."""
+    return _Search(theatre, broken.violation).run(broken.plan, broken.faults)
+
+
+class _Search:
+    def __init__(self, theatre: Theatre, violation: Violation) -> None:
+        self.theatre, self.violation = theatre, violation
+        self.trials = 0
+
+    def run(self, plan: Plan, faults: tuple[Fault, ...]) -> Shrunk:
+        """Until nothing more can be left out."""
+        before = None
+        while before != (plan, faults):
+            before = plan, faults
+            faults = self._fewer_faults(plan, faults)
+            plan = self._fewer_messages(plan, faults)
+        return Shrunk(plan, faults, self.theatre.play(plan, faults), self.trials)
+
+    def _breaks(self, plan: Plan, faults: tuple[Fault, ...]) -> bool:
+        self.trials += 1
+        return self.trials < MOST_TRIALS and self.theatre.play(plan, faults).violation == self.violation
+
+    def _fewer_faults(self, plan: Plan, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+        """Leave out runs of faults, long ones first."""
+        length = len(faults)
+        while length:
+            start = 0
+            while start < len(faults):
+                fewer = faults[:start] + faults[start + length :]
+                if self._breaks(plan, fewer):
+                    faults = fewer
+                else:
+                    start += length
+            length //= 2
+        return faults
+
+    def _fewer_messages(self, plan: Plan, faults: tuple[Fault, ...]) -> Plan:
+        """Leave out the last messages, and what makes a plan hard to read."""
+        most = min(plan.messages, len(SCENES[plan.scene].postings))
+        for count in range(most):
+            if self._breaks(plan._replace(messages=count), faults):
+                plan = plan._replace(messages=count)
+                break
+        for simpler in (plan._replace(first_position=0), plan._replace(pauses=0), plan._replace(gap=0)):
+            if simpler != plan and self._breaks(simpler, faults):
+                plan = simpler
+        return plan

@@ -1,0 +1,243 @@
+"""The tables of a storm: a world that compiled code plays a schedule in.
+
+The WORLD record holds the address of every other table. Numbers that are computed with are signed; addresses and sets
+of bits are not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np import numpy_support
+
+from fanin_sim.fuzz.codes import FaultKind
+from fanin_wire.abi import MAX_CHILDREN
+
+OPCODES = 16
+NEVER = 2**62  # ns
+MOST_FAULTS = 256  # of one schedule
+KINDS = len(FaultKind) + 1
+
+WORLD = np.dtype(
+    [
+        ("seed", "u8"),
+        ("now", "i8"),  # ns
+        ("quiet_since", "i8"),  # ns: end of the last fault, last step of a rank
+        ("bound", "i8"),  # ns after that within which every request must end
+        ("vertex_count", "i8"),
+        ("rank_count", "i8"),
+        ("vertices", "u8"),
+        ("ranks", "u8"),
+        ("messages", "u8"),  # of rank 0, then of rank 1, ...
+        ("message_limit", "i8"),  # so many does each rank post, at most
+        ("first_position", "i8"),
+        ("slots_offered", "i8"),
+        ("detection", "i8"),  # ns
+        ("lives", "i8"),  # how often the job is to be formed, one time after the other
+        ("deadline_ms", "i8"),  # of every request; 0: none
+        ("gap", "i8"),  # ns between two requests of a rank, at most
+        # what waits
+        ("queue", "u8"),
+        ("queue_size", "i8"),
+        ("queue_room", "i8"),
+        ("order", "i8"),
+        ("packets", "u8"),
+        ("packet_bytes", "u8"),
+        ("packet_stride", "i8"),
+        ("packet_room", "i8"),
+        ("free", "u8"),  # stack of unused packets
+        ("free_count", "i8"),
+        ("reads", "u8"),  # ACTION of the read under way, by rank
+        ("pauses", "i8"),  # of 65536: how often a device does not serve its queues at once
+        # faults
+        ("rate", "i8", (KINDS,)),  # of 65536, before the weight of the link and the opcode
+        ("most_in_a_row", "i8"),  # packets of an opcode lost one after the other on a link
+        ("budget", "i8"),  # faults that may still happen by chance
+        ("checks_icrc", "i8"),
+        ("is_given", "i8"),  # only the faults in `given` happen
+        ("given", "u8"),
+        ("given_count", "i8"),
+        ("faults", "u8"),  # that have happened
+        ("tolerated", "u8"),  # bitmap of statuses that the faults explain
+        ("may_lack_slots", "i8"),  # devices have too few for all jobs
+        ("may_write_wild", "i8"),  # corrupted packets reach the engine: results can not be right
+        ("sent", "u8"),  # u4 by link and opcode
+        ("row", "u8"),  # u4: packets lost one after the other, by link and opcode
+        # what compiled code calls
+        ("on_packet", "u8"),
+        ("on_batch_end", "u8"),
+        ("on_post", "u8"),
+        ("on_serve", "u8"),
+        ("on_dma_done", "u8"),
+        ("on_tick", "u8"),
+        ("on_join", "u8"),
+        ("on_leave", "u8"),
+        ("on_lose", "u8"),
+        ("on_forgive", "u8"),
+        # what came of it
+        ("violation", "i8"),
+        ("culprit", "i8"),  # the device, or the rank
+        ("detail", "i8"),
+        ("events", "i8"),
+        ("deliveries", "i8"),
+        ("dropped", "i8"),  # corrupted packets that the ICRC has found out
+        ("open_requests", "i8"),
+        ("ended", "i8"),  # requests that have ended
+        ("failed", "i8"),  # of them with an error
+        ("life", "i8"),  # how often the job has been formed, or tried to
+        ("formed", "i8"),  # how often it was formed
+        ("refused", "i8"),  # JOINs that were refused in this life
+        ("shortage", "u8"),  # bitmap of jobs that a device had no slots for, in this life
+        ("shortages", "i8"),  # jobs that this has happened to
+        ("accusations", "i8"),  # PEER_LOST that ranks were told, and that were checked
+        ("slowest", "i8"),  # ns from the last fault to the last end of a request
+        ("positions", "i8"),  # that a rank has posted, at most
+        ("slots_granted", "i8"),
+        ("fault_count", "i8"),
+        ("trace_count", "i8"),
+        ("trace", "u8"),
+        ("trace_room", "i8"),  # 0: none is kept
+    ],
+    align=True,
+)
+
+VERTEX = np.dtype(  # a device
+    [
+        ("base", "u8"),  # of its arena
+        ("snapshot", "u8"),
+        ("size", "i8"),
+        ("keys", "u8"),  # see invariants.check; the positions follow
+        ("positions", "u8"),
+        ("watch_size", "i8"),
+        ("address", "i8"),
+        ("group", "i8"),  # multicast address that it sends results to; 0: none
+        ("hearers", "u8"),  # bitmap of devices that it reaches so
+        ("is_switch", "i8"),
+        ("alive", "i8"),
+        ("deadline", "i8"),
+        ("events", "i8"),
+        ("doom", "i8"),  # 1 + what was planned for the event in progress
+        ("allowed", "i8"),  # actions that it still performs
+        ("boots", "i8"),
+        ("frozen_until", "i8"),
+        ("cut_until", "i8"),  # all its links are down
+        ("cut_peer", "i8"),  # or that to one device; -1: to all
+        ("is_struck", "i8"),  # it has crashed, or a rank on it has
+        ("suspended", "i8"),  # ns that it stood still, or a link of it was down, in all
+        ("neighbours", "u8"),  # bitmap of devices
+        ("levels", "u8"),  # whom it means by bits of the kinds 1, 2, ...
+        ("level_count", "i8"),
+    ],
+    align=True,
+)
+
+LEVEL = np.dtype(  # whom a NIC means by bits of a kind, see kinship.Level
+    [("above", "i8"), ("count", "i8"), ("child", "u8", (MAX_CHILDREN,))],  # child: bitmap of devices
+    align=True,
+)
+
+RANK = np.dtype(
+    [
+        ("vertex", "i8"),
+        ("job", "i8"),
+        ("first_of_node", "i8"),  # number of the rank of the same job and node whose bit is 0
+        ("node_ranks", "i8"),  # ranks of that job and node
+        ("has_failed", "i8"),  # it has died, or left before the others
+        ("queue", "i8"),
+        ("step", "i8"),
+        ("turn", "i8"),  # of its program: an event of another turn is out of date
+        ("join", "u8"),  # JOIN_EVENT
+        ("key", "i8"),  # of the first life
+        ("messages", "i8"),
+        ("first_message", "i8"),
+        ("posted", "i8"),
+        ("ended", "i8"),
+        ("reads", "i8"),  # DMA reads so far
+        ("steps", "i8"),  # of its program so far
+    ],
+    align=True,
+)
+
+MESSAGE = np.dtype(  # a message as one rank posts it
+    [
+        ("wqe", "u8"),
+        ("result", "u8"),
+        ("reference", "u8"),  # 0: any, but the same at all
+        ("length", "i8"),
+        ("shared", "u8"),  # without a reference: what the first receiver had
+        ("is_silent", "i8"),  # unless it is the last
+        ("is_signaled", "i8"),
+        ("status", "i8"),  # of requests.OPEN and NOT_POSTED, or how it has ended
+    ],
+    align=True,
+)
+
+EVENT = np.dtype(
+    [("time", "i8"), ("order", "i8"), ("kind", "i4"), ("target", "i4"), ("index", "i4"), ("turn", "i4")], align=True
+)
+
+PACKET = np.dtype(
+    [
+        ("source", "i4"),
+        ("target", "i4"),
+        ("destination", "i8"),  # address that it was sent to
+        ("length", "i4"),
+        ("opcode", "i4"),
+        ("position", "u4"),
+        ("copies", "i4"),
+    ],
+    align=True,
+)
+
+FAULT = np.dtype(
+    [
+        ("kind", "i4"),
+        ("source", "i4"),  # device, or rank
+        ("target", "i4"),
+        ("opcode", "i4"),
+        ("ordinal", "i8"),  # of the packet on its link and of its opcode; of the event of the device
+        ("value", "i8"),
+        ("time", "i8"),  # ns, when it happened
+    ],
+    align=True,
+)
+
+TRACE = np.dtype(
+    [
+        ("time", "i8"),
+        ("kind", "i4"),
+        ("source", "i4"),
+        ("target", "i4"),
+        ("opcode", "i4"),
+        ("position", "u4"),
+        ("fate", "i4"),
+        ("value", "i8"),  # ns when it arrives; status; what a kind says
+        ("ordinal", "i8"),
+    ],
+    align=True,
+)
+
+OUTCOME = WORLD.fields["violation"][1], WORLD.fields["trace"][1]  # type: ignore[index]
+"""Where in WORLD that lies what came of a schedule: all zero when it begins."""
+
+
+def row_of(dtype: np.dtype):
+    """Compiled function `(address of a table, index) -> record`."""
+    record_type = numpy_support.from_dtype(dtype)
+
+    @intrinsic
+    def at(typing_context, table, index):
+        def generate(context, builder, signature, arguments):
+            offset = builder.mul(arguments[1], ir.Constant(ir.IntType(64), dtype.itemsize))
+            return builder.inttoptr(builder.add(arguments[0], offset), context.get_value_type(record_type))
+
+        return record_type(types.uint64, types.int64), generate
+
+    return at
+
+
+world_row, vertex_row, rank_row = row_of(WORLD), row_of(VERTEX), row_of(RANK)
+message_row, event_row, packet_row = row_of(MESSAGE), row_of(EVENT), row_of(PACKET)
+fault_row, trace_row, level_row = row_of(FAULT), row_of(TRACE), row_of(LEVEL)

@@ -1,0 +1,33 @@
+"""The memory of a simulated rank, as its device knows it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_sim.fabric.device import Device
+from fanin_wire import abi
+
+
+class ClientMemory:
+    """What a client has registered. Arrays that a device knows by address must stay where they are: they are kept."""
+
+    def __init__(self, device: Device, client: int) -> None:
+        self.device, self.client = device, client
+        self._kept: dict[int, np.ndarray] = {}
+        self._lkeys: dict[int, int] = {}
+
+    def lkey(self, array: np.ndarray, process_memory: bool = False) -> int:
+        """The lkey of an array, which is made known first, with all that it is a view of; `process_memory`: not
+        registered, but memory of the client's process."""
+        whole = array
+        while isinstance(whole.base, np.ndarray):
+            whole = whole.base
+        place = whole.ctypes.data
+        self._kept[place] = whole
+        if process_memory:
+            self.device.allow(whole)
+            return abi.LKEY_PROCESS
+        if place not in self._lkeys:
+            self._lkeys[place] = len(self._lkeys) + 1
+            self.device.register(self.client, whole, self._lkeys[place])
+        return self._lkeys[place]

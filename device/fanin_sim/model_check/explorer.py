@@ -1,0 +1,116 @@
+"""Exhaustive search: every order in which packets arrive, are lost or are duplicated, timers expire, ranks act and die,
+and devices crash and come back.
+
+    python -m fanin_sim.model_check.explorer [INSTANCE ...]
+
+Searches the named instances (see `instances`; without a name all but the deep ones) and prints how many states there
+were. If something can happen that must not, it prints the shortest way to it and exits with 1.
+
+Safety is checked at every transition of a device (`machine`); where devices crash, also that nobody else is named as
+lost. Liveness: from every state that can be reached, a continuation without further faults, in which timers expire when
+nothing else happens, must end with all requests complete, all ranks gone and all devices empty (`continuation`).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import NamedTuple
+
+from fanin_sim.model_check.liveness import Continuation
+from fanin_sim.model_check.instances import DEEP_INSTANCES, INSTANCES, Instance, World
+from fanin_sim.model_check.device_model import Situation
+from fanin_sim.model_check.rank_programs import Violation
+from fanin_sim.model_check.state_space import State, StateSpace
+
+Origins = dict[State, tuple[State, str] | None]  # of each state the one before it, and what happened between
+
+
+class Report(NamedTuple):
+    """What a search has seen."""
+
+    states: int
+    transitions: int
+    device_states: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.states} states, {self.transitions} transitions, "
+            f"{self.device_states} device states, {self.seconds:.1f} s"
+        )
+
+
+class Explorer:
+    """A breadth-first search of an instance."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.world = World(instance)
+        self.space = StateSpace(instance, self.world)
+        self._continuation = Continuation(self.space)
+        self.transitions = 0
+
+    def run(self) -> Report:
+        """Search everything. Raises Violation with the way to it."""
+        begun = time.perf_counter()
+        start = self.space.start()
+        origins: Origins = {start: None}
+        waiting = deque([start])
+        while waiting:
+            state = waiting.popleft()
+            try:
+                self._continuation.check(state)
+                for label, following in self.space.successors(state):
+                    self.transitions += 1
+                    self.check_blame(following)
+                    if following not in origins:
+                        origins[following] = state, label
+                        waiting.append(following)
+            except Violation as violation:
+                raise Violation(f"{violation}\n{_way(origins, state)}") from violation
+        device_states = sum(len(machine.states) for machine in self.space.machines)
+        return Report(len(origins), self.transitions, device_states, time.perf_counter() - begun)
+
+    def check_blame(self, state: State) -> None:
+        """Violation if a rank was told that a device is lost which has never crashed."""
+        seen = self.space.situations(state.devices)
+        crashed = self.crashed(seen)
+        for number, one in enumerate(seen):
+            if one.lost & ~crashed and self.instance.crashes:
+                raise Violation(f"a rank of device {number} is told that others are lost: {one.lost & ~crashed:#b}")
+
+    @staticmethod
+    def crashed(seen: list[Situation]) -> int:
+        """Bitmap of devices that have crashed, whether they are back or not."""
+        return sum(1 << number for number, one in enumerate(seen) if one.crashes)
+
+
+def _way(origins: Origins, state: State) -> str:
+    """All that has happened until a state."""
+    labels: list[str] = []
+    while (origin := origins[state]) is not None:
+        state, label = origin
+        labels.append(label)
+    steps = [f"  {label}" for label in reversed(labels)]
+    return "\n".join([*steps, "  then, at the latest in what follows without further faults"])
+
+
+def main(names: list[str]) -> int:
+    """Search instances by name. 0: all is well; 1: a violation, which is printed; 2: there is no instance of a name."""
+    every = INSTANCES | DEEP_INSTANCES
+    if unknown := [name for name in names if name not in every]:
+        print(f"there is no instance {', '.join(unknown)}; use some of: {', '.join(every)}", file=sys.stderr)
+        return 2
+    for name in names or INSTANCES:
+        try:
+            print(f"{name}: {Explorer(every[name]).run()}", flush=True)
+        except Violation as violation:
+            print(f"{name}: VIOLATION: {violation}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

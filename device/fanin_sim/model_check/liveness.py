@@ -1,0 +1,47 @@
+"""Liveness: from a state on, in what follows without further faults, everything must end as it should."""
+
+from __future__ import annotations
+
+from fanin_sim.model_check.rank_programs import Violation
+from fanin_sim.model_check.state_space import Numbers, State, StateSpace
+
+LONGEST = 400  # rounds
+
+
+class Continuation:
+    """Follows states to their ends. What has been seen to end well is not followed again."""
+
+    def __init__(self, space: StateSpace) -> None:
+        self._space = space
+        self._good: set[tuple[Numbers, Numbers]] = set()
+
+    def check(self, state: State) -> None:
+        """Violation unless all requests are complete, all ranks gone and all devices empty in the end."""
+        devices, packets = state.devices, state.packets
+        way: list[tuple[Numbers, Numbers]] = []
+        while (devices, packets) not in self._good and not self._is_goal(devices, packets):
+            if len(way) == LONGEST:
+                raise Violation(f"stuck: the work never ends from here, {self._describe(devices)}")
+            way.append((devices, packets))
+            devices, packets = self._round(devices, packets)
+        self._good.update(way)
+
+    def _is_goal(self, devices: Numbers, packets: Numbers) -> bool:
+        return not packets and all(seen.is_done for seen in self._space.situations(devices))
+
+    def _round(self, devices: Numbers, packets: Numbers) -> tuple[Numbers, Numbers]:
+        """All packets on their way arrive; all ranks go on; if nothing of this could happen, all timers expire."""
+        space, before = self._space, (devices, packets)
+        devices, packets = space.deliver_all(devices, packets)
+        for number, event in space.lasting(devices, packets):
+            if (number, event) not in space.lasting(devices, packets):  # what came before it has made it impossible
+                continue
+            devices, packets = space.happen(devices, packets, number, event)
+        for number, machine in enumerate(space.machines):
+            for event in machine.situations[devices[number]].ready:
+                devices, packets = space.happen(devices, packets, number, event)
+        return (devices, packets) if (devices, packets) != before else space.expire_all(devices)
+
+    def _describe(self, devices: Numbers) -> str:
+        seen = self._space.situations(devices)
+        return "unfinished devices: " + ", ".join(str(n) for n, one in enumerate(seen) if not one.is_done)

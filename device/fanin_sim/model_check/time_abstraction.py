@@ -1,0 +1,98 @@
+"""Time stands still while states are explored: how it passes for one device as an event, and what of it is set back.
+
+Fields that hold times or learnt intervals, and counters of repetitions, are set back after each event, so that states
+that differ only in them are one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_nic.engine.packet import alike
+from fanin_nic.engine.tables import JobState
+from fanin_sim.fabric.device import Device, Packet
+from fanin_sim.fabric.neighbours import ABOVE, NEXT, PREVIOUS
+
+LATER = 2**62
+UNANSWERED = 200  # repetitions: more than any device makes
+HEARD = {ABOVE: "heard", NEXT: "heard_next", PREVIOUS: "heard_previous"}
+# Members that are set back after each event, with the value that they get.
+JOB_CONSTANTS = {
+    "retries": 0,
+    "rto": 10**9,
+    "reorder": 10**6,
+    "srtt": 0,
+    "rttvar": 0,
+    "answered_at": 0,
+    "deadline": LATER,
+    "high_water": 0,
+}
+BUT_FOR_PLACE = np.frombuffer(alike.BUT_FOR_PLACE, np.uint8)  # the rest of a remembered header is not looked at
+SLOT_CONSTANTS = {"retries": 0, "deadline": LATER}
+ENGINE_CONSTANTS = {"next_deadline": LATER, "next_nak": 0, "slots_high_water": 0}
+
+
+def expire(device: Device, now: int) -> list[Packet]:
+    """All timers of a device."""
+    header, tables = device.engine.header, device.engine.tables
+    first = int(header["rto"])
+    tables["jobs"]["deadline"] = 0
+    header["rto"] = tables["jobs"]["rto"] = 0  # nothing has been answered for as long
+    tables["slots"]["deadline"] = 0
+    device.engine.tick(now)
+    header["rto"] = first
+    return device.perform()
+
+
+def age(device: Device, now: int) -> list[Packet]:
+    """The job has not been heard of for long."""
+    header, tables = device.engine.header, device.engine.tables
+    ageing = int(header["ageing"])
+    header["ageing"] = 0
+    tables["children"]["heard"] = 0
+    for name in HEARD.values():
+        tables["jobs"][name] = 0
+    device.engine.tick(now)
+    header["ageing"] = ageing
+    return device.perform()
+
+
+def fall_silent(device: Device, bitmap: int, *, below: bool) -> None:
+    """Neighbours have not been heard for long: devices below by their bits, or those of a NIC (see `kinship`)."""
+    tables = device.engine.tables
+    for bit in range(bitmap.bit_length()):
+        if not bitmap >> bit & 1:
+            continue
+        if below:
+            tables["children"][bit]["heard"] = 0
+        else:
+            tables["jobs"][0][HEARD[bit]] = 0
+
+
+def give_up_leaving(device: Device, now: int) -> list[Packet]:
+    """Nobody has answered LEAVE for long."""
+    job = device.engine.tables["jobs"][0]
+    job["retries"] = UNANSWERED
+    job["deadline"] = job["leaving_since"] = 0
+    device.engine.tick(now)
+    return device.perform()
+
+
+def set_back(device: Device) -> None:
+    """States of a device that differ only in times become one; what is left of a job that has gone does not matter."""
+    engine = device.engine
+    for name, value in ENGINE_CONSTANTS.items():
+        engine.header[name] = value
+    job, slots = engine.tables["jobs"][:1], engine.tables["slots"]
+    if job["state"][0] == JobState.FREE:
+        for table in (job, slots, engine.tables["children"], engine.tables["payload"]):
+            table.view(np.uint8)[:] = 0
+        return
+    for name, value in JOB_CONSTANTS.items():
+        job[name] = value
+    for name, value in SLOT_CONSTANTS.items():
+        slots[name] = value
+    engine.tables["children"]["like_header"] &= BUT_FOR_PLACE
+    if engine.header["is_switch"]:  # here these two only say whether a result has left just now: none has
+        job["lost_at"], slots["sent_at"] = 0, 0
+    np.minimum(slots["unanswered"], 1, out=slots["unanswered"])  # PROBEs: how many matters to the times only

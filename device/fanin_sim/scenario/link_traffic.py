@@ -1,0 +1,62 @@
+"""What the links of a simulation have carried, summed up by level and direction."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fanin_sim.fabric.links import Link
+from fanin_sim.fabric.simulation import Simulation
+from fanin_sim.fabric.topology import Topology
+
+
+class Spread(NamedTuple):
+    """Bytes on the links of a group."""
+
+    least: int
+    median: float
+    most: int
+
+
+class LevelTraffic(NamedTuple):
+    """The links of one level and direction that have carried something. level: switches above the lower end, so that 1
+    is right below the top; 0: between NICs. payload: of segments and control packets; wire: all that packets occupy."""
+
+    level: int
+    direction: str
+    links: int
+    packets: int
+    payload: Spread
+    wire: Spread
+
+
+def traffic_by_level(simulation: Simulation) -> list[LevelTraffic]:
+    """One entry for each level and direction, from the top down."""
+    groups: dict[tuple[int, str], list[Link]] = {}
+    for ends, link in simulation.links.by_ends.items():
+        groups.setdefault(_place(simulation.topology, *ends), []).append(link)
+    return [
+        LevelTraffic(
+            level,
+            direction,
+            len(links),
+            sum(link.packets for link in links),
+            _spread(link.payload.total() for link in links),
+            _spread(link.wire for link in links),
+        )
+        for (level, direction), links in sorted(groups.items())
+    ]
+
+
+def _place(topology: Topology, source: int, destination: int) -> tuple[int, str]:
+    if topology.parent(source) == destination:
+        return topology.depth(source), "up"
+    if topology.parent(destination) == source:
+        return topology.depth(destination), "down"
+    return 0, "direct"
+
+
+def _spread(counts: Iterable[int]) -> Spread:
+    values = list(counts)
+    return Spread(min(values), statistics.median(values), max(values))

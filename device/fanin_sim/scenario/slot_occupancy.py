@@ -1,0 +1,59 @@
+"""How many seg buffers are in use over virtual time, in groups of devices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanin_sim.fabric.device import Device
+from fanin_sim.fabric.simulation import Simulation
+
+MOST_SAMPLES = 64
+FIRST_INTERVAL = 1_000  # ns
+
+
+class Use(NamedTuple):
+    """Slots in use in a group of devices: on average over the devices, and in the fullest."""
+
+    mean: float
+    most: int
+
+
+class Sample(NamedTuple):
+    """The groups at a time (ns)."""
+
+    time: int
+    use: tuple[Use, ...]
+
+
+class Occupancy:
+    """Samples a simulation at regular intervals. When there are too many, it drops every other and doubles the
+    interval; so the samples reach from the start to now, whatever the duration."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.groups = groups_of(simulation)
+        self.samples: list[Sample] = []
+        self._interval, self._due = FIRST_INTERVAL, simulation.now
+        simulation.observe = self.pass_time
+
+    def pass_time(self, now: int) -> None:
+        """It is `now`, and nothing has happened yet since the last event."""
+        if now < self._due:
+            return
+        used = [[device.slots_used for device in devices] for devices in self.groups.values()]
+        uses = tuple(Use(sum(slots) / len(slots), max(slots)) for slots in used)
+        self.samples.append(Sample(now, uses))
+        if len(self.samples) == MOST_SAMPLES:
+            del self.samples[1::2]
+            self._interval *= 2
+        self._due = now + self._interval
+
+
+def groups_of(simulation: Simulation) -> dict[str, list[Device]]:
+    """The switches by the number of switches above them, and the NICs."""
+    topology = simulation.topology
+    groups: dict[str, list[Device]] = {}
+    for switch, device in enumerate(simulation.switches):
+        depth = topology.depth(topology.nodes + switch)
+        groups.setdefault(f"switches of level {depth}" if depth else "top switch", []).append(device)
+    groups["NICs"] = simulation.nics
+    return groups
