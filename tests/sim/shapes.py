@@ -8,10 +8,10 @@ import numpy as np
 
 from fanin_nic.engine.engine import Timing
 from fanin_sim.fabric.packet_faults import Faults
-from fanin_sim.jobs.job import Job, members_of
-from fanin_sim.jobs.message import Message
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import NONE, Topology
+from fanin_sim.jobs.job import Job, members_of
+from fanin_sim.jobs.message import Message
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
 

@@ -1,6 +1,6 @@
 """What a simulated device does with the engine's actions, in compiled code: packets are built, results written.
 
-`Staging` is the memory between the engine's packets and those of the simulation; all devices of a simulation share one,
+`ActionBuffers` is the memory between the engine's packets and those of the simulation; all devices of a simulation share one,
 since only one of them works at a time.
 """
 
@@ -119,7 +119,7 @@ def perform(base, areas, area_count, sent, outbox, outcome, keys, positions):
     result.slots_used = e.slots_used
 
 
-class Staging:
+class ActionBuffers:
     """Room for one packet that comes in and for all that one event makes a device send."""
 
     def __init__(self, limits: Limits) -> None:

@@ -12,9 +12,9 @@ from fanin_nic.engine.actions import ActionKind
 from fanin_nic.engine.engine import Engine, Limits, Timing
 from fanin_nic.engine.state import U64, engine_at
 from fanin_nic.engine.transfer.regions import add_region
+from fanin_sim.fabric.action_executor import ActionBuffers, perform
 from fanin_sim.fabric.invariants import Broken, BrokenInvariant, Watch
 from fanin_sim.jit import compiled
-from fanin_sim.fabric.action_executor import Staging, perform
 from fanin_wire import abi, fields
 
 PENDING = int(abi.Status["PENDING"])
@@ -67,7 +67,7 @@ class Device:
         timing: Timing,
         boot_id: int = 1,
         group: str | None = None,
-        staging: Staging | None = None,
+        staging: ActionBuffers | None = None,
     ) -> None:
         self.address = int(ipaddress.IPv4Address(address))
         self.engine = Engine(address, is_switch=is_switch, boot_id=boot_id, group=group, limits=limits, timing=timing)
@@ -77,7 +77,7 @@ class Device:
         self.notices: list[np.void] = []
         self.reads: list[Read] = []
         self.next_deadline, self.slots_used = self.engine.next_deadline, 0
-        self._staging = staging or Staging(limits)
+        self._staging = staging or ActionBuffers(limits)
         self._areas = np.zeros((0, 2), np.uint64)  # (start, length) of memory that exists
         self._areas_given = self._areas.ctypes.data, 0
         self._sorted = 0

@@ -68,25 +68,25 @@ class Links:
         self.topology = topology
         self.rate = rate
         self.by_ends: dict[tuple[int, int], Link] = {}
-        self._ways: dict[tuple[int, int], tuple[Link, ...]] = {}
+        self._paths: dict[tuple[int, int], tuple[Link, ...]] = {}
 
-    def way(self, source: int, destination: int) -> tuple[Link, ...]:
+    def path(self, source: int, destination: int) -> tuple[Link, ...]:
         """The links from one vertex to another, in order."""
-        found = self._ways.get((source, destination))
+        found = self._paths.get((source, destination))
         if found is None:
-            vertices = self.topology.way(source, destination)
+            vertices = self.topology.path(source, destination)
             found = tuple(self._between(*ends) for ends in itertools.pairwise(vertices))
-            self._ways[source, destination] = found
+            self._paths[source, destination] = found
         return found
 
     def payload(self) -> Counter[int]:
         """Payload bytes of all links by job id."""
         return sum((link.payload for link in self.by_ends.values()), Counter())
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Begin to count anew."""
         self.by_ends.clear()
-        self._ways.clear()
+        self._paths.clear()
 
     def _between(self, source: int, destination: int) -> Link:
         return self.by_ends.setdefault((source, destination), Link(self.rate))

@@ -16,15 +16,15 @@ class Faults(NamedTuple):
     read_delay: int = 2_000  # of a DMA read of process memory
     read_jitter: int = 0
 
-    def arrivals(self, chance: random.Random) -> list[int]:
+    def arrivals(self, rng: random.Random) -> list[int]:
         """Delays after which copies of one packet arrive; empty: it is lost."""
-        copies = 2 if chance.random() < self.duplication else 1
-        return [_later(self.delay, self.jitter, chance) for _ in range(copies) if chance.random() >= self.loss]
+        copies = 2 if rng.random() < self.duplication else 1
+        return [_random_delay(self.delay, self.jitter, rng) for _ in range(copies) if rng.random() >= self.loss]
 
-    def read(self, chance: random.Random) -> int:
+    def read(self, rng: random.Random) -> int:
         """Delay of one DMA read."""
-        return _later(self.read_delay, self.read_jitter, chance)
+        return _random_delay(self.read_delay, self.read_jitter, rng)
 
 
-def _later(delay: int, jitter: int, chance: random.Random) -> int:
-    return delay + (chance.randrange(jitter) if jitter else 0)
+def _random_delay(delay: int, jitter: int, rng: random.Random) -> int:
+    return delay + (rng.randrange(jitter) if jitter else 0)

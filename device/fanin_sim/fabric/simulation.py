@@ -15,19 +15,19 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from fanin_nic.engine.engine import Limits, Timing
+from fanin_sim.fabric.action_executor import ActionBuffers
 from fanin_sim.fabric.device import Device, Packet, Read
-from fanin_sim.fabric.packet_faults import Faults
 from fanin_sim.fabric.links import Link, Links, Rate
-from fanin_sim.fabric.action_executor import Staging
+from fanin_sim.fabric.packet_faults import Faults
 from fanin_sim.fabric.topology import Topology, group_address, nic_address, switch_address
 from fanin_wire import fields
 
-SMALL = Limits(jobs=4, slots=64, queues=16, requests=64, regions=64, actions=1024, max_chunk=256, min_lease=4)
+SMALL_LIMITS = Limits(jobs=4, slots=64, queues=16, requests=64, regions=64, actions=1024, max_chunk=256, min_lease=4)
 NEVER = 2**64 - 1
 # Something that will happen: its time (ns), when it was made, the device that it reaches (vertex; -1: none), and what
 # it is: a packet, the data of a DMA read, or anything to be called.
-Coming: TypeAlias = tuple[int, int, int, Any]
-NOBODY = -1
+PendingEvent: TypeAlias = tuple[int, int, int, Any]
+NO_VERTEX = -1
 
 
 class Simulation:
@@ -35,7 +35,7 @@ class Simulation:
     payload bytes, both by (source, destination, opcode); what each link carries is in `links`.
 
     Without a rate (see `links`) only `faults` say how long a packet takes, from end to end; with one, that is added.
-    With `multicast` each switch has a group, and `hearers` the vertices that hear it, all below; a packet to it takes
+    With `multicast` each switch has a group, and `group_members` the vertices that hear it, all below; a packet to it takes
     the link of each.
     `observe` is called with the time when it has changed, before anything happens then.
     """
@@ -47,19 +47,19 @@ class Simulation:
         *,
         faults: Faults | None = None,
         rate: Rate | None = None,
-        limits: Limits = SMALL,
+        limits: Limits = SMALL_LIMITS,
         switch_limits: Limits | None = None,
         timing: Timing | None = None,
         multicast: bool = False,
     ) -> None:
         self.topology, self.seed = topology, seed
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.faults = faults or Faults()
         self.rate = rate or Rate()
         self.now = 1_000_000
         self.links = Links(topology, self.rate)
         largest = Limits(*map(max, limits, switch_limits or limits))
-        make = partial(Device, timing=timing or Timing(), staging=Staging(largest))
+        make = partial(Device, timing=timing or Timing(), staging=ActionBuffers(largest))
         make_switch = partial(make, is_switch=True, limits=switch_limits or limits)
         self.nics = [make(nic_address(number), limits=limits) for number in range(topology.nodes)]
         groups = [group_address(number) if multicast else None for number in range(topology.switches)]
@@ -70,14 +70,14 @@ class Simulation:
         self.payload: Counter = Counter()
         self.observe: Callable[[int], None] | None = None
         self._vertex = {device.address: vertex for vertex, device in enumerate(self.vertices)}
-        self.hearers = {
+        self.group_members = {
             device.group: topology.children(number) for number, device in enumerate(self.switches) if device.group
         }
-        self._coming: list[Coming] = []
+        self._pending: list[PendingEvent] = []
         self._order = itertools.count()
         self._timers: list[tuple[int, int]] = []  # (time, vertex); valid if it is what `_armed` has
         self._armed = [NEVER] * len(self.vertices)
-        self._awake: dict[int, None] = dict.fromkeys(range(len(self.vertices)))
+        self._ready: dict[int, None] = dict.fromkeys(range(len(self.vertices)))
 
     # Time
 
@@ -106,42 +106,42 @@ class Simulation:
             self.now = time
             if self.observe:
                 self.observe(time)
-        if self._coming and self._coming[0][0] <= time:
-            self._happen()
+        if self._pending and self._pending[0][0] <= time:
+            self._handle_next()
         else:
             self._tick()
         return True
 
     def call_later(self, delay: int, what: Callable[[], None]) -> None:
         """Call something after `delay` ns."""
-        self._at(self.now + delay, NOBODY, what)
+        self._at(self.now + delay, NO_VERTEX, what)
 
     def wake(self, device: Device) -> None:
         """Something has happened to a device that the simulation did not do: serve it."""
-        self._awake[self._vertex[device.address]] = None
+        self._ready[self._vertex[device.address]] = None
 
-    def forget_traffic(self) -> None:
+    def reset_traffic(self) -> None:
         """Begin to count packets and bytes anew."""
         self.sent.clear()
         self.payload.clear()
-        self.links.forget()
+        self.links.reset()
 
     def total(self, opcode: fields.Opcode) -> int:
         """Packets of an opcode sent by all devices."""
         return sum(number for (_, _, sent), number in self.sent.items() if sent == opcode)
 
     def _next_time(self) -> int:
-        while self._awake:
-            vertex, _ = self._awake.popitem()
-            self._settle(vertex)
+        while self._ready:
+            vertex, _ = self._ready.popitem()
+            self._serve(vertex)
         while self._timers and self._armed[self._timers[0][1]] != self._timers[0][0]:
             heapq.heappop(self._timers)
         timer = self._timers[0][0] if self._timers else NEVER
-        return min(self._coming[0][0], timer) if self._coming else timer
+        return min(self._pending[0][0], timer) if self._pending else timer
 
     # Devices
 
-    def _settle(self, vertex: int) -> None:
+    def _serve(self, vertex: int) -> None:
         """Let a device read from its ranks and do all that follows at once; then its next timer is known."""
         device = self.vertices[vertex]
         self._send(device, device.perform())
@@ -157,23 +157,23 @@ class Simulation:
         _, vertex = heapq.heappop(self._timers)
         self._armed[vertex] = NEVER
         self.vertices[vertex].engine.tick(self.now)
-        self._awake[vertex] = None
+        self._ready[vertex] = None
 
-    def _happen(self) -> None:
+    def _handle_next(self) -> None:
         """The first of what comes, with all else that reaches the same device at the same time."""
-        coming = self._coming
-        time, _, vertex, what = heapq.heappop(coming)
-        if vertex == NOBODY:
+        pending = self._pending
+        time, _, vertex, what = heapq.heappop(pending)
+        if vertex == NO_VERTEX:
             what()
             return
         device = self.vertices[vertex]
-        self._reach(device, what)
-        while coming and coming[0][0] == time and coming[0][2] == vertex:
-            self._reach(device, heapq.heappop(coming)[3])
+        self._deliver(device, what)
+        while pending and pending[0][0] == time and pending[0][2] == vertex:
+            self._deliver(device, heapq.heappop(pending)[3])
         device.engine.batch_end(self.now)
-        self._awake[vertex] = None
+        self._ready[vertex] = None
 
-    def _reach(self, device: Device, what: Packet | Read) -> None:
+    def _deliver(self, device: Device, what: Packet | Read) -> None:
         if isinstance(what, Packet):
             self._send(device, device.receive(what, self.now))
         else:
@@ -186,37 +186,37 @@ class Simulation:
             kind = packet.source, packet.destination, packet.opcode
             self.sent[kind] += 1
             self.payload[kind] += len(packet.data) - fields.TRANSPORT_SIZE
-            for destination in self._reached(packet.destination):
-                self._depart(packet, destination, self.links.way(self._vertex[packet.source], destination))
+            for destination in self._receivers(packet.destination):
+                self._transmit(packet, destination, self.links.path(self._vertex[packet.source], destination))
         if device.reads:
             for read in device.reads:
-                self._at(self.now + self.faults.read(self.chance), self._vertex[device.address], read)
+                self._at(self.now + self.faults.read(self.rng), self._vertex[device.address], read)
             device.reads.clear()
 
-    def _reached(self, address: int) -> Sequence[int]:
+    def _receivers(self, address: int) -> Sequence[int]:
         """The vertices at an address, or in a group; none if nobody has it."""
         vertex = self._vertex.get(address)
-        return self.hearers.get(address, ()) if vertex is None else (vertex,)
+        return self.group_members.get(address, ()) if vertex is None else (vertex,)
 
-    def _depart(self, packet: Packet, destination: int, way: tuple[Link, ...]) -> None:
+    def _transmit(self, packet: Packet, destination: int, path: tuple[Link, ...]) -> None:
         if self.rate.is_timed:
-            self._pass(packet, destination, way, 0)
+            self._traverse(packet, destination, path, 0)
             return
-        for link in way:
+        for link in path:
             link.carry(packet.data, self.now)
         self._arrive(packet, destination, self.now)
 
-    def _pass(self, packet: Packet, destination: int, way: tuple[Link, ...], step: int) -> None:
-        """A packet enters the link number `step` of its way; what is between the links forwards what it has whole."""
-        time = way[step].carry(packet.data, self.now)
-        if step + 1 < len(way):
-            self._at(time, NOBODY, partial(self._pass, packet, destination, way, step + 1))
+    def _traverse(self, packet: Packet, destination: int, path: tuple[Link, ...], step: int) -> None:
+        """A packet enters the link number `step` of its path; what is between the links forwards what it has whole."""
+        time = path[step].carry(packet.data, self.now)
+        if step + 1 < len(path):
+            self._at(time, NO_VERTEX, partial(self._traverse, packet, destination, path, step + 1))
         else:
             self._arrive(packet, destination, time)
 
     def _arrive(self, packet: Packet, destination: int, time: int) -> None:
-        for delay in self.faults.arrivals(self.chance):
+        for delay in self.faults.arrivals(self.rng):
             self._at(time + delay, destination, packet)
 
     def _at(self, time: int, vertex: int, what: Packet | Read | Callable[[], None]) -> None:
-        heapq.heappush(self._coming, (time, next(self._order), vertex, what))
+        heapq.heappush(self._pending, (time, next(self._order), vertex, what))

@@ -73,10 +73,10 @@ class Topology(NamedTuple):
 
     def ancestors(self, vertex: int) -> list[int]:
         """A vertex and all above it, up to the top."""
-        way = [vertex]
+        path = [vertex]
         while (vertex := self.parent(vertex)) != NONE:
-            way.append(vertex)
-        return way
+            path.append(vertex)
+        return path
 
     def children(self, switch: int) -> list[int]:
         """The devices right below an offloading switch."""
@@ -91,7 +91,7 @@ class Topology(NamedTuple):
         """How many switches are above a vertex."""
         return len(self.ancestors(vertex)) - 1
 
-    def way(self, source: int, destination: int) -> list[int]:
+    def path(self, source: int, destination: int) -> list[int]:
         """The vertices that a packet passes, both ends included."""
         up, down = self.ancestors(source), self.ancestors(destination)
         if up[-1] != down[-1]:

@@ -1,16 +1,17 @@
-"""Storms: thousands of schedules a second, each of the real engine in virtual time, each from one seed.
+"""The schedule fuzzer: it runs thousands of random schedules a second of the real engine, in virtual time.
 
     from fanin_sim import fuzz
-    tally = storm.run(seconds=60, seed=1, processes=2)
+    tally = fuzz.run(seconds=60, seed=1, processes=2)
 
-A schedule is a scene (`scenes`) and a plan that its seed gives (`plan`): packets are lost, corrupted, copied and late,
-links go down, ranks and devices die. Compiled code plays it (`play`) and checks what must hold after every event. What
-breaks is made short (`shrink`) and told (`story`).
+A schedule consists of a workload (`workloads`) and of a plan (`plan`), and follows from its seed. Packets are lost,
+corrupted, duplicated and delayed, links go down, ranks and devices crash. Compiled code runs the schedule (`event_loop`)
+and checks the invariants after every event. A schedule that violates one is shrunk (`shrink`) and printed
+(`trace_format`).
 """
 
 from __future__ import annotations
 
 from fanin_sim.fuzz.campaign import replay, run
-from fanin_sim.fuzz.tally import Failure, Tally
+from fanin_sim.fuzz.tally import FuzzTally
 
-__all__ = ["Failure", "Tally", "replay", "run"]
+__all__ = ["FuzzTally", "replay", "run"]

@@ -1,7 +1,7 @@
-"""Play schedules: `python -m fanin_sim.fuzz [--seed S] [--schedules N | --seconds T] [--processes P] [--trace]`.
+"""Runs schedules: `python -m fanin_sim.fuzz [--seed S] [--schedules N | --seconds T] [--processes P] [--trace]`.
 
-Exits with 1 when something was broken, and prints the shortest schedule that breaks it. For tests of broken engines;
-people use `fanin sim --storm`.
+Prints the tally as JSON. The exit code is 1 if an invariant was violated. Tests of defective engines use this command;
+`fanin sim --fuzz` prints tables for people.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ import sys
 
 from fanin_sim.fuzz.campaign import replay, run
 from fanin_sim.fuzz.schedule import describe
-from fanin_sim.fuzz.trace_format import Story
+from fanin_sim.fuzz.trace_format import TraceFormatter
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point of the module; the exit code."""
+    """Entry point of the module; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m fanin_sim.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--schedules", type=int, help="so many seeds; without it, for --seconds")
+    parser.add_argument("--schedules", type=int, help="number of seeds; without it, --seconds ends the run")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--trace", action="store_true", help="play one seed, and print every event")
+    parser.add_argument("--trace", action="store_true", help="run one seed, and print every event")
     given = parser.parse_args(arguments)
     if given.trace:
         return trace(given.seed)
     seconds = given.seconds if given.schedules is None else float("inf")
     tally = run(seconds, given.seed, given.processes, schedules=given.schedules)
     print(json.dumps(tally.as_dict(), indent=2))
-    return 1 if tally.failures else 0
+    return 1 if tally.findings else 0
 
 
 def trace(seed: int) -> int:
-    """Play a seed, and print every event."""
+    """Runs a seed, and prints every event; returns the exit code."""
     plan, outcome, lines = replay(seed)
-    print(Story(plan).heading())
+    print(TraceFormatter(plan).heading())
     for line in lines:
         print(line)
     if outcome.violation:

@@ -9,19 +9,19 @@ from fanin_nic.engine.actions import ACTION, ActionKind
 from fanin_nic.engine.state import action_at, engine_at
 from fanin_nic.native.memory import address_of, copy
 from fanin_sim.fabric.invariants import check
-from fanin_sim.jit import internal
 from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.counter_rng import LATENCY, below
-from fanin_sim.fuzz.codes import Happening
+from fanin_sim.fuzz.codes import EventKind
+from fanin_sim.fuzz.counter_rng import LATENCY, draw_below
 from fanin_sim.fuzz.network import send
 from fanin_sim.fuzz.request_checks import answer, complete, rank_of, write
 from fanin_sim.fuzz.tables import rank_row, vertex_row
-from fanin_sim.fuzz.trace import blame, note
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import internal
 
 SEND, DMA_READ = int(ActionKind.SEND), int(ActionKind.DMA_READ)
 DMA_WRITE, COMPLETE, NOTICE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 REDUCE = int(ActionKind.REDUCE)
-READ_DONE, READ = int(Happening.READ_DONE), int(Happening.READ)
+READ_DONE, READ = int(EventKind.READ_DONE), int(EventKind.READ)
 ACTION_SIZE = ACTION.itemsize
 SLOWEST_READ = 50_000  # ns
 
@@ -33,9 +33,9 @@ def read(w, vertex, action):
     rank = rank_row(w.ranks, number)
     copy(w.reads + uint64(number * ACTION_SIZE), address_of(action), uint64(ACTION_SIZE))
     rank.reads += 1
-    note(w, READ, vertex, number, 0, int64(action.position), 0, int64(action.count), rank.reads)
-    delay = below(w.seed, LATENCY, number, rank.reads, SLOWEST_READ)
-    queue.put(w, w.now + delay, READ_DONE, number, rank.reads, 0)
+    add_line(w, READ, vertex, number, 0, int64(action.position), 0, int64(action.count), rank.reads)
+    delay = draw_below(w.seed, LATENCY, number, rank.reads, SLOWEST_READ)
+    event_queue.put(w, w.now + delay, READ_DONE, number, rank.reads, 0)
 
 
 @internal
@@ -53,12 +53,12 @@ def reduce(w, index, number):
 
 @internal
 def perform(w, index):
-    """Do what device `index` asks for, as far as it still lives, and check its slots."""
+    """Do what device `index` asks for, as far as it still incarnations, and check its slots."""
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     count = int64(e.action_count)
-    if vertex.doom:
-        count = min(count, vertex.allowed)
+    if vertex.planned_crash:
+        count = min(count, vertex.actions_left)
     for number in range(count):
         action = action_at(e, number)
         if action.kind == SEND:
@@ -76,4 +76,4 @@ def perform(w, index):
     e.action_count = 0
     broken = check(vertex.base, vertex.keys, vertex.positions)
     if broken:
-        blame(w, broken, index, 0)
+        report_violation(w, broken, index, 0)

@@ -1,29 +1,29 @@
 """Whom ranks are told are lost: only those whom a fault has struck, or what hangs on the same link or device.
 
 A fault strikes a device when it crashes, when a rank on it dies or leaves before the others, or when it stands still or
-its links are down for more than half of the detection time. A link has two ends; neither can tell which is at fault.
+its links are down for more than half of the detection time. A link has two ends; neither can trace_packet which is at fault.
 """
 
 from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_sim.jit import internal
 from fanin_sim.fuzz.codes import Violation
-from fanin_sim.fuzz.tables import level_row, rank_row, vertex_row
-from fanin_sim.fuzz.trace import blame
+from fanin_sim.fuzz.tables import rank_row, scope_row, vertex_row
+from fanin_sim.fuzz.trace import report_violation
+from fanin_sim.jit import internal
 from fanin_wire.abi import MAX_CHILDREN, Status
 
 PEER_LOST = int(Status["PEER_LOST"])
-WRONG_BLAME = int(Violation.WRONG_BLAME)
+WRONG_PEER_LOST = int(Violation.WRONG_PEER_LOST)
 ONE, ZERO = uint64(1), uint64(0)
-KIND_SHIFT = 56  # in the detail of the violation, above the named bits
+SCOPE_SHIFT = 56  # in the detail of the violation, above the named bits
 
 
 @internal
-def strike_vertex(w, index):
+def mark_faulty(w, index):
     """A fault has struck a device, or a rank on it."""
-    vertex_row(w.vertices, index).is_struck = 1
+    vertex_row(w.vertices, index).is_faulty = 1
 
 
 @internal
@@ -31,43 +31,43 @@ def fail_rank(w, number):
     """A rank dies, or leaves before the others."""
     rank = rank_row(w.ranks, number)
     rank.has_failed = 1
-    strike_vertex(w, rank.vertex)
+    mark_faulty(w, rank.vertex)
 
 
 @internal
-def suspend(w, index, duration):
+def add_downtime(w, index, duration):
     """A device stands still, or its links are down, for a time."""
-    vertex_row(w.vertices, index).suspended += duration
+    vertex_row(w.vertices, index).downtime += duration
 
 
 @internal
-def suspend_links(w, index, peer, duration):
+def add_link_downtime(w, index, peer, duration):
     """The link from a device to a peer is down, or those to all its neighbours (peer -1)."""
-    suspend(w, index, duration)
+    add_downtime(w, index, duration)
     neighbours = vertex_row(w.vertices, index).neighbours
     for other in range(w.vertex_count):
         if other == peer or (peer < 0 and (neighbours >> uint64(other)) & ONE != ZERO):
-            suspend(w, other, duration)
+            add_downtime(w, other, duration)
 
 
 @internal
-def is_excused(w, index):
+def may_be_reported(w, index):
     """Whether it is no wonder that somebody takes a device for lost."""
     vertex = vertex_row(w.vertices, index)
-    return vertex.is_struck != 0 or vertex.suspended > w.detection // 2
+    return vertex.is_faulty != 0 or vertex.downtime > w.detection // 2
 
 
 @internal
-def is_any_excused(w, vertices):
+def may_any_be_reported(w, vertices):
     """Whether that holds for one of some devices, which hang on each other."""
     found = False
     for index in range(w.vertex_count):
-        found = found or ((vertices >> uint64(index)) & ONE != ZERO and is_excused(w, index))
+        found = found or ((vertices >> uint64(index)) & ONE != ZERO and may_be_reported(w, index))
     return found
 
 
 @internal
-def is_each_rank_gone(w, rank, named):
+def have_all_failed(w, rank, named):
     """Whether all named ranks of a node are gone."""
     for bit in range(MAX_CHILDREN):
         if (named >> uint64(bit)) & ONE == ZERO:
@@ -78,38 +78,38 @@ def is_each_rank_gone(w, rank, named):
 
 
 @internal
-def is_each_child_excused(w, level, named):
+def may_children_be_reported(w, scope, named):
     """Whether it is no wonder of all named children, or of the device above them if it is all of them."""
-    whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(level.count))
-    if whole and level.above >= 0 and is_excused(w, level.above):
+    whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(scope.count))
+    if whole and scope.parent >= 0 and may_be_reported(w, scope.parent):
         return True
     for bit in range(MAX_CHILDREN):
         if (named >> uint64(bit)) & ONE == ZERO:
             continue
-        if bit >= level.count or not is_any_excused(w, level.child[bit]):
+        if bit >= scope.count or not may_any_be_reported(w, scope.child[bit]):
             return False
     return True
 
 
 @internal
-def is_just(w, rank, kind, named):
+def is_report_correct(w, rank, kind, named):
     """Whether a rank may be told that those are lost. One on a device that was struck itself sees the others gone; but
     if there are no other devices, only ranks can be gone, and their own device knows which."""
     vertex = vertex_row(w.vertices, rank.vertex)
-    if vertex.level_count > 0 and is_excused(w, rank.vertex):
+    if vertex.scope_count > 0 and may_be_reported(w, rank.vertex):
         return True
-    if named == ZERO or kind > vertex.level_count:
+    if named == ZERO or kind > vertex.scope_count:
         return False
     if kind == 0:
-        return is_each_rank_gone(w, rank, named)
-    return is_each_child_excused(w, level_row(vertex.levels, kind - 1), named)
+        return have_all_failed(w, rank, named)
+    return may_children_be_reported(w, scope_row(vertex.scopes, kind - 1), named)
 
 
 @internal
-def check_blame(w, number, status, kind, named):
+def check_peer_lost(w, number, status, kind, named):
     """A rank is told of an end: PEER_LOST must name somebody, and nobody who is well."""
-    if status != PEER_LOST or w.may_write_wild:
+    if status != PEER_LOST or w.accepts_corruption:
         return
-    w.accusations += 1
-    if not is_just(w, rank_row(w.ranks, number), kind, named):
-        blame(w, WRONG_BLAME, number, int64(uint64(kind) << uint64(KIND_SHIFT) | named))
+    w.peer_lost_reports += 1
+    if not is_report_correct(w, rank_row(w.ranks, number), kind, named):
+        report_violation(w, WRONG_PEER_LOST, number, int64(uint64(kind) << uint64(SCOPE_SHIFT) | named))

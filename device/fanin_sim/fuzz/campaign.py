@@ -1,4 +1,4 @@
-"""Many schedules, one after the other, in several processes: for so many seconds, or so many seeds."""
+"""Fuzzing campaigns: many schedules in several processes, for a time or for a number of seeds."""
 
 from __future__ import annotations
 
@@ -9,29 +9,39 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from fanin_sim.findings import Finding
 from fanin_sim.fuzz.codes import Violation
 from fanin_sim.fuzz.plan import Plan
-from fanin_sim.fuzz.workloads import SCENES
-from fanin_sim.fuzz.schedule import Outcome, Theatre, describe
+from fanin_sim.fuzz.schedule import Outcome, ScheduleRunner, describe
 from fanin_sim.fuzz.shrink import shrink
-from fanin_sim.fuzz.trace_format import Story
-from fanin_sim.fuzz.tally import Failure, Tally
+from fanin_sim.fuzz.tally import FuzzTally, category_of
+from fanin_sim.fuzz.trace_format import TraceFormatter
+from fanin_sim.fuzz.workloads import WORKLOADS
 
-MOST_FAILURES = 5  # of a process: then it stops, and says what it has found
+MAX_FINDINGS = 5  # of a process, which then stops
 TAIL = 40  # lines of a trace
 
 
-def run(seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None) -> Tally:
-    """Play schedules of the seeds `seed`, `seed` + 1, ... for so many seconds, or `schedules` of them.
+def run(seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None) -> FuzzTally:
+    """Runs schedules in several processes.
 
-    Each of the processes plays every `processes`-th seed. A process that dies is a failure of the seed that it played.
+    Process number i of n runs the seeds `seed` + i, `seed` + i + n, ... A process that dies is a finding of the seed
+    that it was running.
+
+    Args:
+        seconds: duration; no process starts another schedule after it.
+        seed: the first seed.
+        processes: number of processes. With 1, this process runs all schedules.
+        schedules: number of seeds; without it only `seconds` ends the campaign.
     """
-    theatre = Theatre()
-    _ = theatre.casts  # compile in one process, for all
+    runner = ScheduleRunner()
+    _ = runner.fault_targets  # compiles the code once, before the processes are forked
     if processes == 1:
-        return _play(theatre, seconds, _seeds(seed, 0, 1, schedules), [0], 0)
-    total = Tally()
-    total.merge(_gather(theatre, [_seeds(seed, number, processes, schedules) for number in range(processes)], seconds))
+        return _run_seeds(runner, seconds, _seeds(seed, 0, 1, schedules), [0], 0)
+    total = FuzzTally()
+    total.merge_all(
+        _gather(runner, [_seeds(seed, number, processes, schedules) for number in range(processes)], seconds)
+    )
     return total
 
 
@@ -40,14 +50,15 @@ def _seeds(first: int, number: int, processes: int, schedules: int | None) -> ra
     return range(first + number, first + count, processes)
 
 
-def _gather(theatre: Theatre, seeds: list[range], seconds: float) -> Iterator[Tally]:
-    """Tallies of processes that are forked from this one: what is compiled is theirs, too."""
+def _gather(runner: ScheduleRunner, seeds: list[range], seconds: float) -> Iterator[FuzzTally]:
+    """Forks one process for each range of seeds, and yields its tally. The processes share the compiled code."""
     context = multiprocessing.get_context("fork")
-    playing = context.RawArray("Q", len(seeds))  # the seed that each process plays
+    current_seeds = context.RawArray("Q", len(seeds))  # the seed that each process is running
     workers = {}
     for number, own in enumerate(seeds):
         here, there = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(theatre, seconds, own, there, playing, number), daemon=True)
+        arguments = runner, seconds, own, there, current_seeds, number
+        process = context.Process(target=_work, args=arguments, daemon=True)
         process.start()
         there.close()
         workers[here] = process, number
@@ -55,62 +66,71 @@ def _gather(theatre: Theatre, seeds: list[range], seconds: float) -> Iterator[Ta
         for ready in wait(list(workers)):
             assert isinstance(ready, Connection)
             process, number = workers.pop(ready)
-            yield _result(theatre, ready, playing[number])
+            yield _result(runner, ready, current_seeds[number])
             process.join()
 
 
-def _result(theatre: Theatre, connection: Connection, seed: int) -> Tally:
+def _result(runner: ScheduleRunner, connection: Connection, seed: int) -> FuzzTally:
+    """The tally that a process has sent, or one with a finding if the process has died."""
     try:
         return connection.recv()
     except EOFError:
-        scene = SCENES[theatre.plan(seed).scene].name
-        return Tally(
-            schedules=1, failures=[Failure(seed, Violation.CRASH.name, scene, f"seed {seed} ends the process")]
-        )
+        workload = WORKLOADS[runner.plan(seed).workload].name
+        tally = FuzzTally(findings=[_finding(Violation.CRASH, seed, f"{workload}: seed {seed} ends the process")])
+        tally.counts["schedules"] = 1
+        return tally
 
 
-def _work(theatre: Theatre, seconds: float, seeds: range, results: Connection, playing: Any, number: int) -> None:
-    results.send(_play(theatre, seconds, seeds, playing, number))
+def _work(
+    runner: ScheduleRunner, seconds: float, seeds: range, results: Connection, current_seeds: Any, number: int
+) -> None:
+    results.send(_run_seeds(runner, seconds, seeds, current_seeds, number))
 
 
-def _play(theatre: Theatre, seconds: float, seeds: range, playing: Any, number: int) -> Tally:
-    """What one process does; it notes which seed it plays, for the case that it dies of it."""
-    tally, begun = Tally(), time.monotonic()
+def _run_seeds(runner: ScheduleRunner, seconds: float, seeds: range, current_seeds: Any, number: int) -> FuzzTally:
+    """Runs the seeds of one process. Stores the current seed in `current_seeds`, where it survives the process."""
+    tally, begun = FuzzTally(), time.monotonic()
     for seed in seeds:
-        if time.monotonic() - begun > seconds or len(tally.failures) == MOST_FAILURES:
+        if time.monotonic() - begun > seconds or len(tally.findings) == MAX_FINDINGS:
             break
-        playing[number] = seed
-        outcome = theatre.play(theatre.plan(seed))
+        current_seeds[number] = seed
+        outcome = runner.run(runner.plan(seed))
         tally.add(outcome)
         if outcome.violation:
-            tally.failures.append(explain(theatre, outcome))
-    tally.wall_s = time.monotonic() - begun
+            tally.findings.append(explain(runner, outcome))
+    tally.seconds = time.monotonic() - begun
     return tally
 
 
-def explain(theatre: Theatre, broken: Outcome) -> Failure:
-    """A schedule that has broken something, made as short as possible, in words."""
-    short = shrink(theatre, broken)
-    story = Story(short.plan)
-    theatre.play(short.plan, short.faults, trace=True)
-    return Failure(
-        seed=broken.plan.seed,
-        violation=broken.violation.name,
-        scene=SCENES[broken.plan.scene].name,
-        heading=f"{story.heading()}: {describe(short.outcome)}",
-        faults=[story.fault(fault) for fault in short.faults],
-        tail=list(story.lines(theatre.trace_of(short.plan)))[-TAIL:],
-    )
+def explain(runner: ScheduleRunner, broken: Outcome) -> Finding:
+    """Shrinks a schedule that has violated an invariant, and describes the result: its faults and its last events."""
+    short = shrink(runner, broken)
+    formatter = TraceFormatter(short.plan)
+    runner.run(short.plan, short.faults, trace=True)
+    faults = (f"fault: {formatter.fault(fault)}" for fault in short.faults)
+    events = list(formatter.lines(runner.trace_of(short.plan)))[-TAIL:]
+    description = f"{formatter.heading()}: {describe(short.outcome)}"
+    return _finding(broken.violation, broken.plan.seed, description, (*faults, *events))
+
+
+def _finding(violation: Violation, seed: int, description: str, details: tuple[str, ...] = ()) -> Finding:
+    replay = f"fanin sim --seed {seed} --trace"
+    return Finding(category_of(violation), f"{violation.name} in {description}", replay, seed, details)
 
 
 @functools.cache
-def theatre() -> Theatre:
-    """The scenes of this process, for whoever plays single schedules."""
-    return Theatre()
+def schedule_runner() -> ScheduleRunner:
+    """The runner of this process, for single schedules."""
+    return ScheduleRunner()
 
 
 def replay(seed: int) -> tuple[Plan, Outcome, Iterator[str]]:
-    """Play one seed again: its plan, what came of it, and every event of it in words."""
-    plan = theatre().plan(seed)
-    outcome = theatre().play(plan, trace=True)
-    return plan, outcome, Story(plan).lines(theatre().trace_of(plan))
+    """Runs one seed again.
+
+    Returns:
+        Its plan, its outcome, and a line for every event.
+    """
+    runner = schedule_runner()
+    plan = runner.plan(seed)
+    outcome = runner.run(plan, trace=True)
+    return plan, outcome, TraceFormatter(plan).lines(runner.trace_of(plan))

@@ -41,20 +41,20 @@ class Violation(enum.IntEnum):
     JOIN_REFUSED = 11  # a rank is told a status that the faults do not explain
     WRONG_STATUS = 12  # a request ends with a status that the faults do not explain
     ACTION_OVERFLOW = 13  # the engine's table of actions was too small
-    STRANGER_ADDRESSED = 14  # a packet to an address that no device of the job has
-    PACKET_STORM = 15  # so many events that the devices must be answering each other for ever
+    UNKNOWN_DESTINATION = 14  # a packet to an address that no device of the job has
+    LIVELOCK = 15  # so many events that the devices must be answering each other for ever
     CRASH = 16  # the process that ran the engine has died
-    WRONG_BLAME = 17  # a PEER_LOST names somebody whom no fault has struck, or nobody
+    WRONG_PEER_LOST = 17  # a PEER_LOST names somebody whom no fault has struck, or nobody
 
 
-class Happening(enum.IntEnum):
+class EventKind(enum.IntEnum):
     """What a line of a trace is about; also the kinds of events that wait in the queue."""
 
     PACKET = 1
     READ_DONE = 2
     RANK = 3  # a rank goes on with its program
     REBOOT = 4
-    SERVE = 5  # a device goes on with its send queues after a pause
+    SERVE = 5  # a device goes on with its send queues after a next_step_delay
     SENT = 6  # the others are in traces only
     TIMER = 7
     JOIN = 8
@@ -63,23 +63,23 @@ class Happening(enum.IntEnum):
     COMPLETION = 11
     LEAVE = 12
     READ = 13
-    STRIKE = 14  # something that was planned happens
-    BROKEN = 15
-    LIFE = 16  # the job is formed once more
+    FAULT_APPLIED = 14  # something that was planned happens
+    VIOLATION_FOUND = 15
+    NEXT_INCARNATION = 16  # the job is formed once more
 
 
-class Fate(enum.IntEnum):
+class PacketFate(enum.IntEnum):
     """What becomes of a packet that is sent."""
 
     ARRIVES = 0
     LOST = 1
     CORRUPTED = 2  # and found out by the ICRC: dropped
-    CORRUPTED_UNSEEN = 3  # the ICRC does not cover the bit, or is not looked at
-    CUT = 4  # the link is down
-    NOBODY = 5  # the receiver is gone
+    CORRUPTED_UNDETECTED = 3  # the ICRC does not cover the bit, or is not looked at
+    LINK_DOWN = 4  # the link is down
+    RECEIVER_GONE = 5  # the receiver is gone
 
 
-class Step(enum.IntEnum):
+class RankState(enum.IntEnum):
     """How far the program of a rank has come."""
 
     WAITING = 0  # has not begun

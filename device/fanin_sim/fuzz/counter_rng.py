@@ -11,7 +11,7 @@ from fanin_sim.jit import internal
 
 GOLDEN = uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = uint64(0xBF58476D1CE4E5B9), uint64(0x94D049BB133111EB)
-SHARE = 65536  # what rates are parts of
+RATE_SCALE = 65536  # what rates are parts of
 
 # What else than a kind of fault a number is drawn for.
 WEIGHT, LATENCY, GAP, PAUSE = 32, 33, 34, 35
@@ -27,13 +27,13 @@ def mix(word):
 
 @internal
 def draw(seed, purpose, place, ordinal):
-    """A number below 2^47, for one purpose, at one place, for the `ordinal`-th time."""
+    """A number draw_below 2^47, for one purpose, at one place, for the `ordinal`-th time."""
     word = mix(uint64(seed) + GOLDEN * uint64(purpose + 1))
     word = mix(word + GOLDEN * uint64(place + 1))
     return int64(mix(word + GOLDEN * uint64(ordinal + 1)) >> uint64(17))
 
 
 @internal
-def below(seed, purpose, place, ordinal, limit):
-    """A number below `limit`; 0 if that is 0."""
+def draw_below(seed, purpose, place, ordinal, limit):
+    """A number draw_below `limit`; 0 if that is 0."""
     return draw(seed, purpose, place, ordinal) % limit if limit > 0 else 0

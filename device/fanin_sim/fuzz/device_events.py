@@ -7,24 +7,24 @@ from numba import int64, uint64
 from fanin_nic.engine.actions import ACTION
 from fanin_nic.engine.state import engine_at
 from fanin_nic.native.memory import record_at
-from fanin_sim.jit import internal
 from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.engine_calls import call_event
-from fanin_sim.fuzz.counter_rng import PAUSE, SHARE, draw
-from fanin_sim.fuzz.crash_faults import expect_event, strike
-from fanin_sim.fuzz.codes import FaultKind, Happening, Step, Violation
-from fanin_sim.fuzz.network import data_of, release
 from fanin_sim.fuzz.action_executor import ACTION_SIZE, perform
+from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState, Violation
+from fanin_sim.fuzz.counter_rng import PAUSE, RATE_SCALE, draw
+from fanin_sim.fuzz.crash_faults import begin_event, crash_device
+from fanin_sim.fuzz.engine_calls import call_event
+from fanin_sim.fuzz.fault_injection import fault_value, record_fault
+from fanin_sim.fuzz.network import data_of, release
 from fanin_sim.fuzz.tables import NEVER, event_row, packet_row, rank_row, vertex_row
-from fanin_sim.fuzz.trace import note
-from fanin_sim.fuzz.fault_injection import fault_of, write_down
+from fanin_sim.fuzz.trace import add_line
+from fanin_sim.jit import internal
 from fanin_wire.abi import Status
 
-PACKET, READ_DONE, SERVE = int(Happening.PACKET), int(Happening.READ_DONE), int(Happening.SERVE)
-TIMER = int(Happening.TIMER)
+PACKET, READ_DONE, SERVE = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.SERVE)
+TIMER = int(EventKind.TIMER)
 READ_FAILURE = int(FaultKind.READ_FAILURE)
 SUCCESS, PROTECTION_ERROR = int(Status["SUCCESS"]), int(Status["LOCAL_PROTECTION_ERROR"])
-DEAD = int(Step.DEAD)
+DEAD = int(RankState.DEAD)
 NOTHING = int(Violation.NOTHING)
 LONGEST_PAUSE = 30_000  # ns
 BUDGETS = (1, 4, 512, 512)  # segments that one call of serve takes
@@ -51,13 +51,13 @@ def finish(w, index):
     """An event of a device has been given: perform what it asks for. It serves its send queues at once, or later."""
     vertex = vertex_row(w.vertices, index)
     perform(w, index)
-    if vertex.doom:
-        strike(w, index)
+    if vertex.planned_crash:
+        crash_device(w, index)
         return
     drawn = draw(w.seed, PAUSE, index, vertex.events)
-    if drawn % SHARE < w.pauses:
+    if drawn % RATE_SCALE < w.pauses:
         vertex.deadline = int64(min(uint64(NEVER), engine_at(vertex.base).next_deadline))
-        queue.put(w, w.now + 1 + (drawn // SHARE) % LONGEST_PAUSE, SERVE, index, 0, 0)
+        event_queue.put(w, w.now + 1 + (drawn // RATE_SCALE) % LONGEST_PAUSE, SERVE, index, 0, 0)
     else:
         serve(w, index)
 
@@ -67,20 +67,20 @@ def arrive(w, index, number):
     """A packet reaches a device."""
     packet = packet_row(w.packets, number)
     vertex = vertex_row(w.vertices, index)
-    note(w, PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
+    add_line(w, PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
     if vertex.alive:
         w.deliveries += 1
-        expect_event(w, index)
+        begin_event(w, index)
         source = vertex_row(w.vertices, packet.source).address
         call_event(w.on_packet, (int64(vertex.base), int64(data_of(w, number)), int64(packet.length), source, w.now))
         perform(w, index)
-        if vertex.doom:
-            strike(w, index)
+        if vertex.planned_crash:
+            crash_device(w, index)
     release(w, number)
 
 
 @internal
-def arrive_together(w, index, number):
+def arrive_batch(w, index, number):
     """A packet reaches a device, with all that reach it at the same time."""
     arrive(w, index, number)
     while w.queue_size and w.violation == NOTHING:
@@ -88,7 +88,7 @@ def arrive_together(w, index, number):
         if event.time != w.now or event.target != index or event.kind != PACKET:
             break
         other = int64(event.index)
-        queue.drop_first(w)
+        event_queue.drop_first(w)
         arrive(w, index, other)
     vertex = vertex_row(w.vertices, index)
     if vertex.alive:
@@ -97,7 +97,7 @@ def arrive_together(w, index, number):
 
 
 @internal
-def words_of(action, base, status, now):
+def dma_done_arguments(action, base, status, now):
     """The arguments of the event at the end of a DMA read."""
     entry, remote = int64(action.address_index), int64(action.remote)
     queue_index, position, count = int64(action.queue), int64(action.position), int64(action.count)
@@ -109,17 +109,17 @@ def finish_read(w, number, ordinal):
     """The data of a rank's DMA read are there, or can not be read."""
     rank = rank_row(w.ranks, number)
     vertex = vertex_row(w.vertices, rank.vertex)
-    if not vertex.alive or rank.step == DEAD or ordinal != rank.reads:
+    if not vertex.alive or rank.state == DEAD or ordinal != rank.reads:
         return
     action = read_at(w.reads + uint64(number * ACTION_SIZE))
-    value = fault_of(w, READ_FAILURE, number, 0, 0, ordinal)
+    value = fault_value(w, READ_FAILURE, number, 0, 0, ordinal)
     status = SUCCESS
     if value >= 0:
         status = PROTECTION_ERROR
-        write_down(w, READ_FAILURE, number, 0, 0, ordinal, value, w.now)
-    note(w, READ_DONE, rank.vertex, number, 0, int64(action.position), 0, status, ordinal)
-    expect_event(w, rank.vertex)
-    call_event(w.on_dma_done, words_of(action, vertex.base, status, w.now))
+        record_fault(w, READ_FAILURE, number, 0, 0, ordinal, value, w.now)
+    add_line(w, READ_DONE, rank.vertex, number, 0, int64(action.position), 0, status, ordinal)
+    begin_event(w, rank.vertex)
+    call_event(w.on_dma_done, dma_done_arguments(action, vertex.base, status, w.now))
     finish(w, rank.vertex)
 
 
@@ -127,8 +127,8 @@ def finish_read(w, number, ordinal):
 def tick(w, index):
     """A timer of a device."""
     vertex = vertex_row(w.vertices, index)
-    note(w, TIMER, index, index, 0, 0, 0, 0, 0)
-    expect_event(w, index)
+    add_line(w, TIMER, index, index, 0, 0, 0, 0, 0)
+    begin_event(w, index)
     missed = w.now - vertex.deadline
     if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it stood still
         call_event(w.on_forgive, (int64(vertex.base), missed, w.now))

@@ -5,24 +5,24 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, fill_zero, store_u32
-from fanin_sim.jit import compiled, internal
 from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.device_events import arrive_together, finish_read, serve, tick
-from fanin_sim.fuzz.crash_faults import reboot, restore
-from fanin_sim.fuzz.termination import check_bounds, check_end, is_over, is_whole, waiting_rank
-from fanin_sim.fuzz.codes import Happening, Violation
-from fanin_sim.fuzz.rank_programs import advance, begin
+from fanin_sim.fuzz.codes import EventKind, Violation
+from fanin_sim.fuzz.crash_faults import reboot, restore_snapshot
+from fanin_sim.fuzz.device_events import arrive_batch, finish_read, serve, tick
+from fanin_sim.fuzz.rank_programs import advance, start_rank
 from fanin_sim.fuzz.tables import NEVER, OPCODES, OUTCOME, event_row, rank_row, vertex_row, world_row
-from fanin_sim.fuzz.trace import blame, note
+from fanin_sim.fuzz.termination import check_bounds, check_end, is_nobody_dead, is_over, unfinished_rank
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import compiled, internal
 
-PACKET, READ_DONE, RANK = int(Happening.PACKET), int(Happening.READ_DONE), int(Happening.RANK)
-REBOOT, SERVE, BROKEN = int(Happening.REBOOT), int(Happening.SERVE), int(Happening.BROKEN)
-LIFE = int(Happening.LIFE)
+PACKET, READ_DONE, RANK = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.RANK)
+REBOOT, SERVE, VIOLATION_FOUND = int(EventKind.REBOOT), int(EventKind.SERVE), int(EventKind.VIOLATION_FOUND)
+NEXT_INCARNATION = int(EventKind.NEXT_INCARNATION)
 NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
 OUTCOME_START, OUTCOME_SIZE = uint64(OUTCOME[0]), uint64(OUTCOME[1] - OUTCOME[0])
 START = 1_000_000_000  # ns: what is counted back from it is not negative
-MOST_LIVES = 9
-FIRST_WAIT = 20_000_000  # ns before the second life; before each further one four times as long
+MOST_ATTEMPTS = 9
+FIRST_WAIT = 20_000_000  # ns before the second incarnation; before each further one four times as long
 
 
 @internal
@@ -38,16 +38,16 @@ def prepare(w):
         vertex = vertex_row(w.vertices, index)
         vertex.boots = 0
         vertex.events = 0
-        vertex.cut_until = 0
-        vertex.is_struck = 0
-        vertex.suspended = 0
-        restore(w, index)
+        vertex.links_down_until = 0
+        vertex.is_faulty = 0
+        vertex.downtime = 0
+        restore_snapshot(w, index)
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
-        rank.turn = 0
+        rank.generation = 0
         rank.reads = 0
         rank.steps = 0
-        begin(w, number, 0)
+        start_rank(w, number, 0)
 
 
 @internal
@@ -55,7 +55,7 @@ def clear_links(w):
     """No packet was sent, and all are unused."""
     links = w.vertex_count * w.vertex_count * OPCODES
     fill_zero(w.sent, uint64(4 * links))
-    fill_zero(w.row, uint64(4 * links))
+    fill_zero(w.removed_in_a_row, uint64(4 * links))
     w.free_count = w.packet_room
     for number in range(w.packet_room):
         store_u32(w.free + uint64(4 * number), number)
@@ -90,15 +90,15 @@ def happen(w):
     """What waits first, happens."""
     event = event_row(w.queue, 0)
     w.now = max(w.now, event.time)
-    kind, target, index, turn = event.kind, int64(event.target), int64(event.index), int64(event.turn)
-    queue.drop_first(w)
+    kind, target, index, generation = event.kind, int64(event.target), int64(event.index), int64(event.generation)
+    event_queue.drop_first(w)
     until = vertex_row(w.vertices, home_of(w, kind, target)).frozen_until
     if until > w.now and kind != REBOOT:
-        queue.put(w, until, kind, target, index, turn)
+        event_queue.put(w, until, kind, target, index, generation)
     elif kind == PACKET:
-        arrive_together(w, target, index)
+        arrive_batch(w, target, index)
     elif kind == RANK:
-        advance(w, target, turn)
+        advance(w, target, generation)
     elif kind == READ_DONE:
         finish_read(w, target, index)
     elif kind == REBOOT:
@@ -124,37 +124,37 @@ def step(w):
 
 
 @internal
-def live_again(w):
+def form_again(w):
     """All ranks have left. If all are still there, they may form the job once more, under another key. False: the
     schedule is about to end."""
     w.formed += 0 if w.refused else 1
-    if w.formed == w.lives or not is_whole(w):
+    if w.formed == w.incarnations or not is_nobody_dead(w):
         return False
-    w.life += 1
+    w.incarnation += 1
     w.refused = 0
     w.shortage = 0
-    if w.life == MOST_LIVES:
-        blame(w, REFUSED, 0, w.formed)
+    if w.incarnation == MOST_ATTEMPTS:
+        report_violation(w, REFUSED, 0, w.formed)
         return False
     w.quiet_since = max(w.quiet_since, w.now)
-    note(w, LIFE, 0, 0, 0, 0, 0, w.life, 0)
+    add_line(w, NEXT_INCARNATION, 0, 0, 0, 0, 0, w.incarnation, 0)
     for number in range(w.rank_count):
-        begin(w, number, FIRST_WAIT << (2 * (w.life - 1)))
+        start_rank(w, number, FIRST_WAIT << (2 * (w.incarnation - 1)))
     return True
 
 
 @compiled
-def play(world):
+def run_schedule(world):
     """Play the schedule of the WORLD at an address. What came of it stands there."""
     w = world_row(uint64(world), 0)
     prepare(w)
-    may_live = True
+    may_form_again = True
     while w.violation == NOTHING and step(w) and check_bounds(w):
-        if waiting_rank(w) < 0:
-            may_live = may_live and live_again(w)
-            if not may_live and is_over(w):
+        if unfinished_rank(w) < 0:
+            may_form_again = may_form_again and form_again(w)
+            if not may_form_again and is_over(w):
                 break
     if w.violation == NOTHING:
         check_end(w)
     if w.violation != NOTHING:
-        note(w, BROKEN, w.culprit, 0, 0, 0, 0, w.violation, 0)
+        add_line(w, VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)

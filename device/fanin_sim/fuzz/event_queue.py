@@ -5,12 +5,12 @@ from __future__ import annotations
 from numba import uint64
 
 from fanin_nic.native.memory import address_of, copy
-from fanin_sim.jit import internal
 from fanin_sim.fuzz.codes import Violation
 from fanin_sim.fuzz.tables import EVENT, event_row
-from fanin_sim.fuzz.trace import blame
+from fanin_sim.fuzz.trace import report_violation
+from fanin_sim.jit import internal
 
-STORM = int(Violation.PACKET_STORM)
+LIVELOCK = int(Violation.LIVELOCK)
 EVENT_SIZE = uint64(EVENT.itemsize)
 
 
@@ -32,10 +32,10 @@ def swap(w, one, other):
 
 
 @internal
-def put(w, time, kind, target, index, turn):
+def put(w, time, kind, target, index, generation):
     """Something will happen."""
     if w.queue_size == w.queue_room:
-        blame(w, STORM, target, 0)
+        report_violation(w, LIVELOCK, target, 0)
         return
     place = w.queue_size
     event = event_row(w.queue, place)
@@ -44,7 +44,7 @@ def put(w, time, kind, target, index, turn):
     event.kind = kind
     event.target = target
     event.index = index
-    event.turn = turn
+    event.generation = generation
     w.order += 1
     w.queue_size += 1
     while place > 0 and is_before(w, place, (place - 1) // 2):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u32, store_u32
-from fanin_sim.jit import internal
-from fanin_sim.fuzz.counter_rng import SHARE, WEIGHT, draw
+from fanin_sim.fuzz.counter_rng import RATE_SCALE, WEIGHT, draw
 from fanin_sim.fuzz.tables import MOST_FAULTS, OPCODES, fault_row
+from fanin_sim.jit import internal
 
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
 NO_VALUE = -1  # the fault does not happen
@@ -29,7 +29,7 @@ def next_ordinal(w, link, opcode):
 
 
 @internal
-def write_down(w, kind, source, target, opcode, ordinal, value, until):
+def record_fault(w, kind, source, target, opcode, ordinal, value, until):
     """A fault has happened, and has ended at `until`."""
     w.quiet_since = max(w.quiet_since, until)
     if w.fault_count < MOST_FAULTS:
@@ -45,7 +45,7 @@ def write_down(w, kind, source, target, opcode, ordinal, value, until):
 
 
 @internal
-def find_given(w, kind, source, target, opcode, ordinal):
+def given_fault_value(w, kind, source, target, opcode, ordinal):
     """Value of a fault of the given list; NO_VALUE if it is not in it."""
     for index in range(w.given_count):
         fault = fault_row(w.given, index)
@@ -63,25 +63,25 @@ def weight(w, kind, place):
 
 
 @internal
-def fault_of(w, kind, source, target, opcode, ordinal):
+def fault_value(w, kind, source, target, opcode, ordinal):
     """Value (a random number, at least 0) of a fault at a packet or a rank; NO_VALUE: it does not happen."""
     if w.is_given:
-        return find_given(w, kind, source, target, opcode, ordinal)
+        return given_fault_value(w, kind, source, target, opcode, ordinal)
     if w.rate[kind] == 0 or w.budget <= 0:
         return NO_VALUE
     place = number_of_link(w, source, target) * OPCODES + opcode
     drawn = draw(w.seed, kind, place, ordinal)
-    if (drawn % SHARE) * 4 >= w.rate[kind] * weight(w, kind, place):
+    if (drawn % RATE_SCALE) * 4 >= w.rate[kind] * weight(w, kind, place):
         return NO_VALUE
     w.budget -= 1
-    return drawn // SHARE
+    return drawn // RATE_SCALE
 
 
 @internal
-def is_removed(w, kind, source, target, opcode, ordinal):
+def removal_value(w, kind, source, target, opcode, ordinal):
     """Value of a fault that takes a packet away, but never more than `most_in_a_row` one after the other."""
-    value = fault_of(w, kind, source, target, opcode, ordinal)
-    place = w.row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
+    value = fault_value(w, kind, source, target, opcode, ordinal)
+    place = w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
     if value == NO_VALUE:
         return NO_VALUE
     if not w.is_given and int64(load_u32(place)) >= w.most_in_a_row:
@@ -91,6 +91,6 @@ def is_removed(w, kind, source, target, opcode, ordinal):
 
 
 @internal
-def got_through(w, source, target, opcode):
+def reset_removals(w, source, target, opcode):
     """A packet has not been taken away."""
-    store_u32(w.row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)
+    store_u32(w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)

@@ -7,34 +7,34 @@ from numba import int64, uint64
 from fanin_nic.engine.state import action_at, header_at
 from fanin_nic.native.memory import load_u8, load_u32, store_u8, store_u32
 from fanin_nic.port.icrc import contiguous_icrc
-from fanin_sim.jit import internal
 from fanin_sim.fabric.action_executor import build_packet
 from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.counter_rng import LATENCY, below
-from fanin_sim.fuzz.codes import Fate, FaultKind, Happening, Violation
-from fanin_sim.fuzz.tables import packet_row, vertex_row
-from fanin_sim.fuzz.trace import blame, note
+from fanin_sim.fuzz.codes import EventKind, FaultKind, PacketFate, Violation
+from fanin_sim.fuzz.counter_rng import LATENCY, draw_below
 from fanin_sim.fuzz.fault_injection import (
     MICROSECOND,
     MILLISECOND,
-    fault_of,
-    got_through,
-    is_removed,
+    fault_value,
     next_ordinal,
     number_of_link,
-    write_down,
+    record_fault,
+    removal_value,
+    reset_removals,
 )
+from fanin_sim.fuzz.tables import packet_row, vertex_row
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import internal
 
-PACKET, SENT = int(Happening.PACKET), int(Happening.SENT)
+PACKET, SENT = int(EventKind.PACKET), int(EventKind.SENT)
 LOSS, CORRUPTION, DUPLICATION = int(FaultKind.LOSS), int(FaultKind.CORRUPTION), int(FaultKind.DUPLICATION)
 REORDERING, DELAY = int(FaultKind.REORDERING), int(FaultKind.DELAY)
-ARRIVES, LOST, CORRUPTED = int(Fate.ARRIVES), int(Fate.LOST), int(Fate.CORRUPTED)
-UNSEEN, CUT = int(Fate.CORRUPTED_UNSEEN), int(Fate.CUT)
-STRANGER, STORM = int(Violation.STRANGER_ADDRESSED), int(Violation.PACKET_STORM)
+ARRIVES, LOST, CORRUPTED = int(PacketFate.ARRIVES), int(PacketFate.LOST), int(PacketFate.CORRUPTED)
+UNDETECTED, LINK_DOWN = int(PacketFate.CORRUPTED_UNDETECTED), int(PacketFate.LINK_DOWN)
+UNKNOWN_DESTINATION, LIVELOCK = int(Violation.UNKNOWN_DESTINATION), int(Violation.LIVELOCK)
 SOURCE_PORT = 0xC000
 SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # of the time on a link
-OVERTAKEN = 200 * MICROSECOND  # how late at most what is reordered
-LATE = 300 * MILLISECOND  # and what is delayed: more than the first time-out
+LONGEST_REORDERING = 200 * MICROSECOND  # how late at most what is reordered
+LONGEST_DELAY = 300 * MILLISECOND  # and what is delayed: more than the first time-out
 
 
 @internal
@@ -63,12 +63,12 @@ def vertex_of(w, address):
 
 
 @internal
-def is_cut(w, one, other):
+def is_link_down(w, one, other):
     """Whether the link between two devices is down."""
     a, b = vertex_row(w.vertices, one), vertex_row(w.vertices, other)
-    if a.cut_until > w.now and (a.cut_peer < 0 or a.cut_peer == other):
+    if a.links_down_until > w.now and (a.link_down_peer < 0 or a.link_down_peer == other):
         return True
-    return b.cut_until > w.now and (b.cut_peer < 0 or b.cut_peer == one)
+    return b.links_down_until > w.now and (b.link_down_peer < 0 or b.link_down_peer == one)
 
 
 @internal
@@ -79,20 +79,20 @@ def send(w, source, e, index):
         send_to(w, source, e, index, vertex_of(w, destination))
         return
     for target in range(w.vertex_count):
-        if sender.hearers >> uint64(target) & uint64(1):
+        if sender.group_members >> uint64(target) & uint64(1):
             send_to(w, source, e, index, target)
 
 
 @internal
 def send_to(w, source, e, index, target):
     """The packet is built, and its fate on the way to a device decided."""
-    if target < 0 and w.may_write_wild:  # a corrupted CONFIG has named it
+    if target < 0 and w.accepts_corruption:  # a corrupted CONFIG has named it
         return
     if target < 0:
-        blame(w, STRANGER, source, int64(action_at(e, index).destination))
+        report_violation(w, UNKNOWN_DESTINATION, source, int64(action_at(e, index).destination))
         return
     if w.free_count == 0:
-        blame(w, STORM, source, 0)
+        report_violation(w, LIVELOCK, source, 0)
         return
     w.free_count -= 1
     number = int64(load_u32(w.free + uint64(4 * w.free_count)))
@@ -105,95 +105,95 @@ def send_to(w, source, e, index, target):
     packet.position = header_at(e, index).position
     packet.copies = 1
     link = number_of_link(w, source, target)
-    depart(w, number, packet, next_ordinal(w, link, packet.opcode))
+    transmit(w, number, packet, next_ordinal(w, link, packet.opcode))
 
 
 @internal
-def depart(w, number, packet, ordinal):
+def transmit(w, number, packet, ordinal):
     """A packet enters its link."""
-    if is_cut(w, packet.source, packet.target):
-        tell(w, packet, ordinal, CUT, 0)
+    if is_link_down(w, packet.source, packet.target):
+        trace_packet(w, packet, ordinal, LINK_DOWN, 0)
         release(w, number)
         return
-    value = is_removed(w, LOSS, packet.source, packet.target, packet.opcode, ordinal)
+    value = removal_value(w, LOSS, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
-        tell(w, packet, ordinal, LOST, 0)
-        write_down(w, LOSS, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
+        trace_packet(w, packet, ordinal, LOST, 0)
+        record_fault(w, LOSS, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
         release(w, number)
         return
     fate = corrupt(w, number, packet, ordinal)
     if fate == CORRUPTED:
-        tell(w, packet, ordinal, CORRUPTED, 0)
+        trace_packet(w, packet, ordinal, CORRUPTED, 0)
         release(w, number)
         return
-    got_through(w, packet.source, packet.target, packet.opcode)
-    arrival = w.now + latency(w, packet) + lateness(w, packet, ordinal)
-    tell(w, packet, ordinal, fate, arrival)
-    queue.put(w, arrival, PACKET, packet.target, number, 0)
-    copy_packet(w, number, packet, ordinal, fate)
+    reset_removals(w, packet.source, packet.target, packet.opcode)
+    arrival = w.now + latency(w, packet) + extra_delay(w, packet, ordinal)
+    trace_packet(w, packet, ordinal, fate, arrival)
+    event_queue.put(w, arrival, PACKET, packet.target, number, 0)
+    duplicate(w, number, packet, ordinal, fate)
 
 
 @internal
-def copy_packet(w, number, packet, ordinal, fate):
+def duplicate(w, number, packet, ordinal, fate):
     """A packet arrives twice, if that is its fate."""
-    value = fault_of(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal)
+    value = fault_value(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
         packet.copies += 1
         again = w.now + latency(w, packet) + copy_delay(value)
-        tell(w, packet, ordinal, fate, again)
-        write_down(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal, value, again)
-        queue.put(w, again, PACKET, packet.target, number, 0)
+        trace_packet(w, packet, ordinal, fate, again)
+        record_fault(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal, value, again)
+        event_queue.put(w, again, PACKET, packet.target, number, 0)
 
 
 @internal
-def tell(w, packet, ordinal, fate, arrival):
+def trace_packet(w, packet, ordinal, fate, arrival):
     """A line of the trace."""
-    note(w, SENT, packet.source, packet.target, packet.opcode, packet.position, fate, arrival, ordinal)
+    add_line(w, SENT, packet.source, packet.target, packet.opcode, packet.position, fate, arrival, ordinal)
 
 
 @internal
 def latency(w, packet):
     """Time on a link, in ns."""
     link = number_of_link(w, packet.source, packet.target)
-    return SHORTEST + below(w.seed, LATENCY, link, 0, SPREAD)
+    return SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD)
 
 
 @internal
 def copy_delay(value):
     """How much later a copy comes: mostly soon, at times long after its original."""
-    return (value >> 2) % (OVERTAKEN if value & 3 else LATE)
+    return (value >> 2) % (LONGEST_REORDERING if value & 3 else LONGEST_DELAY)
 
 
 @internal
-def lateness(w, packet, ordinal):
+def extra_delay(w, packet, ordinal):
     """How much later a packet comes than others on its link, in ns."""
     late = 0
-    value = fault_of(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal)
+    value = fault_value(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
-        late = value % OVERTAKEN
-        write_down(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
-    value = fault_of(w, DELAY, packet.source, packet.target, packet.opcode, ordinal)
+        late = value % LONGEST_REORDERING
+        record_fault(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
+    value = fault_value(w, DELAY, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
-        late += value % LATE
-        write_down(w, DELAY, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
+        late += value % LONGEST_DELAY
+        record_fault(w, DELAY, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
     return late
 
 
 @internal
 def corrupt(w, number, packet, ordinal):
     """Flip a bit of a packet, if that is its fate. Whether the receiver's port notices is for the ICRC to say."""
-    value = is_removed(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
+    value = removal_value(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
     if value < 0:
         return ARRIVES
     right = icrc_of(w, number, packet)
     bit = value % int64(packet.length * 8)
     place = data_of(w, number) + uint64(bit >> 3)
     store_u8(place, load_u8(place) ^ (1 << (bit & 7)))
-    write_down(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
+    record_fault(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
     if w.checks_icrc and icrc_of(w, number, packet) != right:
         w.dropped += 1
         return CORRUPTED
-    return UNSEEN
+    return UNDETECTED
 
 
 @internal

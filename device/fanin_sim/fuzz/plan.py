@@ -10,8 +10,8 @@ from fanin_sim.fuzz.codes import FaultKind
 from fanin_wire.abi import Status
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
-EVERYBODY = -1  # a partition from all others
-COMMON = (
+ALL_PEERS = -1  # a partition from all others
+RANDOM_FAULTS = (
     FaultKind.LOSS,
     FaultKind.CORRUPTION,
     FaultKind.DUPLICATION,
@@ -25,16 +25,16 @@ READ_FAILED = {Status["LOCAL_PROTECTION_ERROR"]}
 LOST = {Status[name] for name in ("PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")}
 
 
-class Mood(enum.Enum):
+class Profile(enum.Enum):
     """What kind of schedule it is, and what must come of it."""
 
-    FAIR = "fair"  # heavy faults: everything succeeds, and nobody is taken for dead
-    GENTLE = "gentle"  # light faults, at times with a short detection time: the same
-    DISASTER = "disaster"  # something dies: every request ends, with its result or a named error
-    WILD = "wild"  # no ICRC: corrupted packets reach the engine; it must survive, and harm nobody
+    LOSSY = "lossy"  # heavy faults: everything succeeds, and nobody is taken for dead
+    LIGHT = "light"  # light faults, at times with a short detection time: the same
+    CRASHES = "crashes"  # something dies: every request ends, with its result or a named error
+    NO_ICRC = "no ICRC"  # no ICRC: corrupted packets reach the engine; it must survive, and harm nobody
 
 
-MOODS = (Mood.FAIR,) * 9 + (Mood.GENTLE,) * 3 + (Mood.DISASTER,) * 7 + (Mood.WILD,)
+PROFILES = (Profile.LOSSY,) * 9 + (Profile.LIGHT,) * 3 + (Profile.CRASHES,) * 7 + (Profile.NO_ICRC,)
 
 
 class Fault(NamedTuple):
@@ -54,8 +54,8 @@ class Plan(NamedTuple):
     detection, gap: ns. messages: so many are posted, at most. tolerated: statuses that the faults explain."""
 
     seed: int
-    scene: int
-    mood: Mood
+    workload: int
+    profile: Profile
     rates: dict[FaultKind, int]
     budget: int
     most_in_a_row: int
@@ -66,20 +66,20 @@ class Plan(NamedTuple):
     gap: int
     pauses: int
     deadline_ms: int = 0
-    lives: int = 1
+    incarnations: int = 1
     messages: int = UNLIMITED
 
     @property
     def tolerated(self) -> set:
         """Statuses that ranks may see."""
         seen = set(READ_FAILED) if self.rates.get(FaultKind.READ_FAILURE) else set()
-        if self.mood == Mood.WILD:
+        if self.profile == Profile.NO_ICRC:
             return set(Status)
-        return seen | LOST if self.mood == Mood.DISASTER else seen
+        return seen | LOST if self.profile == Profile.CRASHES else seen
 
 
-class Cast(NamedTuple):
-    """Who can be struck in a scene: `events` of each device when nothing goes wrong, the `homes` (devices) of its
+class FaultTargets(NamedTuple):
+    """Who can be struck in a workload: `events` of each device when nothing goes wrong, the `homes` (devices) of its
     ranks, which devices are switches."""
 
     events: tuple[int, ...]
@@ -98,52 +98,56 @@ class Cast(NamedTuple):
         return len(self.events) == 1
 
 
-def plan_of(seed: int, casts: list[Cast]) -> Plan:
-    """The plan that a seed gives. casts: of each scene."""
+def plan_of(seed: int, fault_targets: list[FaultTargets]) -> Plan:
+    """The plan that a seed gives. fault_targets: of each workload."""
     chance = random.Random(seed)
-    scene = chance.randrange(len(casts))
-    mood = chance.choice(MOODS)
-    detection = chance.choice((1, 5)) * SECOND if mood == Mood.GENTLE else 5 * SECOND
+    workload = chance.randrange(len(fault_targets))
+    profile = chance.choice(PROFILES)
+    detection = chance.choice((1, 5)) * SECOND if profile == Profile.LIGHT else 5 * SECOND
     return Plan(
         seed=seed,
-        scene=scene,
-        mood=mood,
-        rates=_rates(chance, mood, casts[scene]),
+        workload=workload,
+        profile=profile,
+        rates=_rates(chance, profile, fault_targets[workload]),
         budget=chance.choice((4, 8, 16, 32, 64, 128)),
-        most_in_a_row=2 if mood == Mood.FAIR else 1,
-        planned=_planned(chance, mood, casts[scene], detection),
+        most_in_a_row=2 if profile == Profile.LOSSY else 1,
+        planned=_planned(chance, profile, fault_targets[workload], detection),
         first_position=chance.choice((0, 0, 2**32 - 1, 2**32 - 7, 2**32 - 25, 2**31 - 9, chance.randrange(2**32))),
         slots=chance.choice((4, 8, 8, 16)),
         detection=detection,
         gap=chance.choice((0, 1_000, 50_000, 2 * MILLISECOND)),
         pauses=chance.choice((0, 0, 3_000, 20_000)),
-        deadline_ms=chance.choice((0, 0, 0, 20, 300)) if mood == Mood.DISASTER else 0,
-        lives=chance.choice((1, 1, 2)),
+        deadline_ms=chance.choice((0, 0, 0, 20, 300)) if profile == Profile.CRASHES else 0,
+        incarnations=chance.choice((1, 1, 2)),
     )
 
 
-def _rates(chance: random.Random, mood: Mood, cast: Cast) -> dict[FaultKind, int]:
+def _rates(chance: random.Random, profile: Profile, targets: FaultTargets) -> dict[FaultKind, int]:
     """At least three kinds, each rare or frequent. Where nothing is sent, ranks can be late, and often are."""
-    kinds = [FaultKind.LATE_RANK] if cast.is_alone else chance.sample(COMMON, chance.randint(3, len(COMMON)))
-    steps = (200, 600, 2_000, 6_000) if mood == Mood.FAIR else (200, 600, 1_500)
-    steps = (2_000, 6_000, 20_000) if cast.is_alone else steps
+    kinds = (
+        [FaultKind.LATE_RANK]
+        if targets.is_alone
+        else chance.sample(RANDOM_FAULTS, chance.randint(3, len(RANDOM_FAULTS)))
+    )
+    steps = (200, 600, 2_000, 6_000) if profile == Profile.LOSSY else (200, 600, 1_500)
+    steps = (2_000, 6_000, 20_000) if targets.is_alone else steps
     rates = {kind: chance.choice(steps) for kind in kinds}
-    if mood == Mood.WILD:
+    if profile == Profile.NO_ICRC:
         rates[FaultKind.CORRUPTION] = 3_000
-    if cast.reads and chance.random() < 0.3:
+    if targets.reads and chance.random() < 0.3:
         rates[FaultKind.READ_FAILURE] = 400
     return rates
 
 
-def _planned(chance: random.Random, mood: Mood, cast: Cast, detection: int) -> tuple[Fault, ...]:
-    if mood == Mood.DISASTER:
-        return tuple(_disaster(chance, cast) for _ in range(chance.choice((1, 1, 1, 2))))
-    if mood in (Mood.FAIR, Mood.GENTLE) and chance.random() < 0.4:
-        return (chance.choice(_interruptions(cast))(chance, cast, detection // 2),)
+def _planned(chance: random.Random, profile: Profile, targets: FaultTargets, detection: int) -> tuple[Fault, ...]:
+    if profile == Profile.CRASHES:
+        return tuple(_crash(chance, targets) for _ in range(chance.choice((1, 1, 1, 2))))
+    if profile in (Profile.LOSSY, Profile.LIGHT) and chance.random() < 0.4:
+        return (chance.choice(_interruptions(targets))(chance, targets, detection // 2),)
     return ()
 
 
-def _disaster(chance: random.Random, cast: Cast) -> Fault:
+def _crash(chance: random.Random, targets: FaultTargets) -> Fault:
     kind = chance.choice(
         (
             FaultKind.RANK_CRASH,
@@ -155,39 +159,41 @@ def _disaster(chance: random.Random, cast: Cast) -> Fault:
             FaultKind.FREEZE,
         )
     )
-    if kind == FaultKind.PARTITION and not cast.is_alone:
-        return _partition(chance, cast, 20 * SECOND)
+    if kind == FaultKind.PARTITION and not targets.is_alone:
+        return _partition(chance, targets, 20 * SECOND)
     if kind in (FaultKind.FREEZE, FaultKind.PARTITION):
-        return _freeze(chance, cast, 20 * SECOND)
+        return _freeze(chance, targets, 20 * SECOND)
     if kind in (FaultKind.RANK_CRASH, FaultKind.EARLY_LEAVE):
-        rank = chance.randrange(len(cast.homes))
-        return Fault(kind, cast.homes[rank], rank, 0, _event(chance, cast, cast.homes[rank]), 0)
-    device = chance.choice(cast.devices)
+        rank = chance.randrange(len(targets.homes))
+        return Fault(kind, targets.homes[rank], rank, 0, _event(chance, targets, targets.homes[rank]), 0)
+    device = chance.choice(targets.devices)
     if kind != FaultKind.RESTART:
-        kind = FaultKind.SWITCH_CRASH if device in cast.switches else FaultKind.NIC_CRASH
+        kind = FaultKind.SWITCH_CRASH if device in targets.switches else FaultKind.NIC_CRASH
     downtime = chance.choice((0, 1, 10, 300, 3_000, 12_000)) * MILLISECOND if kind == FaultKind.RESTART else 0
     performed = chance.choice((0, 1, 2, 3, 255))
-    return Fault(kind, device, device, 0, _event(chance, cast, device), downtime << 8 | performed)
+    return Fault(kind, device, device, 0, _event(chance, targets, device), downtime << 8 | performed)
 
 
-def _interruptions(cast: Cast) -> tuple:
+def _interruptions(targets: FaultTargets) -> tuple:
     """What a device comes back from: without others there is no link that could be down."""
-    return (_freeze,) if cast.is_alone else (_partition, _freeze)
+    return (_freeze,) if targets.is_alone else (_partition, _freeze)
 
 
-def _partition(chance: random.Random, cast: Cast, longest: int) -> Fault:
-    device = chance.choice(cast.devices)
-    others = [other for other in cast.devices if other != device]
-    peer = chance.choice((EVERYBODY, chance.choice(others)))
+def _partition(chance: random.Random, targets: FaultTargets, longest: int) -> Fault:
+    device = chance.choice(targets.devices)
+    others = [other for other in targets.devices if other != device]
+    peer = chance.choice((ALL_PEERS, chance.choice(others)))
     duration = int(longest * chance.random() ** 3)
-    return Fault(FaultKind.PARTITION, device, peer, 0, _event(chance, cast, device), duration)
+    return Fault(FaultKind.PARTITION, device, peer, 0, _event(chance, targets, device), duration)
 
 
-def _freeze(chance: random.Random, cast: Cast, longest: int) -> Fault:
-    device = chance.choice(cast.devices)
-    return Fault(FaultKind.FREEZE, device, device, 0, _event(chance, cast, device), int(longest * chance.random() ** 2))
+def _freeze(chance: random.Random, targets: FaultTargets, longest: int) -> Fault:
+    device = chance.choice(targets.devices)
+    return Fault(
+        FaultKind.FREEZE, device, device, 0, _event(chance, targets, device), int(longest * chance.random() ** 2)
+    )
 
 
-def _event(chance: random.Random, cast: Cast, device: int) -> int:
+def _event(chance: random.Random, targets: FaultTargets, device: int) -> int:
     """Any event of a device, or one soon after its last."""
-    return chance.randint(1, cast.events[device] + cast.events[device] // 4)
+    return chance.randint(1, targets.events[device] + targets.events[device] // 4)

@@ -8,42 +8,42 @@ from fanin_nic.engine.control.posting import wqe_at
 from fanin_nic.engine.state import engine_at, job_at, queue_at
 from fanin_nic.engine.tables import JOIN_EVENT
 from fanin_nic.native.memory import record_at, store_u8
-from fanin_sim.jit import internal
 from fanin_sim.fuzz.blame_check import fail_rank
-from fanin_sim.fuzz.engine_calls import call_event
-from fanin_sim.fuzz.counter_rng import GAP, below
+from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState
+from fanin_sim.fuzz.counter_rng import GAP, draw_below
+from fanin_sim.fuzz.crash_faults import begin_event
 from fanin_sim.fuzz.device_events import finish
-from fanin_sim.fuzz.crash_faults import expect_event
-from fanin_sim.fuzz.codes import FaultKind, Happening, Step
+from fanin_sim.fuzz.engine_calls import call_event
+from fanin_sim.fuzz.fault_injection import MICROSECOND, MILLISECOND, fault_value, record_fault
 from fanin_sim.fuzz.request_checks import NOT_POSTED, OPEN, wake
 from fanin_sim.fuzz.tables import message_row, rank_row, vertex_row
-from fanin_sim.fuzz.trace import note
-from fanin_sim.fuzz.fault_injection import MICROSECOND, MILLISECOND, fault_of, write_down
+from fanin_sim.fuzz.trace import add_line
+from fanin_sim.jit import internal
 from fanin_wire.abi import WqeFlag
 
 LATE_RANK = int(FaultKind.LATE_RANK)
-WAITING, JOINING, RUNNING = int(Step.WAITING), int(Step.JOINING), int(Step.RUNNING)
-LEAVING, GONE, DEAD = int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
-JOIN, POST, LEAVE = int(Happening.JOIN), int(Happening.POST), int(Happening.LEAVE)
+WAITING, JOINING, RUNNING = int(RankState.WAITING), int(RankState.JOINING), int(RankState.RUNNING)
+LEAVING, GONE, DEAD = int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
+JOIN, POST, LEAVE = int(EventKind.JOIN), int(EventKind.POST), int(EventKind.LEAVE)
 SIGNALED = int(WqeFlag["SIGNALED"])
-PATIENCE = 30_000 * MILLISECOND  # for the answer to a JOIN
-OF_A_LIFE = 16  # between the keys of one job's lives
+JOIN_TIMEOUT = 30_000 * MILLISECOND  # for the answer to a JOIN
+KEYS_PER_INCARNATION = 16  # between the keys of one job's incarnations
 UNWRITTEN = 0xA5  # no result is so
-LATEST = (300 * MICROSECOND, 30 * MILLISECOND, 300 * MILLISECOND, 3_000 * MILLISECOND)
+RANK_DELAYS = (300 * MICROSECOND, 30 * MILLISECOND, 300 * MILLISECOND, 3_000 * MILLISECOND)
 
 join_at = record_at(JOIN_EVENT)
 
 
 @internal
-def pause(w, number):
+def next_step_delay(w, number):
     """ns until a rank takes its next step; much more if it is late."""
     rank = rank_row(w.ranks, number)
     rank.steps += 1
-    time = below(w.seed, GAP, number, rank.steps, w.gap)
-    value = fault_of(w, LATE_RANK, number, 0, 0, rank.steps)
+    time = draw_below(w.seed, GAP, number, rank.steps, w.gap)
+    value = fault_value(w, LATE_RANK, number, 0, 0, rank.steps)
     if value >= 0:
-        time += (value >> 2) % LATEST[value & 3]
-        write_down(w, LATE_RANK, number, 0, 0, rank.steps, value, w.now + time)
+        time += (value >> 2) % RANK_DELAYS[value & 3]
+        record_fault(w, LATE_RANK, number, 0, 0, rank.steps, value, w.now + time)
     return time
 
 
@@ -52,12 +52,12 @@ def join(w, number):
     """The rank joins; it gives up if nobody answers."""
     rank = rank_row(w.ranks, number)
     vertex = vertex_row(w.vertices, rank.vertex)
-    rank.step = JOINING
-    wake(w, number, w.now + PATIENCE)
+    rank.state = JOINING
+    wake(w, number, w.now + JOIN_TIMEOUT)
     queue_at(engine_at(vertex.base), rank.queue).active = 1  # if the device was restarted, it attaches again
     join_at(rank.join).slots = w.slots_offered
-    join_at(rank.join).key = rank.key + w.life * OF_A_LIFE
-    note(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
+    join_at(rank.join).key = rank.key + w.incarnation * KEYS_PER_INCARNATION
+    add_line(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
     call_event(w.on_join, (int64(vertex.base), rank.queue, int64(rank.join), w.now))
     finish(w, rank.vertex)
 
@@ -66,10 +66,10 @@ def join(w, number):
 def leave(w, number):
     """The rank leaves."""
     rank = rank_row(w.ranks, number)
-    rank.turn += 1
-    if rank.step == JOINING:  # it gives up
+    rank.generation += 1
+    if rank.state == JOINING:  # it gives up
         fail_rank(w, number)
-    note(w, LEAVE, rank.vertex, number, 0, 0, 0, 0, 0)
+    add_line(w, LEAVE, rank.vertex, number, 0, 0, 0, 0, 0)
     call_event(w.on_leave, (int64(vertex_row(w.vertices, rank.vertex).base), rank.queue, 0, w.now))
     finish(w, rank.vertex)
 
@@ -87,17 +87,17 @@ def post(w, number):
     wqe_at(message.wqe).flags = SIGNALED if message.is_signaled else 0
     wqe_at(message.wqe).deadline_ms = w.deadline_ms
     message.status = OPEN
-    note(w, POST, rank.vertex, number, 0, rank.posted, 0, 0, 0)
+    add_line(w, POST, rank.vertex, number, 0, rank.posted, 0, 0, 0)
     rank.posted += 1
     w.open_requests += 1
     w.quiet_since = max(w.quiet_since, w.now)
-    call_event(w.on_post, (int64(e_base(w, rank)), rank.queue, int64(message.wqe), w.now))
+    call_event(w.on_post, (int64(arena_of(w, rank)), rank.queue, int64(message.wqe), w.now))
     w.positions = max(w.positions, int64(uint64(record.position) - uint64(w.first_position)) & 0xFFFFFFFF)
     finish(w, rank.vertex)
 
 
 @internal
-def e_base(w, rank):
+def arena_of(w, rank):
     """Address of the arena of a rank's device."""
     return vertex_row(w.vertices, rank.vertex).base
 
@@ -105,7 +105,7 @@ def e_base(w, rank):
 @internal
 def has_room(w, rank):
     """Whether the device takes another request of a rank."""
-    e = engine_at(e_base(w, rank))
+    e = engine_at(arena_of(w, rank))
     record = queue_at(e, rank.queue)
     return (int64(record.tail) - int64(record.head)) & 0xFFFFFFFF < int64(e.requests)
 
@@ -122,46 +122,46 @@ def run(w, number):
     rank = rank_row(w.ranks, number)
     if rank.posted < count_of(w, rank) and has_room(w, rank):
         post(w, number)
-        if rank.step == RUNNING:
-            wake(w, number, w.now + pause(w, number))
+        if rank.state == RUNNING:
+            wake(w, number, w.now + next_step_delay(w, number))
         return
     if rank.posted == count_of(w, rank) and rank.ended == rank.posted:
-        rank.step = LEAVING
-        wake(w, number, w.now + pause(w, number))  # else the next completion wakes it
+        rank.state = LEAVING
+        wake(w, number, w.now + next_step_delay(w, number))  # else the next completion wakes it
     finish(w, rank.vertex)  # what may have struck another rank just now
 
 
 @internal
-def advance(w, number, turn):
+def advance(w, number, generation):
     """It is time for the next step of a rank."""
     rank = rank_row(w.ranks, number)
-    if rank.turn != turn or rank.step == DEAD or rank.step == GONE:
+    if rank.generation != generation or rank.state == DEAD or rank.state == GONE:
         return
-    expect_event(w, rank.vertex)
+    begin_event(w, rank.vertex)
     if not vertex_row(w.vertices, rank.vertex).alive:
         return
-    if rank.step == DEAD:  # it has just died: the others are told, though nothing else may happen on this device
+    if rank.state == DEAD:  # it has just died: the others are told, though nothing else may happen on this device
         finish(w, rank.vertex)
         return
     w.quiet_since = max(w.quiet_since, w.now)
-    if rank.step == WAITING:
+    if rank.state == WAITING:
         join(w, number)
-    elif rank.step == RUNNING:
+    elif rank.state == RUNNING:
         run(w, number)
     else:
         leave(w, number)
 
 
 @internal
-def begin(w, number, later):
+def start_rank(w, number, later):
     """A rank before its program, which begins in `later` ns."""
     rank = rank_row(w.ranks, number)
-    rank.step = WAITING
+    rank.state = WAITING
     rank.has_failed = 0
     rank.posted = 0
     rank.ended = 0
     clear_results(w, rank)
-    wake(w, number, w.now + later + pause(w, number))
+    wake(w, number, w.now + later + next_step_delay(w, number))
 
 
 @internal

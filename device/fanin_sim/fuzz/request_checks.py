@@ -6,22 +6,24 @@ from numba import int64, uint64
 
 from fanin_nic.engine.actions import ActionKind
 from fanin_nic.native.memory import copy, load_u8, store_u8
-from fanin_sim.jit import internal
 from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.blame_check import check_blame
-from fanin_sim.fuzz.codes import Happening, Step, Violation
+from fanin_sim.fuzz.blame_check import check_peer_lost
+from fanin_sim.fuzz.codes import EventKind, RankState, Violation
 from fanin_sim.fuzz.tables import message_row, rank_row
-from fanin_sim.fuzz.trace import blame, note
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import internal
 from fanin_wire.abi import MessageType, Status
 
 DMA_WRITE = int(ActionKind.DMA_WRITE)
 SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 IN_USE, NO_RESOURCES = int(Status["JID_IN_USE"]), int(Status["NO_RESOURCES"])
 # What ranks of a job are told that was refused for want of slots: later ones may wait for those that have gone.
-SHORT = sum(1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED"))
+SHORTAGE_STATUSES = sum(
+    1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")
+)
 JOIN = int(MessageType["JOIN"])
-RUNNING, LEAVING, GONE, DEAD = int(Step.RUNNING), int(Step.LEAVING), int(Step.GONE), int(Step.DEAD)
-RANK, COMPLETION, ANSWER = int(Happening.RANK), int(Happening.COMPLETION), int(Happening.ANSWER)
+RUNNING, LEAVING, GONE, DEAD = int(RankState.RUNNING), int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
+RANK, COMPLETION, ANSWER = int(EventKind.RANK), int(EventKind.COMPLETION), int(EventKind.ANSWER)
 WRONG_RESULT, DIFFERENT = int(Violation.WRONG_RESULT), int(Violation.DIFFERENT_RESULTS)
 WRONG_COMPLETION, STRAY_WRITE = int(Violation.WRONG_COMPLETION), int(Violation.STRAY_WRITE)
 JOIN_REFUSED, WRONG_STATUS = int(Violation.JOIN_REFUSED), int(Violation.WRONG_STATUS)
@@ -44,8 +46,8 @@ def rank_of(w, vertex, queue_index):
 def wake(w, number, time):
     """A rank goes on with its program at a time, and not at another that was set before."""
     rank = rank_row(w.ranks, number)
-    rank.turn += 1
-    queue.put(w, time, RANK, number, 0, rank.turn)
+    rank.generation += 1
+    event_queue.put(w, time, RANK, number, 0, rank.generation)
 
 
 @internal
@@ -53,7 +55,7 @@ def is_tolerated(w, rank, status):
     """Whether the faults of this schedule, or a want of slots for this job, explain a status."""
     explained = w.tolerated
     if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
-        explained |= uint64(SHORT)
+        explained |= uint64(SHORTAGE_STATUSES)
     return (explained >> uint64(status)) & uint64(1) != uint64(0)
 
 
@@ -78,16 +80,16 @@ def is_equal(one, other, length):
 @internal
 def check_data(w, number, message):
     """A request has succeeded: its data must be right (I1, I2)."""
-    if w.may_write_wild or message.length == 0:
+    if w.accepts_corruption or message.length == 0:
         return
     if message.reference != uint64(0):
         if not is_equal(message.result, message.reference, message.length):
-            blame(w, WRONG_RESULT, number, message.length)
+            report_violation(w, WRONG_RESULT, number, message.length)
     elif load_u8(message.shared) == 0:  # the first of all: the others must have the same
         copy(message.shared + uint64(8), message.result, uint64(message.length))
         store_u8(message.shared, 1)
     elif not is_equal(message.result, message.shared + uint64(8), message.length):
-        blame(w, DIFFERENT, number, message.length)
+        report_violation(w, DIFFERENT, number, message.length)
 
 
 @internal
@@ -106,7 +108,7 @@ def end_request(w, number, place, status):
         return
     w.failed += 1
     if not is_tolerated(w, rank, status):
-        blame(w, WRONG_STATUS, number, status)
+        report_violation(w, WRONG_STATUS, number, status)
 
 
 @internal
@@ -115,22 +117,22 @@ def complete(w, vertex, action):
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
     status, kind = int64(action.status), int64(action.missing_kind)
-    note(w, COMPLETION, vertex, number, 0, place, kind, status, int64(action.missing))
+    add_line(w, COMPLETION, vertex, number, 0, place, kind, status, int64(action.missing))
     if number < 0:
-        blame(w, WRONG_COMPLETION, number, place)
+        report_violation(w, WRONG_COMPLETION, number, place)
         return
     rank = rank_row(w.ranks, number)
-    if rank.step == DEAD or rank.step == GONE or place < rank.ended or place >= rank.posted:
-        blame(w, WRONG_COMPLETION, number, place)
+    if rank.state == DEAD or rank.state == GONE or place < rank.ended or place >= rank.posted:
+        report_violation(w, WRONG_COMPLETION, number, place)
         return
     for silent in range(rank.ended, place):
         if message_row(w.messages, rank.first_message + silent).is_signaled:
-            blame(w, WRONG_COMPLETION, number, place)
+            report_violation(w, WRONG_COMPLETION, number, place)
             return
         end_request(w, number, silent, SUCCESS)
     end_request(w, number, place, status)
-    check_blame(w, number, status, kind, uint64(action.missing))
-    if rank.step == RUNNING:
+    check_peer_lost(w, number, status, kind, uint64(action.missing))
+    if rank.state == RUNNING:
         wake(w, number, w.now)
 
 
@@ -140,21 +142,21 @@ def answer(w, vertex, action):
     if action.status == PENDING:
         return
     number = rank_of(w, vertex, int64(action.queue))
-    note(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
+    add_line(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
     if number < 0:  # nobody has asked
-        blame(w, WRONG_COMPLETION, number, int64(action.opcode))
+        report_violation(w, WRONG_COMPLETION, number, int64(action.opcode))
         return
     rank = rank_row(w.ranks, number)
-    if rank.step == DEAD:
+    if rank.state == DEAD:
         return
     if action.opcode != JOIN:
-        rank.step = GONE
+        rank.state = GONE
         return
     if action.status == SUCCESS:
-        rank.step = RUNNING
+        rank.state = RUNNING
         w.slots_granted = max(w.slots_granted, int64(action.byte_length))
     else:
-        rank.step = LEAVING
+        rank.state = LEAVING
         take_refusal(w, number, int64(action.status))
     wake(w, number, w.now)
 
@@ -163,14 +165,14 @@ def answer(w, vertex, action):
 def take_refusal(w, number, status):
     """The JOIN of a rank is refused."""
     rank = rank_row(w.ranks, number)
-    if w.may_lack_slots and status == NO_RESOURCES:
+    if w.slots_may_run_out and status == NO_RESOURCES:
         note_shortage(w, rank)
         return
-    # The life before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
-    in_use = w.life > 0 and (status == IN_USE or w.refused > 0)
+    # The incarnation before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
+    in_use = w.incarnation > 0 and (status == IN_USE or w.refused > 0)
     w.refused += 1
     if not in_use and not is_tolerated(w, rank, status):
-        blame(w, JOIN_REFUSED, number, status)
+        report_violation(w, JOIN_REFUSED, number, status)
 
 
 @internal
@@ -180,17 +182,17 @@ def write(w, vertex, action):
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.mid)
     if number < 0:
-        blame(w, STRAY_WRITE, number, place)
+        report_violation(w, STRAY_WRITE, number, place)
         return False
     rank = rank_row(w.ranks, number)
-    if rank.step == DEAD or place < 0 or place >= rank.posted:
-        blame(w, STRAY_WRITE, number, place)
+    if rank.state == DEAD or place < 0 or place >= rank.posted:
+        report_violation(w, STRAY_WRITE, number, place)
         return False
     message = message_row(w.messages, rank.first_message + place)
     first, end = uint64(action.remote), uint64(action.remote) + uint64(action.length)
     inside = first >= message.result and end <= message.result + uint64(message.length)
     if message.status != OPEN or not inside:
-        blame(w, STRAY_WRITE, number, place)
+        report_violation(w, STRAY_WRITE, number, place)
         return False
     if action.kind == DMA_WRITE:
         copy(first, uint64(action.payload), uint64(action.length))

@@ -8,21 +8,21 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_sim.fuzz.codes import FaultKind, Violation
-from fanin_sim.fuzz.plan import Cast, Fault, Mood, Plan, plan_of
-from fanin_sim.fuzz.event_loop import START, play
-from fanin_sim.fuzz.workloads import SCENES
-from fanin_sim.fuzz.world import TRACE_LINES, Stage
+from fanin_sim.fuzz.event_loop import START, run_schedule
+from fanin_sim.fuzz.plan import Fault, FaultTargets, Plan, Profile, plan_of
+from fanin_sim.fuzz.workloads import WORKLOADS
+from fanin_sim.fuzz.world import TRACE_LINES, World
 
 BOUND_BEYOND_DETECTION = 2_000_000_000  # ns: after the last fault a request may take the detection time and so long
 
 
 class Outcome(NamedTuple):
     """What came of a schedule. `faults`: that have happened, in order. duration, slowest: ns of virtual time; slowest:
-    from the last fault to the end of a request. `culprit`, `detail`: of a violation (see tables.Violation)."""
+    from the last fault to the end of a request. `location`, `detail`: of a violation (see tables.Violation)."""
 
     plan: Plan
     violation: Violation
-    culprit: int
+    location: int
     detail: int
     faults: tuple[Fault, ...]
     events: int
@@ -35,117 +35,117 @@ class Outcome(NamedTuple):
     duration: int
     slowest: int
     shortages: int
-    accusations: int
+    peer_lost_reports: int
 
 
-class Theatre:
-    """All scenes, each made ready when it is first needed."""
+class ScheduleRunner:
+    """All workloads, each made ready when it is first needed."""
 
     def __init__(self) -> None:
-        self._stages: dict[int, Stage] = {}
+        self._stages: dict[int, World] = {}
 
     @functools.cached_property
-    def casts(self) -> list[Cast]:
-        """Who can be struck in each scene: found by playing it without faults."""
-        return [self._cast(number) for number in range(len(SCENES))]
+    def fault_targets(self) -> list[FaultTargets]:
+        """Who can be struck in each workload: found by playing it without faults."""
+        return [self._targets(number) for number in range(len(WORKLOADS))]
 
     def plan(self, seed: int) -> Plan:
         """The plan of a seed."""
-        return plan_of(seed, self.casts)
+        return plan_of(seed, self.fault_targets)
 
-    def play(self, plan: Plan, faults: tuple[Fault, ...] | None = None, *, trace: bool = False) -> Outcome:
+    def run(self, plan: Plan, faults: tuple[Fault, ...] | None = None, *, trace: bool = False) -> Outcome:
         """Play a plan; with `faults`, these and no others happen. trace: keep one, see `trace_of`."""
-        stage = self.stage(plan.scene)
-        _set(stage, plan, faults, trace)
-        play(stage.address)
-        return _outcome(stage, plan)
+        world = self.world(plan.workload)
+        _set(world, plan, faults, trace)
+        run_schedule(world.address)
+        return _outcome(world, plan)
 
-    def stage(self, scene: int) -> Stage:
-        """A scene, ready."""
-        if scene not in self._stages:
-            self._stages[scene] = Stage(SCENES[scene])
-        return self._stages[scene]
+    def world(self, workload: int) -> World:
+        """A workload, ready."""
+        if workload not in self._stages:
+            self._stages[workload] = World(WORKLOADS[workload])
+        return self._stages[workload]
 
     def trace_of(self, plan: Plan) -> np.ndarray:
-        """The trace of the last schedule that was played in a plan's scene, oldest line first."""
-        stage = self.stage(plan.scene)
-        count = int(stage.world["trace_count"])
-        lines = stage.trace[: min(count, TRACE_LINES)]
+        """The trace of the last schedule that was played in a plan's workload, oldest line first."""
+        world = self.world(plan.workload)
+        count = int(world.record["trace_count"])
+        lines = world.trace[: min(count, TRACE_LINES)]
         return np.roll(lines, -(count % TRACE_LINES)) if count > TRACE_LINES else lines.copy()
 
-    def _cast(self, number: int) -> Cast:
-        stage = self.stage(number)
-        outcome = self.play(CALM._replace(scene=number))
+    def _targets(self, number: int) -> FaultTargets:
+        world = self.world(number)
+        outcome = self.run(CALM._replace(workload=number))
         if outcome.violation:
-            raise AssertionError(f"{SCENES[number].name}, without any fault: {describe(outcome)}")
-        return Cast(
-            tuple(int(vertex["events"]) for vertex in stage.vertices),
-            tuple(int(rank["vertex"]) for rank in stage.ranks),
-            tuple(index for index, vertex in enumerate(stage.vertices) if vertex["is_switch"]),
-            SCENES[number].process_memory,
+            raise AssertionError(f"{WORKLOADS[number].name}, without any fault: {describe(outcome)}")
+        return FaultTargets(
+            tuple(int(vertex["events"]) for vertex in world.vertices),
+            tuple(int(rank["vertex"]) for rank in world.ranks),
+            tuple(index for index, vertex in enumerate(world.vertices) if vertex["is_switch"]),
+            WORKLOADS[number].process_memory,
         )
 
 
-CALM = Plan(0, 0, Mood.FAIR, {}, 0, 0, (), 0, 8, 5_000_000_000, 1_000, 0)
+CALM = Plan(0, 0, Profile.LOSSY, {}, 0, 0, (), 0, 8, 5_000_000_000, 1_000, 0)
 
 
 def describe(outcome: Outcome) -> str:
     """One line about what was broken."""
-    names = Stage.names_of(SCENES[outcome.plan.scene])
-    by_device = outcome.violation <= Violation.WRONG_SLOT_COUNT or outcome.violation in DEVICES_BLAMED
-    where = names[outcome.culprit] if by_device else f"rank {outcome.culprit}"
+    names = World.names_of(WORKLOADS[outcome.plan.workload])
+    by_device = outcome.violation <= Violation.WRONG_SLOT_COUNT or outcome.violation in DEVICE_VIOLATIONS
+    where = names[outcome.location] if by_device else f"rank {outcome.location}"
     return f"{outcome.violation.name} at {where} ({outcome.detail})"
 
 
-DEVICES_BLAMED = {
+DEVICE_VIOLATIONS = {
     Violation.SLOT_LEAKED,
     Violation.ACTION_OVERFLOW,
-    Violation.STRANGER_ADDRESSED,
-    Violation.PACKET_STORM,
+    Violation.UNKNOWN_DESTINATION,
+    Violation.LIVELOCK,
 }
 
 
-def _set(stage: Stage, plan: Plan, faults: tuple[Fault, ...] | None, trace: bool) -> None:
-    world = stage.world
-    world["bound"] = plan.detection + BOUND_BEYOND_DETECTION
-    world["seed"], world["detection"] = plan.seed % 2**64, plan.detection
-    world["message_limit"], world["first_position"] = plan.messages, plan.first_position
-    world["lives"], world["deadline_ms"] = plan.lives, plan.deadline_ms
-    world["slots_offered"], world["gap"], world["pauses"] = plan.slots, plan.gap, plan.pauses
-    world["rate"] = 0
+def _set(world: World, plan: Plan, faults: tuple[Fault, ...] | None, trace: bool) -> None:
+    record = world.record
+    record["bound"] = plan.detection + BOUND_BEYOND_DETECTION
+    record["seed"], record["detection"] = plan.seed % 2**64, plan.detection
+    record["message_limit"], record["first_position"] = plan.messages, plan.first_position
+    record["incarnations"], record["deadline_ms"] = plan.incarnations, plan.deadline_ms
+    record["slots_offered"], record["gap"], record["pauses"] = plan.slots, plan.gap, plan.pauses
+    record["rate"] = 0
     for kind, rate in plan.rates.items():
-        world["rate"][kind] = rate
-    world["most_in_a_row"], world["budget"] = plan.most_in_a_row, plan.budget
-    world["checks_icrc"] = plan.mood != Mood.WILD
-    world["may_write_wild"] = plan.mood == Mood.WILD
-    world["tolerated"] = sum(1 << int(status) for status in plan.tolerated)
+        record["rate"][kind] = rate
+    record["most_in_a_row"], record["budget"] = plan.most_in_a_row, plan.budget
+    record["checks_icrc"] = plan.profile != Profile.NO_ICRC
+    record["accepts_corruption"] = plan.profile == Profile.NO_ICRC
+    record["tolerated"] = sum(1 << int(status) for status in plan.tolerated)
     given = plan.planned if faults is None else faults
-    world["is_given"], world["given_count"] = faults is not None, len(given)
-    for row, fault in zip(stage.given, given, strict=False):
+    record["is_given"], record["given_count"] = faults is not None, len(given)
+    for row, fault in zip(world.given, given, strict=False):
         for name, value in fault._asdict().items():
             row[name] = value
-    world["trace_room"] = TRACE_LINES if trace else 0
+    record["trace_room"] = TRACE_LINES if trace else 0
 
 
-def _outcome(stage: Stage, plan: Plan) -> Outcome:
-    world = stage.world
-    happened = stage.faults[: int(world["fault_count"])]
+def _outcome(world: World, plan: Plan) -> Outcome:
+    record = world.record
+    happened = world.faults[: int(record["fault_count"])]
     faults = tuple(Fault(FaultKind(row[0]), *row[1:]) for row in happened[list(Fault._fields)].tolist())
     return Outcome(
         plan,
-        Violation(int(world["violation"])),
-        int(world["culprit"]),
-        int(world["detail"]),
+        Violation(int(record["violation"])),
+        int(record["location"]),
+        int(record["detail"]),
         faults,
-        int(world["events"]),
-        int(world["deliveries"]),
-        int(world["dropped"]),
-        int(world["positions"]),
-        int(world["slots_granted"]),
-        int(world["ended"]),
-        int(world["failed"]),
-        int(world["now"]) - START,
-        int(world["slowest"]),
-        int(world["shortages"]),
-        int(world["accusations"]),
+        int(record["events"]),
+        int(record["deliveries"]),
+        int(record["dropped"]),
+        int(record["positions"]),
+        int(record["slots_granted"]),
+        int(record["ended"]),
+        int(record["failed"]),
+        int(record["now"]) - START,
+        int(record["slowest"]),
+        int(record["shortages"]),
+        int(record["peer_lost_reports"]),
     )

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from fanin_sim.fuzz.codes import Violation
 from fanin_sim.fuzz.plan import Fault, Plan
-from fanin_sim.fuzz.workloads import SCENES
-from fanin_sim.fuzz.schedule import Outcome, Theatre
+from fanin_sim.fuzz.schedule import Outcome, ScheduleRunner
+from fanin_sim.fuzz.workloads import WORKLOADS
 
 MOST_TRIALS = 2_000
 
@@ -21,14 +21,14 @@ class Shrunk(NamedTuple):
     trials: int
 
 
-def shrink(theatre: Theatre, broken: Outcome) -> Shrunk:
+def shrink(runner: ScheduleRunner, broken: Outcome) -> Shrunk:
     """Shrink a schedule that has broken something."""
-    return _Search(theatre, broken.violation).run(broken.plan, broken.faults)
+    return _Search(runner, broken.violation).run(broken.plan, broken.faults)
 
 
 class _Search:
-    def __init__(self, theatre: Theatre, violation: Violation) -> None:
-        self.theatre, self.violation = theatre, violation
+    def __init__(self, runner: ScheduleRunner, violation: Violation) -> None:
+        self.runner, self.violation = runner, violation
         self.trials = 0
 
     def run(self, plan: Plan, faults: tuple[Fault, ...]) -> Shrunk:
@@ -38,11 +38,11 @@ class _Search:
             before = plan, faults
             faults = self._fewer_faults(plan, faults)
             plan = self._fewer_messages(plan, faults)
-        return Shrunk(plan, faults, self.theatre.play(plan, faults), self.trials)
+        return Shrunk(plan, faults, self.runner.run(plan, faults), self.trials)
 
     def _breaks(self, plan: Plan, faults: tuple[Fault, ...]) -> bool:
         self.trials += 1
-        return self.trials < MOST_TRIALS and self.theatre.play(plan, faults).violation == self.violation
+        return self.trials < MOST_TRIALS and self.runner.run(plan, faults).violation == self.violation
 
     def _fewer_faults(self, plan: Plan, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
         """Leave out runs of faults, long ones first."""
@@ -60,7 +60,7 @@ class _Search:
 
     def _fewer_messages(self, plan: Plan, faults: tuple[Fault, ...]) -> Plan:
         """Leave out the last messages, and what makes a plan hard to read."""
-        most = min(plan.messages, len(SCENES[plan.scene].postings))
+        most = min(plan.messages, len(WORKLOADS[plan.workload].postings))
         for count in range(most):
             if self._breaks(plan._replace(messages=count), faults):
                 plan = plan._replace(messages=count)

@@ -35,7 +35,7 @@ WORLD = np.dtype(
         ("first_position", "i8"),
         ("slots_offered", "i8"),
         ("detection", "i8"),  # ns
-        ("lives", "i8"),  # how often the job is to be formed, one time after the other
+        ("incarnations", "i8"),  # how often the job is to be formed, one time after the other
         ("deadline_ms", "i8"),  # of every request; 0: none
         ("gap", "i8"),  # ns between two requests of a rank, at most
         # what waits
@@ -61,10 +61,10 @@ WORLD = np.dtype(
         ("given_count", "i8"),
         ("faults", "u8"),  # that have happened
         ("tolerated", "u8"),  # bitmap of statuses that the faults explain
-        ("may_lack_slots", "i8"),  # devices have too few for all jobs
-        ("may_write_wild", "i8"),  # corrupted packets reach the engine: results can not be right
+        ("slots_may_run_out", "i8"),  # devices have too few for all jobs
+        ("accepts_corruption", "i8"),  # corrupted packets reach the engine: results can not be right
         ("sent", "u8"),  # u4 by link and opcode
-        ("row", "u8"),  # u4: packets lost one after the other, by link and opcode
+        ("removed_in_a_row", "u8"),  # u4: packets lost one after the other, by link and opcode
         # what compiled code calls
         ("on_packet", "u8"),
         ("on_batch_end", "u8"),
@@ -78,7 +78,7 @@ WORLD = np.dtype(
         ("on_forgive", "u8"),
         # what came of it
         ("violation", "i8"),
-        ("culprit", "i8"),  # the device, or the rank
+        ("location", "i8"),  # the device, or the rank
         ("detail", "i8"),
         ("events", "i8"),
         ("deliveries", "i8"),
@@ -86,12 +86,12 @@ WORLD = np.dtype(
         ("open_requests", "i8"),
         ("ended", "i8"),  # requests that have ended
         ("failed", "i8"),  # of them with an error
-        ("life", "i8"),  # how often the job has been formed, or tried to
+        ("incarnation", "i8"),  # how often the job has been formed, or tried to
         ("formed", "i8"),  # how often it was formed
-        ("refused", "i8"),  # JOINs that were refused in this life
-        ("shortage", "u8"),  # bitmap of jobs that a device had no slots for, in this life
+        ("refused", "i8"),  # JOINs that were refused in this incarnation
+        ("shortage", "u8"),  # bitmap of jobs that a device had no slots for, in this incarnation
         ("shortages", "i8"),  # jobs that this has happened to
-        ("accusations", "i8"),  # PEER_LOST that ranks were told, and that were checked
+        ("peer_lost_reports", "i8"),  # PEER_LOST that ranks were told, and that were checked
         ("slowest", "i8"),  # ns from the last fault to the last end of a request
         ("positions", "i8"),  # that a rank has posted, at most
         ("slots_granted", "i8"),
@@ -113,28 +113,28 @@ VERTEX = np.dtype(  # a device
         ("watch_size", "i8"),
         ("address", "i8"),
         ("group", "i8"),  # multicast address that it sends results to; 0: none
-        ("hearers", "u8"),  # bitmap of devices that it reaches so
+        ("group_members", "u8"),  # bitmap of devices that it reaches so
         ("is_switch", "i8"),
         ("alive", "i8"),
         ("deadline", "i8"),
         ("events", "i8"),
-        ("doom", "i8"),  # 1 + what was planned for the event in progress
-        ("allowed", "i8"),  # actions that it still performs
+        ("planned_crash", "i8"),  # 1 + what was planned for the event in progress
+        ("actions_left", "i8"),  # actions that it still performs
         ("boots", "i8"),
         ("frozen_until", "i8"),
-        ("cut_until", "i8"),  # all its links are down
-        ("cut_peer", "i8"),  # or that to one device; -1: to all
-        ("is_struck", "i8"),  # it has crashed, or a rank on it has
-        ("suspended", "i8"),  # ns that it stood still, or a link of it was down, in all
+        ("links_down_until", "i8"),  # all its links are down
+        ("link_down_peer", "i8"),  # or that to one device; -1: to all
+        ("is_faulty", "i8"),  # it has crashed, or a rank on it has
+        ("downtime", "i8"),  # ns that it stood still, or a link of it was down, in all
         ("neighbours", "u8"),  # bitmap of devices
-        ("levels", "u8"),  # whom it means by bits of the kinds 1, 2, ...
-        ("level_count", "i8"),
+        ("scopes", "u8"),  # whom it means by bits of the kinds 1, 2, ...
+        ("scope_count", "i8"),
     ],
     align=True,
 )
 
-LEVEL = np.dtype(  # whom a NIC means by bits of a kind, see kinship.Level
-    [("above", "i8"), ("count", "i8"), ("child", "u8", (MAX_CHILDREN,))],  # child: bitmap of devices
+SCOPE = np.dtype(  # whom a NIC means by bits of a kind, see kinship.Level
+    [("parent", "i8"), ("count", "i8"), ("child", "u8", (MAX_CHILDREN,))],  # child: bitmap of devices
     align=True,
 )
 
@@ -146,10 +146,10 @@ RANK = np.dtype(
         ("node_ranks", "i8"),  # ranks of that job and node
         ("has_failed", "i8"),  # it has died, or left before the others
         ("queue", "i8"),
-        ("step", "i8"),
-        ("turn", "i8"),  # of its program: an event of another turn is out of date
+        ("state", "i8"),
+        ("generation", "i8"),  # of its program: an event of another generation is out of date
         ("join", "u8"),  # JOIN_EVENT
-        ("key", "i8"),  # of the first life
+        ("key", "i8"),  # of the first incarnation
         ("messages", "i8"),
         ("first_message", "i8"),
         ("posted", "i8"),
@@ -175,7 +175,8 @@ MESSAGE = np.dtype(  # a message as one rank posts it
 )
 
 EVENT = np.dtype(
-    [("time", "i8"), ("order", "i8"), ("kind", "i4"), ("target", "i4"), ("index", "i4"), ("turn", "i4")], align=True
+    [("time", "i8"), ("order", "i8"), ("kind", "i4"), ("target", "i4"), ("index", "i4"), ("generation", "i4")],
+    align=True,
 )
 
 PACKET = np.dtype(
@@ -223,7 +224,7 @@ OUTCOME = WORLD.fields["violation"][1], WORLD.fields["trace"][1]  # type: ignore
 """Where in WORLD that lies what came of a schedule: all zero when it begins."""
 
 
-def row_of(dtype: np.dtype):
+def row_accessor(dtype: np.dtype):
     """Compiled function `(address of a table, index) -> record`."""
     record_type = numpy_support.from_dtype(dtype)
 
@@ -238,6 +239,6 @@ def row_of(dtype: np.dtype):
     return at
 
 
-world_row, vertex_row, rank_row = row_of(WORLD), row_of(VERTEX), row_of(RANK)
-message_row, event_row, packet_row = row_of(MESSAGE), row_of(EVENT), row_of(PACKET)
-fault_row, trace_row, level_row = row_of(FAULT), row_of(TRACE), row_of(LEVEL)
+world_row, vertex_row, rank_row = row_accessor(WORLD), row_accessor(VERTEX), row_accessor(RANK)
+message_row, event_row, packet_row = row_accessor(MESSAGE), row_accessor(EVENT), row_accessor(PACKET)
+fault_row, trace_row, scope_row = row_accessor(FAULT), row_accessor(TRACE), row_accessor(SCOPE)

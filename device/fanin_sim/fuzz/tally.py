@@ -1,38 +1,51 @@
-"""What many schedules have met: counts that can be added up, and distributions of them."""
+"""Statistics of a fuzzing campaign: counts, and distributions over its schedules."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from fanin_sim.fuzz.codes import FaultKind
-from fanin_sim.fuzz.workloads import SCENES
+from fanin_sim.findings import Category, Tally
+from fanin_sim.fuzz.codes import FaultKind, Violation
 from fanin_sim.fuzz.schedule import Outcome
+from fanin_sim.fuzz.workloads import WORKLOADS
 
-# What a schedule must have at least to count as a full one. Some disasters end all before. Within a node nothing is
-# sent, and one kind of fault is all that most meet there.
-FEWEST_NODES, FEWEST_POSITIONS, FEWEST_WRAPS, FEWEST_DELIVERIES, FEWEST_KINDS = 3, 32, 2, 300, 2
+# A schedule with at least these counts is a full one. Some crashes end a schedule before. Within a node no packet is
+# sent, and one kind of fault is all that most schedules have there.
+MIN_NODES, MIN_POSITIONS, MIN_WRAPS, MIN_DELIVERIES, MIN_FAULT_KINDS = 3, 32, 2, 300, 2
+CATEGORIES = {
+    Violation.WRONG_RESULT: Category.WRONG_RESULT,
+    Violation.DIFFERENT_RESULTS: Category.WRONG_RESULT,
+    Violation.OPERATION_HANGS: Category.HANG,
+    Violation.LIVELOCK: Category.HANG,
+    Violation.SLOT_LEAKED: Category.SLOT_LEAK,
+}
+DISTRIBUTIONS = ("nodes", "positions", "wraps", "deliveries", "faults", "duration_ms", "slowest_ms")
 
 
-class Spread:
-    """A distribution by halves of powers of two: exact enough to tell its middle and its ends."""
+def category_of(violation: Violation) -> Category:
+    """The category under which a violation is counted."""
+    return CATEGORIES.get(violation, Category.VIOLATION)
+
+
+class Distribution:
+    """A histogram whose buckets are halves of powers of two. Quantiles are rounded down to a bucket's lower bound."""
 
     def __init__(self, counts: Counter[int] | None = None) -> None:
         self.counts: Counter[int] = Counter() if counts is None else counts
 
     def add(self, value: int) -> None:
-        """One more value, not negative."""
+        """Adds a value, which must not be negative."""
         low = value.bit_length() - 2
         self.counts[value if low < 1 else value >> low << low] += 1
 
-    def merge(self, other: Spread) -> None:
-        """All values of another one."""
+    def merge(self, other: Distribution) -> None:
+        """Adds all values of another distribution."""
         self.counts.update(other.counts)
 
     def quantile(self, share: float) -> int:
-        """A value that `share` of all are not above, rounded down; 0 if there are none."""
+        """The smallest bucket such that `share` of all values are not above it; 0 if there are no values."""
         left = share * self.counts.total()
         for value in sorted(self.counts):
             left -= self.counts[value]
@@ -41,66 +54,36 @@ class Spread:
         return 0
 
     def as_dict(self) -> dict[str, int]:
-        """For JSON: least, middle and greatest, each rounded down to half a power of two."""
-        return {"least": self.quantile(0), "middle": self.quantile(0.5), "greatest": self.quantile(1)}
-
-
-COUNTS = ("schedules", "full", "events", "deliveries", "packets_lost")  # of a Tally
-COUNTS_OF_RANKS = ("requests", "failed_requests", "accusations", "shortages")
-SPREADS = ("nodes", "positions", "wraps", "deliveries", "faults", "duration_ms", "slowest_ms")
+        """Minimum, median and maximum for JSON."""
+        return {"min": self.quantile(0), "median": self.quantile(0.5), "max": self.quantile(1)}
 
 
 @dataclass
-class Failure:
-    """A schedule that has broken something. `faults`: the shortest list that it could be shrunk to; `tail`: of the
-    trace of that."""
+class FuzzTally(Tally):
+    """The tally of a campaign. Its counts are:
 
-    seed: int
-    violation: str
-    scene: str
-    heading: str = ""
-    faults: list[str] = field(default_factory=list)
-    tail: list[str] = field(default_factory=list)
+    schedules: schedules run.
+    full: schedules of at least 32 positions and 2 wraps of the slots that also have 3 nodes, 300 deliveries and 2 kinds
+        of fault, or one node and one kind of fault.
+    events, deliveries: events of devices; packets delivered.
+    packets_lost: packets lost by a fault, or dropped because of a wrong ICRC.
+    requests, failed_requests: requests that have ended; those of them that ended with an error.
+    peer_lost_reports: PEER_LOST completions whose missing members were checked.
+    slot_shortages: jobs refused because a device had no slots for them.
+    """
 
-
-@dataclass
-class Tally:
-    """Counts over schedules. full: those with at least 32 positions, 2 wraps of the slots, and 3 nodes, 300 deliveries
-    and 2 kinds of fault, or within a node one fault. packets_lost: by chance, or corrupted and found out. accusations:
-    PEER_LOST whose names were checked. shortages: jobs refused for want of slots. `spreads`: distributions, by name."""
-
-    schedules: int = 0
-    full: int = 0
-    events: int = 0
-    deliveries: int = 0
-    packets_lost: int = 0
-    requests: int = 0
-    failed_requests: int = 0
-    accusations: int = 0
-    shortages: int = 0
-    wall_s: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-    moods: Counter[str] = field(default_factory=Counter)
-    scenes: Counter[str] = field(default_factory=Counter)
-    spreads: dict[str, Spread] = field(default_factory=lambda: {name: Spread() for name in SPREADS})
-    failures: list[Failure] = field(default_factory=list)
-
-    @property
-    def wrong_results(self) -> int:
-        """Schedules with a result that was not right, or not the same everywhere."""
-        return sum(failure.violation in ("WRONG_RESULT", "DIFFERENT_RESULTS") for failure in self.failures)
-
-    @property
-    def hangs(self) -> int:
-        """Schedules with a request that did not end."""
-        return sum(failure.violation in ("OPERATION_HANGS", "PACKET_STORM") for failure in self.failures)
+    profiles: Counter[str] = field(default_factory=Counter)
+    workloads: Counter[str] = field(default_factory=Counter)
+    distributions: dict[str, Distribution] = field(
+        default_factory=lambda: {name: Distribution() for name in DISTRIBUTIONS}
+    )
 
     def add(self, outcome: Outcome) -> None:
-        """One more schedule."""
-        scene = SCENES[outcome.plan.scene]
+        """Adds one schedule."""
+        workload = WORKLOADS[outcome.plan.workload]
         kinds = Counter(fault.kind for fault in outcome.faults)
         values = (
-            scene.topology.nodes,
+            workload.topology.nodes,
             outcome.positions,
             outcome.positions // max(1, outcome.slots),
             outcome.deliveries,
@@ -108,48 +91,53 @@ class Tally:
             outcome.duration // 1_000_000,
             outcome.slowest // 1_000_000,
         )
-        self.schedules += 1
-        self.full += is_full(values, len(kinds))
-        self.events += outcome.events
-        self.deliveries += outcome.deliveries
-        self.packets_lost += kinds[FaultKind.LOSS] + outcome.dropped
-        self.requests += outcome.ended
-        self.failed_requests += outcome.failed
-        self.accusations += outcome.accusations
-        self.shortages += outcome.shortages
+        self.counts.update(
+            schedules=1,
+            full=int(is_full(values, len(kinds))),
+            events=outcome.events,
+            deliveries=outcome.deliveries,
+            packets_lost=kinds[FaultKind.LOSS] + outcome.dropped,
+            requests=outcome.ended,
+            failed_requests=outcome.failed,
+            peer_lost_reports=outcome.peer_lost_reports,
+            slot_shortages=outcome.shortages,
+        )
         self.faults.update({kind.name: count for kind, count in kinds.items()})
-        self.moods[outcome.plan.mood.value] += 1
-        self.scenes[scene.name] += 1
-        for name, value in zip(SPREADS, values, strict=True):
-            self.spreads[name].add(value)
+        self.profiles[outcome.plan.profile.value] += 1
+        self.workloads[workload.name] += 1
+        for name, value in zip(DISTRIBUTIONS, values, strict=True):
+            self.distributions[name].add(value)
 
-    def merge(self, others: Iterable[Tally]) -> None:
-        """Add what others have counted."""
-        for other in others:
-            for name in COUNTS + COUNTS_OF_RANKS:
-                setattr(self, name, getattr(self, name) + getattr(other, name))
-            for name in ("faults", "moods", "scenes"):
-                getattr(self, name).update(getattr(other, name))
-            for name, spread in other.spreads.items():
-                self.spreads[name].merge(spread)
-            self.failures += other.failures
-            self.wall_s = max(self.wall_s, other.wall_s)
+    def merge(self, other: Tally) -> None:
+        """Adds another tally, with its distributions if it is one of a campaign."""
+        super().merge(other)
+        if isinstance(other, FuzzTally):
+            self.profiles.update(other.profiles)
+            self.workloads.update(other.workloads)
+            for name, distribution in other.distributions.items():
+                self.distributions[name].merge(distribution)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        told = {name: value for name, value in vars(self).items() if name not in ("spreads", "failures")}
-        told |= {name: dict(getattr(self, name)) for name in ("faults", "moods", "scenes")}
-        told["distribution"] = {name: spread.as_dict() for name, spread in self.spreads.items()}
-        told["wrong_results"], told["hangs"] = self.wrong_results, self.hangs
-        told["failures"] = [asdict(failure) for failure in self.failures]
-        return told
+        """The tally for JSON."""
+        distributions = {name: distribution.as_dict() for name, distribution in self.distributions.items()}
+        return {
+            **super().as_dict(),
+            "profiles": dict(self.profiles),
+            "workloads": dict(self.workloads),
+            "distributions": distributions,
+        }
 
 
-def is_full(values: tuple[int, ...], kinds: int) -> bool:
-    """Whether a schedule is a full one. values: as in SPREADS."""
+def is_full(values: tuple[int, ...], fault_kinds: int) -> bool:
+    """Whether a schedule is a full one.
+
+    Args:
+        values: its values, in the order of DISTRIBUTIONS.
+        fault_kinds: number of different kinds of fault that have happened in it.
+    """
     nodes, positions, wraps, deliveries = values[:4]
-    if positions < FEWEST_POSITIONS or wraps < FEWEST_WRAPS:
+    if positions < MIN_POSITIONS or wraps < MIN_WRAPS:
         return False
     if nodes == 1:
-        return kinds >= 1
-    return nodes >= FEWEST_NODES and deliveries >= FEWEST_DELIVERIES and kinds >= FEWEST_KINDS
+        return fault_kinds >= 1
+    return nodes >= MIN_NODES and deliveries >= MIN_DELIVERIES and fault_kinds >= MIN_FAULT_KINDS

@@ -7,44 +7,44 @@ from numba import int64, uint64
 from fanin_nic.engine.state import engine_at, job_at
 from fanin_nic.engine.tables import Counter, JobState
 from fanin_nic.native.memory import address_of, load_u64
-from fanin_sim.jit import internal
-from fanin_sim.fuzz.codes import Step, Violation
+from fanin_sim.fuzz.codes import RankState, Violation
 from fanin_sim.fuzz.tables import rank_row, vertex_row
-from fanin_sim.fuzz.trace import blame
+from fanin_sim.fuzz.trace import report_violation
+from fanin_sim.jit import internal
 
-GONE, DEAD = int(Step.GONE), int(Step.DEAD)
+GONE, DEAD = int(RankState.GONE), int(RankState.DEAD)
 FREE = int(JobState.FREE)
 NOTHING = int(Violation.NOTHING)
 HANGS, LEAKED = int(Violation.OPERATION_HANGS), int(Violation.SLOT_LEAKED)
-OVERFLOW, STORM = int(Violation.ACTION_OVERFLOW), int(Violation.PACKET_STORM)
+OVERFLOW, LIVELOCK = int(Violation.ACTION_OVERFLOW), int(Violation.LIVELOCK)
 ACTION_OVERFLOW = uint64(8 * Counter.ACTION_OVERFLOW)
 MOST_EVENTS = 200_000
-CLEAN_BOUND = 250_000_000_000  # ns: all has left or aged
+CLEANUP_BOUND = 250_000_000_000  # ns: all has left or aged
 
 
 @internal
-def waiting_rank(w):
+def unfinished_rank(w):
     """A rank that has not gone; -1: all have."""
     for number in range(w.rank_count):
-        state = rank_row(w.ranks, number).step
+        state = rank_row(w.ranks, number).state
         if state != GONE and state != DEAD:
             return number
     return -1
 
 
 @internal
-def is_whole(w):
+def is_nobody_dead(w):
     """Whether nobody has died."""
     dead = 0
     for number in range(w.rank_count):
-        dead += rank_row(w.ranks, number).step == DEAD
+        dead += rank_row(w.ranks, number).state == DEAD
     for index in range(w.vertex_count):
         dead += vertex_row(w.vertices, index).alive == 0
     return dead == 0
 
 
 @internal
-def unclean_device(w):
+def device_in_use(w):
     """A living device that still has a job, or a slot in use; -1: none."""
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
@@ -62,33 +62,33 @@ def unclean_device(w):
 @internal
 def is_over(w):
     """Whether all ranks have gone, no packet is under way, and no device remembers a job."""
-    return w.free_count == w.packet_room and waiting_rank(w) < 0 and unclean_device(w) < 0
+    return w.free_count == w.packet_room and unfinished_rank(w) < 0 and device_in_use(w) < 0
 
 
 @internal
 def check_bounds(w):
     """I7 and I4: requests end, and jobs are forgotten, within a time after the last fault. False: no need to go on."""
     silence = w.now - w.quiet_since
-    if w.may_write_wild:  # nothing is promised, but that it does no harm
+    if w.accepts_corruption:  # nothing is promised, but that it does no harm
         return silence <= w.bound
     if w.open_requests > 0 and silence > w.bound:
-        blame(w, HANGS, open_rank(w), w.open_requests)
-    elif silence > CLEAN_BOUND and not is_over(w):
-        if waiting_rank(w) >= 0:
-            blame(w, HANGS, waiting_rank(w), 0)
+        report_violation(w, HANGS, open_rank(w), w.open_requests)
+    elif silence > CLEANUP_BOUND and not is_over(w):
+        if unfinished_rank(w) >= 0:
+            report_violation(w, HANGS, unfinished_rank(w), 0)
         else:
-            blame(w, LEAKED, unclean_device(w), 0)
+            report_violation(w, LEAKED, device_in_use(w), 0)
     if w.events > MOST_EVENTS:
-        blame(w, STORM, 0, 0)
+        report_violation(w, LIVELOCK, 0, 0)
     return w.violation == NOTHING
 
 
 @internal
 def open_rank(w):
-    """A rank that lives and waits for a request."""
+    """A rank that incarnations and waits for a request."""
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
-        if rank.step != DEAD and rank.ended < rank.posted:
+        if rank.state != DEAD and rank.ended < rank.posted:
             return number
     return -1
 
@@ -96,10 +96,10 @@ def open_rank(w):
 @internal
 def check_end(w):
     """Nothing more will happen."""
-    if not is_over(w) and not w.may_write_wild:
-        blame(w, HANGS if waiting_rank(w) >= 0 else LEAKED, waiting_rank(w), w.open_requests)
+    if not is_over(w) and not w.accepts_corruption:
+        report_violation(w, HANGS if unfinished_rank(w) >= 0 else LEAKED, unfinished_rank(w), w.open_requests)
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
         e = engine_at(vertex.base)
         if vertex.alive and load_u64(address_of(e) + e.counter_offset + ACTION_OVERFLOW):
-            blame(w, OVERFLOW, index, 0)
+            report_violation(w, OVERFLOW, index, 0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fanin_sim.jit import internal
 from fanin_sim.fuzz.codes import Violation
 from fanin_sim.fuzz.tables import trace_row
+from fanin_sim.jit import internal
 
 NOTHING = int(Violation.NOTHING)
 
 
 @internal
-def note(w, kind, source, target, opcode, position, fate, value, ordinal):
+def add_line(w, kind, source, target, opcode, position, fate, value, ordinal):
     """One line. When there is no more room, the oldest are written over."""
     if w.trace_room == 0:
         return
@@ -28,9 +28,9 @@ def note(w, kind, source, target, opcode, position, fate, value, ordinal):
 
 
 @internal
-def blame(w, violation, culprit, detail):
+def report_violation(w, violation, location, detail):
     """Something has happened that must not. The first counts."""
     if w.violation == NOTHING:
         w.violation = violation
-        w.culprit = culprit
+        w.location = location
         w.detail = detail

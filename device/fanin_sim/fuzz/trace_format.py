@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fanin_sim.fuzz.codes import Fate, FaultKind, Happening, Violation
-from fanin_sim.fuzz.plan import EVERYBODY, Fault, Plan
+from fanin_sim.fuzz.codes import EventKind, FaultKind, PacketFate, Violation
 from fanin_sim.fuzz.event_loop import START
-from fanin_sim.fuzz.workloads import SCENES
-from fanin_sim.fuzz.world import Stage
+from fanin_sim.fuzz.plan import ALL_PEERS, Fault, Plan
+from fanin_sim.fuzz.workloads import WORKLOADS
+from fanin_sim.fuzz.world import World
 from fanin_wire.abi import MessageType, Status
 from fanin_wire.fields import Opcode
 
@@ -23,18 +23,18 @@ def seconds(ns: int) -> str:
     return f"{(ns - START) / 1e9:.6f}"
 
 
-class Story:
+class TraceFormatter:
     """Words for one plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.scene = plan, SCENES[plan.scene]
-        self.names = Stage.names_of(self.scene)
+        self.plan, self.workload = plan, WORKLOADS[plan.workload]
+        self.names = World.names_of(self.workload)
 
     def heading(self) -> str:
-        """The scene and what the plan says of all."""
+        """The workload and what the plan says of all."""
         plan = self.plan
         return (
-            f"seed {plan.seed}: {self.scene.name}, {plan.mood.value}; at most {plan.slots} slots, "
+            f"seed {plan.seed}: {self.workload.name}, {plan.profile.value}; at most {plan.slots} slots, "
             f"first position {plan.first_position}"
         )
 
@@ -46,14 +46,14 @@ class Story:
             what = "step" if kind == FaultKind.LATE_RANK else "DMA read"
             return f"{name}: rank {fault.source}, {what} {fault.ordinal}"
         if kind >= FaultKind.PARTITION:
-            return f"{name}: {self._disaster(kind, fault)}"
+            return f"{name}: {self._crash(kind, fault)}"
         way = f"{self.names[fault.source]} -> {self.names[fault.target]}"
         return f"{name}: {way}, {OPCODES[fault.opcode]} number {fault.ordinal}"
 
-    def _disaster(self, kind: FaultKind, fault: Fault) -> str:
+    def _crash(self, kind: FaultKind, fault: Fault) -> str:
         device, when = self.names[fault.source], f"at event {fault.ordinal} of {self.names[fault.source]}"
         if kind == FaultKind.PARTITION:
-            others = "all others" if fault.target == EVERYBODY else self.names[fault.target]
+            others = "all others" if fault.target == ALL_PEERS else self.names[fault.target]
             return f"{device} from {others} for {fault.value / 1e6:.3f} ms, {when}"
         if kind == FaultKind.FREEZE:
             return f"{device} for {fault.value / 1e6:.3f} ms, {when}"
@@ -70,41 +70,41 @@ class Story:
             yield f"{seconds(int(line['time'])):>12}  {self._event(line)}"
 
     def _event(self, line: np.void) -> str:
-        kind, value, position = Happening(int(line["kind"])), int(line["value"]), int(line["position"])
-        if kind in (Happening.SENT, Happening.PACKET):
+        kind, value, position = EventKind(int(line["kind"])), int(line["value"]), int(line["position"])
+        if kind in (EventKind.SENT, EventKind.PACKET):
             return self._packet(line, kind)
-        if kind == Happening.BROKEN:
-            return f"BROKEN: {Violation(value).name}"
-        if kind == Happening.STRIKE:
+        if kind == EventKind.VIOLATION_FOUND:
+            return f"VIOLATION: {Violation(value).name}"
+        if kind == EventKind.FAULT_APPLIED:
             struck = FaultKind(int(line["opcode"]))
             fault = Fault(struck, int(line["source"]), int(line["target"]), 0, int(line["ordinal"]), value)
-            return f"{struck.name.replace('_', ' ')}: {self._disaster(struck, fault)}"
-        if kind == Happening.LIFE:
-            return f"life {value + 1}: all have left, and form the job again"
+            return f"{struck.name.replace('_', ' ')}: {self._crash(struck, fault)}"
+        if kind == EventKind.NEXT_INCARNATION:
+            return f"incarnation {value + 1}: all have left, and form the job again"
         device = self.names[int(line["source"])]
-        if kind in (Happening.TIMER, Happening.REBOOT):
-            return f"{device}: {'timer' if kind == Happening.TIMER else 'back again'}"
+        if kind in (EventKind.TIMER, EventKind.REBOOT):
+            return f"{device}: {'timer' if kind == EventKind.TIMER else 'back again'}"
         rank = f"{device}: rank {int(line['target'])}"
         words = {
-            Happening.JOIN: "joins",
-            Happening.LEAVE: "leaves",
-            Happening.POST: f"posts message {position}",
-            Happening.COMPLETION: f"message {position} ends with {_status(value)}{_named(line)}",
-            Happening.READ: f"its memory is read for {value} positions from {position}",
-            Happening.READ_DONE: f"the read from position {position} ends with {_status(value)}",
+            EventKind.JOIN: "joins",
+            EventKind.LEAVE: "leaves",
+            EventKind.POST: f"posts message {position}",
+            EventKind.COMPLETION: f"message {position} ends with {_status(value)}{_named(line)}",
+            EventKind.READ: f"its memory is read for {value} positions from {position}",
+            EventKind.READ_DONE: f"the read from position {position} ends with {_status(value)}",
         }
-        if kind == Happening.ANSWER:
+        if kind == EventKind.ANSWER:
             return f"{rank} is told {_status(value)} of its {MessageType(int(line['opcode'])).name}"
         return f"{rank} {words[kind]}"
 
-    def _packet(self, line: np.void, kind: Happening) -> str:
+    def _packet(self, line: np.void, kind: EventKind) -> str:
         names = self.names[int(line["source"])], self.names[int(line["target"])]
         what = f"{OPCODES[int(line['opcode'])]} {int(line['position'])}"
-        if kind == Happening.PACKET:
+        if kind == EventKind.PACKET:
             return f"{names[1]} <- {names[0]}: {what}{', but it is gone' if line['fate'] else ''}"
-        fate = Fate(int(line["fate"]))
+        fate = PacketFate(int(line["fate"]))
         end = f"arrives at {seconds(int(line['value']))}" if line["value"] else ""
-        if fate != Fate.ARRIVES:
+        if fate != PacketFate.ARRIVES:
             end = f"{fate.name.replace('_', ' ')} {end}".rstrip()
         return f"{names[0]} -> {names[1]}: {what} (number {int(line['ordinal'])}) {end}"
 
@@ -112,7 +112,7 @@ class Story:
 def _named(line: np.void) -> str:
     """Whom a completion names, if anybody."""
     named = int(line["ordinal"])
-    return f", naming {named:#b} of kind {int(line['fate'])}" if named else ""
+    return f", missing members {named:#b} of scope {int(line['fate'])}" if named else ""
 
 
 def _status(value: int) -> str:

@@ -1,4 +1,4 @@
-"""The scenes in which schedules are played: fabrics, jobs and what their ranks post.
+"""The workloads in which schedules are played: fabrics, jobs and what their ranks post.
 
 Each has so many positions that every slot is used at least twice when nothing goes wrong. Those of several nodes have
 at least 3, and 300 packets are delivered; within a node, where none is sent, at least 3 ranks take part.
@@ -19,7 +19,7 @@ ENOUGH_FOR_TWO, TOO_FEW_FOR_TWO = 28, 12
 
 class Posting(NamedTuple):
     """A message: what every rank of a job posts. `segments`: in all, or, where each rank has a block, of a block.
-    is_rough: floats whose sum depends on the order, so that only sameness at all ranks can be checked, or, in a
+    order_dependent: floats whose sum depends on the order, so that only sameness at all ranks can be checked, or, in a
     reproducible job, the order."""
 
     collective: str
@@ -27,14 +27,14 @@ class Posting(NamedTuple):
     root: int = 0
     operation: str = "SUM"
     dtype: str = "i32"
-    is_rough: bool = False
+    order_dependent: bool = False
     is_silent: bool = False  # not signalled
 
 
-class Scene(NamedTuple):
+class Workload(NamedTuple):
     """`route`, `ranks` of each node, `reproducible`: of every job, of which there are `jobs`. process_memory: devices
     read and write what ranks post through their driver, which takes time and can fail. slots: of each device, which it
-    shares out by its quotas; 0: each job has as many as it can use. may_lack_slots: a job may be refused for want of
+    shares out by its quotas; 0: each job has as many as it can use. slots_may_run_out: a job may be refused for want of
     them, which must not harm the other. multicast: switches send results to a group."""
 
     name: str
@@ -45,7 +45,7 @@ class Scene(NamedTuple):
     reproducible: str = "none"
     process_memory: bool = False
     slots: int = 0
-    may_lack_slots: bool = False
+    slots_may_run_out: bool = False
     multicast: bool = False
     postings: tuple[Posting, ...] = ()
 
@@ -60,20 +60,20 @@ EVERYTHING = (
     Posting("reduce", 6, root=2, operation="BXOR"),
     Posting("scatter", 1),
     Posting("gather", 1, root=1),
-    Posting("allreduce", 11, operation="SUM", dtype="f32", is_rough=True),
+    Posting("allreduce", 11, operation="SUM", dtype="f32", order_dependent=True),
     Posting("allreduce", 1, operation="MEAN", dtype="i64"),
 )
 REDUCTIONS = (
-    Posting("allreduce", 14, dtype="f32", is_rough=True),
-    Posting("reduce", 9, root=1, dtype="f32", is_rough=True, is_silent=True),
-    Posting("allreduce", 13, operation="PROD", dtype="f32", is_rough=True),
-    Posting("reduce_scatter", 4, dtype="bf16", is_rough=True),
+    Posting("allreduce", 14, dtype="f32", order_dependent=True),
+    Posting("reduce", 9, root=1, dtype="f32", order_dependent=True, is_silent=True),
+    Posting("allreduce", 13, operation="PROD", dtype="f32", order_dependent=True),
+    Posting("reduce_scatter", 4, dtype="bf16", order_dependent=True),
 )
 SMALL_FLOATS = (
-    Posting("allreduce", 18, dtype="bf16", is_rough=True),
+    Posting("allreduce", 18, dtype="bf16", order_dependent=True),
     Posting("barrier"),
-    Posting("allreduce", 12, operation="MEAN", dtype="f16", is_rough=True),
-    Posting("reduce", 14, operation="SUM", dtype="f16", is_rough=True, root=1),
+    Posting("allreduce", 12, operation="MEAN", dtype="f16", order_dependent=True),
+    Posting("reduce", 14, operation="SUM", dtype="f16", order_dependent=True, root=1),
 )
 LONG = (Posting("allreduce", 40), Posting("broadcast", 16, root=2), Posting("barrier"), Posting("allreduce", 8))
 SHORT = tuple(Posting("allreduce", 2 + number % 3, is_silent=number % 2 == 0) for number in range(12))
@@ -84,34 +84,36 @@ CHAIN = Topology(above=(NONE, 0, 1), homes=(2, 2, 2))
 NODE = Topology.direct(1)
 MIXED = Topology(above=(NONE, 0, 0), homes=(0, 1, 1, 1, 0, 2), plain=frozenset({1, 2}))
 
-SCENES = (
-    Scene("a switch", THREE, Route.TREE, postings=LONG),
-    Scene("a switch, every collective", Topology.one_switch(4), Route.TREE, postings=EVERYTHING),
-    Scene("a switch, two ranks on each node", THREE, Route.TREE, ranks=2, postings=EVERYTHING),
-    Scene("a switch, process memory", THREE, Route.TREE, ranks=2, process_memory=True, postings=EVERYTHING),
-    Scene("a switch, reproducible", THREE, Route.TREE, ranks=2, reproducible="run", postings=REDUCTIONS),
-    Scene("a switch, two jobs", THREE, Route.TREE, jobs=2, slots=ENOUGH_FOR_TWO, postings=SHORT),
-    Scene(
+WORKLOADS = (
+    Workload("a switch", THREE, Route.TREE, postings=LONG),
+    Workload("a switch, every collective", Topology.one_switch(4), Route.TREE, postings=EVERYTHING),
+    Workload("a switch, two ranks on each node", THREE, Route.TREE, ranks=2, postings=EVERYTHING),
+    Workload("a switch, process memory", THREE, Route.TREE, ranks=2, process_memory=True, postings=EVERYTHING),
+    Workload("a switch, reproducible", THREE, Route.TREE, ranks=2, reproducible="run", postings=REDUCTIONS),
+    Workload("a switch, two jobs", THREE, Route.TREE, jobs=2, slots=ENOUGH_FOR_TWO, postings=SHORT),
+    Workload(
         "a switch, two jobs and few slots",
         THREE,
         Route.TREE,
         jobs=2,
         slots=TOO_FEW_FOR_TWO,
-        may_lack_slots=True,
+        slots_may_run_out=True,
         postings=LONG,
     ),
-    Scene("a switch, multicast", THREE, Route.TREE, ranks=2, multicast=True, postings=EVERYTHING),
-    Scene("two levels, multicast", Topology.leaves(4, 2), Route.TREE, multicast=True, postings=EVERYTHING),
-    Scene("two levels", Topology.leaves(4, 2), Route.TREE, postings=EVERYTHING),
-    Scene("two levels, reproducible", Topology.leaves(4, 2), Route.TREE, reproducible="shape", postings=SMALL_FLOATS),
-    Scene("three levels", UNEVEN, Route.TREE, postings=EVERYTHING),
-    Scene("a chain of switches", CHAIN, Route.TREE, postings=LONG),
-    Scene("a ring of 3", Topology.direct(3), Route.RING, postings=LONG),
-    Scene("a ring of 4, two ranks on each node", Topology.direct(4), Route.RING, ranks=2, postings=EVERYTHING),
-    Scene("a ring of 5, reproducible", Topology.direct(5), Route.RING, reproducible="run", postings=REDUCTIONS),
-    Scene("a ring of 3, process memory", Topology.direct(3), Route.RING, process_memory=True, postings=EVERYTHING),
-    Scene("a ring of 3, two jobs", Topology.direct(3), Route.RING, jobs=2, slots=TOO_FEW_FOR_TWO, postings=SHORT),
-    Scene("rings below a switch", MIXED, Route.TREE, postings=EVERYTHING),
-    Scene("a node", NODE, Route.LOCAL, ranks=4, postings=EVERYTHING),
-    Scene("a node, reproducible", NODE, Route.LOCAL, ranks=3, reproducible="run", postings=SMALL_FLOATS),
+    Workload("a switch, multicast", THREE, Route.TREE, ranks=2, multicast=True, postings=EVERYTHING),
+    Workload("two levels, multicast", Topology.leaves(4, 2), Route.TREE, multicast=True, postings=EVERYTHING),
+    Workload("two levels", Topology.leaves(4, 2), Route.TREE, postings=EVERYTHING),
+    Workload(
+        "two levels, reproducible", Topology.leaves(4, 2), Route.TREE, reproducible="shape", postings=SMALL_FLOATS
+    ),
+    Workload("three levels", UNEVEN, Route.TREE, postings=EVERYTHING),
+    Workload("a chain of switches", CHAIN, Route.TREE, postings=LONG),
+    Workload("a ring of 3", Topology.direct(3), Route.RING, postings=LONG),
+    Workload("a ring of 4, two ranks on each node", Topology.direct(4), Route.RING, ranks=2, postings=EVERYTHING),
+    Workload("a ring of 5, reproducible", Topology.direct(5), Route.RING, reproducible="run", postings=REDUCTIONS),
+    Workload("a ring of 3, process memory", Topology.direct(3), Route.RING, process_memory=True, postings=EVERYTHING),
+    Workload("a ring of 3, two jobs", Topology.direct(3), Route.RING, jobs=2, slots=TOO_FEW_FOR_TWO, postings=SHORT),
+    Workload("rings draw_below a switch", MIXED, Route.TREE, postings=EVERYTHING),
+    Workload("a node", NODE, Route.LOCAL, ranks=4, postings=EVERYTHING),
+    Workload("a node, reproducible", NODE, Route.LOCAL, ranks=3, reproducible="run", postings=SMALL_FLOATS),
 )

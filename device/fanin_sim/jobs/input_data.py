@@ -9,7 +9,7 @@ from fanin_wire.datatypes import DataType, Family, datatype_by_name
 BF16 = datatype_by_name("bf16")
 
 
-def exact(datatype: DataType, operation: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def order_independent(datatype: DataType, operation: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Contributions of a type, in its storage, whose result depends neither on the order nor on intermediate rounding:
     whole numbers, so small that a bf16 holds the sum of 256 of them; for PROD of floats 1 and -1."""
     generator = np.random.default_rng(seed)
@@ -28,7 +28,7 @@ def exact(datatype: DataType, operation: str, shape: tuple[int, ...], seed: int)
     return _stored(small, datatype)
 
 
-def rough(datatype: DataType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def order_dependent(datatype: DataType, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Floats of many magnitudes, in the storage of their type: the bits of their sum tell the order of adding."""
     generator = np.random.default_rng(seed)
     values = np.zeros(shape, datatype.numpy)

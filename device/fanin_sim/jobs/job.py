@@ -9,13 +9,13 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from fanin_nic.engine.tables import JobState
-from fanin_sim.jobs.client_memory import ClientMemory
 from fanin_sim.fabric.device import Device
+from fanin_sim.fabric.placement import Placement
+from fanin_sim.fabric.simulation import Simulation
+from fanin_sim.jobs.client_memory import ClientMemory
 from fanin_sim.jobs.join_request import join_of_node
 from fanin_sim.jobs.message import Message
 from fanin_sim.jobs.reproducible_modes import MODES
-from fanin_sim.fabric.placement import Placement
-from fanin_sim.fabric.simulation import Simulation
 from fanin_wire import abi
 from fanin_wire.abi import JobFlag
 from fanin_wire.association import Path
@@ -157,7 +157,7 @@ class Job:
         for number, (member, result) in enumerate(zip(self.members, results, strict=True)):
             wqe = self.work_request(number, message, result, process_memory=process_memory)
             wqe["flags"] |= int(flags)
-            self._post_later(member, wqe, self.simulation.chance.randrange(spread) if spread else 0)
+            self._post_later(member, wqe, self.simulation.rng.randrange(spread) if spread else 0)
         self._messages += 1
         return results
 

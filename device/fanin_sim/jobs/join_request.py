@@ -17,14 +17,14 @@ def join_of_node(simulation: Simulation, placement: Placement, node: int) -> np.
     request["flags"] = abi.JobFlag.FIXED_START if place.fixed_start else 0
     request["node_index"], request["node_count"] = nodes.index(node), len(nodes)
     if place.ring:
-        _describe_ring(request, simulation, place.ring, node)
+        _fill_ring(request, simulation, place.ring, node)
     request["hop_count"] = len(place.hops)
     for level, hop in enumerate(place.hops):
         request["hop"][level] = (simulation.switches[hop.switch].address, hop.bit, hop.mask)
     return request
 
 
-def _describe_ring(request: np.void, simulation: Simulation, ring: tuple[int, ...], node: int) -> None:
+def _fill_ring(request: np.void, simulation: Simulation, ring: tuple[int, ...], node: int) -> None:
     index = ring.index(node)
     request["node_index"], request["node_count"] = index, len(ring)
     request["next_address"] = simulation.nics[ring[(index + 1) % len(ring)]].address

@@ -1,13 +1,13 @@
-"""Exhaustive search: every order in which packets arrive, are lost or are duplicated, timers expire, ranks act and die,
+"""Exhaustive search: every order in which packets arrive, are lost or are duplicated, timers expire_timers, ranks act and die,
 and devices crash and come back.
 
     python -m fanin_sim.model_check.explorer [INSTANCE ...]
 
 Searches the named instances (see `instances`; without a name all but the deep ones) and prints how many states there
-were. If something can happen that must not, it prints the shortest way to it and exits with 1.
+were. If something can apply_event that must not, it prints the shortest path to it and exits with 1.
 
-Safety is checked at every transition of a device (`machine`); where devices crash, also that nobody else is named as
-lost. Liveness: from every state that can be reached, a continuation without further faults, in which timers expire when
+Safety is checked at every transition of a device (`model`); where devices crash, also that nobody else is named as
+lost. Liveness: from every state that can be reached, a continuation without further faults, in which timers expire_timers when
 nothing else happens, must end with all requests complete, all ranks gone and all devices empty (`continuation`).
 """
 
@@ -18,9 +18,9 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from fanin_sim.model_check.liveness import Continuation
+from fanin_sim.model_check.device_model import DeviceSummary
 from fanin_sim.model_check.instances import DEEP_INSTANCES, INSTANCES, Instance, World
-from fanin_sim.model_check.device_model import Situation
+from fanin_sim.model_check.liveness import LivenessChecker
 from fanin_sim.model_check.rank_programs import Violation
 from fanin_sim.model_check.state_space import State, StateSpace
 
@@ -49,11 +49,11 @@ class Explorer:
         self.instance = instance
         self.world = World(instance)
         self.space = StateSpace(instance, self.world)
-        self._continuation = Continuation(self.space)
+        self._liveness = LivenessChecker(self.space)
         self.transitions = 0
 
     def run(self) -> Report:
-        """Search everything. Raises Violation with the way to it."""
+        """Search everything. Raises Violation with the path to it."""
         begun = time.perf_counter()
         start = self.space.start()
         origins: Origins = {start: None}
@@ -61,33 +61,33 @@ class Explorer:
         while waiting:
             state = waiting.popleft()
             try:
-                self._continuation.check(state)
+                self._liveness.check(state)
                 for label, following in self.space.successors(state):
                     self.transitions += 1
-                    self.check_blame(following)
+                    self.check_reported_losses(following)
                     if following not in origins:
                         origins[following] = state, label
                         waiting.append(following)
             except Violation as violation:
-                raise Violation(f"{violation}\n{_way(origins, state)}") from violation
-        device_states = sum(len(machine.states) for machine in self.space.machines)
+                raise Violation(f"{violation}\n{_trace(origins, state)}") from violation
+        device_states = sum(len(model.states) for model in self.space.models)
         return Report(len(origins), self.transitions, device_states, time.perf_counter() - begun)
 
-    def check_blame(self, state: State) -> None:
+    def check_reported_losses(self, state: State) -> None:
         """Violation if a rank was told that a device is lost which has never crashed."""
-        seen = self.space.situations(state.devices)
+        seen = self.space.summaries(state.devices)
         crashed = self.crashed(seen)
         for number, one in enumerate(seen):
             if one.lost & ~crashed and self.instance.crashes:
                 raise Violation(f"a rank of device {number} is told that others are lost: {one.lost & ~crashed:#b}")
 
     @staticmethod
-    def crashed(seen: list[Situation]) -> int:
+    def crashed(seen: list[DeviceSummary]) -> int:
         """Bitmap of devices that have crashed, whether they are back or not."""
         return sum(1 << number for number, one in enumerate(seen) if one.crashes)
 
 
-def _way(origins: Origins, state: State) -> str:
+def _trace(origins: Origins, state: State) -> str:
     """All that has happened until a state."""
     labels: list[str] = []
     while (origin := origins[state]) is not None:

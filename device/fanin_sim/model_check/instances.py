@@ -7,25 +7,25 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine.engine import Limits, Timing
+from fanin_sim.fabric.simulation import Simulation
+from fanin_sim.fabric.topology import NONE, Topology
 from fanin_sim.jobs.collectives import ALL, COLLECTIVES
 from fanin_sim.jobs.job import Job, Member, members_of
 from fanin_sim.jobs.message import Message
-from fanin_sim.fabric.simulation import Simulation
-from fanin_sim.fabric.topology import NONE, Topology
 from fanin_wire import abi
 
 CHUNK = 8
 ELEMENTS = CHUNK // 4  # of a segment: i32
-TIMELESS = Timing(reorder=0)  # what has been sent was not sent just now
-SHORT = 1_000  # ns: whoever has not been heard at the one time that there is, is lost
+NO_REORDER_TIME = Timing(reorder=0)  # what has been sent was not sent just now
+SHORT_DETECTION = 1_000  # ns: whoever has not been heard at the one time that there is, is lost
 
 
 class Instance(NamedTuple):
     """A world. `messages`: segments of each message, in the order of posting. `losses`, `copies` and `early_timers`:
-    how many packets may be lost, how many duplicated, and how often a device's timers may expire while packets are on
-    their way (when none is, they may always). `incarnations`: how often the job is formed, each time under the same id
+    how many packets may be lost, how many duplicated, and how often a device's timers may expire_timers while packets are on
+    their path (when none is, they may always). `incarnations`: how often the job is formed, each time under the same id
     and with another key, and does all messages. `deaths`: how many ranks may die.
-    `crashes`: how many NICs, with their ranks, or else (`switches_crash`) switches; `returns`: how many of them may
+    `crashes`: how many NICs, with their ranks, or else (`switches_crash`) switches; `restarts`: how many of them may
     come back, knowing nothing. rejoins: the ranks of a NIC that is back begin anew, under the same key."""
 
     route: abi.Route
@@ -43,7 +43,7 @@ class Instance(NamedTuple):
     incarnations: int = 1
     deaths: int = 0
     crashes: int = 0
-    returns: int = 0
+    restarts: int = 0
     rejoins: bool = False
     switches_crash: bool = False
 
@@ -81,7 +81,7 @@ RING_BELOW, MIXED = Topology((NONE, 0), (1, 1), frozenset({1})), Topology((NONE,
 INSTANCES = {
     # A lost packet and a copy of any packet, in any order.
     "tree": Instance(TREE, SWITCH_OF_2, losses=1, copies=1),
-    # Probes that come too early, for what is on its way or lost.
+    # Probes that come too early, for what is on its path or lost.
     "tree, early probes": Instance(TREE, SWITCH_OF_2, losses=1, early_timers=1),
     "tree, window 2": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), losses=1),
     "tree of 3": Instance(TREE, SWITCH_OF_3, messages=(2,), losses=1),
@@ -116,16 +116,16 @@ INSTANCES = {
     "a death in a tree": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, deaths=1),
     # A NIC with its rank, or the switch, is gone; it comes back under another boot id and knows nothing.
     "a NIC dies": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1),
-    "a NIC restarts": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, returns=1),
-    "a NIC restarts, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, crashes=1, returns=1),
+    "a NIC restarts": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, restarts=1),
+    "a NIC restarts, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, crashes=1, restarts=1),
     "a NIC of a ring dies": Instance(RING, RING_OF_2, messages=(1,), from_join=True, crashes=1),
-    "a NIC of a ring restarts": Instance(RING, RING_OF_2, messages=(1,), from_join=True, crashes=1, returns=1),
+    "a NIC of a ring restarts": Instance(RING, RING_OF_2, messages=(1,), from_join=True, crashes=1, restarts=1),
     "a NIC of a ring restarts, joins again": Instance(
-        RING, RING_OF_2, messages=(1,), crashes=1, returns=1, rejoins=True
+        RING, RING_OF_2, messages=(1,), crashes=1, restarts=1, rejoins=True
     ),
     "the switch dies": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, switches_crash=True),
     "the switch restarts": Instance(
-        TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, returns=1, switches_crash=True
+        TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, restarts=1, switches_crash=True
     ),
     "a death on a node": Instance(LOCAL, Topology.direct(1), ranks_per_node=3, from_join=True, deaths=1),
 }
@@ -141,7 +141,7 @@ DEEP_INSTANCES = {
     "mixed tree, slots used again": Instance(TREE, MIXED, losses=1),
     "tree, everything": Instance(TREE, SWITCH_OF_2, losses=1, copies=1, early_timers=1),
     "a death in a chain": Instance(TREE, CHAIN, messages=(1,), deaths=1),
-    "a NIC restarts, joins again": Instance(TREE, SWITCH_OF_2, messages=(1,), crashes=1, returns=1, rejoins=True),
+    "a NIC restarts, joins again": Instance(TREE, SWITCH_OF_2, messages=(1,), crashes=1, restarts=1, rejoins=True),
     "formed again, copies": Instance(TREE, SWITCH_OF_2, messages=(1,), copies=1, from_join=True, incarnations=2),
     "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
 }
@@ -173,11 +173,11 @@ class World:
     def __init__(self, instance: Instance) -> None:
         nodes = instance.topology.nodes
         self.instance = instance
-        self.simulation = Simulation(instance.topology, 0, limits=limits(instance), timing=TIMELESS)
+        self.simulation = Simulation(instance.topology, 0, limits=limits(instance), timing=NO_REORDER_TIME)
         for device in self.simulation.vertices:
             device.engine.header["first_position"] = instance.first_position
             if instance.ages:
-                device.engine.header["detection"] = SHORT
+                device.engine.header["detection"] = SHORT_DETECTION
         offered = max(4, instance.slots)  # the devices grant fewer
         self.job = Job(
             self.simulation,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fanin_sim.model_check.rank_programs import Violation
 from fanin_sim.model_check.state_space import Numbers, State, StateSpace
 
-LONGEST = 400  # rounds
+MAX_ROUNDS = 400  # rounds
 
 
-class Continuation:
+class LivenessChecker:
     """Follows states to their ends. What has been seen to end well is not followed again."""
 
     def __init__(self, space: StateSpace) -> None:
@@ -18,30 +18,30 @@ class Continuation:
     def check(self, state: State) -> None:
         """Violation unless all requests are complete, all ranks gone and all devices empty in the end."""
         devices, packets = state.devices, state.packets
-        way: list[tuple[Numbers, Numbers]] = []
+        path: list[tuple[Numbers, Numbers]] = []
         while (devices, packets) not in self._good and not self._is_goal(devices, packets):
-            if len(way) == LONGEST:
+            if len(path) == MAX_ROUNDS:
                 raise Violation(f"stuck: the work never ends from here, {self._describe(devices)}")
-            way.append((devices, packets))
+            path.append((devices, packets))
             devices, packets = self._round(devices, packets)
-        self._good.update(way)
+        self._good.update(path)
 
     def _is_goal(self, devices: Numbers, packets: Numbers) -> bool:
-        return not packets and all(seen.is_done for seen in self._space.situations(devices))
+        return not packets and all(seen.is_done for seen in self._space.summaries(devices))
 
     def _round(self, devices: Numbers, packets: Numbers) -> tuple[Numbers, Numbers]:
-        """All packets on their way arrive; all ranks go on; if nothing of this could happen, all timers expire."""
+        """All packets on their path arrive; all ranks go on; if nothing of this could apply_event, all timers expire_timers."""
         space, before = self._space, (devices, packets)
         devices, packets = space.deliver_all(devices, packets)
-        for number, event in space.lasting(devices, packets):
-            if (number, event) not in space.lasting(devices, packets):  # what came before it has made it impossible
+        for number, event in space.timeouts(devices, packets):
+            if (number, event) not in space.timeouts(devices, packets):  # what came before it has made it impossible
                 continue
-            devices, packets = space.happen(devices, packets, number, event)
-        for number, machine in enumerate(space.machines):
-            for event in machine.situations[devices[number]].ready:
-                devices, packets = space.happen(devices, packets, number, event)
+            devices, packets = space.apply_event(devices, packets, number, event)
+        for number, model in enumerate(space.models):
+            for event in model.summaries[devices[number]].ready:
+                devices, packets = space.apply_event(devices, packets, number, event)
         return (devices, packets) if (devices, packets) != before else space.expire_all(devices)
 
     def _describe(self, devices: Numbers) -> str:
-        seen = self._space.situations(devices)
+        seen = self._space.summaries(devices)
         return "unfinished devices: " + ", ".join(str(n) for n, one in enumerate(seen) if not one.is_done)

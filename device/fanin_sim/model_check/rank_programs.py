@@ -12,16 +12,16 @@ import numpy as np
 
 from fanin_nic.engine.tables import JobState
 from fanin_sim.fabric.device import Device, Packet
-from fanin_sim.model_check.instances import World
+from fanin_sim.fabric.neighbours import scopes_of
 from fanin_sim.jobs.job import LEAVE_TAG, Member
-from fanin_sim.fabric.neighbours import levels_of
+from fanin_sim.model_check.instances import World
 from fanin_wire import abi
 
 PEER_LOST = abi.Status.PEER_LOST
 # How far a rank is: which incarnation of the job, steps taken in it (0 before the JOIN), completions in it, why it has
 # failed, which devices it was told are lost (bits of vertices), and whether it has come with a device that came back. A
 # rank of the last incarnation + 1 has gone.
-PROGRESS = np.dtype([(name, "u1") for name in ("incarnation", "step", "completed", "failed", "lost", "is_new")])
+PROGRESS = np.dtype([(name, "u1") for name in ("incarnation", "step", "completed", "failed", "lost", "after_restart")])
 
 
 class Violation(AssertionError):
@@ -37,7 +37,7 @@ class RankPrograms:
         self.node = self.members[0].node if self.members else 0
         self.progress = np.zeros(len(self.members), PROGRESS)
         self.messages = len(world.instance.messages)
-        self.levels = levels_of(world.job.placement, self.node) if self.members else []
+        self.scopes = scopes_of(world.job.placement, self.node) if self.members else []
 
     # Steps
 
@@ -67,19 +67,19 @@ class RankPrograms:
         self.device.engine.lose(self.job.queue(self.members[index]), now)
         return self.device.perform()
 
-    def be_without_device(self) -> None:
+    def remove_ranks(self) -> None:
         """The device has gone, and the ranks with it."""
         for index in range(len(self.members)):
             self._begin(index, self.world.instance.incarnations)
 
-    def begin_anew(self, incarnation: int) -> None:
+    def restart_ranks(self, incarnation: int) -> None:
         """The device is back: new processes take the places of the ranks, in the incarnation in which they were."""
         for index in range(len(self.members)):
-            self.progress[index]["is_new"] = 1
+            self.progress[index]["after_restart"] = 1
             self._begin(index, incarnation)
 
     def _begin(self, index: int, incarnation: int) -> None:
-        self.progress[index] = (incarnation, 0, 0, 0, 0, self.progress[index]["is_new"])
+        self.progress[index] = (incarnation, 0, 0, 0, 0, self.progress[index]["after_restart"])
 
     def _number_of_message(self, progress: np.void, place: int) -> int:
         return int(progress["incarnation"]) * self.messages + place
@@ -144,7 +144,7 @@ class RankPrograms:
         progress = self.progress[self._index_of(notice["queue"])]
         if status and progress["step"]:
             progress["failed"] = status
-            self._hear(progress, notice)
+            self._record_loss(progress, notice)
 
     def _check_completion(self, completion: np.void) -> None:
         index = self._index_of(completion["queue"])
@@ -154,33 +154,33 @@ class RankPrograms:
         number = self._number_of_message(progress, int(progress["completed"]))
         progress["completed"] += 1
         instance = self.world.instance
-        if status and status not in (instance.failures if progress["is_new"] else instance.failures_of_requests):
+        if status and status not in (instance.failures if progress["after_restart"] else instance.failures_of_requests):
             raise Violation(f"a completion with {abi.Status(status).name}")
         if completion["wr_id"] != number:
             raise Violation(f"completion {number} is of request {completion['wr_id']}")
         if status:
             progress["failed"] = status
-            self._hear(progress, completion)
+            self._record_loss(progress, completion)
         elif (self.world.results[member][number] != self.world.references[member][number]).any():
             raise Violation(f"request {number} is complete without its result")
 
-    def _hear(self, progress: np.void, told: np.void) -> None:
+    def _record_loss(self, progress: np.void, told: np.void) -> None:
         """A rank that has survived is told who is lost. All children of a device mean the device."""
-        if told["status"] != PEER_LOST or not self.world.instance.crashes or progress["is_new"]:
+        if told["status"] != PEER_LOST or not self.world.instance.crashes or progress["after_restart"]:
             return
         kind, bitmap = int(told["missing_kind"]), int(told["missing"])
         if not bitmap:
             raise Violation("PEER_LOST names nobody")
         if kind == 0:
             progress["lost"] |= 1 << self.node
-        elif kind <= len(self.levels):
+        elif kind <= len(self.scopes):
             progress["lost"] |= self._vertices(kind, bitmap)
         else:
             raise Violation(f"PEER_LOST names {bitmap:#b} of kind {kind}: nobody has such a place")
 
     def _vertices(self, kind: int, bitmap: int) -> int:
-        level = self.levels[kind - 1]
-        if bitmap == (1 << len(level.children)) - 1 and level.above >= 0:
-            return 1 << level.above
-        named = (child for bit, child in enumerate(level.children) if bitmap >> bit & 1)
+        scope = self.scopes[kind - 1]
+        if bitmap == (1 << len(scope.children)) - 1 and scope.parent >= 0:
+            return 1 << scope.parent
+        named = (child for bit, child in enumerate(scope.children) if bitmap >> bit & 1)
         return sum(1 << vertex for vertex in frozenset().union(*named))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fanin_sim.model_check.device_model import CRASH, DEATH, RANK, RESTART, TIMER, DeviceModel, DeviceSummary, Packets
 from fanin_sim.model_check.instances import Instance, World
-from fanin_sim.model_check.device_model import CRASH, DEATH, RANK, RETURN, TIMER, Machine, Packets, Situation
-from fanin_sim.model_check.timeouts import Patience, name_of
+from fanin_sim.model_check.timeouts import Timeouts, describe_event
 
-Numbers = tuple[int, ...]  # of the state of each device, or of packets under way, in order (see `machine`)
+Numbers = tuple[int, ...]  # of the state of each device, or of packets under path, in order (see `model`)
 
 
 class State(NamedTuple):
-    """A state of the world: each device's, the packets on their way, and the faults still allowed."""
+    """A state of the world: each device's, the packets on their path, and the faults still allowed."""
 
     devices: Numbers
     packets: Numbers
@@ -22,50 +22,50 @@ class State(NamedTuple):
     early_timers: int
     deaths: int
     crashes: int
-    returns: int
+    restarts: int
 
 
 class StateSpace:
-    """What may happen in an instance. `machines`: its devices, by number."""
+    """What may apply_event in an instance. `models`: its devices, by number."""
 
     def __init__(self, instance: Instance, world: World) -> None:
         self.instance = instance
         self._packets = Packets()
-        self.machines = [Machine(world, device, self._packets) for device in world.simulation.devices.values()]
-        self._patience = Patience(instance, self.machines, world.job.placement)
-        self._index = {machine.device.address: n for n, machine in enumerate(self.machines)}
+        self.models = [DeviceModel(world, device, self._packets) for device in world.simulation.devices.values()]
+        self._timeouts = Timeouts(instance, self.models, world.job.placement)
+        self._index = {model.device.address: n for n, model in enumerate(self.models)}
 
     def start(self) -> State:
         """Where it begins: nobody has joined, or, without `from_join`, all have and nothing is posted."""
-        devices = tuple(machine.initial for machine in self.machines)
+        devices = tuple(model.initial for model in self.models)
         packets: Numbers = ()
         if not self.instance.from_join:
-            ranks = [(n, index) for n, one in enumerate(self.machines) for index in range(len(one.ranks.members))]
+            ranks = [(n, index) for n, one in enumerate(self.models) for index in range(len(one.ranks.members))]
             for number, index in ranks:
-                devices, packets = self.happen(devices, packets, number, RANK - index)
+                devices, packets = self.apply_event(devices, packets, number, RANK - index)
             while packets:
                 devices, packets = self.deliver_all(devices, packets)
                 if not packets and not self._all_joined(devices):
                     devices, packets = self.expire_all(devices)
         instance = self.instance
         faults = instance.losses, instance.copies, instance.early_timers, instance.deaths
-        return State(devices, packets, *faults, instance.crashes, instance.returns)
+        return State(devices, packets, *faults, instance.crashes, instance.restarts)
 
     def _all_joined(self, devices: Numbers) -> bool:
-        now = zip(self.machines, self.situations(devices), strict=True)
-        return all(len(seen.ready) == len(machine.ranks.members) for machine, seen in now)
+        now = zip(self.models, self.summaries(devices), strict=True)
+        return all(len(seen.ready) == len(model.ranks.members) for model, seen in now)
 
-    def situations(self, devices: Numbers) -> list[Situation]:
+    def summaries(self, devices: Numbers) -> list[DeviceSummary]:
         """What the states of all devices mean."""
-        return [machine.situations[state] for machine, state in zip(self.machines, devices, strict=True)]
+        return [model.summaries[state] for model, state in zip(self.models, devices, strict=True)]
 
     # Every step
 
     def successors(self, state: State) -> Iterator[tuple[str, State]]:
         """Every state that may follow, with what has happened."""
         yield from self._packet_steps(state)
-        yield from self._ends(state)
-        for number, seen in enumerate(self.situations(state.devices)):
+        yield from self._failures(state)
+        for number, seen in enumerate(self.summaries(state.devices)):
             for event in seen.ready:
                 yield f"rank {RANK - event} of device {number} goes on", self._after(state, number, event)
             if not state.packets:
@@ -88,53 +88,53 @@ class StateSpace:
                 more = _with(state.packets, (packet,))
                 yield f"{name} is duplicated", state._replace(packets=more, copies=state.copies - 1)
 
-    def _ends(self, state: State) -> Iterator[tuple[str, State]]:
-        """Ranks die or give up, devices crash and come back, jobs age."""
-        seen = self.situations(state.devices)
-        for number, event in [(n, event) for n, one in enumerate(seen) for event in one.mortal if state.deaths]:
+    def _failures(self, state: State) -> Iterator[tuple[str, State]]:
+        """Ranks die or give up, devices crash and come back, jobs age_job."""
+        seen = self.summaries(state.devices)
+        for number, event in [(n, event) for n, one in enumerate(seen) for event in one.killable if state.deaths]:
             followed = self._after(state, number, event)
             yield f"rank {DEATH - event} of device {number} dies", followed._replace(deaths=state.deaths - 1)
         for number in self._may_crash(seen) if state.crashes else []:
             followed = self._after(state, number, CRASH)
             yield f"device {number} crashes", followed._replace(crashes=state.crashes - 1)
-        for number in [n for n, one in enumerate(seen) if one.is_gone and state.returns]:
-            followed = self._after(state, number, RETURN)
-            yield f"device {number} comes back", followed._replace(returns=state.returns - 1)
-        for number, event in self.lasting(state.devices, state.packets):
-            yield f"{name_of(event)} at device {number}", self._after(state, number, event)
+        for number in [n for n, one in enumerate(seen) if one.is_gone and state.restarts]:
+            followed = self._after(state, number, RESTART)
+            yield f"device {number} comes back", followed._replace(restarts=state.restarts - 1)
+        for number, event in self.timeouts(state.devices, state.packets):
+            yield f"{describe_event(event)} at device {number}", self._after(state, number, event)
 
-    def _may_crash(self, seen: list[Situation]) -> list[int]:
+    def _may_crash(self, seen: list[DeviceSummary]) -> list[int]:
         """Devices whose crash would matter: NICs, or else switches."""
-        now = zip(self.machines, seen, strict=True)
+        now = zip(self.models, seen, strict=True)
         return [n for n, (m, one) in enumerate(now) if m.is_nic != self.instance.switches_crash and not one.is_done]
 
-    def lasting(self, devices: Numbers, packets: Numbers) -> list[tuple[int, int]]:
+    def timeouts(self, devices: Numbers, packets: Numbers) -> list[tuple[int, int]]:
         """(device, event) of all that comes with time."""
-        return self._patience.events(self.situations(devices), quiet=not packets)
+        return self._timeouts.events(self.summaries(devices), quiet=not packets)
 
     # One step, or one of many devices
 
     def _after(self, state: State, number: int, event: int) -> State:
-        devices, packets = self.happen(state.devices, state.packets, number, event)
+        devices, packets = self.apply_event(state.devices, state.packets, number, event)
         return state._replace(devices=devices, packets=packets)
 
-    def happen(self, devices: Numbers, packets: Numbers, number: int, event: int) -> tuple[Numbers, Numbers]:
+    def apply_event(self, devices: Numbers, packets: Numbers, number: int, event: int) -> tuple[Numbers, Numbers]:
         """States and packets after an event of a device."""
-        after, sent = self.machines[number].step(devices[number], event)
+        after, sent = self.models[number].step(devices[number], event)
         return (*devices[:number], after, *devices[number + 1 :]), _with(packets, sent)
 
     def deliver_all(self, devices: Numbers, packets: Numbers) -> tuple[Numbers, Numbers]:
         """States and packets after all packets have arrived."""
         following: Numbers = ()
         for packet in packets:
-            devices, following = self.happen(devices, following, self._receiver(packet), packet)
+            devices, following = self.apply_event(devices, following, self._receiver(packet), packet)
         return devices, following
 
     def expire_all(self, devices: Numbers) -> tuple[Numbers, Numbers]:
-        """States and packets after the timers of all devices have expired, where no packet was on its way."""
+        """States and packets after the timers of all devices have expired, where no packet was on its path."""
         packets: Numbers = ()
-        for number in range(len(self.machines)):
-            devices, packets = self.happen(devices, packets, number, TIMER)
+        for number in range(len(self.models)):
+            devices, packets = self.apply_event(devices, packets, number, TIMER)
         return devices, packets
 
     def _receiver(self, packet: int) -> int:

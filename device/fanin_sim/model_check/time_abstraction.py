@@ -11,11 +11,11 @@ import numpy as np
 from fanin_nic.engine.packet import alike
 from fanin_nic.engine.tables import JobState
 from fanin_sim.fabric.device import Device, Packet
-from fanin_sim.fabric.neighbours import ABOVE, NEXT, PREVIOUS
+from fanin_sim.fabric.neighbours import PARENT, RING_NEXT, RING_PREVIOUS
 
-LATER = 2**62
+NOT_DUE = 2**62
 UNANSWERED = 200  # repetitions: more than any device makes
-HEARD = {ABOVE: "heard", NEXT: "heard_next", PREVIOUS: "heard_previous"}
+LAST_HEARD = {PARENT: "heard", RING_NEXT: "heard_next", RING_PREVIOUS: "heard_previous"}
 # Members that are set back after each event, with the value that they get.
 JOB_CONSTANTS = {
     "retries": 0,
@@ -24,15 +24,15 @@ JOB_CONSTANTS = {
     "srtt": 0,
     "rttvar": 0,
     "answered_at": 0,
-    "deadline": LATER,
+    "deadline": NOT_DUE,
     "high_water": 0,
 }
-BUT_FOR_PLACE = np.frombuffer(alike.BUT_FOR_PLACE, np.uint8)  # the rest of a remembered header is not looked at
-SLOT_CONSTANTS = {"retries": 0, "deadline": LATER}
-ENGINE_CONSTANTS = {"next_deadline": LATER, "next_nak": 0, "slots_high_water": 0}
+HEADER_MASK = np.frombuffer(alike.BUT_FOR_PLACE, np.uint8)  # the rest of a remembered header is not looked at
+SLOT_CONSTANTS = {"retries": 0, "deadline": NOT_DUE}
+ENGINE_CONSTANTS = {"next_deadline": NOT_DUE, "next_nak": 0, "slots_high_water": 0}
 
 
-def expire(device: Device, now: int) -> list[Packet]:
+def expire_timers(device: Device, now: int) -> list[Packet]:
     """All timers of a device."""
     header, tables = device.engine.header, device.engine.tables
     first = int(header["rto"])
@@ -44,20 +44,20 @@ def expire(device: Device, now: int) -> list[Packet]:
     return device.perform()
 
 
-def age(device: Device, now: int) -> list[Packet]:
+def age_job(device: Device, now: int) -> list[Packet]:
     """The job has not been heard of for long."""
     header, tables = device.engine.header, device.engine.tables
     ageing = int(header["ageing"])
     header["ageing"] = 0
     tables["children"]["heard"] = 0
-    for name in HEARD.values():
+    for name in LAST_HEARD.values():
         tables["jobs"][name] = 0
     device.engine.tick(now)
     header["ageing"] = ageing
     return device.perform()
 
 
-def fall_silent(device: Device, bitmap: int, *, below: bool) -> None:
+def silence_neighbours(device: Device, bitmap: int, *, below: bool) -> None:
     """Neighbours have not been heard for long: devices below by their bits, or those of a NIC (see `kinship`)."""
     tables = device.engine.tables
     for bit in range(bitmap.bit_length()):
@@ -66,10 +66,10 @@ def fall_silent(device: Device, bitmap: int, *, below: bool) -> None:
         if below:
             tables["children"][bit]["heard"] = 0
         else:
-            tables["jobs"][0][HEARD[bit]] = 0
+            tables["jobs"][0][LAST_HEARD[bit]] = 0
 
 
-def give_up_leaving(device: Device, now: int) -> list[Packet]:
+def abandon_leave(device: Device, now: int) -> list[Packet]:
     """Nobody has answered LEAVE for long."""
     job = device.engine.tables["jobs"][0]
     job["retries"] = UNANSWERED
@@ -78,7 +78,7 @@ def give_up_leaving(device: Device, now: int) -> list[Packet]:
     return device.perform()
 
 
-def set_back(device: Device) -> None:
+def canonicalize(device: Device) -> None:
     """States of a device that differ only in times become one; what is left of a job that has gone does not matter."""
     engine = device.engine
     for name, value in ENGINE_CONSTANTS.items():
@@ -92,7 +92,7 @@ def set_back(device: Device) -> None:
         job[name] = value
     for name, value in SLOT_CONSTANTS.items():
         slots[name] = value
-    engine.tables["children"]["like_header"] &= BUT_FOR_PLACE
+    engine.tables["children"]["like_header"] &= HEADER_MASK
     if engine.header["is_switch"]:  # here these two only say whether a result has left just now: none has
         job["lost_at"], slots["sent_at"] = 0, 0
     np.minimum(slots["unanswered"], 1, out=slots["unanswered"])  # PROBEs: how many matters to the times only

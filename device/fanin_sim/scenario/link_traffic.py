@@ -11,7 +11,7 @@ from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
 
 
-class Spread(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes on the links of a group."""
 
     least: int
@@ -27,29 +27,29 @@ class LevelTraffic(NamedTuple):
     direction: str
     links: int
     packets: int
-    payload: Spread
-    wire: Spread
+    payload: ByteRange
+    wire: ByteRange
 
 
 def traffic_by_level(simulation: Simulation) -> list[LevelTraffic]:
     """One entry for each level and direction, from the top down."""
     groups: dict[tuple[int, str], list[Link]] = {}
-    for ends, link in simulation.links.by_ends.items():
-        groups.setdefault(_place(simulation.topology, *ends), []).append(link)
+    for completed, link in simulation.links.by_ends.items():
+        groups.setdefault(_level_and_direction(simulation.topology, *completed), []).append(link)
     return [
         LevelTraffic(
             level,
             direction,
             len(links),
             sum(link.packets for link in links),
-            _spread(link.payload.total() for link in links),
-            _spread(link.wire for link in links),
+            _byte_range(link.payload.total() for link in links),
+            _byte_range(link.wire for link in links),
         )
         for (level, direction), links in sorted(groups.items())
     ]
 
 
-def _place(topology: Topology, source: int, destination: int) -> tuple[int, str]:
+def _level_and_direction(topology: Topology, source: int, destination: int) -> tuple[int, str]:
     if topology.parent(source) == destination:
         return topology.depth(source), "up"
     if topology.parent(destination) == source:
@@ -57,6 +57,6 @@ def _place(topology: Topology, source: int, destination: int) -> tuple[int, str]
     return 0, "direct"
 
 
-def _spread(counts: Iterable[int]) -> Spread:
+def _byte_range(counts: Iterable[int]) -> ByteRange:
     values = list(counts)
-    return Spread(min(values), statistics.median(values), max(values))
+    return ByteRange(min(values), statistics.median(values), max(values))

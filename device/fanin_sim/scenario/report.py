@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fanin_sim.scenario.slot_occupancy import Sample
 from fanin_sim.scenario.link_traffic import LevelTraffic
+from fanin_sim.scenario.slot_occupancy import Sample
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,17 @@ import time
 
 import numpy as np
 
-from fanin_sim.jobs.collectives import ALL, COLLECTIVES
-from fanin_sim.fabric.packet_faults import Faults
-from fanin_sim.jobs.job import TEN_MINUTES, Job, members_of
 from fanin_sim.fabric.links import Rate
+from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.simulation import Simulation
+from fanin_sim.jobs.collectives import ALL, COLLECTIVES
+from fanin_sim.jobs.input_data import order_dependent, order_independent
+from fanin_sim.jobs.job import TEN_MINUTES, Job, members_of
 from fanin_sim.jobs.message import Message
-from fanin_sim.scenario.slot_occupancy import Occupancy
+from fanin_sim.scenario.link_traffic import traffic_by_level
 from fanin_sim.scenario.report import Report
 from fanin_sim.scenario.scenario import Scenario
-from fanin_sim.fabric.simulation import Simulation
-from fanin_sim.scenario.link_traffic import traffic_by_level
-from fanin_sim.jobs.input_data import exact, rough
+from fanin_sim.scenario.slot_occupancy import Occupancy
 from fanin_wire.abi import Route, Status
 from fanin_wire.datatypes import Family, datatype_by_name
 from fanin_wire.fields import Opcode
@@ -27,7 +27,7 @@ class ScenarioFailed(Exception):
     """A simulated job was refused, or has failed, or has a wrong result; the message says which."""
 
 
-class Ends:
+class CompletionTimes:
     """When each of several jobs of a simulation is complete. `times`: by job id; `shares`: of the payload bytes that
     all links had carried when the first job was complete."""
 
@@ -54,7 +54,7 @@ class Ends:
         return bool(done)
 
 
-class Run:
+class ScenarioRun:
     """A scenario under way. Raises ScenarioInvalid before anything is made."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -79,18 +79,18 @@ class Run:
         begun = time.perf_counter()
         for job in self.jobs:
             self._join(job)
-        self.simulation.forget_traffic()
+        self.simulation.reset_traffic()
         occupancy, start = Occupancy(self.simulation), self.simulation.now
         results = [job.start(self.message) for job in self.jobs]
-        ends = Ends(self.jobs)
-        ends.wait()
+        completed = CompletionTimes(self.jobs)
+        completed.wait()
         for job, arrays in zip(self.jobs, results, strict=True):
             self._check(job, arrays)
         simulation = self.simulation
         return Report(
             switches=len(simulation.switches),
-            finished=[ends.times[job.jid] - start for job in self.jobs],
-            shares=ends.shares,
+            finished=[completed.times[job.jid] - start for job in self.jobs],
+            shares=completed.shares,
             packets=sum(simulation.sent.values()),
             probes=simulation.total(Opcode.PROBE),
             resent=sum(device.engine.counters()["resent"] for device in simulation.vertices),
@@ -106,9 +106,13 @@ class Run:
         reduces = COLLECTIVES[scenario.collective].contributors == ALL
         elements = 0 if scenario.collective == "barrier" else scenario.size // datatype.itemsize
         shape = (ranks, elements) if reduces else (elements,)
-        is_rough = reduces and scenario.reproducible != "none" and datatype.family in (Family.FLOAT, Family.SMALL_FLOAT)
+        is_order_dependent = (
+            reduces and scenario.reproducible != "none" and datatype.family in (Family.FLOAT, Family.SMALL_FLOAT)
+        )
         data = (
-            rough(datatype, shape, scenario.seed) if is_rough else exact(datatype, operation.name, shape, scenario.seed)
+            order_dependent(datatype, shape, scenario.seed)
+            if is_order_dependent
+            else order_independent(datatype, operation.name, shape, scenario.seed)
         )
         return Message(scenario.collective, data, ranks, operation=operation.name, datatype=datatype)
 

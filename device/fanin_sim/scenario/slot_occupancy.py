@@ -11,7 +11,7 @@ MOST_SAMPLES = 64
 FIRST_INTERVAL = 1_000  # ns
 
 
-class Use(NamedTuple):
+class SlotUse(NamedTuple):
     """Slots in use in a group of devices: on average over the devices, and in the fullest."""
 
     mean: float
@@ -22,7 +22,7 @@ class Sample(NamedTuple):
     """The groups at a time (ns)."""
 
     time: int
-    use: tuple[Use, ...]
+    use: tuple[SlotUse, ...]
 
 
 class Occupancy:
@@ -30,17 +30,17 @@ class Occupancy:
     interval; so the samples reach from the start to now, whatever the duration."""
 
     def __init__(self, simulation: Simulation) -> None:
-        self.groups = groups_of(simulation)
+        self.groups = device_groups(simulation)
         self.samples: list[Sample] = []
         self._interval, self._due = FIRST_INTERVAL, simulation.now
-        simulation.observe = self.pass_time
+        simulation.observe = self.sample
 
-    def pass_time(self, now: int) -> None:
+    def sample(self, now: int) -> None:
         """It is `now`, and nothing has happened yet since the last event."""
         if now < self._due:
             return
         used = [[device.slots_used for device in devices] for devices in self.groups.values()]
-        uses = tuple(Use(sum(slots) / len(slots), max(slots)) for slots in used)
+        uses = tuple(SlotUse(sum(slots) / len(slots), max(slots)) for slots in used)
         self.samples.append(Sample(now, uses))
         if len(self.samples) == MOST_SAMPLES:
             del self.samples[1::2]
@@ -48,7 +48,7 @@ class Occupancy:
         self._due = now + self._interval
 
 
-def groups_of(simulation: Simulation) -> dict[str, list[Device]]:
+def device_groups(simulation: Simulation) -> dict[str, list[Device]]:
     """The switches by the number of switches above them, and the NICs."""
     topology = simulation.topology
     groups: dict[str, list[Device]] = {}

@@ -13,10 +13,10 @@ from fanin_nic.native.codec import encode_header
 from fanin_nic.native.libc import monotonic_ns, stack_bytes
 from fanin_nic.native.memory import address_of, load_u32
 from fanin_nic.port.icrc import contiguous_icrc, packet_icrc
-from fanin_sim.jit import compiled
-from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
+from fanin_sim.jit import compiled
+from fanin_sim.jobs.job import Job, members_of
 from fanin_wire import abi, fields
 
 CHILDREN = 4
@@ -128,9 +128,9 @@ class Load:
             position, child = divmod(number, CHILDREN)
             header["position"] = header["sid"] = position
             header["seg"], header["source"], header["node_bitmap"] = position % lease, child, 1 << child
-            self._place(number, header, data, sources[child])
+            self._level_and_direction(number, header, data, sources[child])
 
-    def _place(self, number: int, header: np.ndarray, data: np.ndarray, source: int) -> None:
+    def _level_and_direction(self, number: int, header: np.ndarray, data: np.ndarray, source: int) -> None:
         packet = self.memory[number]
         address = int(packet.ctypes.data)
         encode(header.ctypes.data, address)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_sim.fabric.packet_faults import Faults
-from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.fabric.links import FRAMING, Link, Rate
-from fanin_sim.jobs.message import Message
+from fanin_sim.fabric.packet_faults import Faults
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
+from fanin_sim.jobs.job import Job, members_of
+from fanin_sim.jobs.message import Message
 from fanin_sim.scenario.link_traffic import traffic_by_level
 from fanin_wire.abi import Route
 from fanin_wire.fields import TRANSPORT_SIZE
@@ -54,7 +54,7 @@ def allreduce(topology: Topology, route, elements: int, **parameters) -> Job:
     """A job that has reduced so many f32."""
     simulation = Simulation(topology, 0, faults=AT_ONCE, **parameters)
     job = joined(Job(simulation, route, members_of(topology.nodes, 1), chunk=CHUNK))
-    simulation.forget_traffic()
+    simulation.reset_traffic()
     message = Message("allreduce", np.ones((topology.nodes, elements), "<f4"), topology.nodes)
     results = job.start(message)
     job.finish()

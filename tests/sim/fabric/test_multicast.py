@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fanin_sim.fabric.packet_faults import Faults
-from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
+from fanin_sim.jobs.job import Job, members_of
 from fanin_wire.abi import Op, Route
 from fanin_wire.fields import Opcode
 
@@ -22,7 +22,7 @@ def run(topology: Topology, faults: Faults | None = None, multicast: bool = True
     job = Job(simulation, Route.TREE, members_of(topology.nodes, 2), chunk=CHUNK, slots=16)
     job.join()
     simulation.run_for(1_000_000)  # the invitations arrive
-    simulation.forget_traffic()
+    simulation.reset_traffic()
     data = [np.full(POSITIONS * CHUNK // 4, 1 + index, "<f4") for index in range(len(job.members))]
     results = job.allreduce(data, Op.SUM)
     job.finish()
@@ -66,7 +66,9 @@ def test_a_device_that_the_group_leaves_in_the_midst_costs_what_was_under_way(de
     simulation.run_for(1_000_000)
 
     def leave() -> None:
-        simulation.hearers = {group: [v for v in all_of if v != deaf] for group, all_of in simulation.hearers.items()}
+        simulation.group_members = {
+            group: [v for v in all_of if v != deaf] for group, all_of in simulation.group_members.items()
+        }
 
     simulation.call_later(200_000, leave)
     data = [np.full(40 * POSITIONS * CHUNK // 4, 1, "<f4") for _ in job.members]

@@ -29,11 +29,11 @@ def test_fewer_nodes_are_dealt_out_evenly() -> None:
 def test_way_of_a_packet() -> None:
     tree = Topology.fan_out(2, 2, 2)
     first, last = 8, 14  # vertices of the top and of the last switch
-    assert tree.way(0, 1) == [0, 11, 1]
-    assert tree.way(0, 7) == [0, 11, 9, first, 10, last, 7]
-    assert tree.way(0, first) == [0, 11, 9, first]
-    assert tree.way(first, 7) == [first, 10, last, 7]
-    assert Topology.direct(4).way(3, 0) == [3, 0]
+    assert tree.path(0, 1) == [0, 11, 1]
+    assert tree.path(0, 7) == [0, 11, 9, first, 10, last, 7]
+    assert tree.path(0, first) == [0, 11, 9, first]
+    assert tree.path(first, 7) == [first, 10, last, 7]
+    assert Topology.direct(4).path(3, 0) == [3, 0]
 
 
 def test_hops_end_at_the_lowest_common_switch() -> None:

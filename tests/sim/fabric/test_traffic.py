@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
+from fanin_sim.jobs.job import Job, members_of
 from fanin_wire.abi import Op, Route
 from fanin_wire.fields import Opcode
 

@@ -8,12 +8,12 @@ import pytest
 
 from fanin_nic.engine.engine import Timing
 from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.jobs.message import Message
-from fanin_sim.fabric.simulation import Simulation
 from fanin_wire.fields import Opcode
-from tests.sim.shapes import SHAPES, check_completions, check_results, joined, leave
 from tests.sim.jobs.test_schedules import allreduce_of
+from tests.sim.shapes import SHAPES, check_completions, check_results, joined, leave
 
 SECOND, MILLISECOND = 10**9, 10**6
 LATENESS = 10 * SECOND  # twice the detection time
@@ -30,14 +30,14 @@ class LosesOne:
         self._plain = Faults()
         self.countdown = -1
 
-    def arrivals(self, chance: Any) -> list[int]:
+    def arrivals(self, rng: Any) -> list[int]:
         """As Faults.arrivals."""
         self.countdown -= 1
-        return [] if self.countdown == -1 else self._plain.arrivals(chance)
+        return [] if self.countdown == -1 else self._plain.arrivals(rng)
 
-    def read(self, chance: Any) -> int:
+    def read(self, rng: Any) -> int:
         """As Faults.read."""
-        return self._plain.read(chance)
+        return self._plain.read(rng)
 
 
 def formed(name: str, faults: Any = None) -> Job:
@@ -72,7 +72,7 @@ def test_rank_that_is_late_by_ten_seconds_costs_headers_and_no_payload(name: str
     simulation, message = job.simulation, allreduce_of(job, ELEMENTS)
     reduce(job, message, 1)
     punctual = payload(job)
-    simulation.forget_traffic()
+    simulation.reset_traffic()
     reduce(job, message, 2, LATENESS)
     assert payload(job) == punctual
     intervals = LATENESS // Timing().keepalive
@@ -88,7 +88,7 @@ def test_rank_that_is_late_by_ten_seconds_costs_headers_and_no_payload(name: str
 @pytest.mark.parametrize("name", SEVERAL)
 def test_idle_job_lives_on_keepalives(name: str) -> None:
     job = formed(name)
-    job.simulation.forget_traffic()
+    job.simulation.reset_traffic()
     job.simulation.run_for(60 * SECOND)
     assert {opcode for _, _, opcode in job.simulation.sent} == {Opcode.KEEPALIVE}
     reduce(job, allreduce_of(job, 100), 1)
@@ -110,7 +110,7 @@ def delay(name: str, lost: int, others: int) -> int:
     faults = LosesOne()
     job = formed(name, faults)
     message = allreduce_of(job, ELEMENTS)
-    job.simulation.forget_traffic()
+    job.simulation.reset_traffic()
     start = job.simulation.now
     reduce(job, message, 1)
     times, packets = [job.simulation.now - start], job.simulation.sent.total()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fanin_nic.engine.engine import Limits
-from fanin_sim.jobs.job import Job, members_of
-from fanin_sim.jobs.message import Message
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.input_data import rough
+from fanin_sim.jobs.input_data import order_dependent
+from fanin_sim.jobs.job import Job, members_of
+from fanin_sim.jobs.message import Message
 from fanin_wire.abi import LOCAL_CHUNK, Route, Status
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import check_results, joined, leave
@@ -32,7 +32,7 @@ def test_every_byte_of_every_segment(mode: str, dtype: str) -> None:
     """Also where a slot holds the data of each rank by itself, and where partials are twice as wide."""
     datatype = datatype_by_name(dtype)
     elements = 20 * LOCAL_CHUNK // datatype.itemsize + 3
-    message = Message("allreduce", rough(datatype, (RANKS, elements), 1), RANKS, datatype=datatype)
+    message = Message("allreduce", order_dependent(datatype, (RANKS, elements), 1), RANKS, datatype=datatype)
     job = joined(job_of(Route.LOCAL, 1, reproducible=mode))
     results = job.start(message, spread=1_000_000)
     job.finish()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine.engine import Limits
+from fanin_sim.fabric.simulation import SMALL_LIMITS, Simulation
+from fanin_sim.fabric.topology import Topology
+from fanin_sim.jobs.input_data import order_independent
 from fanin_sim.jobs.job import Job, Member, members_of
 from fanin_sim.jobs.message import Message
-from fanin_sim.fabric.simulation import SMALL, Simulation
-from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.input_data import exact
 from fanin_wire.abi import Route
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import ROUGH, check_completions, check_results, joined
@@ -22,7 +22,7 @@ I64 = datatype_by_name("i64")
 
 def message_of(job: Job, elements: int, seed: int = 0) -> Message:
     """An allreduce of i64."""
-    return Message("allreduce", exact(I64, "SUM", (len(job.members), elements), seed), len(job.members))
+    return Message("allreduce", order_independent(I64, "SUM", (len(job.members), elements), seed), len(job.members))
 
 
 def test_two_routes_share_the_devices() -> None:
@@ -48,7 +48,7 @@ def test_two_routes_share_the_devices() -> None:
 
 def test_overlapping_groups_in_flight() -> None:
     """A job of all, two of halves, one of a rank of each node, one within a node: all have messages on the way."""
-    simulation = Simulation(Topology.fan_out(2, 2), 5, faults=ROUGH, limits=SMALL._replace(jobs=8, slots=128))
+    simulation = Simulation(Topology.fan_out(2, 2), 5, faults=ROUGH, limits=SMALL_LIMITS._replace(jobs=8, slots=128))
     everyone = members_of(4, 2)
     groups = [
         (Route.TREE, everyone),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.topology import Topology
+from fanin_sim.jobs.input_data import order_dependent
 from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.jobs.message import Message
-from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.input_data import rough
 from fanin_wire.abi import Route
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import MIXED, UNEVEN, Shape, joined, leave, simulation_of
@@ -33,7 +33,9 @@ EVERY_SHAPE = pytest.mark.parametrize("name", SHAPES)
 def message_of(ranks: int, dtype: str, operation: str = "SUM") -> Message:
     """The same numbers for every job of so many ranks; the bits of their sum tell the order of adding."""
     datatype = datatype_by_name(dtype)
-    return Message("allreduce", rough(datatype, (ranks, ELEMENTS), 1), ranks, operation=operation, datatype=datatype)
+    return Message(
+        "allreduce", order_dependent(datatype, (ranks, ELEMENTS), 1), ranks, operation=operation, datatype=datatype
+    )
 
 
 def run(shape: Shape, message: Message, seed: int, mode: str) -> tuple[set[bytes], bytes]:

@@ -1,4 +1,4 @@
-"""Everything that can happen in a few small worlds of the real engine. States are counted and printed (pytest -s)."""
+"""Everything that can apply_event in a few small worlds of the real engine. States are counted and printed (pytest -s)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_crashes_and_restarts_are_explored_and_told(name: str, monkeypatch: pyte
     """Each adds states, and who survives is told PEER_LOST, which names the device that has crashed."""
     instance = INSTANCES[name]
     faults = ((0, 0), (1, 0), (1, 1))
-    sizes = [Explorer(instance._replace(crashes=crashes, returns=returns)).run().states for crashes, returns in faults]
+    sizes = [
+        Explorer(instance._replace(crashes=crashes, restarts=restarts)).run().states for crashes, restarts in faults
+    ]
     assert sizes[0] * 2 < sizes[1] < sizes[2]
     monkeypatch.setattr(Explorer, "crashed", staticmethod(lambda _seen: 0))  # so nobody may be named
     with pytest.raises(Violation, match="is told that others are lost"):

@@ -2,7 +2,7 @@
 
     python -m tests.sim.mutation.trial
 
-First come the checks of the sound engine (number 0): its tests in this process, which so loads the machine code. It is
+First come the checks of the sound engine (number 0): its tests in this process, which so loads the model code. It is
 forked for each other trial, so that none can harm another and none loads anything. Each verdict is a line of JSON: a
 list of number, check and how it ended.
 """

@@ -9,12 +9,13 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from fanin_sim.findings import Category, Finding
+from fanin_sim.fuzz import FuzzTally
 from fanin_sim.scenario.scenario import Scenario, ScenarioInvalid
-from fanin_sim.fuzz import Failure, Tally
 from fanin_tools.cli import app
 from fanin_tools.commands.sim import parse_fanout, parse_rate
 from fanin_tools.errors import UsageError
-from fanin_tools.sim import storms
+from fanin_tools.sim import fuzz
 
 SMALL = ["sim", "--fanout", "2x3", "--bytes", "8K", "--chunk", "1024", "--slots", "16"]
 
@@ -113,21 +114,22 @@ def test_wrong_rate() -> None:
         parse_rate("fast")
 
 
-def test_storm_tables() -> None:
-    done = CliRunner().invoke(app, ["sim", "--storm", "--seconds", "0.5", "--processes", "1"])
+def test_fuzz_tables() -> None:
+    done = CliRunner().invoke(app, ["sim", "--fuzz", "--seconds", "0.5", "--processes", "1"])
     assert done.exit_code == 0, done.output
     for part in ("schedules", "wrong results", "reordering", "uses of a slot"):
         assert part in done.stdout
 
 
-def test_storm_json() -> None:
-    done = CliRunner().invoke(app, ["sim", "--storm", "--seconds", "0.5", "--processes", "1", "--json"])
+def test_fuzz_json() -> None:
+    done = CliRunner().invoke(app, ["sim", "--fuzz", "--seconds", "0.5", "--processes", "1", "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["schedules"] > 0
     assert told["faults"]["LOSS"] > 0
-    assert (told["failures"], told["wrong_results"], told["hangs"]) == ([], 0, 0)
-    assert told["distribution"]["nodes"]["least"] == 1
+    assert told["findings"] == []
+    assert set(told["defects"].values()) == {0}
+    assert told["distributions"]["nodes"]["min"] == 1
 
 
 def test_trace_of_a_seed() -> None:
@@ -140,17 +142,18 @@ def test_trace_of_a_seed() -> None:
 
 
 def test_broken_schedule_is_told_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Tally(failures=[Failure(7, "WRONG_RESULT", "a switch", "seed 7: a switch", ["LOSS: here"], ["at last"])])
-    monkeypatch.setattr(storms, "run", lambda seconds, seed, processes: broken)
-    told = CliRunner().invoke(app, ["sim", "--storm"])
+    finding = Finding(Category.WRONG_RESULT, "seed 7: a switch", "a command", 7, ("LOSS: here", "at last"))
+    broken = FuzzTally(findings=[finding])
+    monkeypatch.setattr(fuzz, "run", lambda seconds, seed, processes: broken)
+    told = CliRunner().invoke(app, ["sim", "--fuzz"])
     assert told.exit_code == 1
     for part in ("seed 7: a switch", "LOSS: here", "at last"):
         assert part in told.stdout
     assert "SIMULATION_FAILED" in told.stderr
     assert "--seed 7 --trace" in told.stderr
-    as_json = CliRunner().invoke(app, ["sim", "--storm", "--json"])
+    as_json = CliRunner().invoke(app, ["sim", "--fuzz", "--json"])
     assert as_json.exit_code == 1
-    assert json.loads(as_json.stdout)["wrong_results"] == 1
+    assert json.loads(as_json.stdout)["defects"]["wrong results"] == 1
 
 
 def test_trace_is_no_json() -> None:

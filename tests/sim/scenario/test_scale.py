@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from fanin_sim.scenario.slot_occupancy import MOST_SAMPLES
-from fanin_sim.scenario.runner import Run
+from fanin_sim.scenario.runner import ScenarioRun
 from fanin_sim.scenario.scenario import Scenario, ScenarioInvalid
+from fanin_sim.scenario.slot_occupancy import MOST_SAMPLES
 
 LARGE = Scenario(fanout=(4, 8, 8), nodes=256, size=64 << 10, rate=10**11, seed=3)
 SMALL = Scenario(fanout=(2, 3), nodes=6, size=8 << 10, rate=10**10, chunk=1024, slots=16)
 
 
 def test_256_nodes_under_three_levels() -> None:
-    report = Run(LARGE).report()
+    report = ScenarioRun(LARGE).report()
     assert report.switches == 37
     assert report.probes == report.resent == 0
     assert {(line.level, line.direction): line.links for line in report.links} == {
@@ -27,7 +27,7 @@ def test_256_nodes_under_three_levels() -> None:
 
 
 def test_occupancy_is_sampled_and_stays_within_the_lease() -> None:
-    report = Run(replace(LARGE, nodes=64, fanout=(8, 8), size=1 << 20)).report()
+    report = ScenarioRun(replace(LARGE, nodes=64, fanout=(8, 8), size=1 << 20)).report()
     assert report.groups == ["top switch", "switches of level 1", "NICs"]
     assert MOST_SAMPLES // 2 <= len(report.occupancy) < MOST_SAMPLES
     times = [sample.time for sample in report.occupancy]
@@ -39,21 +39,23 @@ def test_occupancy_is_sampled_and_stays_within_the_lease() -> None:
 
 
 def test_equal_jobs_have_equal_shares() -> None:
-    report = Run(replace(SMALL, jobs=3, size=256 << 10)).report()
+    report = ScenarioRun(replace(SMALL, jobs=3, size=256 << 10)).report()
     assert sum(report.shares) == pytest.approx(1)
     assert all(share == pytest.approx(1 / 3, abs=0.03) for share in report.shares)
 
 
 def test_a_reproducible_mode_costs_buffers_not_time() -> None:
     """With a buffer for each child of a device the lease is the same, and so are time and traffic."""
-    quick, ordered = (Run(replace(SMALL, size=64 << 10, reproducible=mode)).report() for mode in ("none", "run"))
+    quick, ordered = (
+        ScenarioRun(replace(SMALL, size=64 << 10, reproducible=mode)).report() for mode in ("none", "run")
+    )
     assert ordered.finished == quick.finished
     assert ordered.links == quick.links
 
 
 def test_same_seed_same_report() -> None:
     def told(seed: int) -> dict:
-        report = Run(replace(SMALL, loss=0.1, seed=seed)).report().as_dict()
+        report = ScenarioRun(replace(SMALL, loss=0.1, seed=seed)).report().as_dict()
         return {name: value for name, value in report.items() if name != "wall_s"}
 
     assert told(4) == told(4)
@@ -79,7 +81,7 @@ def test_same_seed_same_report() -> None:
 )
 def test_scenarios_with_right_results(changes: dict) -> None:
     """`report` compares every result with its oracle."""
-    report = Run(replace(SMALL, **changes)).report()
+    report = ScenarioRun(replace(SMALL, **changes)).report()
     assert len(report.finished) == changes.get("jobs", 1)
     assert report.packets > 0
 
@@ -103,4 +105,4 @@ def test_scenarios_with_right_results(changes: dict) -> None:
 )
 def test_contradictions_are_refused(changes: dict, complaint: str) -> None:
     with pytest.raises(ScenarioInvalid, match=complaint):
-        Run(replace(SMALL, **changes))
+        ScenarioRun(replace(SMALL, **changes))
