@@ -101,7 +101,7 @@ def test_defect_of_the_command() -> None:
 
 
 def test_simulation_that_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_run: Run) -> None:
+    def broken(_run: ScenarioRun) -> None:
         raise AssertionError("a slot serves two positions")
 
     monkeypatch.setattr(ScenarioRun, "report", broken)

@@ -1,7 +1,7 @@
-"""What a simulated device does with the engine's actions, in compiled code: packets are built, results written.
+"""Executes the engine's actions for a simulated device, in compiled code: builds packets and writes results.
 
-`ActionBuffers` is the memory between the engine's packets and those of the simulation; all devices of a simulation share one,
-since only one of them works at a time.
+`ActionBuffers` is the memory between the engine and the simulation. All devices of a simulation share one, because only
+one device works at a time.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SEND, DMA_WRITE = int(ActionKind.SEND), int(ActionKind.DMA_WRITE)
 REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 LARGEST_PACKET = 65_536
 
-OUTCOME = np.dtype(  # of performing the actions of one event
+OUTCOME = np.dtype(  # of one event
     [
         ("next_deadline", "u8"),  # of the engine
         ("slots_used", "u4"),
         ("packets", "u4"),  # entries of SENT
-        ("others", "u4"),  # actions that are left to Python: nothing of the table is cleared then
-        ("stray", "u4"),  # 1 + the number of an action that writes where nothing is
+        ("others", "u4"),  # actions that Python executes; if there are any, the table of actions is not cleared
+        ("stray", "u4"),  # 1 + number of an action that writes to memory that does not exist
         ("broken", "u4"),  # enum Broken
         ("reserved", "u4"),
     ],
@@ -40,7 +40,7 @@ SENT = np.dtype(
         ("destination", "u4"),
         ("opcode", "u4"),
         ("position", "u4"),
-        ("length", "u4"),  # bytes from the BTH to before the ICRC
+        ("length", "u4"),  # bytes, without the ICRC
         ("start", "u8"),  # in the outbox
     ],
     align=True,
@@ -53,7 +53,7 @@ HEADERS = U64(TRANSPORT_SIZE)
 
 @compiled
 def exists(areas, count, address, length):
-    """Whether memory lies in one of `count` areas: (start, length) in uint64."""
+    """Whether a memory range lies within one of `count` areas. An area is a pair of uint64: start, length."""
     for index in range(count):
         start = load_u64(areas + U64(index) * AREA_SIZE)
         size = load_u64(areas + U64(index) * AREA_SIZE + U64(8))
@@ -64,7 +64,8 @@ def exists(areas, count, address, length):
 
 @compiled
 def build_packet(e, index, packet):
-    """Build the packet of a SEND at address `packet`, from the BTH to before the ICRC. Returns its length."""
+    """Builds the packet of a SEND action at address `packet`, from the BTH up to the ICRC, which is left out.
+    Returns its length in bytes."""
     action, header = action_at(e, index), header_at(e, index)
     length, padding = U64(action.length), (U64(4) - (U64(action.length) & U64(3))) & U64(3)
     header.padcount = padding
@@ -77,7 +78,8 @@ def build_packet(e, index, packet):
 
 @compiled
 def put_packet(e, index, sent, packet, start):
-    """Build the packet of a SEND at address `packet`, and describe it at address `sent`. Returns its length."""
+    """Builds the packet of a SEND action at address `packet`, and writes a SENT record to address `sent`. Returns
+    the packet's length in bytes."""
     action, header = action_at(e, index), header_at(e, index)
     entry = sent_at(sent)
     entry.length = build_packet(e, index, packet)
@@ -90,8 +92,13 @@ def put_packet(e, index, sent, packet, start):
 
 @compiled
 def perform(base, areas, area_count, sent, outbox, outcome, keys, positions):
-    """Perform the engine's actions, then check its invariants; see OUTCOME. `areas`: memory of processes (`exists`);
-    `keys`, `positions`: see `invariants.check`."""
+    """Executes the engine's actions, then checks its invariants. Writes an OUTCOME record.
+
+    Args:
+        areas, area_count: memory of the processes, see `exists`.
+        sent, outbox, outcome: addresses of the buffers, see `ActionBuffers`.
+        keys, positions: see `invariants.check`.
+    """
     e = engine_at(U64(base))
     result = outcome_at(U64(outcome))
     result.packets = 0
@@ -120,12 +127,12 @@ def perform(base, areas, area_count, sent, outbox, outcome, keys, positions):
 
 
 class ActionBuffers:
-    """Room for one packet that comes in and for all that one event makes a device send."""
+    """Memory for one packet that arrives, and for all packets that one event makes a device send."""
 
     def __init__(self, limits: Limits) -> None:
         packet = TRANSPORT_SIZE + max(limits.max_chunk, BODY_SIZE) + 4
         self.inbox = np.zeros(LARGEST_PACKET, np.uint8)
-        self.outbox = np.empty(limits.actions * packet, np.uint8)  # touched as far as it is used
+        self.outbox = np.empty(limits.actions * packet, np.uint8)  # pages are allocated as they are used
         self.sent = np.zeros(limits.actions, SENT)
         self.outcome = np.zeros(1, OUTCOME)
         self.inbox_bytes, self.outbox_bytes = self.inbox.data, self.outbox.data

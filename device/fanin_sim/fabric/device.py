@@ -1,4 +1,4 @@
-"""One device of a simulation: an engine, and a driver that performs its actions in virtual time."""
+"""A simulated device: an engine, and a driver that executes its actions in virtual time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OPCODES = {int(opcode): opcode for opcode in fields.Opcode}
 
 
 class StrayWrite(AssertionError):
-    """The engine asked for a write outside the memory that the client has registered (invariant I6)."""
+    """The engine has asked for a write outside of all registered memory. This violates invariant I6."""
 
 
 class Packet(NamedTuple):
-    """A packet on its way; `data` from the BTH to before the ICRC."""
+    """A packet on a link. `data` begins with the BTH and ends before the ICRC."""
 
     source: int
     destination: int
@@ -39,7 +39,7 @@ class Packet(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A DMA_READ of process memory under way, and how it will end."""
+    """A DMA read of process memory that has not ended, and the status with which it will end."""
 
     action: np.void
     status: int
@@ -51,11 +51,13 @@ def _register(base, client, lkey, start, length, access, mapped):
 
 
 class Device:
-    """A NIC or a switch; `completions` and `notices` collect what it tells its ranks, as records of actions.ACTION.
-    `next_deadline` and `slots_used` are the engine's after the last event.
+    """A NIC or a switch.
 
-    Its clients live in the simulation's own process: their virtual addresses are real pointers. Memory that was neither
-    registered nor named to `allow` does not exist: a read of it fails, a write is a violation.
+    `completions` and `notices` collect what the device reports to its ranks, as records of actions.ACTION.
+    `next_deadline` and `slots_used` are the values of the engine after the last event.
+
+    The clients of the device live in the simulation's own process, so their virtual addresses are real pointers. Only
+    memory passed to `register` or `allow` exists: a read of other memory fails, and a write to it raises StrayWrite.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Device:
         self.reads: list[Read] = []
         self.next_deadline, self.slots_used = self.engine.next_deadline, 0
         self._staging = staging or ActionBuffers(limits)
-        self._areas = np.zeros((0, 2), np.uint64)  # (start, length) of memory that exists
+        self._areas = np.zeros((0, 2), np.uint64)  # (start, length) of each area
         self._areas_given = self._areas.ctypes.data, 0
         self._sorted = 0
         self._by_queue: defaultdict[int, list[np.void]] = defaultdict(list)
@@ -86,31 +88,39 @@ class Device:
     # Clients
 
     def register(self, client: int, memory: np.ndarray, lkey: int = 1, access: int = ALL_ACCESS) -> None:
-        """Let a client's WQEs name a numpy array."""
+        """Registers a numpy array for the WQEs of a client.
+
+        Raises:
+            ValueError: the device's table of regions is full.
+        """
         start = memory.ctypes.data
         if not _register(self.engine.base, client, lkey, start, memory.nbytes, access, start):
             raise ValueError("no room for another region")
         self.allow(memory)
 
     def register_process(self, client: int) -> None:
-        """Let a client's WQEs name its ordinary memory by LKEY_PROCESS."""
+        """Lets the WQEs of a client name its ordinary memory, by LKEY_PROCESS.
+
+        Raises:
+            ValueError: the device's table of regions is full.
+        """
         if not _register(self.engine.base, client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0):
             raise ValueError("no room for another region")
 
     def allow(self, memory: np.ndarray) -> None:
-        """This array exists in the memory of a process: reads and writes of it succeed."""
+        """Adds an array to the memory that exists: reads of it and writes to it succeed."""
         area = np.array([[memory.ctypes.data, memory.nbytes]], np.uint64)
         self._areas = np.concatenate([self._areas, area])
         self._areas_given = self._areas.ctypes.data, len(self._areas)
 
     def open_queue(self, queue: int, client: int) -> None:
-        """Make a send queue known."""
+        """Activates a send queue."""
         record = self.engine.tables["queues"][queue]
         record["active"] = 1
         record["client"] = client
 
     def completions_of(self, queue: int) -> list[np.void]:
-        """The completions of one queue, in order."""
+        """Returns the completions of one queue, in order."""
         for entry in self.completions[self._sorted :]:
             self._by_queue[int(entry["queue"])].append(entry)
         self._sorted = len(self.completions)
@@ -119,18 +129,23 @@ class Device:
     # Events
 
     def receive(self, packet: Packet, now: int) -> list[Packet]:
-        """A packet has arrived; what the device sends at once."""
+        """Processes a packet that has arrived. Returns the packets that the device sends at once."""
         size = len(packet.data)
-        self._staging.inbox_bytes[:size] = packet.data  # stays there until the results are written from it
+        self._staging.inbox_bytes[:size] = packet.data  # results are written from here
         self.engine.packet(self._staging.inbox_address, size, packet.source, now)
         return self.perform()
 
     def finish_read(self, read: Read, now: int) -> None:
-        """The data of a DMA_READ have come."""
+        """Ends a DMA read."""
         self.engine.dma_done(read.action, int(read.action["remote"]), read.status, now)
 
     def perform(self) -> list[Packet]:
-        """Do what the engine asks for, and check its invariants; returns the packets that it sends."""
+        """Executes the engine's actions and checks its invariants. Returns the packets that the device sends.
+
+        Raises:
+            StrayWrite: the engine has asked for a write to memory that does not exist.
+            BrokenInvariant: an invariant of the slots does not hold.
+        """
         staging = self._staging
         perform(self.engine.base, *self._areas_given, *staging.addresses, *self.watch.addresses)
         self.next_deadline, self.slots_used, packets, others, stray, broken, _ = staging.outcome.item()

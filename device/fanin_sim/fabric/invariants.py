@@ -1,7 +1,7 @@
-"""What must hold in a device after every event: the invariants of slots, checked in compiled code.
+"""The invariants of slots, which must hold in a device after every event. Compiled code checks them.
 
-I3, no slot serves two positions: a slot's position is congruent to its place, and only ever grows. I4, the slots in use
-never exceed the lease, and the device's count of them is right.
+I3: no slot serves two positions. The position of a slot is congruent to the slot's index, and never decreases. I4: the
+    number of slots in use never exceeds the lease, and the device's count of them is right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DONE = int(SlotState.DONE)
 
 
 class Broken(enum.IntEnum):
-    """Which invariant does not hold."""
+    """The invariant that does not hold."""
 
     NOTHING = 0
     POSITION_MISPLACED = 1  # a slot serves a position that another slot has to serve
@@ -35,12 +35,12 @@ EXCEEDED, WRONG_COUNT = int(Broken.LEASE_EXCEEDED), int(Broken.WRONG_COUNT)
 
 
 class BrokenInvariant(AssertionError):
-    """An invariant does not hold; the message names it (see `Broken`)."""
+    """An invariant does not hold. The message is its name in `Broken`."""
 
 
 @compiled
 def _check_slot(job, slot, offset, last):
-    """One slot of a running job. `last`: address of its position at the check before."""
+    """Checks one slot of a running job. `last` is the address of the slot's position at the previous check."""
     if (slot.position - offset) & (job.slots - 1):
         return MISPLACED
     went = distance(slot.position, load_u32(last))
@@ -50,13 +50,21 @@ def _check_slot(job, slot, offset, last):
 
 @compiled
 def check(base, keys, positions):
-    """Number of the invariant that is broken; 0: none. `keys`: uint32 key of each job, and `positions`: uint32 position
-    of each slot, both as at the check before."""
+    """Checks the invariants of a device.
+
+    Args:
+        base: address of the engine's arena.
+        keys: address of the uint32 key of each job at the previous check.
+        positions: address of the uint32 position of each slot at the previous check.
+
+    Returns:
+        The number of the broken invariant in `Broken`; 0 if all hold.
+    """
     e = engine_at(base)
     used = 0
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.state == FREE or job.window == 0:  # no lease, or none that is agreed
+        if job.state == FREE or job.window == 0:  # no lease, or none agreed yet
             store_u32(keys + U64(index) * U64(4), 0)
             continue
         fresh = load_u32(keys + U64(index) * U64(4)) != job.key
@@ -79,7 +87,7 @@ def check(base, keys, positions):
 
 
 class Watch:
-    """Remembers what the slots of a device served, to see that they never go back. `addresses`: the last two arguments
+    """The positions that the slots of a device served at the previous check. `addresses` are the last two arguments
     of `check`."""
 
     def __init__(self, engine: Engine) -> None:
@@ -88,10 +96,10 @@ class Watch:
         self.addresses = self._keys.ctypes.data, self._positions.ctypes.data
 
     def save(self) -> bytes:
-        """What is remembered, as bytes."""
+        """Returns the content as bytes."""
         return self._keys.tobytes() + self._positions.tobytes()
 
     def restore(self, saved: bytes) -> None:
-        """Remember what `save` has returned."""
+        """Restores what `save` has returned."""
         self._keys[:] = np.frombuffer(saved, np.uint32, len(self._keys))
         self._positions[:] = np.frombuffer(saved, np.uint32, len(self._positions), self._keys.nbytes)

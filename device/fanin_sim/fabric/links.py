@@ -1,8 +1,8 @@
-"""Links of a simulated fabric: how long a packet occupies one, how it queues, and what each has carried.
+"""Links of a simulated fabric: transmission time, queueing, and counters of what each link has carried.
 
-A cable is two links, one for each direction. A packet occupies a link for its bytes on the wire: preamble, start and
-gap between frames, Ethernet header and check sequence, IPv4, UDP, BTH, CETH, payload, ICRC. Without a rate it passes in
-no time.
+A cable consists of two links, one for each direction. A packet occupies a link for all its bytes on the wire: preamble,
+start of frame, Ethernet header, IPv4, UDP, BTH, CETH, payload, ICRC, frame check sequence and interframe gap. A link
+without a rate takes no time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PICOSECONDS = 10**12
 
 
 class Rate(NamedTuple):
-    """What a link is like. bits: per second; 0: it takes no time. delay: of propagation, ns."""
+    """The speed of a link. `bits`: bits per second; 0 means that it takes no time. `delay`: propagation delay, ns."""
 
     bits: int = 0
     delay: int = 0
@@ -33,7 +33,8 @@ class Rate(NamedTuple):
 
 
 class Link:
-    """One direction of a cable. `wire`: bytes carried; `packets`: how many; `payload`: bytes of payload by job id."""
+    """One direction of a cable. `wire`: bytes carried, with all headers. `packets`: packets carried. `payload`:
+    payload bytes by job id."""
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
@@ -43,8 +44,15 @@ class Link:
         self._free_at = 0  # picoseconds
 
     def carry(self, data: bytes, now: int) -> int:
-        """A packet, from BTH to before the ICRC, enters the link at `now` ns, behind those that wait. Returns when its
-        last bit comes out."""
+        """Sends a packet over the link, behind the packets that wait for it.
+
+        Args:
+            data: the packet, from the BTH up to the ICRC, which is left out.
+            now: time at which the packet reaches the link, ns.
+
+        Returns:
+            The time at which its last bit leaves the link, ns.
+        """
         size = len(data) + FRAMING
         self.wire += size
         self.packets += 1
@@ -57,12 +65,12 @@ class Link:
 
 
 def jid_of(data: bytes) -> int:
-    """The job id in a packet that begins with its BTH."""
+    """Returns the job id of a packet that begins with its BTH."""
     return int.from_bytes(data[16:20], "big")
 
 
 class Links:
-    """The links of a topology. A packet's way is a tuple of them; it is looked up by (source, destination) vertex."""
+    """The links of a topology. The path of a packet is a tuple of links, found by (source, destination) vertex."""
 
     def __init__(self, topology: Topology, rate: Rate) -> None:
         self.topology = topology
@@ -71,7 +79,7 @@ class Links:
         self._paths: dict[tuple[int, int], tuple[Link, ...]] = {}
 
     def path(self, source: int, destination: int) -> tuple[Link, ...]:
-        """The links from one vertex to another, in order."""
+        """Returns the links from one vertex to another, in order."""
         found = self._paths.get((source, destination))
         if found is None:
             vertices = self.topology.path(source, destination)
@@ -80,11 +88,11 @@ class Links:
         return found
 
     def payload(self) -> Counter[int]:
-        """Payload bytes of all links by job id."""
+        """Returns the payload bytes of all links by job id."""
         return sum((link.payload for link in self.by_ends.values()), Counter())
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Resets all counters."""
         self.by_ends.clear()
         self._paths.clear()
 

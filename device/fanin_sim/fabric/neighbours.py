@@ -1,6 +1,7 @@
-"""Who is who in a job: the neighbours of each device, and whom the bits mean by which a device names others.
+"""The neighbours of each device of a job, and the members that the bits of a PEER_LOST stand for.
 
-Devices are vertices of the fabric: NICs first, then switches. The kinds of bits are those of `engine.control.blame`.
+Devices are vertices of the fabric: NICs first, then switches. A completion with PEER_LOST contains a bitmap of missing
+    members and the scope of its bits. Scope 0 are the ranks of the node; the others are listed by `scopes_of`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,23 @@ from typing import NamedTuple
 from fanin_sim.fabric.placement import Child, Place, Placement
 
 NO_DEVICE = -1
-PARENT, RING_NEXT, RING_PREVIOUS = range(3)  # the neighbours of a NIC; a switch has its children, by their bits
+PARENT, RING_NEXT, RING_PREVIOUS = range(3)  # of a NIC
 
 
 class Scope(NamedTuple):
-    """Whom a NIC means by the bits of a kind: `children` of a device `parent` (in a ring: of nobody), each with all that
-    hang on it. All bits together may also mean the device parent: who does not hear it hears none of them."""
+    """The devices that the bits of a scope stand for.
+
+    parent: the device above the children; NO_DEVICE in a ring. A device that does not hear its parent hears none of the
+        children. All bits together can therefore also mean the parent.
+    children: for each bit a child, with all devices below it.
+    """
 
     parent: int
     children: tuple[frozenset[int], ...]
 
 
 def scopes_of(placement: Placement, node: int) -> list[Scope]:
-    """The kinds 1, 2, ... of a node's NIC."""
+    """Returns the scopes 1, 2, ... of a node's NIC."""
     place = placement.places[node]
     scopes = [Scope(NO_DEVICE, tuple(frozenset({n}) for n in place.ring))] if place.ring else []
     return scopes + [_switch_scope(placement, hop.switch) for hop in place.hops]
@@ -33,7 +38,7 @@ def _switch_scope(placement: Placement, switch: int) -> Scope:
 
 
 def _subtree(placement: Placement, child: Child) -> frozenset[int]:
-    """A child of a switch, with all child it."""
+    """Returns the vertices of a child of a switch, with all that are below it."""
     kind, number = child
     if kind == "node":
         return frozenset({number})
@@ -44,8 +49,11 @@ def _subtree(placement: Placement, child: Child) -> frozenset[int]:
 
 
 def neighbours(placement: Placement) -> dict[int, dict[int, int]]:
-    """Of each device of a job those that it exchanges packets with: of a NIC PARENT, RING_NEXT and RING_PREVIOUS, as far as it has
-    them; of a switch its children by their bits, and not the switch parent it."""
+    """Returns the neighbours of each device of a job, by vertex.
+
+    The neighbours of a NIC have the keys PARENT, RING_NEXT and RING_PREVIOUS, as far as it has them. The neighbours of
+    a switch are its children, by their bits; its parent is not among them.
+    """
     found = {node: _nic_neighbours(placement, node, place) for node, place in placement.places.items()}
     for switch, children in placement.children.items():
         found[placement.vertex(switch)] = dict(enumerate(_representative(placement, child) for child in children))
@@ -57,13 +65,13 @@ def _nic_neighbours(placement: Placement, node: int, place: Place) -> dict[int, 
     if place.ring:
         index = place.ring.index(node)
         found = {RING_NEXT: place.ring[(index + 1) % len(place.ring)], RING_PREVIOUS: place.ring[index - 1]}
-    if place.hops and (not place.ring or node == place.ring[-1]):  # only the last node of a ring speaks parent
+    if place.hops and (not place.ring or node == place.ring[-1]):  # only the last node of a ring sends to the parent
         found[PARENT] = placement.vertex(place.hops[0].switch)
     return found
 
 
 def _representative(placement: Placement, child: Child) -> int:
-    """The device that speaks for a child of a switch: the last node of a ring."""
+    """Returns the device that sends for a child of a switch: of a ring, the NIC of its last node."""
     kind, number = child
     if kind == "ring":
         return placement.ring_of(number)[-1]

@@ -1,4 +1,4 @@
-"""What links and memory do to a simulation: a schedule drawn from its seed."""
+"""Random faults of links and of memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 
 class Faults(NamedTuple):
-    """Probabilities per packet, and delays in ns. `jitter` above the time between packets reorders them."""
+    """Probabilities for each packet, and delays in ns. A `jitter` that is longer than the time between packets
+    reorders them."""
 
     loss: float = 0.0
     duplication: float = 0.0
@@ -17,12 +18,12 @@ class Faults(NamedTuple):
     read_jitter: int = 0
 
     def arrivals(self, rng: random.Random) -> list[int]:
-        """Delays after which copies of one packet arrive; empty: it is lost."""
+        """Returns the delay of each copy of a packet. Without copies the packet is lost."""
         copies = 2 if rng.random() < self.duplication else 1
         return [_random_delay(self.delay, self.jitter, rng) for _ in range(copies) if rng.random() >= self.loss]
 
     def read(self, rng: random.Random) -> int:
-        """Delay of one DMA read."""
+        """Returns the delay of one DMA read."""
         return _random_delay(self.read_delay, self.read_jitter, rng)
 
 

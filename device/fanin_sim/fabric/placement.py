@@ -1,7 +1,8 @@
-"""The switches of a job through a fabric: what each node's NIC is told, and in which order its ranks' data are folded.
+"""Places the ranks of a job in a fabric: the hops and the ring of each node, and the order in which data are reduced.
 
-Nodes child a switch that does not offload form a ring whose last node is the one child of the next switch above that
-does. Bits at a switch follow the order of the nodes: of each child, its first node counts.
+The nodes below a switch that does not offload form a ring. The last node of the ring is the one child of the next
+switch above that offloads. The bits of a switch's children follow the order of the nodes; the first node of a child
+counts.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from fanin_sim.fabric.topology import Topology
 from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS, Route
 from fanin_wire.association import Device, Path, Ring
 
-Child = tuple[str, int]  # a child of a switch: ("switch", number), ("ring", home switch) or ("node", number)
+Child = tuple[str, int]  # ("switch", number), ("ring", switch of its nodes) or ("node", number)
 
 
 class Hop(NamedTuple):
-    """A switch on the switches up: its index, the bit of the device child at it, and all bits that it waits for."""
+    """A switch between a node and the top: its index, the bit of the device below it, and the mask of all bits that
+    it waits for."""
 
     switch: int
     bit: int
@@ -24,8 +26,8 @@ class Hop(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A node's place. `ring`: nodes of its ring in order, if it is in one; `fixed_start`: that ring does not rotate and
-    its last node has `hops`."""
+    """The place of a node. `ring`: the nodes of its ring in order, if it is in one. `fixed_start`: the ring does not
+    rotate, and its last node has `hops`."""
 
     route: Route
     hops: tuple[Hop, ...] = ()
@@ -34,23 +36,36 @@ class Place(NamedTuple):
 
 
 class Placement:
-    """Places of `nodes`, ascending. `top`: the switch at which a tree ends; without it the lowest above all nodes."""
+    """The places of all nodes of a job.
+
+    Args:
+        nodes: the nodes, ascending.
+        top: the switch at which a tree ends; by default the lowest switch above all nodes.
+
+    Raises:
+        ValueError: the route is not possible on this topology. The message says what to do.
+    """
 
     def __init__(self, topology: Topology, nodes: list[int], route: Route, top: int | None = None) -> None:
         self.topology, self.nodes, self.route = topology, nodes, route
-        self.children: dict[int, list[Child]] = {}  # of each switch, by their bits
+        self.children: dict[int, list[Child]] = {}  # of each switch, in the order of their bits
         self.places = self._tree(top) if route == Route.TREE else self._flat()
 
     def vertex(self, switch: int) -> int:
-        """Number of a switch among all devices: the NICs come first."""
+        """Returns the vertex of a switch."""
         return self.topology.nodes + switch
 
     def ring_of(self, home: int) -> tuple[int, ...]:
-        """Nodes of the job that hang on a switch, in order."""
+        """Returns the nodes of the job that are attached to a switch, in order."""
         return tuple(node for node in self.nodes if self.topology.homes[node] == home)
 
     def path(self, ranks: dict[int, list[int]], *, rotates: bool) -> Path:
-        """The order of folding. ranks: of each node, numbered through the job. rotates: a ring of the whole job."""
+        """Returns the order in which data are reduced.
+
+        Args:
+            ranks: the ranks of each node, numbered through the job.
+            rotates: whether a ring of the whole job rotates.
+        """
         nics = {node: Device(tuple(ranks[node])) for node in self.nodes}
         if self.route == Route.LOCAL:
             return nics[self.nodes[0]]
@@ -91,12 +106,12 @@ class Placement:
             raise ValueError(f"{widest} children of one device; {MAX_CHILDREN} are possible: add a level of switches")
 
     def _bottom_child(self, node: int) -> Child:
-        """What a node's data come up in: its own NIC, or the ring of its switch."""
+        """The lowest child that contains a node: its own NIC, or the ring of its switch."""
         alone = self.topology.homes[node] not in self.topology.plain or len(self._members(node)) == 1
         return ("node", node) if alone else ("ring", self.topology.homes[node])
 
     def _members(self, node: int) -> tuple[int, ...]:
-        """Nodes of the job that hang on the same switch."""
+        """Nodes of the job that are attached to the same switch as a node."""
         return self.ring_of(self.topology.homes[node])
 
     def _place(self, node: int, switches: list[int]) -> Place:

@@ -1,7 +1,7 @@
-"""Devices and links in virtual time. Everything that is random comes from one seed.
+"""Devices and links in virtual time. Everything random follows from one seed.
 
-Only devices that something has happened to are served; timers and arrivals wait in heaps, ordered by time and, at one
-time, by when they were made.
+The simulation serves only devices to which something has happened. Arrivals and timers wait in heaps. They are ordered
+by time; those of the same time are ordered by when they were added.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from fanin_wire import fields
 
 SMALL_LIMITS = Limits(jobs=4, slots=64, queues=16, requests=64, regions=64, actions=1024, max_chunk=256, min_lease=4)
 NEVER = 2**64 - 1
-# Something that will happen: its time (ns), when it was made, the device that it reaches (vertex; -1: none), and what
-# it is: a packet, the data of a DMA read, or anything to be called.
+# (time in ns, sequence number, vertex of the device or NO_VERTEX, event). The event is a packet, the end of a DMA read,
+# or a function to be called.
 PendingEvent: TypeAlias = tuple[int, int, int, Any]
 NO_VERTEX = -1
 
 
 class Simulation:
-    """A fabric of NICs and switches (see `topology`), whose limits may differ. `sent` counts packets, `payload` their
-    payload bytes, both by (source, destination, opcode); what each link carries is in `links`.
+    """A fabric of NICs and switches (see `topology`).
 
-    Without a rate (see `links`) only `faults` say how long a packet takes, from end to end; with one, that is added.
-    With `multicast` each switch has a group, and `group_members` the vertices that hear it, all below; a packet to it takes
-    the link of each.
-    `observe` is called with the time when it has changed, before anything happens then.
+    Without a rate, only `faults` delay a packet, from end to end. With a rate, each link on the path adds its own time.
+    With `multicast`, each switch has a group: a packet to the group goes to all its members, which are the devices
+    below.
+
+    sent, payload: packets, and payload bytes, by (source, destination, opcode).
+    links: what each link has carried.
+    group_members: vertices by address of their group.
+    observe: called with the new time whenever the time changes, before anything else happens at that time.
     """
 
     def __init__(
@@ -75,14 +78,18 @@ class Simulation:
         }
         self._pending: list[PendingEvent] = []
         self._order = itertools.count()
-        self._timers: list[tuple[int, int]] = []  # (time, vertex); valid if it is what `_armed` has
+        self._timers: list[tuple[int, int]] = []  # (time, vertex); out of date if `_armed` has another time
         self._armed = [NEVER] * len(self.vertices)
         self._ready: dict[int, None] = dict.fromkeys(range(len(self.vertices)))
 
     # Time
 
     def run(self, until: Callable[[], bool], limit: int = 60_000_000_000) -> None:
-        """Go on until `until()` holds; TimeoutError with the seed after `limit` ns of virtual time."""
+        """Runs until `until()` is true.
+
+        Raises:
+            TimeoutError: `limit` ns of virtual time have passed, or nothing more can happen. The message has the seed.
+        """
         end = self.now + limit
         while not until():
             if self.step() and self.now <= end:
@@ -91,14 +98,14 @@ class Simulation:
                 raise TimeoutError(f"seed {self.seed}: not done at {self.now / 1e9:.3f} s of virtual time")
 
     def run_for(self, duration: int) -> None:
-        """Let `duration` ns of virtual time pass."""
+        """Runs for `duration` ns of virtual time."""
         end = self.now + duration
         while self._next_time() <= end and self.step():
             pass
         self.now = max(self.now, end)
 
     def step(self) -> bool:
-        """Serve the devices that something has happened to, then go to what comes next. False: nothing ever will."""
+        """Serves all devices that are ready, then handles the next event. Returns False if there is none."""
         time = self._next_time()
         if time >= NEVER:
             return False
@@ -113,21 +120,22 @@ class Simulation:
         return True
 
     def call_later(self, delay: int, what: Callable[[], None]) -> None:
-        """Call something after `delay` ns."""
+        """Calls a function after `delay` ns."""
         self._at(self.now + delay, NO_VERTEX, what)
 
     def wake(self, device: Device) -> None:
-        """Something has happened to a device that the simulation did not do: serve it."""
+        """Marks a device as ready. To be called after something has happened to the device outside of the
+        simulation."""
         self._ready[self._vertex[device.address]] = None
 
     def reset_traffic(self) -> None:
-        """Begin to count packets and bytes anew."""
+        """Resets all counters of packets and bytes."""
         self.sent.clear()
         self.payload.clear()
         self.links.reset()
 
     def total(self, opcode: fields.Opcode) -> int:
-        """Packets of an opcode sent by all devices."""
+        """Returns how many packets of an opcode all devices have sent."""
         return sum(number for (_, _, sent), number in self.sent.items() if sent == opcode)
 
     def _next_time(self) -> int:
@@ -142,7 +150,7 @@ class Simulation:
     # Devices
 
     def _serve(self, vertex: int) -> None:
-        """Let a device read from its ranks and do all that follows at once; then its next timer is known."""
+        """Lets a device read from the queues of its ranks and executes all that follows. Then sets its timer."""
         device = self.vertices[vertex]
         self._send(device, device.perform())
         while device.engine.serve(self.now):
@@ -160,7 +168,7 @@ class Simulation:
         self._ready[vertex] = None
 
     def _handle_next(self) -> None:
-        """The first of what comes, with all else that reaches the same device at the same time."""
+        """Handles the next event, and all others that reach the same device at the same time."""
         pending = self._pending
         time, _, vertex, what = heapq.heappop(pending)
         if vertex == NO_VERTEX:
@@ -194,7 +202,7 @@ class Simulation:
             device.reads.clear()
 
     def _receivers(self, address: int) -> Sequence[int]:
-        """The vertices at an address, or in a group; none if nobody has it."""
+        """The vertices that have an address, or are members of its group. An unknown address has none."""
         vertex = self._vertex.get(address)
         return self.group_members.get(address, ()) if vertex is None else (vertex,)
 
@@ -207,7 +215,8 @@ class Simulation:
         self._arrive(packet, destination, self.now)
 
     def _traverse(self, packet: Packet, destination: int, path: tuple[Link, ...], step: int) -> None:
-        """A packet enters the link number `step` of its path; what is between the links forwards what it has whole."""
+        """A packet enters link number `step` of its path. Between links, packets are forwarded when they are
+        complete."""
         time = path[step].carry(packet.data, self.now)
         if step + 1 < len(path):
             self._at(time, NO_VERTEX, partial(self._traverse, packet, destination, path, step + 1))

@@ -1,4 +1,4 @@
-"""A simulated fabric as data: a tree of switches with the nodes at its ends, or nodes with direct links.
+"""A simulated fabric as data: a tree of switches with the nodes as leaves, or nodes with direct links.
 
 A *vertex* is a number: the NICs of the nodes come first, then the switches.
 """
@@ -13,9 +13,11 @@ NONE = -1  # no switch
 
 
 class Topology(NamedTuple):
-    """`above[s]`: the switch above switch s, which has a lower number; NONE for switch 0, the top. `homes[n]`: the
-    switch that node n hangs on; NONE for all where there are no switches. `plain`: switches that forward and do not
-    offload.
+    """The tree of switches.
+
+    above: for each switch the switch above it, which has a lower number. NONE for switch 0, the top.
+    homes: for each node the switch to which it is attached. NONE for all nodes if there are no switches.
+    plain: switches that forward packets and do not offload.
     """
 
     above: tuple[int, ...]
@@ -26,7 +28,7 @@ class Topology(NamedTuple):
 
     @classmethod
     def direct(cls, nodes: int) -> Self:
-        """No switches: each NIC has links to the others."""
+        """Without switches: each NIC has a link to each other one."""
         return cls((), (NONE,) * nodes)
 
     @classmethod
@@ -36,13 +38,21 @@ class Topology(NamedTuple):
 
     @classmethod
     def leaves(cls, nodes: int, leaves: int) -> Self:
-        """One switch above `leaves` others, over which the nodes are dealt out in runs."""
+        """One switch above `leaves` others. Each of these has a run of consecutive nodes."""
         return cls.fan_out(leaves, math.ceil(nodes / leaves), nodes=nodes)
 
     @classmethod
     def fan_out(cls, *counts: int, nodes: int | None = None, plain: Sequence[int] = ()) -> Self:
-        """A regular tree: the top has counts[0] switches, each of these counts[1], ...; the last count is of nodes.
-        Fewer `nodes` than fit are dealt out over the lowest switches in runs that differ by one at most."""
+        """A regular tree. The top has counts[0] switches, each of these has counts[1] switches, and so on; the last
+        count is of nodes.
+
+        Args:
+            nodes: fewer nodes than fit. They are distributed evenly over the lowest switches, in runs.
+            plain: switches that do not offload.
+
+        Raises:
+            ValueError: the nodes do not fit.
+        """
         above, level = [NONE], [0]
         for count in counts[:-1]:
             lower = [switch for switch in level for _ in range(count)]
@@ -54,7 +64,7 @@ class Topology(NamedTuple):
         homes = tuple(level[node * len(level) // total] for node in range(total))
         return cls(tuple(above), homes, frozenset(plain))
 
-    # What follows from it
+    # Properties
 
     @property
     def nodes(self) -> int:
@@ -67,19 +77,19 @@ class Topology(NamedTuple):
         return len(self.above)
 
     def parent(self, vertex: int) -> int:
-        """The vertex above; NONE if there is none."""
+        """Returns the vertex above; NONE if there is none."""
         switch = self.homes[vertex] if vertex < self.nodes else self.above[vertex - self.nodes]
         return NONE if switch == NONE else self.nodes + switch
 
     def ancestors(self, vertex: int) -> list[int]:
-        """A vertex and all above it, up to the top."""
+        """Returns a vertex and all vertices above it, up to the top."""
         path = [vertex]
         while (vertex := self.parent(vertex)) != NONE:
             path.append(vertex)
         return path
 
     def children(self, switch: int) -> list[int]:
-        """The devices right below an offloading switch."""
+        """Returns the devices directly below an offloading switch. Plain switches are skipped."""
         devices = (v for v in range(self.nodes + self.switches) if v - self.nodes not in self.plain)
         return [vertex for vertex in devices if self._offloading_above(vertex) == switch]
 
@@ -88,11 +98,11 @@ class Topology(NamedTuple):
         return next((switch for switch in above if switch not in self.plain), NONE)
 
     def depth(self, vertex: int) -> int:
-        """How many switches are above a vertex."""
+        """Returns the number of switches above a vertex."""
         return len(self.ancestors(vertex)) - 1
 
     def path(self, source: int, destination: int) -> list[int]:
-        """The vertices that a packet passes, both ends included."""
+        """Returns the vertices on the path of a packet, with both ends."""
         up, down = self.ancestors(source), self.ancestors(destination)
         if up[-1] != down[-1]:
             return [source, destination]
@@ -102,7 +112,7 @@ class Topology(NamedTuple):
         return up[:-1] + down[::-1]
 
     def offloading(self, node: int) -> list[int]:
-        """The switches above a node that offload, lowest first."""
+        """Returns the offloading switches above a node, lowest first."""
         return [v - self.nodes for v in self.ancestors(node)[1:] if v - self.nodes not in self.plain]
 
 

@@ -4,8 +4,8 @@
     tally = fuzz.run(seconds=60, seed=1, processes=2)
 
 A schedule consists of a workload (`workloads`) and of a plan (`plan`), and follows from its seed. Packets are lost,
-corrupted, duplicated and delayed, links go down, ranks and devices crash. Compiled code runs the schedule (`event_loop`)
-and checks the invariants after every event. A schedule that violates one is shrunk (`shrink`) and printed
+corrupted, duplicated and delayed, links go down, ranks and devices crash. Compiled code (`event_loop`) runs the
+schedule and checks the invariants after every event. A schedule that violates one is shrunk (`shrink`) and printed
 (`trace_format`).
 """
 

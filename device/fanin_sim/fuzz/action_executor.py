@@ -1,4 +1,4 @@
-"""A device's actions, performed; then its invariants, checked."""
+"""Executes the actions of a device, then checks its invariants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLOWEST_READ = 50_000  # ns
 
 @internal
 def read(w, vertex, action):
-    """A DMA_READ: its data come later."""
+    """A DMA_READ. Its data arrive later."""
     number = rank_of(w, vertex, int64(action.queue))
     rank = rank_row(w.ranks, number)
     copy(w.reads + uint64(number * ACTION_SIZE), address_of(action), uint64(ACTION_SIZE))
@@ -40,7 +40,7 @@ def read(w, vertex, action):
 
 @internal
 def reduce(w, index, number):
-    """The REDUCE `number` of device `index`, if all that it writes is where it may write."""
+    """The REDUCE action `number` of device `index`. It is executed only if all its writes are allowed."""
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     action = action_at(e, number)
@@ -53,7 +53,8 @@ def reduce(w, index, number):
 
 @internal
 def perform(w, index):
-    """Do what device `index` asks for, as far as it still incarnations, and check its slots."""
+    """Executes the actions of device `index`, then checks its slots. A device that crashes in this event executes
+    only some."""
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     count = int64(e.action_count)

@@ -1,7 +1,9 @@
-"""Whom ranks are told are lost: only those whom a fault has struck, or what hangs on the same link or device.
+"""Checks the members that a PEER_LOST reports as missing.
 
-A fault strikes a device when it crashes, when a rank on it dies or leaves before the others, or when it stands still or
-its links are down for more than half of the detection time. A link has two ends; neither can trace_packet which is at fault.
+A member may be reported if a fault has affected it. A fault affects a device when the device crashes, when one of its
+ranks dies or leaves before the others, or when the device is frozen or its links are down for more than half of the
+detection time. A link that is down affects both its ends, because neither can tell which one is at fault. A device
+whose child is affected may be reported through that child.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ SCOPE_SHIFT = 56  # in the detail of the violation, above the named bits
 
 @internal
 def mark_faulty(w, index):
-    """A fault has struck a device, or a rank on it."""
+    """Marks a device as affected by a fault of its own or of a rank on it."""
     vertex_row(w.vertices, index).is_faulty = 1
 
 
 @internal
 def fail_rank(w, number):
-    """A rank dies, or leaves before the others."""
+    """Marks a rank that has died or has left before the others."""
     rank = rank_row(w.ranks, number)
     rank.has_failed = 1
     mark_faulty(w, rank.vertex)
@@ -36,13 +38,14 @@ def fail_rank(w, number):
 
 @internal
 def add_downtime(w, index, duration):
-    """A device stands still, or its links are down, for a time."""
+    """Adds a time (ns) during which a device is frozen or its links are down."""
     vertex_row(w.vertices, index).downtime += duration
 
 
 @internal
 def add_link_downtime(w, index, peer, duration):
-    """The link from a device to a peer is down, or those to all its neighbours (peer -1)."""
+    """Adds the downtime of the link from a device to a peer, or of the links to all its neighbours (peer -1), to
+    both ends."""
     add_downtime(w, index, duration)
     neighbours = vertex_row(w.vertices, index).neighbours
     for other in range(w.vertex_count):
@@ -52,14 +55,14 @@ def add_link_downtime(w, index, peer, duration):
 
 @internal
 def may_be_reported(w, index):
-    """Whether it is no wonder that somebody takes a device for lost."""
+    """Whether a device may be reported as missing."""
     vertex = vertex_row(w.vertices, index)
     return vertex.is_faulty != 0 or vertex.downtime > w.detection // 2
 
 
 @internal
 def may_any_be_reported(w, vertices):
-    """Whether that holds for one of some devices, which hang on each other."""
+    """Whether one of several devices, given as a bitmap, may be reported as missing."""
     found = False
     for index in range(w.vertex_count):
         found = found or ((vertices >> uint64(index)) & ONE != ZERO and may_be_reported(w, index))
@@ -68,7 +71,7 @@ def may_any_be_reported(w, vertices):
 
 @internal
 def have_all_failed(w, rank, named):
-    """Whether all named ranks of a node are gone."""
+    """Whether all reported ranks of a node have died or left."""
     for bit in range(MAX_CHILDREN):
         if (named >> uint64(bit)) & ONE == ZERO:
             continue
@@ -79,7 +82,7 @@ def have_all_failed(w, rank, named):
 
 @internal
 def may_children_be_reported(w, scope, named):
-    """Whether it is no wonder of all named children, or of the device above them if it is all of them."""
+    """Whether all reported children may be reported. A report of all children may also mean the device above them."""
     whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(scope.count))
     if whole and scope.parent >= 0 and may_be_reported(w, scope.parent):
         return True
@@ -93,8 +96,8 @@ def may_children_be_reported(w, scope, named):
 
 @internal
 def is_report_correct(w, rank, kind, named):
-    """Whether a rank may be told that those are lost. One on a device that was struck itself sees the others gone; but
-    if there are no other devices, only ranks can be gone, and their own device knows which."""
+    """Whether a rank may be told that these members are missing. If its own device is affected by a fault, it may
+    report anything outside. Within a node only ranks can be missing, and the device knows which."""
     vertex = vertex_row(w.vertices, rank.vertex)
     if vertex.scope_count > 0 and may_be_reported(w, rank.vertex):
         return True
@@ -107,7 +110,7 @@ def is_report_correct(w, rank, kind, named):
 
 @internal
 def check_peer_lost(w, number, status, kind, named):
-    """A rank is told of an end: PEER_LOST must name somebody, and nobody who is well."""
+    """Checks a completion: PEER_LOST must report a member, and only members that may be reported."""
     if status != PEER_LOST or w.accepts_corruption:
         return
     w.peer_lost_reports += 1

@@ -1,4 +1,5 @@
-"""What is planned for an event of a device: crashes of ranks, NICs and switches, restarts, links that go down."""
+"""Planned faults at an event of a device: crashes of ranks, NICs and switches, restarts, freezes, and links that go
+down."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ REBOOT, FAULT_APPLIED = int(EventKind.REBOOT), int(EventKind.FAULT_APPLIED)
 NIC_CRASH, SWITCH_CRASH = int(FaultKind.NIC_CRASH), int(FaultKind.SWITCH_CRASH)
 RUNNING, LEAVING, GONE, DEAD = int(RankState.RUNNING), int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
 PEER_LOST = int(Status["PEER_LOST"])
-ACTIONS_SHIFT = 8  # bits of a crash's value: how many actions of the event are still performed
+ACTIONS_SHIFT = 8  # the low bits of a crash's value: how many actions of the event are executed
 ALL_ACTIONS = 255
 
 
 @internal
 def find_planned(w, index, ordinal):
-    """1 + number of what is planned for an event of a device; 0: nothing."""
+    """Returns 1 + the number of the fault that is planned for an event of a device; 0 if there is none."""
     for number in range(w.given_count):
         fault = fault_row(w.given, number)
         if fault.kind >= PARTITION and fault.source == index and fault.ordinal == ordinal:
@@ -41,7 +42,7 @@ def find_planned(w, index, ordinal):
 
 @internal
 def abandon_requests(w, number):
-    """Nobody waits for the requests of a rank any more."""
+    """Marks all open requests of a rank as abandoned."""
     rank = rank_row(w.ranks, number)
     for place in range(rank.posted):
         message = message_row(w.messages, rank.first_message + place)
@@ -52,7 +53,7 @@ def abandon_requests(w, number):
 
 @internal
 def mark_dead(w, number):
-    """A rank is gone."""
+    """Marks a rank as dead."""
     rank = rank_row(w.ranks, number)
     if rank.state != GONE and rank.state != DEAD:
         rank.state = DEAD
@@ -62,7 +63,7 @@ def mark_dead(w, number):
 
 @internal
 def crash_rank(w, vertex, fault):
-    """A rank dies, or leaves in a hurry."""
+    """A rank dies, or leaves without waiting for its requests."""
     rank = rank_row(w.ranks, fault.target)
     if rank.state == GONE or rank.state == DEAD:
         return
@@ -80,7 +81,7 @@ def crash_rank(w, vertex, fault):
 
 @internal
 def apply_before_event(w, index, fault):
-    """What happens before the event: to a rank, to links, or the device stands still after it."""
+    """Applies a fault that takes effect before the event: of a rank, of links, or a freeze of the device."""
     add_line(w, FAULT_APPLIED, index, fault.target, fault.kind, 0, 0, fault.value, fault.ordinal)
     vertex = vertex_row(w.vertices, index)
     if fault.kind == PARTITION:
@@ -98,7 +99,7 @@ def apply_before_event(w, index, fault):
 
 @internal
 def crash_device(w, index):
-    """A device dies after its event, with the ranks of its node; perhaps it comes back."""
+    """A device crashes after its event, with the ranks of its node. It may restart later."""
     vertex = vertex_row(w.vertices, index)
     fault = fault_row(w.given, vertex.planned_crash - 1)
     add_line(w, FAULT_APPLIED, index, index, fault.kind, 0, 0, fault.value, fault.ordinal)
@@ -118,7 +119,7 @@ def crash_device(w, index):
 
 @internal
 def begin_event(w, index):
-    """An event of a device begins: what is planned for it?"""
+    """Begins an event of a device: counts it, and applies or prepares the fault that is planned for it."""
     vertex = vertex_row(w.vertices, index)
     vertex.events += 1
     w.events += 1
@@ -137,7 +138,7 @@ def begin_event(w, index):
 
 @internal
 def restore_snapshot(w, index):
-    """A device as it was before anything happened."""
+    """Restores a device to its state before the schedule."""
     vertex = vertex_row(w.vertices, index)
     copy(vertex.base, vertex.snapshot, uint64(vertex.size))
     fill_zero(vertex.keys, uint64(vertex.watch_size))
@@ -154,7 +155,7 @@ def restore_snapshot(w, index):
 
 @internal
 def reboot(w, index):
-    """A device that was gone is back; its clients are not."""
+    """Restarts a device. Its clients are not connected."""
     vertex = vertex_row(w.vertices, index)
     vertex.boots += 1
     restore_snapshot(w, index)

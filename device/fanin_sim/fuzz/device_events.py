@@ -1,4 +1,4 @@
-"""Events of devices: each goes into the real engine, and all that follows from it is performed."""
+"""Events of devices. Each is given to the real engine, and the actions that follow are executed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SUCCESS, PROTECTION_ERROR = int(Status["SUCCESS"]), int(Status["LOCAL_PROTECTION
 DEAD = int(RankState.DEAD)
 NOTHING = int(Violation.NOTHING)
 LONGEST_PAUSE = 30_000  # ns
-BUDGETS = (1, 4, 512, 512)  # segments that one call of serve takes
+BUDGETS = (1, 4, 512, 512)  # segments of one call of serve
 
 read_at = record_at(ACTION)
 
 
 @internal
 def serve(w, index):
-    """Let a device read from its ranks as far as it can; then its next timer is known."""
+    """Lets a device read from the queues of its ranks as far as it can. Then sets its timer."""
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     budget = BUDGETS[draw(w.seed, PAUSE, index, -vertex.events) & 3]
@@ -48,7 +48,7 @@ def serve(w, index):
 
 @internal
 def finish(w, index):
-    """An event of a device has been given: perform what it asks for. It serves its send queues at once, or later."""
+    """Executes the actions of an event. The device serves its send queues now, or after a random pause."""
     vertex = vertex_row(w.vertices, index)
     perform(w, index)
     if vertex.planned_crash:
@@ -64,7 +64,7 @@ def finish(w, index):
 
 @internal
 def arrive(w, index, number):
-    """A packet reaches a device."""
+    """A packet arrives at a device."""
     packet = packet_row(w.packets, number)
     vertex = vertex_row(w.vertices, index)
     add_line(w, PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
@@ -81,7 +81,7 @@ def arrive(w, index, number):
 
 @internal
 def arrive_batch(w, index, number):
-    """A packet reaches a device, with all that reach it at the same time."""
+    """A packet arrives at a device, with all others that arrive at the same time."""
     arrive(w, index, number)
     while w.queue_size and w.violation == NOTHING:
         event = event_row(w.queue, 0)
@@ -98,7 +98,7 @@ def arrive_batch(w, index, number):
 
 @internal
 def dma_done_arguments(action, base, status, now):
-    """The arguments of the event at the end of a DMA read."""
+    """Returns the arguments of the engine's event at the end of a DMA read."""
     entry, remote = int64(action.address_index), int64(action.remote)
     queue_index, position, count = int64(action.queue), int64(action.position), int64(action.count)
     return int64(base), queue_index, position, count, entry, remote, int64(status), int64(now)
@@ -106,7 +106,7 @@ def dma_done_arguments(action, base, status, now):
 
 @internal
 def finish_read(w, number, ordinal):
-    """The data of a rank's DMA read are there, or can not be read."""
+    """A DMA read of a rank's memory ends, with its data or with an error."""
     rank = rank_row(w.ranks, number)
     vertex = vertex_row(w.vertices, rank.vertex)
     if not vertex.alive or rank.state == DEAD or ordinal != rank.reads:
@@ -125,12 +125,12 @@ def finish_read(w, number, ordinal):
 
 @internal
 def tick(w, index):
-    """A timer of a device."""
+    """The timer of a device expires."""
     vertex = vertex_row(w.vertices, index)
     add_line(w, TIMER, index, index, 0, 0, 0, 0, 0)
     begin_event(w, index)
     missed = w.now - vertex.deadline
-    if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it stood still
+    if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it was stopped for a while
         call_event(w.on_forgive, (int64(vertex.base), missed, w.now))
     call_event(w.on_tick, (int64(vertex.base), w.now))
     finish(w, index)

@@ -1,7 +1,7 @@
-"""The engine's events as compiled code calls them: by address.
+"""Calls of the engine's events by address.
 
-A compiled function that called them by name would be compiled together with the whole engine. So it runs the very
-machine code that the rest of the simulator calls from Python.
+If compiled code called the events by name, it would be compiled together with the whole engine. By address, it runs the
+same machine code as the daemon.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from fanin_nic.engine import events
 
-# Events by the member of WORLD that holds their address, with their number of arguments.
+# Number of arguments of each event. Its address is the member on_NAME of WORLD.
 ARGUMENTS = {
     "packet": 5,
     "batch_end": 2,
@@ -30,7 +30,8 @@ ARGUMENTS = {
 
 @intrinsic
 def call_event(typing_context, address, words):
-    """Call a C function of so many 64-bit words; returns a word, which is no value where the function returns none."""
+    """Calls a C function with a tuple of 64-bit words. Returns a word, which is undefined if the function returns
+    nothing."""
 
     def generate(context, builder, signature, arguments):
         values = cgutils.unpack_tuple(builder, arguments[1])
@@ -41,13 +42,16 @@ def call_event(typing_context, address, words):
 
 
 def event_addresses() -> dict[str, int]:
-    """Address of each event, by the member of WORLD; compiled, or loaded from the cache, if need be."""
+    """Returns the address of each event, by the member of WORLD. Compiles the events if they are not in the cache."""
     return {f"on_{name}": entry_point(getattr(events, name), count) for name, count in ARGUMENTS.items()}
 
 
 def entry_point(function, arguments: int) -> int:
-    """Address of a compiled function, for a number of 64-bit arguments, as C calls it. TypeError if what it returns
-    does not come in the register that `call_event` takes it from."""
+    """Returns the address of a compiled function for a number of 64-bit arguments, with the C calling convention.
+
+    Raises:
+        TypeError: the function returns a value that is not in the register that `call_event` reads.
+    """
     signature = (int64,) * arguments
     function.compile(signature)
     compiled = function.overloads[signature]

@@ -1,4 +1,4 @@
-"""A schedule from its beginning to its end: everything that happens, in order, and what must hold then."""
+"""The event loop: runs a schedule from its first event to its last, and checks the invariants."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ REBOOT, SERVE, VIOLATION_FOUND = int(EventKind.REBOOT), int(EventKind.SERVE), in
 NEXT_INCARNATION = int(EventKind.NEXT_INCARNATION)
 NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
 OUTCOME_START, OUTCOME_SIZE = uint64(OUTCOME[0]), uint64(OUTCOME[1] - OUTCOME[0])
-START = 1_000_000_000  # ns: what is counted back from it is not negative
+START = 1_000_000_000  # ns; late enough that no time before it is negative
 MOST_ATTEMPTS = 9
-FIRST_WAIT = 20_000_000  # ns before the second incarnation; before each further one four times as long
+FIRST_WAIT = 20_000_000  # ns before the second incarnation; four times as long before each further one
 
 
 @internal
 def prepare(w):
-    """Everything as it is before the schedule."""
+    """Resets everything to the state before the schedule."""
     fill_zero(address_of(w) + OUTCOME_START, OUTCOME_SIZE)
     w.now = START
     w.quiet_since = START
@@ -52,7 +52,7 @@ def prepare(w):
 
 @internal
 def clear_links(w):
-    """No packet was sent, and all are unused."""
+    """Resets the counters of all links, and frees all packets."""
     links = w.vertex_count * w.vertex_count * OPCODES
     fill_zero(w.sent, uint64(4 * links))
     fill_zero(w.removed_in_a_row, uint64(4 * links))
@@ -63,7 +63,7 @@ def clear_links(w):
 
 @internal
 def next_timer(w):
-    """The device whose timer expires first; -1: none runs."""
+    """Returns the device whose timer expires first; -1 if no timer runs."""
     first = -1
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
@@ -75,19 +75,19 @@ def next_timer(w):
 
 @internal
 def due(vertex):
-    """When the timer of a device is noticed."""
+    """Returns the time at which the timer of a device expires. A frozen device notices it later."""
     return max(vertex.deadline, vertex.frozen_until)
 
 
 @internal
 def home_of(w, kind, target):
-    """The device that an event reaches."""
+    """Returns the device of an event."""
     return rank_row(w.ranks, target).vertex if kind in (RANK, READ_DONE) else target
 
 
 @internal
 def happen(w):
-    """What waits first, happens."""
+    """Handles the first event of the queue. An event of a frozen device is put off."""
     event = event_row(w.queue, 0)
     w.now = max(w.now, event.time)
     kind, target, index, generation = event.kind, int64(event.target), int64(event.index), int64(event.generation)
@@ -109,7 +109,7 @@ def happen(w):
 
 @internal
 def step(w):
-    """One thing happens. False: nothing ever will."""
+    """Handles the next event or timer. Returns False if there is none."""
     timer = next_timer(w)
     expires = due(vertex_row(w.vertices, timer)) if timer >= 0 else NEVER
     waiting = event_row(w.queue, 0).time if w.queue_size else NEVER
@@ -125,8 +125,8 @@ def step(w):
 
 @internal
 def form_again(w):
-    """All ranks have left. If all are still there, they may form the job once more, under another key. False: the
-    schedule is about to end."""
+    """Forms the job once more under another key, after all ranks have left, if no member has died. Returns False if
+    the schedule is about to end."""
     w.formed += 0 if w.refused else 1
     if w.formed == w.incarnations or not is_nobody_dead(w):
         return False
@@ -145,7 +145,7 @@ def form_again(w):
 
 @compiled
 def run_schedule(world):
-    """Play the schedule of the WORLD at an address. What came of it stands there."""
+    """Runs the schedule of the WORLD record at an address. The outcome is written to the same record."""
     w = world_row(uint64(world), 0)
     prepare(w)
     may_form_again = True

@@ -1,4 +1,4 @@
-"""What waits to happen: a binary heap, ordered by time and, at one time, by when it was put in."""
+"""The event queue: a binary heap, ordered by time and, at one time, by insertion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_before(w, one, other):
 
 @internal
 def swap(w, one, other):
-    """Exchange two entries; the one behind the last is spare."""
+    """Swaps two entries. The one behind the last serves as temporary storage."""
     a, b = address_of(event_row(w.queue, one)), address_of(event_row(w.queue, other))
     spare = address_of(event_row(w.queue, w.queue_room))
     copy(spare, a, EVENT_SIZE)
@@ -33,7 +33,7 @@ def swap(w, one, other):
 
 @internal
 def put(w, time, kind, target, index, generation):
-    """Something will happen."""
+    """Inserts an event."""
     if w.queue_size == w.queue_room:
         report_violation(w, LIVELOCK, target, 0)
         return
@@ -54,7 +54,7 @@ def put(w, time, kind, target, index, generation):
 
 @internal
 def drop_first(w):
-    """Take out what is first."""
+    """Removes the first event."""
     w.queue_size -= 1
     if w.queue_size:
         swap(w, 0, w.queue_size)

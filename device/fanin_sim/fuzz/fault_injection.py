@@ -1,4 +1,5 @@
-"""Which faults happen: each by its rate, or only those of a given list; those that have happened are written down."""
+"""Fault injection: decides which random faults happen, or repeats the faults of a given list. Records all that
+happen."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ NO_VALUE = -1  # the fault does not happen
 
 @internal
 def number_of_link(w, source, target):
-    """Number of the link from one device to another."""
+    """Returns the number of the link from one device to another."""
     return source * w.vertex_count + target
 
 
 @internal
 def next_ordinal(w, link, opcode):
-    """How many packets of an opcode a link has carried; counts one more."""
+    """Returns how many packets of an opcode a link has carried, and counts one more."""
     place = w.sent + uint64(4 * (link * OPCODES + opcode))
     ordinal = int64(load_u32(place))
     store_u32(place, ordinal + 1)
@@ -30,7 +31,7 @@ def next_ordinal(w, link, opcode):
 
 @internal
 def record_fault(w, kind, source, target, opcode, ordinal, value, until):
-    """A fault has happened, and has ended at `until`."""
+    """Records a fault that has happened, and that ends at time `until` (ns)."""
     w.quiet_since = max(w.quiet_since, until)
     if w.fault_count < MOST_FAULTS:
         fault = fault_row(w.faults, w.fault_count)
@@ -46,7 +47,7 @@ def record_fault(w, kind, source, target, opcode, ordinal, value, until):
 
 @internal
 def given_fault_value(w, kind, source, target, opcode, ordinal):
-    """Value of a fault of the given list; NO_VALUE if it is not in it."""
+    """Returns the value of a fault of the given list; NO_VALUE if it is not in the list."""
     for index in range(w.given_count):
         fault = fault_row(w.given, index)
         same = fault.kind == kind and fault.source == source and fault.target == target
@@ -57,14 +58,16 @@ def given_fault_value(w, kind, source, target, opcode, ordinal):
 
 @internal
 def weight(w, kind, place):
-    """How often a place meets a kind of fault, in quarters of the rate: some links and opcodes never, some often."""
+    """Returns a factor for the rate of a fault at a place, in quarters. Some links and opcodes have no faults, some
+    have many."""
     chosen = draw(w.seed, WEIGHT, place, kind) & 7
     return (0, 1, 1, 2, 4, 4, 8, 24)[chosen]
 
 
 @internal
 def fault_value(w, kind, source, target, opcode, ordinal):
-    """Value (a random number, at least 0) of a fault at a packet or a rank; NO_VALUE: it does not happen."""
+    """Returns the value of a fault at a packet or a rank, a random number of at least 0; NO_VALUE if the fault does
+    not happen."""
     if w.is_given:
         return given_fault_value(w, kind, source, target, opcode, ordinal)
     if w.rate[kind] == 0 or w.budget <= 0:
@@ -79,7 +82,7 @@ def fault_value(w, kind, source, target, opcode, ordinal):
 
 @internal
 def removal_value(w, kind, source, target, opcode, ordinal):
-    """Value of a fault that takes a packet away, but never more than `most_in_a_row` one after the other."""
+    """As `fault_value`, for a fault that removes a packet. At most `most_in_a_row` packets in a row are removed."""
     value = fault_value(w, kind, source, target, opcode, ordinal)
     place = w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
     if value == NO_VALUE:
@@ -92,5 +95,5 @@ def removal_value(w, kind, source, target, opcode, ordinal):
 
 @internal
 def reset_removals(w, source, target, opcode):
-    """A packet has not been taken away."""
+    """Resets the counter of packets removed in a row."""
     store_u32(w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)

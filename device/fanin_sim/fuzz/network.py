@@ -1,4 +1,5 @@
-"""Packets on their way from device to device: in order and in a time that is the link's own, but for faults."""
+"""Packets between devices. A link has a latency of its own and keeps the order of its packets, unless a fault
+happens."""
 
 from __future__ import annotations
 
@@ -32,20 +33,20 @@ ARRIVES, LOST, CORRUPTED = int(PacketFate.ARRIVES), int(PacketFate.LOST), int(Pa
 UNDETECTED, LINK_DOWN = int(PacketFate.CORRUPTED_UNDETECTED), int(PacketFate.LINK_DOWN)
 UNKNOWN_DESTINATION, LIVELOCK = int(Violation.UNKNOWN_DESTINATION), int(Violation.LIVELOCK)
 SOURCE_PORT = 0xC000
-SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # of the time on a link
-LONGEST_REORDERING = 200 * MICROSECOND  # how late at most what is reordered
-LONGEST_DELAY = 300 * MILLISECOND  # and what is delayed: more than the first time-out
+SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link
+LONGEST_REORDERING = 200 * MICROSECOND  # of a reordered packet
+LONGEST_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first time-out
 
 
 @internal
 def data_of(w, number):
-    """Address of a packet, from its BTH on."""
+    """Returns the address of a packet's BTH."""
     return w.packet_bytes + uint64(number * w.packet_stride)
 
 
 @internal
 def release(w, number):
-    """A copy of a packet is done with."""
+    """Releases one copy of a packet. The last copy frees it."""
     packet = packet_row(w.packets, number)
     packet.copies -= 1
     if packet.copies <= 0:
@@ -55,7 +56,7 @@ def release(w, number):
 
 @internal
 def vertex_of(w, address):
-    """The device that has an address; -1: none."""
+    """Returns the device that has an address; -1 if none has."""
     for index in range(w.vertex_count):
         if vertex_row(w.vertices, index).address == address:
             return index
@@ -73,7 +74,7 @@ def is_link_down(w, one, other):
 
 @internal
 def send(w, source, e, index):
-    """A SEND of a device, to one other or to all that hear its group."""
+    """A SEND action of a device, to another device or to all members of its group."""
     sender, destination = vertex_row(w.vertices, source), int64(action_at(e, index).destination)
     if sender.group == 0 or destination != sender.group:
         send_to(w, source, e, index, vertex_of(w, destination))
@@ -85,8 +86,8 @@ def send(w, source, e, index):
 
 @internal
 def send_to(w, source, e, index, target):
-    """The packet is built, and its fate on the way to a device decided."""
-    if target < 0 and w.accepts_corruption:  # a corrupted CONFIG has named it
+    """Builds a packet and sends it to a device."""
+    if target < 0 and w.accepts_corruption:  # the address comes from a corrupted CONFIG
         return
     if target < 0:
         report_violation(w, UNKNOWN_DESTINATION, source, int64(action_at(e, index).destination))
@@ -110,7 +111,7 @@ def send_to(w, source, e, index, target):
 
 @internal
 def transmit(w, number, packet, ordinal):
-    """A packet enters its link."""
+    """A packet enters its link. Decides which faults happen to it."""
     if is_link_down(w, packet.source, packet.target):
         trace_packet(w, packet, ordinal, LINK_DOWN, 0)
         release(w, number)
@@ -135,7 +136,7 @@ def transmit(w, number, packet, ordinal):
 
 @internal
 def duplicate(w, number, packet, ordinal, fate):
-    """A packet arrives twice, if that is its fate."""
+    """Lets a packet arrive twice, if this fault happens to it."""
     value = fault_value(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
         packet.copies += 1
@@ -147,26 +148,26 @@ def duplicate(w, number, packet, ordinal, fate):
 
 @internal
 def trace_packet(w, packet, ordinal, fate, arrival):
-    """A line of the trace."""
+    """Adds a line about a sent packet to the trace."""
     add_line(w, SENT, packet.source, packet.target, packet.opcode, packet.position, fate, arrival, ordinal)
 
 
 @internal
 def latency(w, packet):
-    """Time on a link, in ns."""
+    """Returns the latency of a packet's link, in ns."""
     link = number_of_link(w, packet.source, packet.target)
     return SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD)
 
 
 @internal
 def copy_delay(value):
-    """How much later a copy comes: mostly soon, at times long after its original."""
+    """Returns the delay of a duplicate, in ns: mostly short, at times long."""
     return (value >> 2) % (LONGEST_REORDERING if value & 3 else LONGEST_DELAY)
 
 
 @internal
 def extra_delay(w, packet, ordinal):
-    """How much later a packet comes than others on its link, in ns."""
+    """Returns the delay that faults add to a packet, in ns."""
     late = 0
     value = fault_value(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
@@ -181,7 +182,8 @@ def extra_delay(w, packet, ordinal):
 
 @internal
 def corrupt(w, number, packet, ordinal):
-    """Flip a bit of a packet, if that is its fate. Whether the receiver's port notices is for the ICRC to say."""
+    """Flips a bit of a packet, if this fault happens to it. The ICRC decides whether the receiver notices. Returns
+    the packet's fate."""
     value = removal_value(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
     if value < 0:
         return ARRIVES
@@ -198,6 +200,6 @@ def corrupt(w, number, packet, ordinal):
 
 @internal
 def icrc_of(w, number, packet):
-    """The ICRC of a packet, as the port computes it."""
+    """Returns the ICRC of a packet, computed as the port does."""
     source = vertex_row(w.vertices, packet.source)
     return contiguous_icrc(source.address, packet.destination, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)

@@ -1,4 +1,4 @@
-"""The plan of a schedule: what its seed decides before anything happens. The rest follows from the seed as it goes."""
+"""The plan of a schedule: all that its seed decides before the first event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fanin_sim.fuzz.codes import FaultKind
 from fanin_wire.abi import Status
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
-ALL_PEERS = -1  # a partition from all others
+ALL_PEERS = -1  # target of a partition from all other devices
 RANDOM_FAULTS = (
     FaultKind.LOSS,
     FaultKind.CORRUPTION,
@@ -21,25 +21,30 @@ RANDOM_FAULTS = (
 )
 UNLIMITED = 1_000_000
 READ_FAILED = {Status["LOCAL_PROTECTION_ERROR"]}
-# What ranks may be told of a job that has lost a member: who noticed it, who then gave up, who heard of it.
+# Statuses of a job that has lost a member.
 LOST = {Status[name] for name in ("PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")}
 
 
 class Profile(enum.Enum):
-    """What kind of schedule it is, and what must come of it."""
+    """The profile of a schedule: the strength of its faults, and the outcome that is required."""
 
-    LOSSY = "lossy"  # heavy faults: everything succeeds, and nobody is taken for dead
-    LIGHT = "light"  # light faults, at times with a short detection time: the same
-    CRASHES = "crashes"  # something dies: every request ends, with its result or a named error
-    NO_ICRC = "no ICRC"  # no ICRC: corrupted packets reach the engine; it must survive, and harm nobody
+    LOSSY = "lossy"  # heavy faults: all requests succeed, no member is reported as lost
+    LIGHT = "light"  # light faults, at times with a short detection time: as LOSSY
+    CRASHES = "crashes"  # ranks or devices crash: every request ends, with its result or with an error
+    NO_ICRC = "no ICRC"  # corrupted packets reach the engine, which must not write to wrong memory
 
 
 PROFILES = (Profile.LOSSY,) * 9 + (Profile.LIGHT,) * 3 + (Profile.CRASHES,) * 7 + (Profile.NO_ICRC,)
 
 
 class Fault(NamedTuple):
-    """A fault: what, where (devices; for a late rank or a read the rank), and at which packet of its link and opcode,
-    event of the device, or step of the rank. `value` says how late, which bit, how long."""
+    """A fault.
+
+    source, target: devices; for a late rank or a failed read, the rank.
+    ordinal: the number of the packet on its link and of its opcode, of the event of the device, or of the step of the
+        rank.
+    value: a random number that determines the delay, the bit or the duration.
+    """
 
     kind: FaultKind
     source: int
@@ -50,8 +55,15 @@ class Fault(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`rates`: of 65536 packets, by kind of fault. budget: faults that chance may bring. planned: disasters.
-    detection, gap: ns. messages: so many are posted, at most. tolerated: statuses that the faults explain."""
+    """A plan.
+
+    rates: faults per 65536 packets, by kind.
+    budget: limit of the random faults.
+    planned: faults at events of devices.
+    detection, gap: detection time, and longest time between two requests of a rank; ns.
+    incarnations: how often the job is formed.
+    messages: limit of the messages that each rank posts.
+    """
 
     seed: int
     workload: int
@@ -71,7 +83,7 @@ class Plan(NamedTuple):
 
     @property
     def tolerated(self) -> set:
-        """Statuses that ranks may see."""
+        """The statuses other than SUCCESS that ranks may see."""
         seen = set(READ_FAILED) if self.rates.get(FaultKind.READ_FAILURE) else set()
         if self.profile == Profile.NO_ICRC:
             return set(Status)
@@ -79,8 +91,13 @@ class Plan(NamedTuple):
 
 
 class FaultTargets(NamedTuple):
-    """Who can be struck in a workload: `events` of each device when nothing goes wrong, the `homes` (devices) of its
-    ranks, which devices are switches."""
+    """The possible targets of planned faults in a workload.
+
+    events: events of each device in a run without faults.
+    homes: the device of each rank.
+    switches: the devices that are switches.
+    reads: whether devices read process memory.
+    """
 
     events: tuple[int, ...]
     homes: tuple[int, ...]
@@ -89,17 +106,21 @@ class FaultTargets(NamedTuple):
 
     @property
     def devices(self) -> list[int]:
-        """Those that take part: a switch that only forwards has no events."""
+        """The devices that take part. A switch that only forwards has no events."""
         return [device for device, events in enumerate(self.events) if events]
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one device only, so that nothing is sent."""
+        """Whether there is only one device, so that no packet is sent."""
         return len(self.events) == 1
 
 
 def plan_of(seed: int, fault_targets: list[FaultTargets]) -> Plan:
-    """The plan that a seed gives. fault_targets: of each workload."""
+    """Returns the plan of a seed.
+
+    Args:
+        fault_targets: the targets of each workload.
+    """
     chance = random.Random(seed)
     workload = chance.randrange(len(fault_targets))
     profile = chance.choice(PROFILES)
@@ -123,7 +144,7 @@ def plan_of(seed: int, fault_targets: list[FaultTargets]) -> Plan:
 
 
 def _rates(chance: random.Random, profile: Profile, targets: FaultTargets) -> dict[FaultKind, int]:
-    """At least three kinds, each rare or frequent. Where nothing is sent, ranks can be late, and often are."""
+    """Rates of at least three kinds of faults. Where no packet is sent, only ranks can be late; they often are."""
     kinds = (
         [FaultKind.LATE_RANK]
         if targets.is_alone
@@ -175,7 +196,7 @@ def _crash(chance: random.Random, targets: FaultTargets) -> Fault:
 
 
 def _interruptions(targets: FaultTargets) -> tuple:
-    """What a device comes back from: without others there is no link that could be down."""
+    """The faults that a device survives. A single device has no links that could go down."""
     return (_freeze,) if targets.is_alone else (_partition, _freeze)
 
 
@@ -195,5 +216,5 @@ def _freeze(chance: random.Random, targets: FaultTargets, longest: int) -> Fault
 
 
 def _event(chance: random.Random, targets: FaultTargets, device: int) -> int:
-    """Any event of a device, or one soon after its last."""
+    """The number of any event of a device, or of one soon after its last."""
     return chance.randint(1, targets.events[device] + targets.events[device] // 4)

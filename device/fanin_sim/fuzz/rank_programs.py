@@ -1,4 +1,5 @@
-"""Programs of ranks: join, post each message as soon as the send queue has room, leave when all have ended."""
+"""The programs of ranks: join, post each message as soon as the send queue has room, leave when all requests have
+ended."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ LEAVING, GONE, DEAD = int(RankState.LEAVING), int(RankState.GONE), int(RankState
 JOIN, POST, LEAVE = int(EventKind.JOIN), int(EventKind.POST), int(EventKind.LEAVE)
 SIGNALED = int(WqeFlag["SIGNALED"])
 JOIN_TIMEOUT = 30_000 * MILLISECOND  # for the answer to a JOIN
-KEYS_PER_INCARNATION = 16  # between the keys of one job's incarnations
-UNWRITTEN = 0xA5  # no result is so
+KEYS_PER_INCARNATION = 16  # distance of the keys of two incarnations
+UNWRITTEN = 0xA5  # overwrites results before they are written
 RANK_DELAYS = (300 * MICROSECOND, 30 * MILLISECOND, 300 * MILLISECOND, 3_000 * MILLISECOND)
 
 join_at = record_at(JOIN_EVENT)
@@ -36,7 +37,7 @@ join_at = record_at(JOIN_EVENT)
 
 @internal
 def next_step_delay(w, number):
-    """ns until a rank takes its next step; much more if it is late."""
+    """Returns the time until a rank takes its next step, in ns. A late rank takes much longer."""
     rank = rank_row(w.ranks, number)
     rank.steps += 1
     time = draw_below(w.seed, GAP, number, rank.steps, w.gap)
@@ -49,12 +50,12 @@ def next_step_delay(w, number):
 
 @internal
 def join(w, number):
-    """The rank joins; it gives up if nobody answers."""
+    """The rank joins. It stops waiting if no answer comes."""
     rank = rank_row(w.ranks, number)
     vertex = vertex_row(w.vertices, rank.vertex)
     rank.state = JOINING
     wake(w, number, w.now + JOIN_TIMEOUT)
-    queue_at(engine_at(vertex.base), rank.queue).active = 1  # if the device was restarted, it attaches again
+    queue_at(engine_at(vertex.base), rank.queue).active = 1  # connects again if the device has restarted
     join_at(rank.join).slots = w.slots_offered
     join_at(rank.join).key = rank.key + w.incarnation * KEYS_PER_INCARNATION
     add_line(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
@@ -67,7 +68,7 @@ def leave(w, number):
     """The rank leaves."""
     rank = rank_row(w.ranks, number)
     rank.generation += 1
-    if rank.state == JOINING:  # it gives up
+    if rank.state == JOINING:  # no answer has come
         fail_rank(w, number)
     add_line(w, LEAVE, rank.vertex, number, 0, 0, 0, 0, 0)
     call_event(w.on_leave, (int64(vertex_row(w.vertices, rank.vertex).base), rank.queue, 0, w.now))
@@ -76,7 +77,7 @@ def leave(w, number):
 
 @internal
 def post(w, number):
-    """The rank posts its next message, with its first slot, as the driver fills it in."""
+    """The rank posts its next message. Its first slot is filled in as the driver does."""
     rank = rank_row(w.ranks, number)
     message = message_row(w.messages, rank.first_message + rank.posted)
     e = engine_at(vertex_row(w.vertices, rank.vertex).base)
@@ -98,13 +99,13 @@ def post(w, number):
 
 @internal
 def arena_of(w, rank):
-    """Address of the arena of a rank's device."""
+    """Returns the address of the arena of a rank's device."""
     return vertex_row(w.vertices, rank.vertex).base
 
 
 @internal
 def has_room(w, rank):
-    """Whether the device takes another request of a rank."""
+    """Whether the send queue of a rank has room for another request."""
     e = engine_at(arena_of(w, rank))
     record = queue_at(e, rank.queue)
     return (int64(record.tail) - int64(record.head)) & 0xFFFFFFFF < int64(e.requests)
@@ -112,7 +113,7 @@ def has_room(w, rank):
 
 @internal
 def count_of(w, rank):
-    """Messages that a rank posts in all."""
+    """Returns the number of messages that a rank posts."""
     return min(rank.messages, w.message_limit)
 
 
@@ -127,20 +128,20 @@ def run(w, number):
         return
     if rank.posted == count_of(w, rank) and rank.ended == rank.posted:
         rank.state = LEAVING
-        wake(w, number, w.now + next_step_delay(w, number))  # else the next completion wakes it
-    finish(w, rank.vertex)  # what may have struck another rank just now
+        wake(w, number, w.now + next_step_delay(w, number))  # otherwise the next completion wakes it
+    finish(w, rank.vertex)  # the event may have crashed another rank
 
 
 @internal
 def advance(w, number, generation):
-    """It is time for the next step of a rank."""
+    """A rank takes its next step, unless the event is out of date."""
     rank = rank_row(w.ranks, number)
     if rank.generation != generation or rank.state == DEAD or rank.state == GONE:
         return
     begin_event(w, rank.vertex)
     if not vertex_row(w.vertices, rank.vertex).alive:
         return
-    if rank.state == DEAD:  # it has just died: the others are told, though nothing else may happen on this device
+    if rank.state == DEAD:  # it has just died: the device must tell the others now, as it may have no other event
         finish(w, rank.vertex)
         return
     w.quiet_since = max(w.quiet_since, w.now)
@@ -154,7 +155,7 @@ def advance(w, number, generation):
 
 @internal
 def start_rank(w, number, later):
-    """A rank before its program, which begins in `later` ns."""
+    """Starts the program of a rank, in `later` ns."""
     rank = rank_row(w.ranks, number)
     rank.state = WAITING
     rank.has_failed = 0
@@ -166,7 +167,7 @@ def start_rank(w, number, later):
 
 @internal
 def clear_results(w, rank):
-    """Nothing is posted, and nothing is written yet where results will be."""
+    """Resets the messages of a rank, and overwrites their results."""
     for place in range(rank.messages):
         message = message_row(w.messages, rank.first_message + place)
         message.status = NOT_POSTED

@@ -1,4 +1,4 @@
-"""What ranks are told and given: completions, answers and writes, each checked when it comes."""
+"""Completions, answers and writes of devices. Each is checked when it happens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fanin_wire.abi import MessageType, Status
 DMA_WRITE = int(ActionKind.DMA_WRITE)
 SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 IN_USE, NO_RESOURCES = int(Status["JID_IN_USE"]), int(Status["NO_RESOURCES"])
-# What ranks of a job are told that was refused for want of slots: later ones may wait for those that have gone.
+# Statuses of a job that was refused for lack of slots. Ranks that join later may wait for ranks that have left.
 SHORTAGE_STATUSES = sum(
     1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")
 )
@@ -29,12 +29,12 @@ WRONG_COMPLETION, STRAY_WRITE = int(Violation.WRONG_COMPLETION), int(Violation.S
 JOIN_REFUSED, WRONG_STATUS = int(Violation.JOIN_REFUSED), int(Violation.WRONG_STATUS)
 OPEN = -1  # status of a request that has not ended
 NOT_POSTED = -2
-ABANDONED = -3  # its rank has left without waiting for it, or is dead
+ABANDONED = -3  # its rank has left without waiting for it, or has died
 
 
 @internal
 def rank_of(w, vertex, queue_index):
-    """The rank that has a queue of a device; -1: none."""
+    """Returns the rank that has a queue of a device; -1 if none has."""
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
         if rank.vertex == vertex and rank.queue == queue_index:
@@ -44,7 +44,7 @@ def rank_of(w, vertex, queue_index):
 
 @internal
 def wake(w, number, time):
-    """A rank goes on with its program at a time, and not at another that was set before."""
+    """Schedules the next step of a rank, and cancels the one that was scheduled before."""
     rank = rank_row(w.ranks, number)
     rank.generation += 1
     event_queue.put(w, time, RANK, number, 0, rank.generation)
@@ -52,7 +52,7 @@ def wake(w, number, time):
 
 @internal
 def is_tolerated(w, rank, status):
-    """Whether the faults of this schedule, or a want of slots for this job, explain a status."""
+    """Whether a status is explained by the faults of this schedule, or by a shortage of slots for this job."""
     explained = w.tolerated
     if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
         explained |= uint64(SHORTAGE_STATUSES)
@@ -61,7 +61,7 @@ def is_tolerated(w, rank, status):
 
 @internal
 def note_shortage(w, rank):
-    """A device had no slots for a job."""
+    """Records that a device had no slots for a job."""
     before = w.shortage
     w.shortage |= uint64(1) << uint64(rank.job)
     if w.shortage != before:
@@ -70,7 +70,7 @@ def note_shortage(w, rank):
 
 @internal
 def is_equal(one, other, length):
-    """Whether two areas hold the same bytes."""
+    """Whether two areas of memory are equal."""
     offset = 0
     while offset < length and load_u8(one + uint64(offset)) == load_u8(other + uint64(offset)):
         offset += 1
@@ -79,13 +79,13 @@ def is_equal(one, other, length):
 
 @internal
 def check_data(w, number, message):
-    """A request has succeeded: its data must be right (I1, I2)."""
+    """Checks the result of a successful request (I1, I2)."""
     if w.accepts_corruption or message.length == 0:
         return
     if message.reference != uint64(0):
         if not is_equal(message.result, message.reference, message.length):
             report_violation(w, WRONG_RESULT, number, message.length)
-    elif load_u8(message.shared) == 0:  # the first of all: the others must have the same
+    elif load_u8(message.shared) == 0:  # the first receiver; the others must have equal data
         copy(message.shared + uint64(8), message.result, uint64(message.length))
         store_u8(message.shared, 1)
     elif not is_equal(message.result, message.shared + uint64(8), message.length):
@@ -94,7 +94,7 @@ def check_data(w, number, message):
 
 @internal
 def end_request(w, number, place, status):
-    """Request `place` of a rank has ended."""
+    """Request `place` of a rank has ended with a status."""
     rank = rank_row(w.ranks, number)
     message = message_row(w.messages, rank.first_message + place)
     message.status = status
@@ -113,7 +113,8 @@ def end_request(w, number, place, status):
 
 @internal
 def complete(w, vertex, action):
-    """A COMPLETE: of the oldest request that has not ended, but for silent ones, which have succeeded (I5)."""
+    """A COMPLETE action. It must be of the oldest signalled request that has not ended. Silent requests before it
+    have succeeded (I5)."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
     status, kind = int64(action.status), int64(action.missing_kind)
@@ -138,12 +139,12 @@ def complete(w, vertex, action):
 
 @internal
 def answer(w, vertex, action):
-    """A NOTICE: the answer to a JOIN or LEAVE; news of one that is pending are no answer."""
+    """A NOTICE action: the answer to a JOIN or LEAVE. A notice with status PENDING is no answer."""
     if action.status == PENDING:
         return
     number = rank_of(w, vertex, int64(action.queue))
     add_line(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
-    if number < 0:  # nobody has asked
+    if number < 0:  # no rank has asked
         report_violation(w, WRONG_COMPLETION, number, int64(action.opcode))
         return
     rank = rank_row(w.ranks, number)
@@ -168,7 +169,7 @@ def take_refusal(w, number, status):
     if w.slots_may_run_out and status == NO_RESOURCES:
         note_shortage(w, rank)
         return
-    # The incarnation before is not forgotten everywhere: who is refused tries again, who is not waits in vain.
+    # Not all devices have forgotten the previous incarnation. Ranks that are refused join again; the others time out.
     in_use = w.incarnation > 0 and (status == IN_USE or w.refused > 0)
     w.refused += 1
     if not in_use and not is_tolerated(w, rank, status):

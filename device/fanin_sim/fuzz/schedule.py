@@ -1,4 +1,4 @@
-"""Schedules from Python: play one by its seed, or with faults that are given; what came of it, and its trace."""
+"""Runs schedules from Python: by seed, or with a given list of faults. Returns the outcome and the trace."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from fanin_sim.fuzz.plan import Fault, FaultTargets, Plan, Profile, plan_of
 from fanin_sim.fuzz.workloads import WORKLOADS
 from fanin_sim.fuzz.world import TRACE_LINES, World
 
-BOUND_BEYOND_DETECTION = 2_000_000_000  # ns: after the last fault a request may take the detection time and so long
+BOUND_BEYOND_DETECTION = (
+    2_000_000_000  # ns; a request must end within the detection time and this, after the last fault
+)
 
 
 class Outcome(NamedTuple):
-    """What came of a schedule. `faults`: that have happened, in order. duration, slowest: ns of virtual time; slowest:
-    from the last fault to the end of a request. `location`, `detail`: of a violation (see tables.Violation)."""
+    """The outcome of a schedule.
+
+    location, detail: where the violation has happened (a device or a rank), and a number that depends on it.
+    faults: the faults that have happened, in order.
+    duration: ns of virtual time.
+    slowest: longest time from the last fault to the end of a request, ns.
+    """
 
     plan: Plan
     violation: Violation
@@ -39,35 +46,40 @@ class Outcome(NamedTuple):
 
 
 class ScheduleRunner:
-    """All workloads, each made ready when it is first needed."""
+    """Runs schedules. The world of each workload is made when it is first needed."""
 
     def __init__(self) -> None:
         self._stages: dict[int, World] = {}
 
     @functools.cached_property
     def fault_targets(self) -> list[FaultTargets]:
-        """Who can be struck in each workload: found by playing it without faults."""
+        """The targets of planned faults of each workload. They are found by a run without faults."""
         return [self._targets(number) for number in range(len(WORKLOADS))]
 
     def plan(self, seed: int) -> Plan:
-        """The plan of a seed."""
+        """Returns the plan of a seed."""
         return plan_of(seed, self.fault_targets)
 
     def run(self, plan: Plan, faults: tuple[Fault, ...] | None = None, *, trace: bool = False) -> Outcome:
-        """Play a plan; with `faults`, these and no others happen. trace: keep one, see `trace_of`."""
+        """Runs a plan.
+
+        Args:
+            faults: if given, these faults happen and no others.
+            trace: keep a trace, see `trace_of`.
+        """
         world = self.world(plan.workload)
         _set(world, plan, faults, trace)
         run_schedule(world.address)
         return _outcome(world, plan)
 
     def world(self, workload: int) -> World:
-        """A workload, ready."""
+        """Returns the world of a workload."""
         if workload not in self._stages:
             self._stages[workload] = World(WORKLOADS[workload])
         return self._stages[workload]
 
     def trace_of(self, plan: Plan) -> np.ndarray:
-        """The trace of the last schedule that was played in a plan's workload, oldest line first."""
+        """Returns the trace of the last run of a plan's workload, oldest line first."""
         world = self.world(plan.workload)
         count = int(world.record["trace_count"])
         lines = world.trace[: min(count, TRACE_LINES)]
@@ -90,7 +102,7 @@ CALM = Plan(0, 0, Profile.LOSSY, {}, 0, 0, (), 0, 8, 5_000_000_000, 1_000, 0)
 
 
 def describe(outcome: Outcome) -> str:
-    """One line about what was broken."""
+    """Returns one line about a violation."""
     names = World.names_of(WORKLOADS[outcome.plan.workload])
     by_device = outcome.violation <= Violation.WRONG_SLOT_COUNT or outcome.violation in DEVICE_VIOLATIONS
     where = names[outcome.location] if by_device else f"rank {outcome.location}"

@@ -1,4 +1,5 @@
-"""The shortest schedule that still breaks the same: fewer messages, and only the faults that it takes (ddmin)."""
+"""Shrinks a schedule that violates an invariant: removes messages and faults as long as the violation stays (ddmin:
+Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ MOST_TRIALS = 2_000
 
 
 class Shrunk(NamedTuple):
-    """A schedule made short. `plan`: with fewer messages; `faults`: all that happen; `trials`: schedules played."""
+    """A shrunk schedule. `faults`: all that happen. `trials`: how many schedules were run to find it."""
 
     plan: Plan
     faults: tuple[Fault, ...]
@@ -22,7 +23,7 @@ class Shrunk(NamedTuple):
 
 
 def shrink(runner: ScheduleRunner, broken: Outcome) -> Shrunk:
-    """Shrink a schedule that has broken something."""
+    """Shrinks a schedule that has violated an invariant."""
     return _Search(runner, broken.violation).run(broken.plan, broken.faults)
 
 
@@ -32,7 +33,7 @@ class _Search:
         self.trials = 0
 
     def run(self, plan: Plan, faults: tuple[Fault, ...]) -> Shrunk:
-        """Until nothing more can be left out."""
+        """Searches until nothing more can be removed."""
         before = None
         while before != (plan, faults):
             before = plan, faults
@@ -45,7 +46,7 @@ class _Search:
         return self.trials < MOST_TRIALS and self.runner.run(plan, faults).violation == self.violation
 
     def _fewer_faults(self, plan: Plan, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-        """Leave out runs of faults, long ones first."""
+        """Removes runs of faults, long runs first."""
         length = len(faults)
         while length:
             start = 0
@@ -59,7 +60,7 @@ class _Search:
         return faults
 
     def _fewer_messages(self, plan: Plan, faults: tuple[Fault, ...]) -> Plan:
-        """Leave out the last messages, and what makes a plan hard to read."""
+        """Removes the last messages, and simplifies the plan."""
         most = min(plan.messages, len(WORKLOADS[plan.workload].postings))
         for count in range(most):
             if self._breaks(plan._replace(messages=count), faults):

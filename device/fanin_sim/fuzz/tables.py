@@ -1,7 +1,7 @@
-"""The tables of a storm: a world that compiled code plays a schedule in.
+"""The tables of the fuzzer, on which its compiled code works.
 
-The WORLD record holds the address of every other table. Numbers that are computed with are signed; addresses and sets
-of bits are not.
+The WORLD record contains the address of every other table. Numbers for arithmetic are signed; addresses and bitmaps are
+unsigned.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from fanin_wire.abi import MAX_CHILDREN
 
 OPCODES = 16
 NEVER = 2**62  # ns
-MOST_FAULTS = 256  # of one schedule
+MOST_FAULTS = 256  # recorded for one schedule
 KINDS = len(FaultKind) + 1
 
 WORLD = np.dtype(
     [
         ("seed", "u8"),
         ("now", "i8"),  # ns
-        ("quiet_since", "i8"),  # ns: end of the last fault, last step of a rank
-        ("bound", "i8"),  # ns after that within which every request must end
+        ("quiet_since", "i8"),  # ns; end of the last fault, or last step of a rank
+        ("bound", "i8"),  # ns after `quiet_since` within which every request must end
         ("vertex_count", "i8"),
         ("rank_count", "i8"),
         ("vertices", "u8"),
         ("ranks", "u8"),
         ("messages", "u8"),  # of rank 0, then of rank 1, ...
-        ("message_limit", "i8"),  # so many does each rank post, at most
+        ("message_limit", "i8"),  # of each rank
         ("first_position", "i8"),
         ("slots_offered", "i8"),
         ("detection", "i8"),  # ns
-        ("incarnations", "i8"),  # how often the job is to be formed, one time after the other
+        ("incarnations", "i8"),  # how often the job is formed, one after the other
         ("deadline_ms", "i8"),  # of every request; 0: none
-        ("gap", "i8"),  # ns between two requests of a rank, at most
-        # what waits
+        ("gap", "i8"),  # longest time between two requests of a rank, ns
+        # events and packets
         ("queue", "u8"),
         ("queue_size", "i8"),
         ("queue_room", "i8"),
@@ -50,22 +50,22 @@ WORLD = np.dtype(
         ("free", "u8"),  # stack of unused packets
         ("free_count", "i8"),
         ("reads", "u8"),  # ACTION of the read under way, by rank
-        ("pauses", "i8"),  # of 65536: how often a device does not serve its queues at once
+        ("pauses", "i8"),  # of 65536 events: a device does not serve its queues at once
         # faults
         ("rate", "i8", (KINDS,)),  # of 65536, before the weight of the link and the opcode
-        ("most_in_a_row", "i8"),  # packets of an opcode lost one after the other on a link
-        ("budget", "i8"),  # faults that may still happen by chance
+        ("most_in_a_row", "i8"),  # limit of packets of an opcode removed in a row on a link
+        ("budget", "i8"),  # random faults that may still happen
         ("checks_icrc", "i8"),
         ("is_given", "i8"),  # only the faults in `given` happen
         ("given", "u8"),
         ("given_count", "i8"),
-        ("faults", "u8"),  # that have happened
-        ("tolerated", "u8"),  # bitmap of statuses that the faults explain
-        ("slots_may_run_out", "i8"),  # devices have too few for all jobs
-        ("accepts_corruption", "i8"),  # corrupted packets reach the engine: results can not be right
+        ("faults", "u8"),  # all that have happened
+        ("tolerated", "u8"),  # bitmap of statuses
+        ("slots_may_run_out", "i8"),  # devices have too few slots for all jobs
+        ("accepts_corruption", "i8"),  # corrupted packets reach the engine: results may be wrong
         ("sent", "u8"),  # u4 by link and opcode
-        ("removed_in_a_row", "u8"),  # u4: packets lost one after the other, by link and opcode
-        # what compiled code calls
+        ("removed_in_a_row", "u8"),  # u4 by link and opcode
+        # addresses of the engine's events
         ("on_packet", "u8"),
         ("on_batch_end", "u8"),
         ("on_post", "u8"),
@@ -76,29 +76,29 @@ WORLD = np.dtype(
         ("on_leave", "u8"),
         ("on_lose", "u8"),
         ("on_forgive", "u8"),
-        # what came of it
+        # the outcome
         ("violation", "i8"),
-        ("location", "i8"),  # the device, or the rank
+        ("location", "i8"),  # device or rank
         ("detail", "i8"),
         ("events", "i8"),
         ("deliveries", "i8"),
-        ("dropped", "i8"),  # corrupted packets that the ICRC has found out
+        ("dropped", "i8"),  # packets with a wrong ICRC
         ("open_requests", "i8"),
         ("ended", "i8"),  # requests that have ended
         ("failed", "i8"),  # of them with an error
-        ("incarnation", "i8"),  # how often the job has been formed, or tried to
+        ("incarnation", "i8"),  # how often the ranks have tried to form the job
         ("formed", "i8"),  # how often it was formed
         ("refused", "i8"),  # JOINs that were refused in this incarnation
         ("shortage", "u8"),  # bitmap of jobs that a device had no slots for, in this incarnation
-        ("shortages", "i8"),  # jobs that this has happened to
-        ("peer_lost_reports", "i8"),  # PEER_LOST that ranks were told, and that were checked
+        ("shortages", "i8"),  # jobs refused for lack of slots
+        ("peer_lost_reports", "i8"),  # PEER_LOST completions that were checked
         ("slowest", "i8"),  # ns from the last fault to the last end of a request
-        ("positions", "i8"),  # that a rank has posted, at most
+        ("positions", "i8"),  # most that a rank has posted
         ("slots_granted", "i8"),
         ("fault_count", "i8"),
         ("trace_count", "i8"),
         ("trace", "u8"),
-        ("trace_room", "i8"),  # 0: none is kept
+        ("trace_room", "i8"),  # lines; 0: no trace is kept
     ],
     align=True,
 )
@@ -112,28 +112,28 @@ VERTEX = np.dtype(  # a device
         ("positions", "u8"),
         ("watch_size", "i8"),
         ("address", "i8"),
-        ("group", "i8"),  # multicast address that it sends results to; 0: none
-        ("group_members", "u8"),  # bitmap of devices that it reaches so
+        ("group", "i8"),  # multicast address of its results; 0: none
+        ("group_members", "u8"),  # bitmap of devices
         ("is_switch", "i8"),
         ("alive", "i8"),
         ("deadline", "i8"),
         ("events", "i8"),
-        ("planned_crash", "i8"),  # 1 + what was planned for the event in progress
-        ("actions_left", "i8"),  # actions that it still performs
+        ("planned_crash", "i8"),  # 1 + number of the fault that crashes the device in this event
+        ("actions_left", "i8"),  # actions that it executes before it crashes
         ("boots", "i8"),
         ("frozen_until", "i8"),
-        ("links_down_until", "i8"),  # all its links are down
-        ("link_down_peer", "i8"),  # or that to one device; -1: to all
-        ("is_faulty", "i8"),  # it has crashed, or a rank on it has
-        ("downtime", "i8"),  # ns that it stood still, or a link of it was down, in all
+        ("links_down_until", "i8"),  # ns
+        ("link_down_peer", "i8"),  # device at the other end of the link; -1: all links
+        ("is_faulty", "i8"),  # it has crashed, or a rank on it has failed
+        ("downtime", "i8"),  # ns that it was frozen or a link of it was down
         ("neighbours", "u8"),  # bitmap of devices
-        ("scopes", "u8"),  # whom it means by bits of the kinds 1, 2, ...
+        ("scopes", "u8"),  # SCOPE records of the scopes 1, 2, ...
         ("scope_count", "i8"),
     ],
     align=True,
 )
 
-SCOPE = np.dtype(  # whom a NIC means by bits of a kind, see kinship.Level
+SCOPE = np.dtype(  # the devices that the bits of a scope stand for, see neighbours.Scope
     [("parent", "i8"), ("count", "i8"), ("child", "u8", (MAX_CHILDREN,))],  # child: bitmap of devices
     align=True,
 )
@@ -147,7 +147,7 @@ RANK = np.dtype(
         ("has_failed", "i8"),  # it has died, or left before the others
         ("queue", "i8"),
         ("state", "i8"),
-        ("generation", "i8"),  # of its program: an event of another generation is out of date
+        ("generation", "i8"),  # an event of another generation is out of date
         ("join", "u8"),  # JOIN_EVENT
         ("key", "i8"),  # of the first incarnation
         ("messages", "i8"),
@@ -164,12 +164,12 @@ MESSAGE = np.dtype(  # a message as one rank posts it
     [
         ("wqe", "u8"),
         ("result", "u8"),
-        ("reference", "u8"),  # 0: any, but the same at all
+        ("reference", "u8"),  # 0: only equality is checked
         ("length", "i8"),
-        ("shared", "u8"),  # without a reference: what the first receiver had
-        ("is_silent", "i8"),  # unless it is the last
+        ("shared", "u8"),  # without a reference: the data of the first receiver
+        ("is_silent", "i8"),  # not signalled, unless it is the last
         ("is_signaled", "i8"),
-        ("status", "i8"),  # of requests.OPEN and NOT_POSTED, or how it has ended
+        ("status", "i8"),  # see request_checks.OPEN, or the status of its end
     ],
     align=True,
 )
@@ -214,18 +214,18 @@ TRACE = np.dtype(
         ("opcode", "i4"),
         ("position", "u4"),
         ("fate", "i4"),
-        ("value", "i8"),  # ns when it arrives; status; what a kind says
+        ("value", "i8"),  # time of arrival (ns), status, or other value, by kind
         ("ordinal", "i8"),
     ],
     align=True,
 )
 
 OUTCOME = WORLD.fields["violation"][1], WORLD.fields["trace"][1]  # type: ignore[index]
-"""Where in WORLD that lies what came of a schedule: all zero when it begins."""
+"""Start and end of the outcome in WORLD. It is zeroed before a schedule."""
 
 
 def row_accessor(dtype: np.dtype):
-    """Compiled function `(address of a table, index) -> record`."""
+    """Returns a compiled function `(address of a table, index) -> record`."""
     record_type = numpy_support.from_dtype(dtype)
 
     @intrinsic

@@ -1,4 +1,4 @@
-"""Whether a schedule is over, and what must hold by then: requests end, and devices forget, in bounded time."""
+"""The end of a schedule: requests must end, and devices must forget the job, in bounded time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ HANGS, LEAKED = int(Violation.OPERATION_HANGS), int(Violation.SLOT_LEAKED)
 OVERFLOW, LIVELOCK = int(Violation.ACTION_OVERFLOW), int(Violation.LIVELOCK)
 ACTION_OVERFLOW = uint64(8 * Counter.ACTION_OVERFLOW)
 MOST_EVENTS = 200_000
-CLEANUP_BOUND = 250_000_000_000  # ns: all has left or aged
+CLEANUP_BOUND = 250_000_000_000  # ns; jobs have been left or have aged by then
 
 
 @internal
 def unfinished_rank(w):
-    """A rank that has not gone; -1: all have."""
+    """Returns a rank that has neither left nor died; -1 if there is none."""
     for number in range(w.rank_count):
         state = rank_row(w.ranks, number).state
         if state != GONE and state != DEAD:
@@ -34,7 +34,7 @@ def unfinished_rank(w):
 
 @internal
 def is_nobody_dead(w):
-    """Whether nobody has died."""
+    """Whether no rank and no device has died."""
     dead = 0
     for number in range(w.rank_count):
         dead += rank_row(w.ranks, number).state == DEAD
@@ -45,7 +45,7 @@ def is_nobody_dead(w):
 
 @internal
 def device_in_use(w):
-    """A living device that still has a job, or a slot in use; -1: none."""
+    """Returns a live device that has a job or a slot in use; -1 if there is none."""
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
         if not vertex.alive:
@@ -61,15 +61,16 @@ def device_in_use(w):
 
 @internal
 def is_over(w):
-    """Whether all ranks have gone, no packet is under way, and no device remembers a job."""
+    """Whether all ranks have left, no packet is on its way, and no device has a job."""
     return w.free_count == w.packet_room and unfinished_rank(w) < 0 and device_in_use(w) < 0
 
 
 @internal
 def check_bounds(w):
-    """I7 and I4: requests end, and jobs are forgotten, within a time after the last fault. False: no need to go on."""
+    """Checks that requests end (I7) and that jobs are forgotten (I4) in bounded time after the last fault. Returns
+    False if the schedule need not go on."""
     silence = w.now - w.quiet_since
-    if w.accepts_corruption:  # nothing is promised, but that it does no harm
+    if w.accepts_corruption:  # requests need not end
         return silence <= w.bound
     if w.open_requests > 0 and silence > w.bound:
         report_violation(w, HANGS, open_rank(w), w.open_requests)
@@ -85,7 +86,7 @@ def check_bounds(w):
 
 @internal
 def open_rank(w):
-    """A rank that incarnations and waits for a request."""
+    """Returns a live rank that waits for a request; -1 if there is none."""
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
         if rank.state != DEAD and rank.ended < rank.posted:
@@ -95,7 +96,7 @@ def open_rank(w):
 
 @internal
 def check_end(w):
-    """Nothing more will happen."""
+    """Checks the state after the last event."""
     if not is_over(w) and not w.accepts_corruption:
         report_violation(w, HANGS if unfinished_rank(w) >= 0 else LEAKED, unfinished_rank(w), w.open_requests)
     for index in range(w.vertex_count):

@@ -1,4 +1,4 @@
-"""The trace of a schedule: what happened, line by line. It is kept only when somebody wants to read it."""
+"""The trace of a schedule: one line for each event. It is kept only on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTHING = int(Violation.NOTHING)
 
 @internal
 def add_line(w, kind, source, target, opcode, position, fate, value, ordinal):
-    """One line. When there is no more room, the oldest are written over."""
+    """Adds a line. When the table is full, the oldest line is overwritten."""
     if w.trace_room == 0:
         return
     line = trace_row(w.trace, w.trace_count % w.trace_room)
@@ -29,7 +29,7 @@ def add_line(w, kind, source, target, opcode, position, fate, value, ordinal):
 
 @internal
 def report_violation(w, violation, location, detail):
-    """Something has happened that must not. The first counts."""
+    """Records a violation. Only the first one is kept."""
     if w.violation == NOTHING:
         w.violation = violation
         w.location = location

@@ -1,4 +1,4 @@
-"""A schedule in words: its plan, its faults, and every event of its trace."""
+"""Formats a schedule as text: its plan, its faults, and every event of its trace."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from fanin_sim.fuzz.world import World
 from fanin_wire.abi import MessageType, Status
 from fanin_wire.fields import Opcode
 
-DOWNTIME_SHIFT, PERFORMED = 8, 255  # parts of the value of a crash
+DOWNTIME_SHIFT, PERFORMED = 8, 255  # fields of the value of a crash
 OPCODES = {int(opcode) & 15: opcode.name for opcode in Opcode}
 
 
 def seconds(ns: int) -> str:
-    """A time since the beginning of the schedule."""
+    """Formats a time, in seconds since the beginning of the schedule."""
     return f"{(ns - START) / 1e9:.6f}"
 
 
 class TraceFormatter:
-    """Words for one plan."""
+    """Formats the trace of one plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.workload = plan, WORKLOADS[plan.workload]
         self.names = World.names_of(self.workload)
 
     def heading(self) -> str:
-        """The workload and what the plan says of all."""
+        """Returns a line with the workload and the plan."""
         plan = self.plan
         return (
             f"seed {plan.seed}: {self.workload.name}, {plan.profile.value}; at most {plan.slots} slots, "
@@ -39,18 +39,18 @@ class TraceFormatter:
         )
 
     def fault(self, fault: Fault) -> str:
-        """One fault."""
+        """Returns a line about one fault."""
         kind = FaultKind(fault.kind)
         name = kind.name.replace("_", " ")
         if kind in (FaultKind.LATE_RANK, FaultKind.READ_FAILURE):
             what = "step" if kind == FaultKind.LATE_RANK else "DMA read"
             return f"{name}: rank {fault.source}, {what} {fault.ordinal}"
         if kind >= FaultKind.PARTITION:
-            return f"{name}: {self._crash(kind, fault)}"
+            return f"{name}: {self._planned(kind, fault)}"
         way = f"{self.names[fault.source]} -> {self.names[fault.target]}"
         return f"{name}: {way}, {OPCODES[fault.opcode]} number {fault.ordinal}"
 
-    def _crash(self, kind: FaultKind, fault: Fault) -> str:
+    def _planned(self, kind: FaultKind, fault: Fault) -> str:
         device, when = self.names[fault.source], f"at event {fault.ordinal} of {self.names[fault.source]}"
         if kind == FaultKind.PARTITION:
             others = "all others" if fault.target == ALL_PEERS else self.names[fault.target]
@@ -60,12 +60,12 @@ class TraceFormatter:
         if kind in (FaultKind.RANK_CRASH, FaultKind.EARLY_LEAVE):
             return f"rank {fault.target}, {when}"
         performed = fault.value & PERFORMED
-        extent = "with all it brought" if performed == PERFORMED else f"after {performed} actions of it"
-        back = f", back after {(fault.value >> DOWNTIME_SHIFT) / 1e6:.3f} ms" if kind == FaultKind.RESTART else ""
+        extent = "after all its actions" if performed == PERFORMED else f"after {performed} of its actions"
+        back = f", restarts after {(fault.value >> DOWNTIME_SHIFT) / 1e6:.3f} ms" if kind == FaultKind.RESTART else ""
         return f"{device}, {when}, {extent}{back}"
 
     def lines(self, trace: np.ndarray) -> Iterator[str]:
-        """Every event: time in seconds, who, what."""
+        """Yields a line for every event: time in seconds, device or rank, event."""
         for line in trace:
             yield f"{seconds(int(line['time'])):>12}  {self._event(line)}"
 
@@ -76,32 +76,32 @@ class TraceFormatter:
         if kind == EventKind.VIOLATION_FOUND:
             return f"VIOLATION: {Violation(value).name}"
         if kind == EventKind.FAULT_APPLIED:
-            struck = FaultKind(int(line["opcode"]))
-            fault = Fault(struck, int(line["source"]), int(line["target"]), 0, int(line["ordinal"]), value)
-            return f"{struck.name.replace('_', ' ')}: {self._crash(struck, fault)}"
+            kind_of_fault = FaultKind(int(line["opcode"]))
+            fault = Fault(kind_of_fault, int(line["source"]), int(line["target"]), 0, int(line["ordinal"]), value)
+            return f"{kind_of_fault.name.replace('_', ' ')}: {self._planned(kind_of_fault, fault)}"
         if kind == EventKind.NEXT_INCARNATION:
-            return f"incarnation {value + 1}: all have left, and form the job again"
+            return f"incarnation {value + 1}: all ranks have left; they form the job again"
         device = self.names[int(line["source"])]
         if kind in (EventKind.TIMER, EventKind.REBOOT):
-            return f"{device}: {'timer' if kind == EventKind.TIMER else 'back again'}"
+            return f"{device}: {'timer' if kind == EventKind.TIMER else 'restarts'}"
         rank = f"{device}: rank {int(line['target'])}"
         words = {
             EventKind.JOIN: "joins",
             EventKind.LEAVE: "leaves",
             EventKind.POST: f"posts message {position}",
             EventKind.COMPLETION: f"message {position} ends with {_status(value)}{_named(line)}",
-            EventKind.READ: f"its memory is read for {value} positions from {position}",
-            EventKind.READ_DONE: f"the read from position {position} ends with {_status(value)}",
+            EventKind.READ: f"DMA read of {value} positions from position {position} begins",
+            EventKind.READ_DONE: f"DMA read from position {position} ends with {_status(value)}",
         }
         if kind == EventKind.ANSWER:
-            return f"{rank} is told {_status(value)} of its {MessageType(int(line['opcode'])).name}"
+            return f"{rank} gets the answer {_status(value)} to its {MessageType(int(line['opcode'])).name}"
         return f"{rank} {words[kind]}"
 
     def _packet(self, line: np.void, kind: EventKind) -> str:
         names = self.names[int(line["source"])], self.names[int(line["target"])]
         what = f"{OPCODES[int(line['opcode'])]} {int(line['position'])}"
         if kind == EventKind.PACKET:
-            return f"{names[1]} <- {names[0]}: {what}{', but it is gone' if line['fate'] else ''}"
+            return f"{names[1]} <- {names[0]}: {what}{', dropped: the device is down' if line['fate'] else ''}"
         fate = PacketFate(int(line["fate"]))
         end = f"arrives at {seconds(int(line['value']))}" if line["value"] else ""
         if fate != PacketFate.ARRIVES:
@@ -110,7 +110,7 @@ class TraceFormatter:
 
 
 def _named(line: np.void) -> str:
-    """Whom a completion names, if anybody."""
+    """The missing members of a completion, if it has any."""
     named = int(line["ordinal"])
     return f", missing members {named:#b} of scope {int(line['fate'])}" if named else ""
 

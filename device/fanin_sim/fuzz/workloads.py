@@ -1,7 +1,8 @@
-"""The workloads in which schedules are played: fabrics, jobs and what their ranks post.
+"""The workloads of the fuzzer: fabrics, jobs, and the messages that their ranks post.
 
-Each has so many positions that every slot is used at least twice when nothing goes wrong. Those of several nodes have
-at least 3, and 300 packets are delivered; within a node, where none is sent, at least 3 ranks take part.
+In a run without faults, each workload has enough positions to use every slot at least twice. Workloads with several
+nodes have at least 3 nodes and deliver at least 300 packets. Workloads within one node, where no packet is sent, have
+at least 3 ranks.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from fanin_sim.fabric.topology import NONE, Topology
 from fanin_wire.abi import Route
 
 CHUNK = 32
-# Slots of each device for two jobs that may have 16 each: with quotas the second always finds some; or not, if the same
-# device begins both.
+# Slots of each device for two jobs that may have 16 each. With enough slots, the quota leaves some for the second job.
+# With too few, the second job is refused if the same device has begun both.
 ENOUGH_FOR_TWO, TOO_FEW_FOR_TWO = 28, 12
 
 
 class Posting(NamedTuple):
-    """A message: what every rank of a job posts. `segments`: in all, or, where each rank has a block, of a block.
-    order_dependent: floats whose sum depends on the order, so that only sameness at all ranks can be checked, or, in a
-    reproducible job, the order."""
+    """A message that every rank of a job posts.
+
+    segments: of the whole message or, if each rank has a block, of a block.
+    order_dependent: floats whose sum depends on the order. Only equality of all results can be checked then, or, in a
+        reproducible job, the order.
+    is_silent: the request is not signalled.
+    """
 
     collective: str
     segments: int = 1
@@ -32,10 +37,15 @@ class Posting(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """`route`, `ranks` of each node, `reproducible`: of every job, of which there are `jobs`. process_memory: devices
-    read and write what ranks post through their driver, which takes time and can fail. slots: of each device, which it
-    shares out by its quotas; 0: each job has as many as it can use. slots_may_run_out: a job may be refused for want of
-    them, which must not harm the other. multicast: switches send results to a group."""
+    """A workload.
+
+    route, ranks, reproducible: of every job; `ranks` is per node.
+    jobs: number of jobs.
+    process_memory: devices access the memory of ranks through the driver, which takes time and can fail.
+    slots: slots of each device, which it divides by quota; 0: each job has as many as it can use.
+    slots_may_run_out: a job may be refused because there are no slots left. The other job must not be affected.
+    multicast: switches send results to a group.
+    """
 
     name: str
     topology: Topology
@@ -113,7 +123,7 @@ WORKLOADS = (
     Workload("a ring of 5, reproducible", Topology.direct(5), Route.RING, reproducible="run", postings=REDUCTIONS),
     Workload("a ring of 3, process memory", Topology.direct(3), Route.RING, process_memory=True, postings=EVERYTHING),
     Workload("a ring of 3, two jobs", Topology.direct(3), Route.RING, jobs=2, slots=TOO_FEW_FOR_TWO, postings=SHORT),
-    Workload("rings draw_below a switch", MIXED, Route.TREE, postings=EVERYTHING),
+    Workload("rings below a switch", MIXED, Route.TREE, postings=EVERYTHING),
     Workload("a node", NODE, Route.LOCAL, ranks=4, postings=EVERYTHING),
     Workload("a node, reproducible", NODE, Route.LOCAL, ranks=3, reproducible="run", postings=SMALL_FLOATS),
 )

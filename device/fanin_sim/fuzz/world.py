@@ -1,4 +1,5 @@
-"""A workload made ready once, for any number of schedules: devices, snapshots of them, and all that ranks will post."""
+"""The world of a workload, made once and used for any number of schedules: devices, their snapshots, and all work
+requests."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from fanin_wire.abi import ContributorClass
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.fields import TRANSPORT_SIZE
 
-PACKETS = 2048  # under way at once
+PACKETS = 2048  # on their way at one time
 MOST_SLOTS = 16  # of a job
 MAX_BUFFERS = 4  # children of a device in a reproducible workload
 TRACE_LINES = 1 << 16
@@ -43,7 +44,8 @@ PACKET_STRIDE = TRANSPORT_SIZE + BODY_SIZE + 4
 
 
 class PostedMessage(NamedTuple):
-    """A message as one rank posts it. reference: empty where only sameness counts; then all ranks share `shared`."""
+    """A message as one rank posts it. reference: the expected result; empty if only equality is checked. Then all
+    ranks share `shared`."""
 
     wqe: np.ndarray
     result: np.ndarray
@@ -53,8 +55,11 @@ class PostedMessage(NamedTuple):
 
 
 class World:
-    """A workload, its devices and ranks as the tables of a WORLD. `world`: that record; `faults`, `given` and
-    `trace`: tables that it fills, or reads."""
+    """A workload as the tables of a WORLD record.
+
+    record: the WORLD record.
+    faults, given, trace: tables that the schedule fills or reads.
+    """
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -75,16 +80,16 @@ class World:
 
     @staticmethod
     def names_of(workload: Workload) -> list[str]:
-        """Names of the devices, in their order."""
+        """Returns the names of the devices of a workload, in their order."""
         nics, switches = range(workload.topology.nodes), range(workload.topology.switches)
         return [*(f"NIC {number}" for number in nics), *(f"switch {number}" for number in switches)]
 
     @property
     def address(self) -> int:
-        """Address of the world."""
+        """The address of the WORLD record."""
         return int(self.memory.ctypes.data)
 
-    # What ranks post
+    # Work requests
 
     def _job(self, number: int) -> Job:
         workload = self.workload
@@ -102,7 +107,7 @@ class World:
         )
 
     def _posted(self, job: Job) -> list[list[PostedMessage]]:
-        """By rank: what it posts, in order."""
+        """Returns the messages of each rank, in order."""
         if self.workload.process_memory:
             for member in job.members:
                 job.device(member).register_process(job.queue(member))
@@ -142,7 +147,7 @@ class World:
     # Tables
 
     def _table(self, name: str, dtype: np.dtype, rows: int) -> np.ndarray:
-        """A new table, whose address stands in the world."""
+        """Makes a table, and stores its address in the WORLD record."""
         table = np.zeros(max(1, rows), dtype)
         self._kept.append(table)
         self.record[name] = table.ctypes.data
@@ -164,7 +169,7 @@ class World:
             row["group_members"] = sum(1 << child for child in self.workload.topology.children(number))
 
     def _fill_neighbours(self) -> None:
-        """Neighbours of all devices, and whom NICs mean by bits. All jobs have the same members."""
+        """Fills in the neighbours of all devices and the scopes of NICs. All jobs have the same members."""
         placement = self.jobs[0].placement
         for index, found in neighbours(placement).items():
             for other in found.values():
@@ -181,7 +186,7 @@ class World:
             self.vertices[node]["scopes"], self.vertices[node]["scope_count"] = table.ctypes.data, len(scopes)
 
     def take_snapshot(self, row: np.void, device: Device) -> None:
-        """Every schedule begins with the device as it is now."""
+        """Stores the state of a device, from which every schedule begins."""
         snapshot = device.engine.arena.copy()
         self._kept.append(snapshot)
         row["base"], row["size"], row["snapshot"] = device.engine.base, len(snapshot), snapshot.ctypes.data

@@ -1,4 +1,4 @@
-"""The memory of a simulated rank, as its device knows it."""
+"""The memory of a simulated rank, as registered with its device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from fanin_wire import abi
 
 
 class ClientMemory:
-    """What a client has registered. Arrays that a device knows by address must stay where they are: they are kept."""
+    """The registered memory of a client. It keeps references to the arrays, because the device knows them by
+    address."""
 
     def __init__(self, device: Device, client: int) -> None:
         self.device, self.client = device, client
@@ -17,8 +18,11 @@ class ClientMemory:
         self._lkeys: dict[int, int] = {}
 
     def lkey(self, array: np.ndarray, process_memory: bool = False) -> int:
-        """The lkey of an array, which is made known first, with all that it is a view of; `process_memory`: not
-        registered, but memory of the client's process."""
+        """Returns the lkey of an array. Registers the array that owns its memory if that is not registered yet.
+
+        Args:
+            process_memory: do not register; the device accesses the memory of the client's process.
+        """
         whole = array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base

@@ -1,4 +1,5 @@
-"""The collectives as data: who brings which blocks of a message, and who wants which. A device knows none of this."""
+"""The collectives as data: the blocks that each rank contributes, and the blocks that it receives. Devices do not
+use this table."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from fanin_wire.abi import ContributorClass
 
 
 class Share(enum.Enum):
-    """Which blocks of a message a rank brings, or wants."""
+    """The blocks of a message that a rank contributes or receives."""
 
     NOTHING = "nothing"
     WHOLE = "the whole message"
@@ -18,7 +19,7 @@ class Share(enum.Enum):
     NOT_AT_ROOT = "nothing at the root, else the whole message"
 
     def blocks(self, rank: int, root: int, count: int) -> tuple[int, int]:
-        """(first, number) of blocks of rank `rank`, of `count`."""
+        """Returns (first, number) of the blocks of a rank, out of `count` blocks."""
         if self is Share.OWN:
             return rank, 1
         is_root = rank == root
@@ -27,7 +28,7 @@ class Share(enum.Enum):
 
 
 class Collective(NamedTuple):
-    """`per_rank`: the message has a block for each rank, else it is one block."""
+    """`per_rank`: the message has one block for each rank; otherwise it is one block."""
 
     contributors: ContributorClass
     per_rank: bool

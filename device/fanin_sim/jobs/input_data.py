@@ -1,4 +1,5 @@
-"""Data for simulated collectives: such that every order of computing gives the same bits, or such that none does."""
+"""Input data for simulated collectives: values whose result does not depend on the order of reduction, and values
+whose result does."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ BF16 = datatype_by_name("bf16")
 
 
 def order_independent(datatype: DataType, operation: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Contributions of a type, in its storage, whose result depends neither on the order nor on intermediate rounding:
-    whole numbers, so small that a bf16 holds the sum of 256 of them; for PROD of floats 1 and -1."""
+    """Returns contributions whose result does not depend on the order of reduction or on intermediate rounding.
+
+    They are small whole numbers: a bf16 holds the sum of 256 of them exactly. For PROD of floats they are 1 and -1.
+    """
     generator = np.random.default_rng(seed)
     if datatype.family == Family.INTEGER:
         limits = np.iinfo(datatype.numpy)
@@ -29,7 +32,7 @@ def order_independent(datatype: DataType, operation: str, shape: tuple[int, ...]
 
 
 def order_dependent(datatype: DataType, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Floats of many magnitudes, in the storage of their type: the bits of their sum tell the order of adding."""
+    """Returns floats of many magnitudes. The bits of their sum depend on the order of addition."""
     generator = np.random.default_rng(seed)
     values = np.zeros(shape, datatype.numpy)
     for row in values:
@@ -39,6 +42,6 @@ def order_dependent(datatype: DataType, shape: tuple[int, ...], seed: int) -> np
 
 
 def _stored(numbers: np.ndarray, datatype: DataType) -> np.ndarray:
-    if datatype == BF16:  # the upper half of an f32, cut off
+    if datatype == BF16:  # the upper half of an f32
         return (numbers.astype("<f4").view("<u4") >> 16).astype("<u2")
     return numbers.astype(datatype.numpy)

@@ -1,4 +1,4 @@
-"""A job in a simulation: its ranks join, post and leave as programs on hosts would."""
+"""A job in a simulation: its ranks join, post and leave as programs on hosts do."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ TEN_MINUTES = 600_000_000_000  # ns
 
 
 class Member(NamedTuple):
-    """A rank of a job: its node (index of the NIC) and its bit there."""
+    """A rank of a job: its node (the index of the NIC) and its bit on that node."""
 
     node: int
     rank: int
 
 
 def members_of(nodes: int, ranks_per_node: int) -> list[Member]:
-    """Every rank of `nodes` nodes."""
+    """Returns all ranks of `nodes` nodes."""
     return [Member(node, rank) for node in range(nodes) for rank in range(ranks_per_node)]
 
 
 class Job:
-    """One job. Rank r of a node posts through queue `first_queue + r`, as client `first_queue + r`. The ranks are
-    numbered in the order of `members`, which is that of nodes and bits.
+    """A job. Rank r of a node posts to queue `first_queue` + r, as client `first_queue` + r. The ranks are numbered in
+    the order of `members`, which is sorted by node and bit.
 
-    reproducible: "none", "run" or "shape". wide: partials of f16 and bf16 travel as f32. top: the switch at which a
-    tree ends; by default the lowest above all nodes.
+    Args:
+        reproducible: "none", "run" or "shape".
+        wide: partials of f16 and bf16 travel as f32.
+        top: the switch at which a tree ends; by default the lowest switch above all nodes.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Job:
 
     @property
     def path(self) -> Path:
-        """The order in which the data of the ranks are folded in a reproducible mode."""
+        """The order in which the data of the ranks are reduced in a reproducible mode."""
         numbers: dict[int, list[int]] = {node: [] for node in self.nodes}
         for number, member in enumerate(self.members):
             numbers[member.node].append(number)
@@ -96,13 +98,13 @@ class Job:
     # Membership
 
     def join(self) -> None:
-        """All ranks join; returns when all have their answer."""
+        """All ranks join. Returns when each has its answer."""
         for member in self.members:
             self.join_rank(member)
         self.simulation.run(_for_all(self.members, lambda member: bool(self.answers(member))))
 
     def join_rank(self, member: Member, **changes) -> None:
-        """One rank sends its JOIN; `changes` replace fields of it."""
+        """One rank sends its JOIN. `changes` replace fields of the request."""
         request = self.join_request(member)
         for name, value in changes.items():
             request[name] = value
@@ -110,7 +112,7 @@ class Job:
         self.simulation.wake(self.device(member))
 
     def join_request(self, member: Member) -> np.void:
-        """The JOIN of a rank, a record of abi.JOIN."""
+        """Returns the JOIN of a rank, a record of abi.JOIN."""
         request = join_of_node(self.simulation, self.placement, member.node)
         request["head"]["tag"] = JOIN_TAG
         request["jid"], request["key"], request["digest"] = self.jid, self.key, DIGEST
@@ -121,12 +123,12 @@ class Job:
         return request
 
     def answers(self, member: Member, message: abi.MessageType = abi.MessageType.JOIN) -> list[np.void]:
-        """Answers to the JOINs (or LEAVEs) of a rank, as records of actions.ACTION."""
+        """Returns the answers to the JOINs (or LEAVEs) of a rank, as records of actions.ACTION."""
         notices = self.device(member).notices
         return [notice for notice in notices if notice["queue"] == self.queue(member) and notice["opcode"] == message]
 
     def leave(self) -> None:
-        """All ranks leave; returns when every device has forgotten the job."""
+        """All ranks leave. Returns when no device has a record of the job."""
         for member in self.members:
             self.device(member).engine.leave(self.queue(member), LEAVE_TAG, self.simulation.now)
             self.simulation.wake(self.device(member))
@@ -134,7 +136,7 @@ class Job:
         self.simulation.run(lambda: had_left() and not self.records(), limit=200_000_000_000)
 
     def records(self) -> list[np.void]:
-        """The records of the job on all devices."""
+        """Returns the records of the job on all devices."""
         return [record for device in self.simulation.vertices for record in self._records(device)]
 
     def _records(self, device: Device) -> list[np.void]:
@@ -146,10 +148,15 @@ class Job:
     def start(
         self, message: Message, *, spread: int = 0, process_memory: bool = False, flags: int = 0
     ) -> list[np.ndarray]:
-        """Every rank posts its part of a message; returns the arrays that will hold what each wants (zeros until then).
+        """Every rank posts its part of a message.
 
-        `spread`: each rank posts after a time of its own, up to so many ns, but in order. `process_memory`: the arrays
-        are ordinary memory, which the device asks its driver to read. `flags`: more abi.WqeFlag.
+        Args:
+            spread: each rank posts after a random time of up to `spread` ns, but in order.
+            process_memory: the arrays are ordinary memory, which the device asks its driver to read.
+            flags: additional abi.WqeFlag.
+
+        Returns:
+            An array for each rank. It holds zeros until the device writes the result.
         """
         results = [message.result(number) for number in range(len(self.members))]
         if message.is_nothing:
@@ -166,14 +173,15 @@ class Job:
         return self.start(Message("allreduce", np.array(data), len(self.members), operation=op.name), **options)
 
     def expected(self, message: Message) -> list[np.ndarray]:
-        """What each rank must have of a message in the end."""
+        """Returns the expected result of each rank."""
         size = message.segment_bytes(self.chunk, wide=self.is_wide)
         return message.expected(self.path, size, wide=self.is_wide)
 
     def work_request(
         self, number: int, message: Message, result: np.ndarray, *, process_memory: bool = False
     ) -> np.ndarray:
-        """The WQE of rank `number` for a message, an array of one abi.WQE; its memory is made known to the device."""
+        """Returns the WQE of rank `number` for a message, as an array of one abi.WQE. Registers its memory with the
+        device."""
         member, source = self.members[number], message.source(number)
         place = self.placement.places[member.node]
         wqe = np.zeros(1, abi.WQE)
@@ -198,7 +206,7 @@ class Job:
             self.simulation.call_later(self._post_at[member] - now, partial(self.post, member, wqe))
 
     def post(self, member: Member, wqe: np.ndarray) -> None:
-        """A rank posts a WQE; its first slot is filled in as the driver does it."""
+        """A rank posts a WQE. The first slot is filled in as the driver does."""
         engine = self.device(member).engine
         queue = engine.tables["queues"][self.queue(member)]
         if queue["job"]:
@@ -207,20 +215,20 @@ class Job:
         self.simulation.wake(self.device(member))
 
     def completions(self, member: Member) -> list[np.void]:
-        """Completions of a rank in order, as records of actions.ACTION."""
+        """Returns the completions of a rank in order, as records of actions.ACTION."""
         return self.device(member).completions_of(self.queue(member))
 
     def finish(self, count: int = 1) -> None:
-        """Run until every rank has `count` completions in all."""
+        """Runs until every rank has `count` completions in all."""
         self.simulation.run(self.finishing(count), limit=TEN_MINUTES)
 
     def finishing(self, count: int = 1) -> Callable[[], bool]:
-        """To be asked again and again: whether every rank has `count` completions in all."""
+        """Returns a function that says whether every rank has `count` completions in all."""
         return _for_all(self.members, lambda member: len(self.completions(member)) >= count)
 
 
 def _for_all(items: Iterable[T], holds: Callable[[T], bool]) -> Callable[[], bool]:
-    """Whether something has held for each of many items, once: an item for which it has is not looked at again."""
+    """Returns a function that says whether `holds` has been true once for each item. It does not test an item again."""
     waiting = list(items)
 
     def all_hold() -> bool:

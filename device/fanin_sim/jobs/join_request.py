@@ -1,4 +1,4 @@
-"""The JOIN of a node, as far as it follows from the node's place in the fabric."""
+"""The fields of a JOIN that follow from the place of a node in the fabric."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from fanin_wire import abi
 
 
 def join_of_node(simulation: Simulation, placement: Placement, node: int) -> np.void:
-    """A record of abi.JOIN with route, neighbours and hops; the rest is the job's and the rank's to fill in."""
+    """Returns a record of abi.JOIN with route, neighbours and hops. The caller fills in the fields of the job and
+    the rank."""
     place, nodes = placement.places[node], placement.nodes
     request = np.zeros(1, abi.JOIN)[0]
     request["route"] = place.route

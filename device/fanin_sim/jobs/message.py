@@ -1,7 +1,7 @@
-"""A message of a simulated job: what each rank brings and wants, its segments, and the result that is due.
+"""A message of a simulated job: the blocks of each rank, its segments, and the expected result.
 
-`data` of a reduction has a row for each rank; of any other collective it is the message itself, to which each rank that
-brings something brings its blocks.
+The `data` of a reduction have a row for each rank. The `data` of any other collective are the message itself; each rank
+contributes its blocks of it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ BYTES = datatype_by_name("u8")
 
 
 class Message:
-    """One message of `ranks` ranks. `block`: elements of a block, by default as many as let each rank have one (of the
-    last one what is left), or all. `datatype` tells what the dtype does not: that uint16 are bf16."""
+    """A message of `ranks` ranks.
+
+    Args:
+        block: elements of a block. By default each rank has one block, of which the last may be shorter, or the whole
+            message is one block.
+        datatype: the type of the elements, where the dtype does not tell it: uint16 may hold bf16.
+
+    Raises:
+        ValueError: the elements can not be divided into the blocks.
+    """
 
     def __init__(
         self,
@@ -48,28 +56,29 @@ class Message:
 
     @property
     def is_nothing(self) -> bool:
-        """No bytes, no position: nothing is posted."""
+        """Whether the message has no bytes and takes no position. Such a message is not posted."""
         return self.elements == 0 and self.collective.contributors != NOBODY
 
     def brings(self, rank: int) -> tuple[int, int]:
-        """(first, number) of the blocks that a rank brings."""
+        """Returns (first, number) of the blocks that a rank contributes."""
         return self.collective.brings.blocks(rank, self.root, self.blocks)
 
     def wants(self, rank: int) -> tuple[int, int]:
-        """(first, number) of the blocks that a rank wants."""
+        """Returns (first, number) of the blocks that a rank receives."""
         return self.collective.wants.blocks(rank, self.root, self.blocks)
 
     def source(self, rank: int) -> np.ndarray:
-        """What a rank brings."""
+        """Returns the elements that a rank contributes."""
         row = self.data[rank] if self.data.ndim == 2 else self.data
         return row[self._elements(self.brings(rank))]
 
     def result(self, rank: int) -> np.ndarray:
-        """Room for what a rank wants."""
+        """Returns an array of zeros for the elements that a rank receives."""
         return np.zeros_like(self.data, shape=len(range(self.elements)[self._elements(self.wants(rank))]))
 
     def expected(self, path: Path, segment_bytes: int, *, wide: bool) -> list[np.ndarray]:
-        """What each rank must have in the end, where data are folded along `path` (see `association`)."""
+        """Returns the expected result of each rank, where data are reduced along `path` (see
+        `fanin_wire.association`)."""
         whole = self.data
         if self.collective.contributors == ALL:
             bounds = self.segments(segment_bytes)
@@ -79,12 +88,12 @@ class Message:
     # Segments
 
     def segment_bytes(self, chunk: int, *, wide: bool) -> int:
-        """Bytes of the message in a full segment: half a chunk where the partials are twice as wide."""
+        """Returns the bytes of the message in a full segment. It is half a chunk if the partials are twice as wide."""
         is_widened = wide and self.collective.contributors == ALL and self.operation.widens(self.datatype)
         return chunk // 2 if is_widened else chunk
 
     def segments(self, segment_bytes: int) -> list[tuple[int, int]]:
-        """(first, end) of each segment, in elements. A segment never crosses the end of a block."""
+        """Returns (first, end) of each segment, in elements. A segment never crosses the end of a block."""
         step = segment_bytes // self.datatype.itemsize
         return [
             (first, min(first + step, start + self.block, self.elements))
@@ -93,7 +102,7 @@ class Message:
         ]
 
     def describe(self, wqe: np.ndarray, rank: int, segment_bytes: int) -> None:
-        """Fill in what a rank's WQE says about the message, but for its addresses."""
+        """Fills in the fields of a rank's WQE that describe the message, except for the addresses."""
         reduces = self.collective.contributors == ALL
         datatype = self.datatype if reduces else BYTES
         size = self.datatype.itemsize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_wire.abi import JobFlag
 
-# What each means to the devices; a ring of mode "shape" starts all segments at node 0.
+# The flags of each mode. A ring in mode "shape" starts all segments at node 0.
 MODES = {
     "none": 0,
     "run": JobFlag.REPRODUCIBLE_RUN,

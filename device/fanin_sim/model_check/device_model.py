@@ -1,8 +1,8 @@
-"""One device under exploration: its states are numbered, and each event in each state happens once.
+"""The transition system of one device. Its states are numbered, and each event in each state is computed once.
 
-A device is deterministic and sees nothing but its own state and the event, so what an event does to a state is computed
-by the real engine at the first time and looked up ever after. Time stands still (see `time_abstraction`): a timer is an event
-of its own, which may apply_event at any moment.
+A device is deterministic: its next state depends only on its state and the event. The real engine computes a transition
+    the first time; later it is looked up. Time stands still (see `time_abstraction`): the expiry of a timer is an event
+    that may happen at any moment.
 """
 
 from __future__ import annotations
@@ -23,19 +23,31 @@ from fanin_wire import abi
 
 FREE, JOINING, CONFIGURING = JobState.FREE, JobState.JOINING, JobState.CONFIGURING
 ACTIVE, ABORTED = JobState.ACTIVE, JobState.ABORTED
-# Events: packets by their number, and these; a rank goes on by RANK - rank, dies by DEATH - rank, and gives up waiting
-# to join by JOIN_TIMEOUT - rank; neighbours in a bitmap have been silent for long by SILENCE - bitmap.
+# Events are numbers. A packet that arrives: its number in the packet table. RANK - rank: the rank takes a step.
+# DEATH - rank: it dies. JOIN_TIMEOUT - rank: it stops waiting for the answer to its JOIN. SILENCE - bitmap: neighbours
+# are not heard.
 TIMER = -1
 RANK, DEATH, JOIN_TIMEOUT, SILENCE, AGEING = -2, -1_000, -2_000, -3_000, -1_000_000
-UNANSWERED, CRASH, RESTART = -1_000_001, -1_000_002, -1_000_003  # LEAVE; of the device
-CRASH_STATE = np.dtype([("is_gone", "u1"), ("crashes", "u1"), ("incarnation", "u1")])  # of the ranks, when it crashed
+UNANSWERED, CRASH, RESTART = -1_000_001, -1_000_002, -1_000_003  # of LEAVE; of the device
+CRASH_STATE = np.dtype(
+    [("is_gone", "u1"), ("crashes", "u1"), ("incarnation", "u1")]
+)  # incarnation: of the ranks, at the crash
 
 
 class DeviceSummary(NamedTuple):
-    """What a state of a device means for the others. `ready`, `killable`, `waiting`: events of ranks that may apply_event;
-    `waiting` with the incarnation that each wants to join, `latest_incarnation` the latest of any rank. `job`: its state and key.
-    `heard`, `leaving`: bitmaps of neighbours that it must hear, and to which it repeats LEAVE. `lost`: devices that
-    its ranks were told are lost. is_done: the job is over and forgotten here."""
+    """The part of a device's state that determines which events are possible.
+
+    is_done: the job is over and forgotten here.
+    is_gone: the device has crashed and not restarted.
+    crashes: how often it has crashed.
+    ready, killable: events of ranks that may take a step, or may die.
+    waiting: (event, incarnation) of ranks that may stop waiting for the answer to a JOIN.
+    latest_incarnation: the latest incarnation of any rank.
+    job: state and key of the job.
+    heard: bitmap of neighbours whose silence ends the job.
+    leaving: bitmap of neighbours to which the device repeats LEAVE.
+    lost: devices of which its ranks were told that they are lost.
+    """
 
     is_done: bool
     is_gone: bool
@@ -51,8 +63,12 @@ class DeviceSummary(NamedTuple):
 
 
 class DeviceModel:
-    """A device with its ranks. `packets` is shared by all models of a world: packets by number, and numbers by
-    packet. `summaries`: by state."""
+    """A device with its ranks.
+
+    packets: the packet table, which all devices of an instance share.
+    states: the bytes of each state.
+    summaries: the summary of each state.
+    """
 
     def __init__(self, world: World, device: Device, packets: Packets) -> None:
         self.world, self.device, self.packets = world, device, packets
@@ -73,7 +89,11 @@ class DeviceModel:
         return bool(self.ranks.members)
 
     def step(self, state: int, event: int) -> tuple[int, tuple[int, ...]]:
-        """The state after an event, and the packets sent. Violation if it must not be so."""
+        """Returns the state after an event, and the packets sent.
+
+        Raises:
+            Violation: the event violates an invariant.
+        """
         found = self._known.get((state, event))
         if found is None:
             self._restore(self.states[state])
@@ -82,13 +102,13 @@ class DeviceModel:
             self._known[state, event] = found
         return found
 
-    # One event in the real engine
+    # Transitions, computed by the real engine
 
     def _apply(self, event: int) -> list[Packet]:
         if event in (CRASH, RESTART):
             self._crash() if event == CRASH else self._restart()
             return []
-        if self.crash_state[0]["is_gone"]:  # nobody takes the packet
+        if self.crash_state[0]["is_gone"]:  # the packet is dropped
             return []
         now = self.world.simulation.now
         try:
@@ -130,10 +150,10 @@ class DeviceModel:
         if job["state"] == FREE and self.device.engine.header["slots_used"]:
             raise Violation("slots are in use after the job has gone")
 
-    # The device goes and comes back
+    # Crash and restart
 
     def _crash(self) -> None:
-        """The device is gone, with its ranks and all that it knew."""
+        """The device crashes, with its ranks, and loses all its state."""
         crash_state, incarnations = self.crash_state.copy(), self.ranks.progress["incarnation"]
         incarnation = min(incarnations, default=0)
         self._restore(self.states[self.initial])
@@ -141,7 +161,7 @@ class DeviceModel:
         self.crash_state[0] = (1, crash_state[0]["crashes"] + 1, incarnation)
 
     def _restart(self) -> None:
-        """It comes back under another boot id."""
+        """The device restarts under another boot id."""
         crash_state = self.crash_state[0]
         crash_state["is_gone"] = 0
         self.device.engine.header["boot_id"] += crash_state["crashes"]
@@ -179,7 +199,8 @@ class DeviceModel:
         )
 
     def _heard(self, job: np.void) -> int:
-        """Neighbours whose silence ends the job: those below, or of a NIC that runs, or is about to join."""
+        """Returns the neighbours whose silence ends the job: of a switch those below, of a NIC those of a job that
+        runs or is being formed."""
         state, present = int(job["state"]), int(job["node_mask"]) & ~int(job["node_left"])
         if not self.is_nic:
             joined = int(job["node_joined"]) & ~int(job["node_left"])
@@ -192,8 +213,9 @@ class DeviceModel:
         )
 
     def _is_done(self) -> bool:
-        """The ranks have left and the job is forgotten. A CONFIG that arrives after its job has ended makes a switch
-        form it once more; that record goes by ageing, which some instances explore, and harms nobody until then."""
+        """Whether the ranks have left and the job is forgotten. A CONFIG that arrives after the end of its job makes
+        a switch form the job once more. That record is freed by ageing, which only some instances include; it is
+        harmless until then."""
         instance = self.world.instance
         leftover = instance.from_join and not instance.ages and not self.is_nic
         forgotten = self.device.engine.tables["jobs"][0]["state"] == FREE or leftover
@@ -212,14 +234,14 @@ def _bits(holds: Mapping[int, int]) -> int:
 
 
 class Packets:
-    """All packets ever sent in a world, each with a number."""
+    """All packets ever sent in an instance, each with a number."""
 
     def __init__(self) -> None:
         self.by_number: list[Packet] = []
         self._numbers: dict[Packet, int] = {}
 
     def number(self, packet: Packet) -> int:
-        """Number of a packet."""
+        """Returns the number of a packet."""
         number = self._numbers.setdefault(packet, len(self.by_number))
         if number == len(self.by_number):
             self.by_number.append(packet)

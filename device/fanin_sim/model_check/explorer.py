@@ -1,14 +1,16 @@
-"""Exhaustive search: every order in which packets arrive, are lost or are duplicated, timers expire_timers, ranks act and die,
-and devices crash and come back.
+"""The model checker: a search of all states of a small instance. It covers every order in which packets arrive, are
+lost or are duplicated, timers expire, ranks act and die, and devices crash and restart.
 
     python -m fanin_sim.model_check.explorer [INSTANCE ...]
 
-Searches the named instances (see `instances`; without a name all but the deep ones) and prints how many states there
-were. If something can apply_event that must not, it prints the shortest path to it and exits with 1.
+The command searches the named instances (see `instances`); without a name, all but the deep ones. It prints the number
+of states. If an invariant can be violated, it prints the shortest sequence of events that leads there, and exits with
+1.
 
-Safety is checked at every transition of a device (`model`); where devices crash, also that nobody else is named as
-lost. Liveness: from every state that can be reached, a continuation without further faults, in which timers expire_timers when
-nothing else happens, must end with all requests complete, all ranks gone and all devices empty (`continuation`).
+Safety is checked at every transition of a device (`device_model`). Where devices crash, the checker also verifies that
+no other device is reported as lost. Liveness is checked from every reachable state: a continuation without further
+faults, in which timers expire when nothing else happens, must end with all requests complete, all ranks gone and all
+devices empty (`liveness`).
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from fanin_sim.model_check.liveness import LivenessChecker
 from fanin_sim.model_check.rank_programs import Violation
 from fanin_sim.model_check.state_space import State, StateSpace
 
-Origins = dict[State, tuple[State, str] | None]  # of each state the one before it, and what happened between
+Origins = dict[State, tuple[State, str] | None]  # the predecessor of each state, and the event
 
 
 class Report(NamedTuple):
-    """What a search has seen."""
+    """The size of a search."""
 
     states: int
     transitions: int
@@ -53,7 +55,11 @@ class Explorer:
         self.transitions = 0
 
     def run(self) -> Report:
-        """Search everything. Raises Violation with the path to it."""
+        """Searches all states.
+
+        Raises:
+            Violation: an invariant can be violated. The message has the sequence of events.
+        """
         begun = time.perf_counter()
         start = self.space.start()
         origins: Origins = {start: None}
@@ -74,31 +80,34 @@ class Explorer:
         return Report(len(origins), self.transitions, device_states, time.perf_counter() - begun)
 
     def check_reported_losses(self, state: State) -> None:
-        """Violation if a rank was told that a device is lost which has never crashed."""
+        """Raises Violation if a rank was told that a device is lost which has never crashed."""
         seen = self.space.summaries(state.devices)
         crashed = self.crashed(seen)
         for number, one in enumerate(seen):
             if one.lost & ~crashed and self.instance.crashes:
-                raise Violation(f"a rank of device {number} is told that others are lost: {one.lost & ~crashed:#b}")
+                raise Violation(
+                    f"a rank of device {number} has a report of devices that have not crashed: {one.lost & ~crashed:#b}"
+                )
 
     @staticmethod
     def crashed(seen: list[DeviceSummary]) -> int:
-        """Bitmap of devices that have crashed, whether they are back or not."""
+        """Returns a bitmap of the devices that have crashed. Devices that have restarted are included."""
         return sum(1 << number for number, one in enumerate(seen) if one.crashes)
 
 
 def _trace(origins: Origins, state: State) -> str:
-    """All that has happened until a state."""
+    """Returns all events on the path to a state."""
     labels: list[str] = []
     while (origin := origins[state]) is not None:
         state, label = origin
         labels.append(label)
     steps = [f"  {label}" for label in reversed(labels)]
-    return "\n".join([*steps, "  then, at the latest in what follows without further faults"])
+    return "\n".join([*steps, "  then the violation, in the continuation without further faults at the latest"])
 
 
 def main(names: list[str]) -> int:
-    """Search instances by name. 0: all is well; 1: a violation, which is printed; 2: there is no instance of a name."""
+    """Searches instances by name. Returns 0 if all invariants hold, 1 if one is violated, 2 if an instance does not
+    exist."""
     every = INSTANCES | DEEP_INSTANCES
     if unknown := [name for name in names if name not in every]:
         print(f"there is no instance {', '.join(unknown)}; use some of: {', '.join(every)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Small worlds that the explorer searches completely: a job on a few devices, and how many faults may befall it."""
+"""The instances that the model checker searches: a job on a few devices, and the number of faults."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ from fanin_wire import abi
 
 CHUNK = 8
 ELEMENTS = CHUNK // 4  # of a segment: i32
-NO_REORDER_TIME = Timing(reorder=0)  # what has been sent was not sent just now
-SHORT_DETECTION = 1_000  # ns: whoever has not been heard at the one time that there is, is lost
+NO_REORDER_TIME = Timing(reorder=0)  # no time passes, so a packet is never too young to be sent again
+SHORT_DETECTION = 1_000  # ns; time stands still, so only events make a neighbour silent
 
 
 class Instance(NamedTuple):
-    """A world. `messages`: segments of each message, in the order of posting. `losses`, `copies` and `early_timers`:
-    how many packets may be lost, how many duplicated, and how often a device's timers may expire_timers while packets are on
-    their path (when none is, they may always). `incarnations`: how often the job is formed, each time under the same id
-    and with another key, and does all messages. `deaths`: how many ranks may die.
-    `crashes`: how many NICs, with their ranks, or else (`switches_crash`) switches; `restarts`: how many of them may
-    come back, knowing nothing. rejoins: the ranks of a NIC that is back begin anew, under the same key."""
+    """An instance.
+
+    messages: segments of each message, in the order of posting.
+    losses, copies: packets that may be lost, and packets that may be duplicated.
+    early_timers: how often the timers of a device may expire while packets are on their way. They may always expire
+        when no packet is.
+    from_join: the search begins before the ranks join.
+    incarnations: how often the job is formed, each time under the same id and with another key. Each incarnation sends
+        all messages.
+    deaths: ranks that may die.
+    crashes: NICs that may crash, with their ranks; or, with `switches_crash`, switches.
+    restarts: crashed devices that may restart, with empty tables.
+    rejoins: the ranks of a restarted NIC join again under the same key.
+    """
 
     route: abi.Route
     topology: Topology
@@ -39,7 +47,7 @@ class Instance(NamedTuple):
     copies: int = 0
     early_timers: int = 0
     first_position: int = 0
-    from_join: bool = False  # also explore how the job is formed
+    from_join: bool = False  # the search includes the forming of the job
     incarnations: int = 1
     deaths: int = 0
     crashes: int = 0
@@ -49,25 +57,26 @@ class Instance(NamedTuple):
 
     @property
     def ages(self) -> bool:
-        """Whether it is also explored that jobs which nobody speaks for are freed."""
+        """Whether the search includes the ageing of jobs that have no live member."""
         return self.incarnations > 1 or self.deaths > 0 or self.crashes > 0
 
     @property
     def may_fall_silent(self) -> bool:
-        """Whether devices may be silent for others where the job still runs."""
+        """Whether a device may miss its neighbours while the job runs."""
         return self.incarnations > 1 or self.crashes > 0
 
     @property
     def failures(self) -> frozenset[int]:
-        """What ranks may be told of an operation or a JOIN, besides SUCCESS."""
+        """The statuses other than SUCCESS with which an operation or a JOIN may end."""
         failures = {abi.Status.JID_IN_USE} if self.incarnations > 1 else set()
-        if self.ages:  # a rank that gives up waiting, one whose peers are gone, one whose job has aged before it looked
+        if self.ages:  # waiting was in vain; a peer has gone; the job has aged
             failures |= {abi.Status.TIMEOUT, abi.Status.PEER_LOST, abi.Status.NOT_CONFIGURED}
         return frozenset(failures)
 
     @property
     def failures_of_requests(self) -> frozenset[int]:
-        """How requests may end, besides SUCCESS. Where only devices fail, survivors are told that, and nothing else."""
+        """The statuses other than SUCCESS with which a request may end. Where only devices crash, it is PEER_LOST
+        alone."""
         only_crashes = self.crashes and self.incarnations == 1 and not self.deaths
         return frozenset({abi.Status.PEER_LOST}) if only_crashes else self.failures
 
@@ -81,7 +90,7 @@ RING_BELOW, MIXED = Topology((NONE, 0), (1, 1), frozenset({1})), Topology((NONE,
 INSTANCES = {
     # A lost packet and a copy of any packet, in any order.
     "tree": Instance(TREE, SWITCH_OF_2, losses=1, copies=1),
-    # Probes that come too early, for what is on its path or lost.
+    # Probes that come too early, for packets on their way or lost.
     "tree, early probes": Instance(TREE, SWITCH_OF_2, losses=1, early_timers=1),
     "tree, window 2": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), losses=1),
     "tree of 3": Instance(TREE, SWITCH_OF_3, messages=(2,), losses=1),
@@ -94,13 +103,13 @@ INSTANCES = {
     "ring below a switch": Instance(TREE, RING_BELOW, losses=1),
     "mixed tree": Instance(TREE, MIXED, messages=(2,), losses=1),
     "node": Instance(LOCAL, Topology.direct(1), ranks_per_node=3, messages=(2, 1), from_join=True),
-    # Data of one rank go up at once; who brings none, or wants none, sends and gets headers.
+    # Data of one rank go up at once. Ranks that contribute or receive no data send and get headers.
     "broadcast": Instance(TREE, SWITCH_OF_2, collective="broadcast", losses=1, copies=1),
     "broadcast over levels": Instance(TREE, TREES, collective="broadcast", losses=1),
     "gather in a ring": Instance(RING, RING_OF_2, collective="gather", losses=1),
     "scatter below a switch": Instance(TREE, RING_BELOW, collective="scatter", messages=(2,), losses=1),
     "barriers": Instance(TREE, SWITCH_OF_2, collective="barrier", messages=(0, 0, 0), losses=1),
-    # Who comes early waits for its turn.
+    # Early contributions wait for their turn.
     "fold in order": Instance(TREE, SWITCH_OF_2, reproducible="run", losses=1, copies=1),
     "chain in order": Instance(RING, RING_OF_2, reproducible="shape", losses=1),
     # From the first JOIN on.
@@ -109,12 +118,12 @@ INSTANCES = {
     "forming a ring": Instance(RING, RING_OF_2, messages=(1,), losses=1, copies=1, from_join=True),
     "forming a ring of 3": Instance(RING, RING_OF_3, messages=(1,), losses=1, from_join=True),
     "forming a ring below a switch": Instance(TREE, RING_BELOW, messages=(1,), losses=1, from_join=True),
-    # Formed again under the same id, while packets of the incarnation before are still about.
+    # Formed again under the same id, while packets of the previous incarnation are on their way.
     "formed again": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, incarnations=2),
     "formed again, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, incarnations=2),
     # A rank dies at any moment.
     "a death in a tree": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, deaths=1),
-    # A NIC with its rank, or the switch, is gone; it comes back under another boot id and knows nothing.
+    # A NIC with its rank, or the switch, crashes. It may restart with empty tables, under another boot id.
     "a NIC dies": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1),
     "a NIC restarts": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, crashes=1, restarts=1),
     "a NIC restarts, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, crashes=1, restarts=1),
@@ -129,7 +138,7 @@ INSTANCES = {
     ),
     "a death on a node": Instance(LOCAL, Topology.direct(1), ranks_per_node=3, from_join=True, deaths=1),
 }
-# Minutes and gigabytes: to be run by hand, after a change of a rule.
+# These take minutes and gigabytes. Run them by hand, after a change of a rule of the protocol.
 DEEP_INSTANCES = {
     "ring of 3, slots used again": Instance(RING, RING_OF_3, losses=1),
     "ring of 3, copies": Instance(RING, RING_OF_3, copies=1),
@@ -148,7 +157,7 @@ DEEP_INSTANCES = {
 
 
 def limits(instance: Instance) -> Limits:
-    """Tables just large enough, so that a snapshot of a device is small."""
+    """Returns limits with tables just large enough, so that a snapshot of a device is small."""
     widest = max(2, instance.ranks_per_node + 1) if instance.reproducible != "none" else 1  # buffers of a slot
     return Limits(
         jobs=1,
@@ -164,10 +173,10 @@ def limits(instance: Instance) -> Limits:
 
 
 class World:
-    """The devices of an instance, the WQEs that each rank will post, and the results that they must bring.
+    """The devices of an instance, the WQEs of each rank, and the expected results.
 
-    `memory[node]`: all that the ranks of a node own, uint8. `results[member]` and `references[member]`: of each
-    message, int32.
+    memory: for each node all memory of its ranks, uint8.
+    results, references: for each member the result and the expected result of each message, int32.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -198,7 +207,7 @@ class World:
         self.requests = {member: self._requests(index) for index, member in enumerate(self.job.members)}
 
     def _message(self, number: int, segments: int) -> Message:
-        """A message whose result tells who is in it, how often, and for which position."""
+        """Returns a message whose result shows which ranks have contributed, how often, and to which position."""
         collective, ranks = self.instance.collective, len(self.job.members)
         values = np.arange(ELEMENTS * segments, dtype=np.int32) + 1 + 40 * number
         rows = np.array([values * 1000**index for index in range(ranks)])

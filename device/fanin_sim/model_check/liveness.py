@@ -1,22 +1,22 @@
-"""Liveness: from a state on, in what follows without further faults, everything must end as it should."""
+"""Liveness: from every state, a continuation without further faults must end with all work done."""
 
 from __future__ import annotations
 
 from fanin_sim.model_check.rank_programs import Violation
 from fanin_sim.model_check.state_space import Numbers, State, StateSpace
 
-MAX_ROUNDS = 400  # rounds
+MAX_ROUNDS = 400
 
 
 class LivenessChecker:
-    """Follows states to their ends. What has been seen to end well is not followed again."""
+    """Follows states to their end. States that are known to end well are not followed again."""
 
     def __init__(self, space: StateSpace) -> None:
         self._space = space
         self._good: set[tuple[Numbers, Numbers]] = set()
 
     def check(self, state: State) -> None:
-        """Violation unless all requests are complete, all ranks gone and all devices empty in the end."""
+        """Raises Violation unless all requests complete, all ranks leave and all devices are empty in the end."""
         devices, packets = state.devices, state.packets
         path: list[tuple[Numbers, Numbers]] = []
         while (devices, packets) not in self._good and not self._is_goal(devices, packets):
@@ -30,11 +30,13 @@ class LivenessChecker:
         return not packets and all(seen.is_done for seen in self._space.summaries(devices))
 
     def _round(self, devices: Numbers, packets: Numbers) -> tuple[Numbers, Numbers]:
-        """All packets on their path arrive; all ranks go on; if nothing of this could apply_event, all timers expire_timers."""
+        """Delivers all packets and lets all ranks take a step. If this changes nothing, all timers expire."""
         space, before = self._space, (devices, packets)
         devices, packets = space.deliver_all(devices, packets)
         for number, event in space.timeouts(devices, packets):
-            if (number, event) not in space.timeouts(devices, packets):  # what came before it has made it impossible
+            if (number, event) not in space.timeouts(
+                devices, packets
+            ):  # an event before it in this round has made it impossible
                 continue
             devices, packets = space.apply_event(devices, packets, number, event)
         for number, model in enumerate(space.models):

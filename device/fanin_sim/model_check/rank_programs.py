@@ -1,7 +1,7 @@
-"""The programs of a device's ranks under exploration, and what they may be told and given.
+"""The programs of a device's ranks in the model checker, and the checks of their completions and notices.
 
-A rank's program, for each incarnation of the job: join, post each message, leave when all are complete, or have failed.
-One whose JOIN is refused as the incarnation before is still about asks again.
+In each incarnation of the job a rank joins, posts each message, and leaves when all are complete or the job has failed.
+A rank whose JOIN is refused because the previous incarnation still exists joins again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from fanin_sim.model_check.instances import World
 from fanin_wire import abi
 
 PEER_LOST = abi.Status.PEER_LOST
-# How far a rank is: which incarnation of the job, steps taken in it (0 before the JOIN), completions in it, why it has
-# failed, which devices it was told are lost (bits of vertices), and whether it has come with a device that came back. A
-# rank of the last incarnation + 1 has gone.
+# The progress of a rank. incarnation: of the job; a rank of the last incarnation + 1 has gone. step, completed: steps
+# and completions in this incarnation; step 0 is the JOIN. failed: the status of the failure. lost: bitmap of vertices
+# that were reported as lost. after_restart: the process was started after a restart of its device.
 PROGRESS = np.dtype([(name, "u1") for name in ("incarnation", "step", "completed", "failed", "lost", "after_restart")])
 
 
 class Violation(AssertionError):
-    """Something happened that must not; the message says what."""
+    """An invariant is violated. The message says which."""
 
 
 class RankPrograms:
-    """The ranks of one device; `progress` is part of its state."""
+    """The ranks of one device. `progress` is part of the device's state."""
 
     def __init__(self, world: World, device: Device) -> None:
         self.world, self.device, self.job = world, device, world.job
@@ -42,7 +42,7 @@ class RankPrograms:
     # Steps
 
     def advance(self, index: int, now: int) -> list[Packet]:
-        """A rank takes its next step."""
+        """A rank takes its next step. Returns the packets sent."""
         member, progress = self.members[index], self.progress[index]
         step = int(progress["step"])
         progress["step"] += 1
@@ -56,24 +56,24 @@ class RankPrograms:
         return self.device.perform()
 
     def give_up(self, index: int, now: int) -> list[Packet]:
-        """A rank leaves before it has joined."""
+        """A rank stops waiting for the answer to its JOIN, and leaves. Returns the packets sent."""
         self._begin(index, int(self.progress[index]["incarnation"]) + 1)
         self.device.engine.leave(self.job.queue(self.members[index]), LEAVE_TAG, now)
         return self.device.perform()
 
     def die(self, index: int, now: int) -> list[Packet]:
-        """The process of a rank dies."""
+        """The process of a rank dies. Returns the packets sent."""
         self._begin(index, self.world.instance.incarnations)
         self.device.engine.lose(self.job.queue(self.members[index]), now)
         return self.device.perform()
 
     def remove_ranks(self) -> None:
-        """The device has gone, and the ranks with it."""
+        """Removes all ranks, because their device has crashed."""
         for index in range(len(self.members)):
             self._begin(index, self.world.instance.incarnations)
 
     def restart_ranks(self, incarnation: int) -> None:
-        """The device is back: new processes take the places of the ranks, in the incarnation in which they were."""
+        """Starts new processes in place of the ranks, in the incarnation in which they were."""
         for index in range(len(self.members)):
             self.progress[index]["after_restart"] = 1
             self._begin(index, incarnation)
@@ -84,14 +84,14 @@ class RankPrograms:
     def _number_of_message(self, progress: np.void, place: int) -> int:
         return int(progress["incarnation"]) * self.messages + place
 
-    # Which steps are possible
+    # Possible steps
 
     def may_advance(self, index: int) -> bool:
         """Whether a rank can take its next step now."""
         incarnation, step, completed, failed = (int(value) for value in list(self.progress[index])[:4])
         if self.has_gone(index):
             return False
-        if step == 0:  # the device must have let go of the incarnation before
+        if step == 0:  # the device must have forgotten the previous incarnation
             return not incarnation or self.device.engine.tables["jobs"][0]["state"] == JobState.FREE
         if failed:
             return completed == step - 1
@@ -103,11 +103,11 @@ class RankPrograms:
         return bool(self.progress[index]["incarnation"] == self.world.instance.incarnations)
 
     def may_die(self, index: int) -> bool:
-        """Whether the death of a rank would matter."""
+        """Whether the death of a rank would have an effect."""
         return self.progress[index]["step"] > 0 and not self.has_gone(index)
 
     def waiting(self) -> Iterator[tuple[int, int]]:
-        """(index, incarnation) of each rank whose JOIN is not answered."""
+        """Yields (index, incarnation) of each rank whose JOIN is not answered."""
         for index in range(len(self.members)):
             queue = self._queue(index)
             if self.progress[index]["step"] == 1 and queue["job"] and not queue["joined"]:
@@ -116,10 +116,10 @@ class RankPrograms:
     def _queue(self, index: int) -> np.void:
         return self.device.engine.tables["queues"][self.job.queue(self.members[index])]
 
-    # What they are told and given
+    # Checks
 
     def collect(self) -> None:
-        """Check what the ranks were told and given."""
+        """Checks all notices, completions and results that the device has produced."""
         for notice in self.device.notices:
             self._check_notice(notice)
         for completion in self.device.completions:
@@ -148,7 +148,7 @@ class RankPrograms:
 
     def _check_completion(self, completion: np.void) -> None:
         index = self._index_of(completion["queue"])
-        if self.has_gone(index):  # nobody is there any more
+        if self.has_gone(index):  # the rank has left
             return
         member, progress, status = self.members[index], self.progress[index], int(completion["status"])
         number = self._number_of_message(progress, int(progress["completed"]))
@@ -165,18 +165,19 @@ class RankPrograms:
             raise Violation(f"request {number} is complete without its result")
 
     def _record_loss(self, progress: np.void, told: np.void) -> None:
-        """A rank that has survived is told who is lost. All children of a device mean the device."""
+        """Records the devices that a PEER_LOST reports to a rank. If all children of a device are reported, the
+        device itself counts."""
         if told["status"] != PEER_LOST or not self.world.instance.crashes or progress["after_restart"]:
             return
         kind, bitmap = int(told["missing_kind"]), int(told["missing"])
         if not bitmap:
-            raise Violation("PEER_LOST names nobody")
+            raise Violation("PEER_LOST reports no member")
         if kind == 0:
             progress["lost"] |= 1 << self.node
         elif kind <= len(self.scopes):
             progress["lost"] |= self._vertices(kind, bitmap)
         else:
-            raise Violation(f"PEER_LOST names {bitmap:#b} of kind {kind}: nobody has such a place")
+            raise Violation(f"PEER_LOST reports {bitmap:#b} of scope {kind}, which does not exist")
 
     def _vertices(self, kind: int, bitmap: int) -> int:
         scope = self.scopes[kind - 1]

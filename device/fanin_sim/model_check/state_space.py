@@ -1,4 +1,4 @@
-"""The states of a small world: where it begins, and every state that may follow one."""
+"""The states of an instance: the initial state, and the successors of each state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from fanin_sim.model_check.device_model import CRASH, DEATH, RANK, RESTART, TIME
 from fanin_sim.model_check.instances import Instance, World
 from fanin_sim.model_check.timeouts import Timeouts, describe_event
 
-Numbers = tuple[int, ...]  # of the state of each device, or of packets under path, in order (see `model`)
+Numbers = tuple[int, ...]  # numbers of the states of all devices, or of packets; see `device_model`
 
 
 class State(NamedTuple):
-    """A state of the world: each device's, the packets on their path, and the faults still allowed."""
+    """A state of the instance: the state of each device, the packets on their way, and the faults that may still
+    happen."""
 
     devices: Numbers
     packets: Numbers
@@ -26,7 +27,7 @@ class State(NamedTuple):
 
 
 class StateSpace:
-    """What may apply_event in an instance. `models`: its devices, by number."""
+    """The transitions of an instance. `models`: its devices, by number."""
 
     def __init__(self, instance: Instance, world: World) -> None:
         self.instance = instance
@@ -36,7 +37,8 @@ class StateSpace:
         self._index = {model.device.address: n for n, model in enumerate(self.models)}
 
     def start(self) -> State:
-        """Where it begins: nobody has joined, or, without `from_join`, all have and nothing is posted."""
+        """Returns the initial state. With `from_join` no rank has joined. Otherwise all ranks have joined and
+        nothing is posted."""
         devices = tuple(model.initial for model in self.models)
         packets: Numbers = ()
         if not self.instance.from_join:
@@ -56,18 +58,18 @@ class StateSpace:
         return all(len(seen.ready) == len(model.ranks.members) for model, seen in now)
 
     def summaries(self, devices: Numbers) -> list[DeviceSummary]:
-        """What the states of all devices mean."""
+        """Returns the summary of each device's state."""
         return [model.summaries[state] for model, state in zip(self.models, devices, strict=True)]
 
-    # Every step
+    # Transitions
 
     def successors(self, state: State) -> Iterator[tuple[str, State]]:
-        """Every state that may follow, with what has happened."""
+        """Yields every state that may follow, with a description of the event."""
         yield from self._packet_steps(state)
         yield from self._failures(state)
         for number, seen in enumerate(self.summaries(state.devices)):
             for event in seen.ready:
-                yield f"rank {RANK - event} of device {number} goes on", self._after(state, number, event)
+                yield f"rank {RANK - event} of device {number} takes a step", self._after(state, number, event)
             if not state.packets:
                 yield f"timers of device {number}", self._after(state, number, TIMER)
             elif state.early_timers:
@@ -75,10 +77,10 @@ class StateSpace:
                 yield f"timers of device {number}, early", followed._replace(early_timers=state.early_timers - 1)
 
     def _packet_steps(self, state: State) -> Iterator[tuple[str, State]]:
-        """Packets arrive, are lost, are duplicated."""
+        """Packets arrive, are lost, or are duplicated."""
         for place, packet in enumerate(state.packets):
             if place and state.packets[place - 1] == packet:
-                continue  # a copy: the same steps
+                continue  # a duplicate has the same successors
             rest = state.packets[:place] + state.packets[place + 1 :]
             name = self._name(packet)
             yield f"{name} arrives", self._after(state._replace(packets=rest), self._receiver(packet), packet)
@@ -89,7 +91,7 @@ class StateSpace:
                 yield f"{name} is duplicated", state._replace(packets=more, copies=state.copies - 1)
 
     def _failures(self, state: State) -> Iterator[tuple[str, State]]:
-        """Ranks die or give up, devices crash and come back, jobs age_job."""
+        """Ranks die or stop waiting, devices crash and restart, jobs age."""
         seen = self.summaries(state.devices)
         for number, event in [(n, event) for n, one in enumerate(seen) for event in one.killable if state.deaths]:
             followed = self._after(state, number, event)
@@ -99,39 +101,40 @@ class StateSpace:
             yield f"device {number} crashes", followed._replace(crashes=state.crashes - 1)
         for number in [n for n, one in enumerate(seen) if one.is_gone and state.restarts]:
             followed = self._after(state, number, RESTART)
-            yield f"device {number} comes back", followed._replace(restarts=state.restarts - 1)
+            yield f"device {number} restarts", followed._replace(restarts=state.restarts - 1)
         for number, event in self.timeouts(state.devices, state.packets):
             yield f"{describe_event(event)} at device {number}", self._after(state, number, event)
 
     def _may_crash(self, seen: list[DeviceSummary]) -> list[int]:
-        """Devices whose crash would matter: NICs, or else switches."""
+        """Devices that may crash: NICs, or else switches. A device that has no work left is excluded; its crash has
+        no effect."""
         now = zip(self.models, seen, strict=True)
         return [n for n, (m, one) in enumerate(now) if m.is_nic != self.instance.switches_crash and not one.is_done]
 
     def timeouts(self, devices: Numbers, packets: Numbers) -> list[tuple[int, int]]:
-        """(device, event) of all that comes with time."""
+        """Returns (device, event) of all time-outs that may happen."""
         return self._timeouts.events(self.summaries(devices), quiet=not packets)
 
-    # One step, or one of many devices
+    # Events
 
     def _after(self, state: State, number: int, event: int) -> State:
         devices, packets = self.apply_event(state.devices, state.packets, number, event)
         return state._replace(devices=devices, packets=packets)
 
     def apply_event(self, devices: Numbers, packets: Numbers, number: int, event: int) -> tuple[Numbers, Numbers]:
-        """States and packets after an event of a device."""
+        """Returns devices and packets after an event of a device."""
         after, sent = self.models[number].step(devices[number], event)
         return (*devices[:number], after, *devices[number + 1 :]), _with(packets, sent)
 
     def deliver_all(self, devices: Numbers, packets: Numbers) -> tuple[Numbers, Numbers]:
-        """States and packets after all packets have arrived."""
+        """Returns devices and packets after all packets have arrived."""
         following: Numbers = ()
         for packet in packets:
             devices, following = self.apply_event(devices, following, self._receiver(packet), packet)
         return devices, following
 
     def expire_all(self, devices: Numbers) -> tuple[Numbers, Numbers]:
-        """States and packets after the timers of all devices have expired, where no packet was on its path."""
+        """Returns devices and packets after the timers of all devices have expired. No packet may be on its way."""
         packets: Numbers = ()
         for number in range(len(self.models)):
             devices, packets = self.apply_event(devices, packets, number, TIMER)

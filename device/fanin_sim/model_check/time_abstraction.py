@@ -1,7 +1,7 @@
-"""Time stands still while states are explored: how it passes for one device as an event, and what of it is set back.
+"""Time in the model checker. Time stands still; the passing of time is an event of a device.
 
-Fields that hold times or learnt intervals, and counters of repetitions, are set back after each event, so that states
-that differ only in them are one.
+After each event, fields that contain times, learnt intervals or repetition counters are reset. States that differ in
+nothing else become one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from fanin_sim.fabric.device import Device, Packet
 from fanin_sim.fabric.neighbours import PARENT, RING_NEXT, RING_PREVIOUS
 
 NOT_DUE = 2**62
-UNANSWERED = 200  # repetitions: more than any device makes
+UNANSWERED = 200  # more repetitions than any device makes
 LAST_HEARD = {PARENT: "heard", RING_NEXT: "heard_next", RING_PREVIOUS: "heard_previous"}
-# Members that are set back after each event, with the value that they get.
+# Members that are reset after each event, with their value.
 JOB_CONSTANTS = {
     "retries": 0,
     "rto": 10**9,
@@ -27,17 +27,17 @@ JOB_CONSTANTS = {
     "deadline": NOT_DUE,
     "high_water": 0,
 }
-HEADER_MASK = np.frombuffer(alike.BUT_FOR_PLACE, np.uint8)  # the rest of a remembered header is not looked at
+HEADER_MASK = np.frombuffer(alike.BUT_FOR_PLACE, np.uint8)  # the other bytes of a remembered header are not compared
 SLOT_CONSTANTS = {"retries": 0, "deadline": NOT_DUE}
 ENGINE_CONSTANTS = {"next_deadline": NOT_DUE, "next_nak": 0, "slots_high_water": 0}
 
 
 def expire_timers(device: Device, now: int) -> list[Packet]:
-    """All timers of a device."""
+    """Lets all timers of a device expire. Returns the packets sent."""
     header, tables = device.engine.header, device.engine.tables
     first = int(header["rto"])
     tables["jobs"]["deadline"] = 0
-    header["rto"] = tables["jobs"]["rto"] = 0  # nothing has been answered for as long
+    header["rto"] = tables["jobs"]["rto"] = 0  # the time since the last answer is long
     tables["slots"]["deadline"] = 0
     device.engine.tick(now)
     header["rto"] = first
@@ -45,7 +45,7 @@ def expire_timers(device: Device, now: int) -> list[Packet]:
 
 
 def age_job(device: Device, now: int) -> list[Packet]:
-    """The job has not been heard of for long."""
+    """Lets the job of a device age: no member has been heard for the ageing time. Returns the packets sent."""
     header, tables = device.engine.header, device.engine.tables
     ageing = int(header["ageing"])
     header["ageing"] = 0
@@ -58,7 +58,12 @@ def age_job(device: Device, now: int) -> list[Packet]:
 
 
 def silence_neighbours(device: Device, bitmap: int, *, below: bool) -> None:
-    """Neighbours have not been heard for long: devices below by their bits, or those of a NIC (see `kinship`)."""
+    """Marks neighbours as not heard for the detection time.
+
+    Args:
+        bitmap: children of a switch by their bits, or neighbours of a NIC (see `neighbours`).
+        below: whether the bitmap is of children.
+    """
     tables = device.engine.tables
     for bit in range(bitmap.bit_length()):
         if not bitmap >> bit & 1:
@@ -70,7 +75,7 @@ def silence_neighbours(device: Device, bitmap: int, *, below: bool) -> None:
 
 
 def abandon_leave(device: Device, now: int) -> list[Packet]:
-    """Nobody has answered LEAVE for long."""
+    """Lets a device stop repeating LEAVE because no answer has come. Returns the packets sent."""
     job = device.engine.tables["jobs"][0]
     job["retries"] = UNANSWERED
     job["deadline"] = job["leaving_since"] = 0
@@ -79,7 +84,8 @@ def abandon_leave(device: Device, now: int) -> list[Packet]:
 
 
 def canonicalize(device: Device) -> None:
-    """States of a device that differ only in times become one; what is left of a job that has gone does not matter."""
+    """Resets all fields that depend on time, so that states that differ only in them become one. Also clears the
+    leftovers of a job that has gone."""
     engine = device.engine
     for name, value in ENGINE_CONSTANTS.items():
         engine.header[name] = value
@@ -93,6 +99,6 @@ def canonicalize(device: Device) -> None:
     for name, value in SLOT_CONSTANTS.items():
         slots[name] = value
     engine.tables["children"]["like_header"] &= HEADER_MASK
-    if engine.header["is_switch"]:  # here these two only say whether a result has left just now: none has
+    if engine.header["is_switch"]:  # on a switch these two only tell whether a result has left just now
         job["lost_at"], slots["sent_at"] = 0, 0
-    np.minimum(slots["unanswered"], 1, out=slots["unanswered"])  # PROBEs: how many matters to the times only
+    np.minimum(slots["unanswered"], 1, out=slots["unanswered"])  # the number of PROBEs affects only times

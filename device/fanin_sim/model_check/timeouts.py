@@ -1,6 +1,6 @@
-"""What comes with time where nothing else can apply_event any more: jobs age_job, neighbours are missed, some give up.
+"""Time-outs in the model checker: jobs age, silent neighbours are noticed, ranks stop waiting.
 
-Time itself stands still in an exploration, so these are events, each possible as soon as nothing speaks against it.
+Time stands still during a search. Each time-out is an event, which is possible when no packet could prevent it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ACTIVE, LEAVING, ABORTED = JobState.ACTIVE, JobState.LEAVING, JobState.ABORTED
 
 
 class Timeouts:
-    """Finds such events in the summaries of all devices."""
+    """Finds the possible time-outs from the summaries of all devices."""
 
     def __init__(self, instance: Instance, models: list[DeviceModel], placement: Placement) -> None:
         found = neighbours(placement)
@@ -24,14 +24,14 @@ class Timeouts:
         self._neighbours = [found.get(number, {}) for number in range(len(models))]
 
     def events(self, seen: list[DeviceSummary], *, quiet: bool) -> list[tuple[int, int]]:
-        """(device, event) of all that can come. quiet: no packet is on its path."""
+        """Returns (device, event) of all possible time-outs. `quiet`: no packet is on its way."""
         late = [*self._ageing_jobs(seen), *self._silent_neighbours(seen), *self._unanswered(seen)] if quiet else []
         return [*late, *self._join_timeouts(seen)]
 
     def _ageing_jobs(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
-        """Jobs may age_job where nobody speaks for their incarnation any more: on switches, on NICs that wait for others to
-        leave, and as tombstones that have nothing more to say. Where requests must end with PEER_LOST, no rank is so
-        slow that the tombstone has aged before it looks."""
+        """A job may age where no other device sends packets of its incarnation: on a switch, on a NIC that waits for
+        others to leave, and as a tombstone that has nothing more to send. Where requests must end with PEER_LOST, a
+        tombstone ages only after all ranks have read their status."""
         if not self._instance.ages:
             return []
         speakers = [n for n, model in enumerate(self._models) if model.is_nic and seen[n].job[0] != FREE]
@@ -46,9 +46,9 @@ class Timeouts:
         return aged
 
     def _silent_neighbours(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
-        """Neighbours that are gone are silent; and those that have gone on to another incarnation, or were restarted,
-        have nothing to say to a device where the job runs: a late CONFIG can form one. The packets of those that live
-        are not timed here, so they are never silent."""
+        """A neighbour is silent if it has crashed. It is also silent if it has restarted or has gone on to another
+        incarnation while this device runs the job, as a late CONFIG can bring about. The packets of live neighbours
+        are not timed here, so those are never silent."""
         if not self._instance.may_fall_silent:
             return []
         silent = []
@@ -62,7 +62,7 @@ class Timeouts:
         return silent
 
     def _unanswered(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
-        """Devices whose LEAVE reaches nobody: those that should answer are gone."""
+        """Devices that repeat LEAVE to neighbours that have all crashed."""
         given_up = []
         for number, one in enumerate(seen):
             gone = (bit for bit, other in self._neighbours[number].items() if seen[other].is_gone)
@@ -71,21 +71,23 @@ class Timeouts:
         return given_up
 
     def _join_timeouts(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
-        """Ranks may give up waiting to join: others are dead or further. Ranks agree on incarnations among themselves,
-        and their host does not wait for ever."""
+        """A rank may stop waiting for the answer to a JOIN if other ranks have died or gone on to a later
+        incarnation."""
         latest_incarnation = max(one.latest_incarnation for one in seen)
         waiting = [(number, *rank) for number, one in enumerate(seen) for rank in one.waiting]
         return [(number, event) for number, event, incarnation in waiting if incarnation < latest_incarnation]
 
 
 def has_forgotten(device: DeviceSummary, key: int) -> bool:
-    """Whether a device does not know a running job; one that came back may wait for its members to join."""
+    """Whether a device has no record of a running job. A restarted device may be waiting for its members to join."""
     state, known = device.job
     return state == FREE or known != key or (device.crashes > 0 and state in (JOINING, CONFIGURING))
 
 
 def describe_event(event: int) -> str:
-    """Such an event in words."""
+    """Returns a description of a time-out."""
     if event in (AGEING, UNANSWERED):
-        return "the job ages" if event == AGEING else "LEAVE is given up"
-    return f"neighbours {SILENCE - event:#b} have been silent" if event <= SILENCE else "a rank gives up joining"
+        return "the job ages" if event == AGEING else "LEAVE is not repeated any more"
+    return (
+        f"neighbours {SILENCE - event:#b} have been silent" if event <= SILENCE else "a rank stops waiting for its JOIN"
+    )

@@ -1,4 +1,4 @@
-"""What the links of a simulation have carried, summed up by level and direction."""
+"""The traffic on the links of a simulation, by level and direction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fanin_sim.fabric.topology import Topology
 
 
 class ByteRange(NamedTuple):
-    """Bytes on the links of a group."""
+    """Bytes on the links of a group: minimum, median and maximum."""
 
     least: int
     median: float
@@ -20,8 +20,12 @@ class ByteRange(NamedTuple):
 
 
 class LevelTraffic(NamedTuple):
-    """The links of one level and direction that have carried something. level: switches above the lower end, so that 1
-    is right below the top; 0: between NICs. payload: of segments and control packets; wire: all that packets occupy."""
+    """The links of one level and direction that have carried packets.
+
+    level: number of switches above the lower end: 1 is directly below the top, 0 is between NICs.
+    payload: payload bytes of segments and control packets.
+    wire: bytes with all headers and gaps.
+    """
 
     level: int
     direction: str
@@ -32,7 +36,7 @@ class LevelTraffic(NamedTuple):
 
 
 def traffic_by_level(simulation: Simulation) -> list[LevelTraffic]:
-    """One entry for each level and direction, from the top down."""
+    """Returns one entry for each level and direction, from the top down."""
     groups: dict[tuple[int, str], list[Link]] = {}
     for completed, link in simulation.links.by_ends.items():
         groups.setdefault(_level_and_direction(simulation.topology, *completed), []).append(link)

@@ -1,4 +1,4 @@
-"""What a simulated collective took, as numbers for people and programs."""
+"""The report of a simulated collective, for people and programs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from fanin_sim.scenario.slot_occupancy import Sample
 
 @dataclass(frozen=True)
 class Report:
-    """Times are in ns of virtual time from the first posting.
+    """The results of a simulation. Times are in ns of virtual time from the first posting.
 
-    finished: when each job was complete. shares: of the payload on all links, until the first job was. probes, resent:
-    packets that asked for something, or brought it again. groups: of devices, whose use each sample of `occupancy` has.
+    finished: the completion time of each job.
+    shares: the share of each job in the payload on all links, until the first job was complete.
+    probes, resent: PROBE packets, and packets sent again.
+    groups: groups of devices; each sample of `occupancy` has the slot use of all groups, in this order.
+    wall_s: real time, in seconds.
     """
 
     switches: int
@@ -29,7 +32,7 @@ class Report:
     wall_s: float
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the report for JSON."""
         links = [
             {**line._asdict(), "payload": line.payload._asdict(), "wire": line.wire._asdict()} for line in self.links
         ]

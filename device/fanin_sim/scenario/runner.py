@@ -1,4 +1,4 @@
-"""A scenario is carried out: the fabric is made, the jobs join, post and get their results, which are checked."""
+"""Runs a scenario: builds the fabric, lets the jobs join and post, and checks their results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from fanin_wire.operations import operation_by_name
 
 
 class ScenarioFailed(Exception):
-    """A simulated job was refused, or has failed, or has a wrong result; the message says which."""
+    """A simulated job was refused, has failed, or has a wrong result. The message says which."""
 
 
 class CompletionTimes:
-    """When each of several jobs of a simulation is complete. `times`: by job id; `shares`: of the payload bytes that
-    all links had carried when the first job was complete."""
+    """The completion times of several jobs. `times`: ns by job id. `shares`: for each job its share of the payload
+    bytes that all links had carried when the first job was complete."""
 
     def __init__(self, jobs: list[Job]) -> None:
         self.simulation = jobs[0].simulation
@@ -39,7 +39,7 @@ class CompletionTimes:
         self._running = {job.jid: job.finishing() for job in jobs}
 
     def wait(self) -> None:
-        """Until all are."""
+        """Runs until all jobs are complete."""
         while self._running:
             self.simulation.run(self._one_more, limit=TEN_MINUTES)
             if not self.shares:
@@ -55,7 +55,11 @@ class CompletionTimes:
 
 
 class ScenarioRun:
-    """A scenario under way. Raises ScenarioInvalid before anything is made."""
+    """A run of a scenario.
+
+    Raises:
+        ScenarioInvalid: the numbers of the scenario contradict each other.
+    """
 
     def __init__(self, scenario: Scenario) -> None:
         scenario.check()
@@ -75,7 +79,11 @@ class ScenarioRun:
         self.jobs = [self._job(number) for number in range(scenario.jobs)]
 
     def report(self) -> Report:
-        """Join, post, wait for the results, check them."""
+        """Runs the scenario: the jobs join, post and wait for their results, which are checked.
+
+        Raises:
+            ScenarioFailed: a job was refused, has failed or has a wrong result.
+        """
         begun = time.perf_counter()
         for job in self.jobs:
             self._join(job)

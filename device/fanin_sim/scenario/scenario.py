@@ -1,6 +1,6 @@
-"""A collective on a large fabric as a few numbers, and what follows from them for the devices.
+"""A collective on a large fabric as a few numbers, and the limits of the devices that follow from them.
 
-Nothing here needs the engine, which takes seconds to load, until the numbers have been checked.
+The checks do not import the engine, which takes seconds to load.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_SLOTS = 4  # of a lease
 
 
 class ScenarioInvalid(ValueError):
-    """Numbers of a scenario that contradict each other; the message says which. remedy: what to do about it."""
+    """The numbers of a scenario contradict each other. The message is the cause; `remedy` says what to do."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(cause)
@@ -33,9 +33,16 @@ class ScenarioInvalid(ValueError):
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is simulated. fanout: see `Topology.fan_out`; empty: direct links. size: bytes of the message. jobs: equal
-    ones that start together, over the same nodes. plain_leaves: the lowest switches do not offload. rate: bits per
-    second, 0 for links that take no time. delay: of each link, ns. slots: N of each job."""
+    """The parameters of a simulation.
+
+    fanout: see `Topology.fan_out`; empty for direct links.
+    size: bytes of the message.
+    jobs: number of equal jobs that start together, over the same nodes.
+    plain_leaves: the lowest switches do not offload.
+    rate: bits per second; 0 for links that take no time.
+    delay: propagation delay of each link, ns.
+    slots: N of each job.
+    """
 
     fanout: tuple[int, ...]
     nodes: int
@@ -57,14 +64,22 @@ class Scenario:
     slots: int = 64
 
     def topology(self) -> Topology:
-        """The fabric; ValueError if the nodes do not fit."""
+        """Returns the fabric.
+
+        Raises:
+            ValueError: the nodes do not fit.
+        """
         if not self.fanout:
             return Topology.direct(self.nodes)
         fabric = Topology.fan_out(*self.fanout, nodes=self.nodes)
         return fabric._replace(plain=frozenset(fabric.homes)) if self.plain_leaves else fabric
 
     def check(self) -> None:
-        """Raise ScenarioInvalid if the numbers contradict each other."""
+        """Checks the numbers.
+
+        Raises:
+            ScenarioInvalid: they contradict each other.
+        """
         _require_choice("collective", self.collective, COLLECTIVES)
         _require_choice("reproducible", self.reproducible, MODES)
         _require_choice("route", self.route, ("tree", "ring"))
@@ -79,7 +94,7 @@ class Scenario:
         self._check_size()
 
     def _check_fabric(self) -> None:
-        """What the devices do with the data, and how they are linked."""
+        """Checks the operation, the placement and the route."""
         try:
             check_supported(operation_by_name(self.operation), datatype_by_name(self.dtype))
         except ValueError as error:
@@ -92,7 +107,7 @@ class Scenario:
         _require(ring_fits, f"a ring of {self.nodes} nodes", f"use at most {MAX_CHILDREN}, or route tree")
 
     def _check_size(self) -> None:
-        """A message has an element for every block, of which only the last may be shorter than the others."""
+        """Checks that each block has an element. Only the last block may be shorter than the others."""
         collective, itemsize = COLLECTIVES[self.collective], datatype_by_name(self.dtype).itemsize
         if collective.contributors == NOBODY:
             return
@@ -106,8 +121,11 @@ class Scenario:
         _require(fits, f"{cause} leaves some of {blocks} ranks without a block", f"use a multiple of {least} bytes")
 
     def limits(self, children: int) -> Limits:
-        """Tables of a device just large enough; what is not used takes no memory. children: that it folds at most: in a
-        reproducible mode each has a buffer of its own for every slot."""
+        """Returns the limits of a device whose tables are just large enough.
+
+        Args:
+            children: most children of the device. In a reproducible mode each slot has a buffer for each child.
+        """
         from fanin_nic.engine.engine import Limits
 
         queues = self.jobs * self.ranks_per_node

@@ -1,4 +1,4 @@
-"""How many seg buffers are in use over virtual time, in groups of devices."""
+"""The number of slots in use over virtual time, in groups of devices."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ FIRST_INTERVAL = 1_000  # ns
 
 
 class SlotUse(NamedTuple):
-    """Slots in use in a group of devices: on average over the devices, and in the fullest."""
+    """Slots in use in a group of devices: the mean over the devices, and the maximum."""
 
     mean: float
     most: int
 
 
 class Sample(NamedTuple):
-    """The groups at a time (ns)."""
+    """The use of all groups at a time (ns)."""
 
     time: int
     use: tuple[SlotUse, ...]
 
 
 class Occupancy:
-    """Samples a simulation at regular intervals. When there are too many, it drops every other and doubles the
-    interval; so the samples reach from the start to now, whatever the duration."""
+    """Samples of a simulation at regular intervals. When there are too many samples, every second one is dropped and
+    the interval is doubled. The samples therefore cover the whole run, whatever its duration."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.groups = device_groups(simulation)
@@ -36,7 +36,7 @@ class Occupancy:
         simulation.observe = self.sample
 
     def sample(self, now: int) -> None:
-        """It is `now`, and nothing has happened yet since the last event."""
+        """Takes a sample if it is time for one. The simulation calls it when the time has changed."""
         if now < self._due:
             return
         used = [[device.slots_used for device in devices] for devices in self.groups.values()]
@@ -49,7 +49,7 @@ class Occupancy:
 
 
 def device_groups(simulation: Simulation) -> dict[str, list[Device]]:
-    """The switches by the number of switches above them, and the NICs."""
+    """Returns the groups of devices: the switches of each level, and the NICs."""
     topology = simulation.topology
     groups: dict[str, list[Device]] = {}
     for switch, device in enumerate(simulation.switches):

@@ -1,4 +1,5 @@
-"""A switch that runs one job, and the contributions that its four children send: what `fanin bench engine` measures."""
+"""The load that `fanin bench engine` measures: a switch that runs one job, and the contributions of its four
+children."""
 
 from __future__ import annotations
 
@@ -22,16 +23,24 @@ from fanin_wire import abi, fields
 CHILDREN = 4
 PORT = 0xC000  # UDP source port of all packets
 ELEMENT = 4  # bytes: f32
-BATCH = 16  # packets between two looks at the actions: what a super-packet brings
+BATCH = 16  # packets between two checks of the actions, as in a super-packet
 TRANSPORT_SIZE, ICRC_SIZE = fields.TRANSPORT_SIZE, fields.ICRC_SIZE
 NO_ICRC, ICRC_IN_ONE_OUT, ICRC_IN_AND_OUT = 0, 1, 2
 
 
 @compiled
 def run(base, received, count, icrc):
-    """Give a switch `count` packets (address of RECEIVED records) and encapsulate what it sends; how many it sent, or
-    -1 if a packet's ICRC was wrong, and in how many ns. `icrc`: NO_ICRC; of each packet in, and of the first of the
-    results of a segment; or of each in and each out."""
+    """Gives packets to a switch and encapsulates the packets that it sends.
+
+    Args:
+        base: address of the engine's arena.
+        received: address of `count` RECEIVED records.
+        icrc: NO_ICRC; ICRC_IN_ONE_OUT, which checks each packet and computes the ICRC of the first result of a segment;
+            or ICRC_IN_AND_OUT, which checks and computes all.
+
+    Returns:
+        Packets sent, duration in ns, and a sum of all ICRCs. If an ICRC is wrong, the first is -1.
+    """
     e = engine_at(U64(base))
     frame = stack_bytes(TRANSPORT_SIZE)
     sent, taken, now, total = 0, int64(0), U64(e.now), uint32(0)
@@ -45,12 +54,12 @@ def run(base, received, count, icrc):
             total ^= encapsulate(e, U64(index), frame, sent, icrc)
             sent += 1
         e.action_count = 0
-    return sent, monotonic_ns() - start, total  # the last is why no ICRC can be left out
+    return sent, monotonic_ns() - start, total  # the sum prevents the compiler from removing the ICRCs
 
 
 @compiled
 def are_right(e, received, first, end):
-    """Whether the packets `first` to `end` - 1 have the ICRCs that they must have."""
+    """Whether the ICRCs of the packets `first` to `end` - 1 are right."""
     for number in range(first, end):
         entry = received_at(U64(received) + U64(number) * RECEIVED_SIZE)
         found = contiguous_icrc(entry.source, e.address, uint32(PORT), entry.address, U64(entry.length), uint32(0))
@@ -61,7 +70,7 @@ def are_right(e, received, first, end):
 
 @compiled
 def encapsulate(e, index, frame, sent, icrc):
-    """The headers of a packet that the switch sends, and its ICRC, as the port makes them."""
+    """Writes the headers of a packet that the switch sends, and computes its ICRC as the port does."""
     action = action_at(e, index)
     encode_header(address_of(header_at(e, index)), frame)
     if icrc == ICRC_IN_AND_OUT or (icrc == ICRC_IN_ONE_OUT and sent % CHILDREN == 0):
@@ -79,7 +88,8 @@ def encapsulate(e, index, frame, sent, icrc):
 
 
 class Load:
-    """`segments` positions of a job with payloads of `payload` bytes, each with a contribution of four children."""
+    """`segments` positions of a job with `payload` bytes each, and a contribution of each of four children to all of
+    them."""
 
     def __init__(self, payload: int, segments: int, slots: int) -> None:
         limits = Limits(
@@ -141,17 +151,17 @@ class Load:
         self.packets[number] = (source, length, address)
 
     def restore(self) -> None:
-        """The switch as it was before the first packet."""
+        """Restores the switch to its state before the first packet."""
         self.engine.arena[: self._tables] = self._state
 
     def run(self, icrc: int) -> tuple[int, float]:
-        """All packets once; how many the switch has sent, and in how many seconds."""
+        """Processes all packets once. Returns how many the switch has sent, and the time in seconds."""
         sent, elapsed, _ = run(self.engine.base, self.packets.ctypes.data, len(self.packets), icrc)
         return int(sent), elapsed * 1e-9
 
     @property
     def working_set(self) -> int:
-        """Bytes that are read and written: the packets, the slots."""
+        """Bytes that are read and written: packets and slots."""
         job = self.engine.tables["jobs"][0]
         return self.memory.nbytes + int(job["slots"]) * int(self.engine.header["stride"])
 

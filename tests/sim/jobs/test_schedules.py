@@ -1,7 +1,7 @@
 """Loss, duplication and reordering from seeds, over every route: results, completions, slots, invariants.
 
-The simulator checks the invariants of slots and of memory after every event (`fanin_sim.fabric.invariants`, `device`). A
-failure names its seed: the same seed replays it.
+The simulator checks the invariants of slots and of memory after every event (`fanin_sim.fabric.invariants`).
+A failure prints its seed; the same seed repeats the run.
 """
 
 from __future__ import annotations
