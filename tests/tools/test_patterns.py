@@ -1,4 +1,4 @@
-"""The data that are tried: order_independent in every order and grouping, and sensitive to every mistake."""
+"""The data that are tried: exact in every order and grouping, and sensitive to every mistake."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_reference_is_what_elementwise_arithmetic_gives(op: str, by_hand, dtype:
     rows = [data.of(rank, COUNT).tolist() for rank in range(SIZE)]
     ordinary = [column for column in zip(*rows, strict=True) if all(value == value and value for value in column)]
     places = [place for place, column in enumerate(zip(*rows, strict=True)) if column in ordinary]
-    order_independent = [by_hand(column) for column in ordinary]
-    wrapped = [value % (1 << 64) if dtype == "u64" else value for value in order_independent]
+    exact = [by_hand(column) for column in ordinary]
+    wrapped = [value % (1 << 64) if dtype == "u64" else value for value in exact]
     assert len(ordinary) > COUNT // 2
     assert bytes_of(data.reduced(COUNT)[places]) == bytes_of(np.array(wrapped, datatype_by_name(dtype).numpy))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -76,7 +77,9 @@ def _result(runner: ScheduleRunner, connection: Connection, seed: int) -> FuzzTa
         return connection.recv()
     except EOFError:
         workload = WORKLOADS[runner.plan(seed).workload].name
-        tally = FuzzTally(findings=[_finding(Violation.CRASH, seed, f"{workload}: seed {seed} ends the process")])
+        tally = FuzzTally(
+            findings=[_finding(Violation.CRASH, seed, f"seed {seed}: {workload}: CRASH: the process has died")]
+        )
         tally.counts["schedules"] = 1
         return tally
 
@@ -115,7 +118,7 @@ def explain(runner: ScheduleRunner, broken: Outcome) -> Finding:
 
 def _finding(violation: Violation, seed: int, description: str, details: tuple[str, ...] = ()) -> Finding:
     replay = f"fanin sim --seed {seed} --trace"
-    return Finding(category_of(violation), f"{violation.name} in {description}", replay, seed, details)
+    return Finding(category_of(violation), description, replay, seed, details)
 
 
 @functools.cache

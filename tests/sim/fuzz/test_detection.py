@@ -1,4 +1,4 @@
-"""Storms find engines that are broken, and say how in as few faults as it takes."""
+"""The schedule fuzzer finds defective engines, and shrinks the schedule to the faults that are needed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def tick_without_timers(base, now):
 
 @compiled
 def half(base):
-    """What C would look for in a register that holds something else."""
+    """A function whose result is not in the register from which C would take it."""
     return base * 0.5
 
 
 def first_broken(runner: ScheduleRunner, violation: Violation, **changes) -> Outcome:
-    """The first seed that breaks something in a certain way. changes: of all plans."""
+    """The first seed with a violation. `changes` apply to all plans."""
     for seed in range(WITHIN):
         outcome = runner.run(runner.plan(seed)._replace(**changes))
         if outcome.violation == violation:
@@ -46,7 +46,7 @@ def first_broken(runner: ScheduleRunner, violation: Violation, **changes) -> Out
 
 @pytest.fixture
 def runner() -> ScheduleRunner:
-    """All workloads, to be broken."""
+    """A runner of its own for each test, which changes its worlds."""
     runner = ScheduleRunner()
     assert runner.fault_targets
     return runner
@@ -81,8 +81,8 @@ def test_wrong_arithmetic_needs_no_fault_and_one_message(runner: ScheduleRunner)
     assert short.plan.messages <= len(WORKLOADS[broken.plan.workload].postings)
 
 
-def test_names_of_those_who_are_well_are_found(runner: ScheduleRunner) -> None:
-    """The table of whom bits mean is turned round, so that what the engine says is about others."""
+def test_reports_of_members_that_are_well_are_found(runner: ScheduleRunner) -> None:
+    """The table of scopes is rotated, so that the engine's reports seem to be of other devices."""
     plan = next(plan for plan in map(runner.plan, range(1000)) if plan.profile == Profile.CRASHES)
     plan = plan._replace(workload=0, incarnations=1, rates={}, deadline_ms=0)
     crash = Fault(FaultKind.NIC_CRASH, 2, 2, 0, runner.fault_targets[0].events[2] // 2, ALL_ACTIONS)
@@ -101,8 +101,8 @@ def test_names_of_those_who_are_well_are_found(runner: ScheduleRunner) -> None:
     assert any("PEER_LOST, missing members 0b100 of scope 1" in line for line in explain(runner, broken).details)
 
 
-def test_of_many_faults_the_one_that_breaks_a_promise_is_left(runner: ScheduleRunner) -> None:
-    """A link that is down for longer than the detection time, in a plan that promises success."""
+def test_of_many_faults_the_one_that_causes_the_violation_is_left(runner: ScheduleRunner) -> None:
+    """A link is down for longer than the detection time, in a plan whose requests must succeed."""
     plan = next(plan for plan in map(runner.plan, range(1000)) if plan.profile == Profile.LOSSY and plan.budget == 64)
     cut = Fault(
         FaultKind.PARTITION, 0, ALL_PEERS, 0, runner.fault_targets[plan.workload].events[0] // 2, 20 * plan.detection

@@ -141,7 +141,7 @@ def test_trace_of_a_seed() -> None:
     assert any("CONTRIBUTION" in line and "arrives at" in line for line in lines)
 
 
-def test_broken_schedule_is_told_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_is_printed_and_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding(Category.WRONG_RESULT, "seed 7: a switch", "a command", 7, ("LOSS: here", "at last"))
     broken = FuzzTally(findings=[finding])
     monkeypatch.setattr(fuzz, "run", lambda seconds, seed, processes: broken)
