@@ -77,11 +77,8 @@ def _result(runner: ScheduleRunner, connection: Connection, seed: int) -> FuzzTa
         return connection.recv()
     except EOFError:
         workload = WORKLOADS[runner.plan(seed).workload].name
-        tally = FuzzTally(
-            findings=[_finding(Violation.CRASH, seed, f"seed {seed}: {workload}: CRASH: the process has died")]
-        )
-        tally.counts["schedules"] = 1
-        return tally
+        description = f"seed {seed}: {workload}: CRASH: the process has died"
+        return FuzzTally(Counter(schedules=1), findings=[_finding(Violation.CRASH, seed, description)])
 
 
 def _work(

@@ -121,55 +121,51 @@ def plan_of(seed: int, fault_targets: list[FaultTargets]) -> Plan:
     Args:
         fault_targets: the targets of each workload.
     """
-    chance = random.Random(seed)
-    workload = chance.randrange(len(fault_targets))
-    profile = chance.choice(PROFILES)
-    detection = chance.choice((1, 5)) * SECOND if profile == Profile.LIGHT else 5 * SECOND
+    rng = random.Random(seed)
+    workload = rng.randrange(len(fault_targets))
+    profile = rng.choice(PROFILES)
+    detection = rng.choice((1, 5)) * SECOND if profile == Profile.LIGHT else 5 * SECOND
     return Plan(
         seed=seed,
         workload=workload,
         profile=profile,
-        rates=_rates(chance, profile, fault_targets[workload]),
-        budget=chance.choice((4, 8, 16, 32, 64, 128)),
+        rates=_rates(rng, profile, fault_targets[workload]),
+        budget=rng.choice((4, 8, 16, 32, 64, 128)),
         most_in_a_row=2 if profile == Profile.LOSSY else 1,
-        planned=_planned(chance, profile, fault_targets[workload], detection),
-        first_position=chance.choice((0, 0, 2**32 - 1, 2**32 - 7, 2**32 - 25, 2**31 - 9, chance.randrange(2**32))),
-        slots=chance.choice((4, 8, 8, 16)),
+        planned=_planned(rng, profile, fault_targets[workload], detection),
+        first_position=rng.choice((0, 0, 2**32 - 1, 2**32 - 7, 2**32 - 25, 2**31 - 9, rng.randrange(2**32))),
+        slots=rng.choice((4, 8, 8, 16)),
         detection=detection,
-        gap=chance.choice((0, 1_000, 50_000, 2 * MILLISECOND)),
-        pauses=chance.choice((0, 0, 3_000, 20_000)),
-        deadline_ms=chance.choice((0, 0, 0, 20, 300)) if profile == Profile.CRASHES else 0,
-        incarnations=chance.choice((1, 1, 2)),
+        gap=rng.choice((0, 1_000, 50_000, 2 * MILLISECOND)),
+        pauses=rng.choice((0, 0, 3_000, 20_000)),
+        deadline_ms=rng.choice((0, 0, 0, 20, 300)) if profile == Profile.CRASHES else 0,
+        incarnations=rng.choice((1, 1, 2)),
     )
 
 
-def _rates(chance: random.Random, profile: Profile, targets: FaultTargets) -> dict[FaultKind, int]:
+def _rates(rng: random.Random, profile: Profile, targets: FaultTargets) -> dict[FaultKind, int]:
     """Rates of at least three kinds of faults. Where no packet is sent, only ranks can be late; they often are."""
-    kinds = (
-        [FaultKind.LATE_RANK]
-        if targets.is_alone
-        else chance.sample(RANDOM_FAULTS, chance.randint(3, len(RANDOM_FAULTS)))
-    )
+    kinds = [FaultKind.LATE_RANK] if targets.is_alone else rng.sample(RANDOM_FAULTS, rng.randint(3, len(RANDOM_FAULTS)))
     steps = (200, 600, 2_000, 6_000) if profile == Profile.LOSSY else (200, 600, 1_500)
     steps = (2_000, 6_000, 20_000) if targets.is_alone else steps
-    rates = {kind: chance.choice(steps) for kind in kinds}
+    rates = {kind: rng.choice(steps) for kind in kinds}
     if profile == Profile.NO_ICRC:
         rates[FaultKind.CORRUPTION] = 3_000
-    if targets.reads and chance.random() < 0.3:
+    if targets.reads and rng.random() < 0.3:
         rates[FaultKind.READ_FAILURE] = 400
     return rates
 
 
-def _planned(chance: random.Random, profile: Profile, targets: FaultTargets, detection: int) -> tuple[Fault, ...]:
+def _planned(rng: random.Random, profile: Profile, targets: FaultTargets, detection: int) -> tuple[Fault, ...]:
     if profile == Profile.CRASHES:
-        return tuple(_crash(chance, targets) for _ in range(chance.choice((1, 1, 1, 2))))
-    if profile in (Profile.LOSSY, Profile.LIGHT) and chance.random() < 0.4:
-        return (chance.choice(_interruptions(targets))(chance, targets, detection // 2),)
+        return tuple(_crash(rng, targets) for _ in range(rng.choice((1, 1, 1, 2))))
+    if profile in (Profile.LOSSY, Profile.LIGHT) and rng.random() < 0.4:
+        return (rng.choice(_interruptions(targets))(rng, targets, detection // 2),)
     return ()
 
 
-def _crash(chance: random.Random, targets: FaultTargets) -> Fault:
-    kind = chance.choice(
+def _crash(rng: random.Random, targets: FaultTargets) -> Fault:
+    kind = rng.choice(
         (
             FaultKind.RANK_CRASH,
             FaultKind.EARLY_LEAVE,
@@ -181,18 +177,18 @@ def _crash(chance: random.Random, targets: FaultTargets) -> Fault:
         )
     )
     if kind == FaultKind.PARTITION and not targets.is_alone:
-        return _partition(chance, targets, 20 * SECOND)
+        return _partition(rng, targets, 20 * SECOND)
     if kind in (FaultKind.FREEZE, FaultKind.PARTITION):
-        return _freeze(chance, targets, 20 * SECOND)
+        return _freeze(rng, targets, 20 * SECOND)
     if kind in (FaultKind.RANK_CRASH, FaultKind.EARLY_LEAVE):
-        rank = chance.randrange(len(targets.homes))
-        return Fault(kind, targets.homes[rank], rank, 0, _event(chance, targets, targets.homes[rank]), 0)
-    device = chance.choice(targets.devices)
+        rank = rng.randrange(len(targets.homes))
+        return Fault(kind, targets.homes[rank], rank, 0, _event(rng, targets, targets.homes[rank]), 0)
+    device = rng.choice(targets.devices)
     if kind != FaultKind.RESTART:
         kind = FaultKind.SWITCH_CRASH if device in targets.switches else FaultKind.NIC_CRASH
-    downtime = chance.choice((0, 1, 10, 300, 3_000, 12_000)) * MILLISECOND if kind == FaultKind.RESTART else 0
-    performed = chance.choice((0, 1, 2, 3, 255))
-    return Fault(kind, device, device, 0, _event(chance, targets, device), downtime << 8 | performed)
+    downtime = rng.choice((0, 1, 10, 300, 3_000, 12_000)) * MILLISECOND if kind == FaultKind.RESTART else 0
+    performed = rng.choice((0, 1, 2, 3, 255))
+    return Fault(kind, device, device, 0, _event(rng, targets, device), downtime << 8 | performed)
 
 
 def _interruptions(targets: FaultTargets) -> tuple:
@@ -200,21 +196,19 @@ def _interruptions(targets: FaultTargets) -> tuple:
     return (_freeze,) if targets.is_alone else (_partition, _freeze)
 
 
-def _partition(chance: random.Random, targets: FaultTargets, longest: int) -> Fault:
-    device = chance.choice(targets.devices)
+def _partition(rng: random.Random, targets: FaultTargets, longest: int) -> Fault:
+    device = rng.choice(targets.devices)
     others = [other for other in targets.devices if other != device]
-    peer = chance.choice((ALL_PEERS, chance.choice(others)))
-    duration = int(longest * chance.random() ** 3)
-    return Fault(FaultKind.PARTITION, device, peer, 0, _event(chance, targets, device), duration)
+    peer = rng.choice((ALL_PEERS, rng.choice(others)))
+    duration = int(longest * rng.random() ** 3)
+    return Fault(FaultKind.PARTITION, device, peer, 0, _event(rng, targets, device), duration)
 
 
-def _freeze(chance: random.Random, targets: FaultTargets, longest: int) -> Fault:
-    device = chance.choice(targets.devices)
-    return Fault(
-        FaultKind.FREEZE, device, device, 0, _event(chance, targets, device), int(longest * chance.random() ** 2)
-    )
+def _freeze(rng: random.Random, targets: FaultTargets, longest: int) -> Fault:
+    device = rng.choice(targets.devices)
+    return Fault(FaultKind.FREEZE, device, device, 0, _event(rng, targets, device), int(longest * rng.random() ** 2))
 
 
-def _event(chance: random.Random, targets: FaultTargets, device: int) -> int:
+def _event(rng: random.Random, targets: FaultTargets, device: int) -> int:
     """The number of any event of a device, or of one soon after its last."""
-    return chance.randint(1, targets.events[device] + targets.events[device] // 4)
+    return rng.randint(1, targets.events[device] + targets.events[device] // 4)

@@ -178,8 +178,8 @@ def take_refusal(w, number, status):
 
 @internal
 def write(w, vertex, action):
-    """A DMA_WRITE, or a TARGET: only into what a request of the rank has named, and only before it has ended (I6). What
-    a TARGET is given, its REDUCE writes. False: not there."""
+    """A DMA_WRITE or TARGET action. It must lie within the result of a request that has not ended (I6). Copies the data
+    of a DMA_WRITE; those of a TARGET are written by its REDUCE. Returns False if the write is not allowed."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.mid)
     if number < 0:

@@ -47,8 +47,8 @@ class TraceFormatter:
             return f"{name}: rank {fault.source}, {what} {fault.ordinal}"
         if kind >= FaultKind.PARTITION:
             return f"{name}: {self._planned(kind, fault)}"
-        way = f"{self.names[fault.source]} -> {self.names[fault.target]}"
-        return f"{name}: {way}, {OPCODES[fault.opcode]} number {fault.ordinal}"
+        link = f"{self.names[fault.source]} -> {self.names[fault.target]}"
+        return f"{name}: {link}, {OPCODES[fault.opcode]} number {fault.ordinal}"
 
     def _planned(self, kind: FaultKind, fault: Fault) -> str:
         device, when = self.names[fault.source], f"at event {fault.ordinal} of {self.names[fault.source]}"

@@ -240,7 +240,7 @@ def _watched(engine: Engine) -> int:
 
 
 def _limits(workload: Workload) -> Limits:
-    """Tables just large enough: they are copied for every schedule."""
+    """Limits with tables just large enough, because they are copied for every schedule."""
     children = 1 if workload.reproducible == "none" else MAX_BUFFERS
     lease = MOST_SLOTS * children
     queues = workload.jobs * workload.ranks
