@@ -1,4 +1,4 @@
-"""Equal jobs share a link equally. All is counted in virtual time, so a seed gives the same shares again."""
+"""Equal jobs share a link equally. Shares are counted in virtual time, so a seed always gives the same shares."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def start(job: Job) -> None:
 
 
 def carried(simulation: Simulation) -> dict[int, int]:
-    """Payload bytes by job that the links of the first node have carried upwards."""
+    """Payload bytes by job on the link from the first node to its switch."""
     (link,) = (link for ends, link in simulation.links.by_ends.items() if ends[0] == 0)
     return dict(link.payload)
 
 
 def shares(jobs: list[Job], window: int) -> list[float]:
-    """Each job's share of the payload bytes of the next `window` ns, in which none of them may end. Jobs take turns in
+    """Each job's share of the payload bytes of the next `window` ns, in which no job may end. Jobs take turns in
     runs of up to a window of segments each (here 32, 0.3 ms), so `window` must be much longer than that."""
     simulation = jobs[0].simulation
     before = carried(simulation)

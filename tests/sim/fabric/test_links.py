@@ -1,4 +1,4 @@
-"""Links that take time: rate, queueing, propagation, forwarding; and what each has carried."""
+"""Links that take time: rate, queueing, propagation, forwarding, and counters of traffic."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_fractions_of_a_nanosecond_are_not_lost() -> None:
 
 
 def allreduce(topology: Topology, route, elements: int, **parameters) -> Job:
-    """A job that has reduced so many f32."""
+    """A job that has reduced `elements` f32."""
     simulation = Simulation(topology, 0, faults=AT_ONCE, **parameters)
     job = joined(Job(simulation, route, members_of(topology.nodes, 1), chunk=CHUNK))
     simulation.reset_traffic()
@@ -63,7 +63,8 @@ def allreduce(topology: Topology, route, elements: int, **parameters) -> Job:
 
 
 def test_a_tree_takes_the_time_of_its_slowest_link() -> None:
-    """All the data pass each NIC's link once in each direction: the time is that, and what the first packet takes."""
+    """All data pass each NIC's link once in each direction. The time is that of these data, plus that of the first
+    packet."""
     elements = 100 * CHUNK // 4
     simulation = Simulation(Topology.one_switch(4), 0, faults=AT_ONCE, rate=Rate(GIGABIT, 50))
     job = joined(Job(simulation, Route.TREE, members_of(4, 1), chunk=CHUNK, slots=64))
@@ -74,7 +75,7 @@ def test_a_tree_takes_the_time_of_its_slowest_link() -> None:
     assert simulation.now - start == 100 * each + 50 + each + 50
 
 
-def test_what_is_not_for_a_switch_is_forwarded() -> None:
+def test_packets_for_other_devices_are_forwarded() -> None:
     """A ring over a tree of switches: its packets pass two links or more, and its bytes are counted on each."""
     topology = Topology.fan_out(2, 2)
     positions = 12 * topology.nodes

@@ -1,4 +1,4 @@
-"""Results by multicast in the simulation: sent once by each switch, right, mended one by one where they are lost."""
+"""Results by multicast: each switch sends each result once; lost results are sent again one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPOLOGIES = [Topology.one_switch(4), Topology.leaves(8, 2), Topology.leaves(7, 
 
 
 def run(topology: Topology, faults: Faults | None = None, multicast: bool = True) -> Simulation:
-    """An allreduce whose results are right."""
+    """An allreduce with right results."""
     simulation = Simulation(topology, 1, faults=faults, multicast=multicast)
     job = Job(simulation, Route.TREE, members_of(topology.nodes, 2), chunk=CHUNK, slots=16)
     job.join()
@@ -42,14 +42,14 @@ def test_each_switch_sends_each_result_once(topology: Topology) -> None:
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_without_it_each_child_is_sent_its_own(topology: Topology) -> None:
+def test_without_multicast_each_child_gets_its_own_result(topology: Topology) -> None:
     simulation = run(topology, multicast=False)
     children = {device.address for device in simulation.vertices} - {simulation.switches[0].address}
     assert results_by_destination(simulation) == dict.fromkeys(children, POSITIONS)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_what_is_lost_on_the_way_to_one_is_mended_for_it(topology: Topology) -> None:
+def test_a_lost_result_is_sent_again_to_its_receiver_alone(topology: Topology) -> None:
     simulation = run(topology, Faults(loss=0.03))
     found = results_by_destination(simulation)
     assert any(found.get(switch.group, 0) for switch in simulation.switches)
@@ -57,8 +57,8 @@ def test_what_is_lost_on_the_way_to_one_is_mended_for_it(topology: Topology) -> 
 
 
 @pytest.mark.parametrize("deaf", [0, 9])
-def test_a_device_that_the_group_leaves_in_the_midst_costs_what_was_under_way(deaf: int) -> None:
-    """A NIC, or a switch below the top: one round of questions, then results come to each by itself."""
+def test_a_device_that_loses_its_group_costs_one_round_of_probes(deaf: int) -> None:
+    """A NIC, or a switch below the top, leaves the group. After one round of PROBEs it gets its results by unicast."""
     topology = Topology.leaves(8, 2)
     simulation = Simulation(topology, 1, multicast=True)
     job = Job(simulation, Route.TREE, members_of(topology.nodes, 1), chunk=CHUNK, slots=16)

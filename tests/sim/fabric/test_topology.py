@@ -1,4 +1,4 @@
-"""Fabrics as data, and the way of a job through them."""
+"""Topologies, and the placement of a job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_fewer_nodes_are_dealt_out_evenly() -> None:
         Topology.fan_out(3, 4, nodes=13)
 
 
-def test_way_of_a_packet() -> None:
+def test_path_of_a_packet() -> None:
     tree = Topology.fan_out(2, 2, 2)
     first, last = 8, 14  # vertices of the top and of the last switch
     assert tree.path(0, 1) == [0, 11, 1]
@@ -73,14 +73,14 @@ def test_plain_switches_alone_make_no_tree() -> None:
         Placement(Topology.fan_out(2, 2, plain=(0, 1, 2)), [0, 1, 2, 3], Route.TREE)
 
 
-def test_what_is_too_large_is_refused_with_a_remedy() -> None:
+def test_too_large_fabrics_are_refused_with_a_remedy() -> None:
     with pytest.raises(ValueError, match=r"65 children .* add a level"):
         Placement(Topology.one_switch(65), list(range(65)), Route.TREE)
     with pytest.raises(ValueError, match="make the tree flatter"):
         Placement(Topology.fan_out(*[1] * 9, 2), [0, 1], Route.TREE, top=0)
 
 
-def test_path_of_folding() -> None:
+def test_order_of_reduction() -> None:
     ranks = {node: [2 * node, 2 * node + 1] for node in range(6)}
     nics = [Device((2 * node, 2 * node + 1)) for node in range(6)]
     mixed = Placement(MIXED, list(range(6)), Route.TREE).path(ranks, rotates=True)

@@ -1,4 +1,4 @@
-"""What a run without faults puts on the links: each payload byte as often as the algorithm says, and not one PROBE."""
+"""The traffic of a run without faults: each payload byte as often as the algorithm says, and no PROBE."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(route: Route, topology: Topology, ranks: int, positions: int) -> Job:
 
 
 def check_no_repairs(job: Job) -> None:
-    """Nothing was asked for or sent again."""
+    """No packet was asked for or sent again."""
     for opcode in (Opcode.PROBE, Opcode.NEED, Opcode.WAIT, Opcode.NAK, Opcode.ABORT):
         assert job.simulation.total(opcode) == 0
     assert all(device.engine.counters()["resent"] == 0 for device in job.simulation.vertices)

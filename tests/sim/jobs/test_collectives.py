@@ -1,4 +1,4 @@
-"""Every collective over every shape, through loss: each rank gets what the table of shares says, and nothing else."""
+"""Every collective over every shape, with loss: each rank receives the blocks that the table of collectives says."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def message_of(job: Job, collective: str, elements: int, root: int = 0) -> Messa
 @EVERY_COLLECTIVE
 @pytest.mark.parametrize("faults", [ROUGH, LOSSY], ids=["order_dependent", "lossy"])
 def test_through_loss(shape: Shape, collective: str, faults) -> None:
-    """Blocks of several segments, whose last is short; the last block is shorter still. Every rank is the root once."""
+    """Blocks of several segments; the last segment of a block and the last block are shorter. Every rank is the root
+    once."""
     job = formed(shape, 3, faults)
     ranks = len(job.members)
     messages = [message_of(job, collective, 37 * ranks - 2, root) for root in range(ranks)]
@@ -72,7 +73,7 @@ def test_process_memory(shape: Shape, collective: str) -> None:
 
 @EVERY_SHAPE
 def test_a_fence_holds_back_what_follows(shape: Shape) -> None:
-    """Each request of a chain reads what the one before it has written."""
+    """Each request of a chain reads the result of the previous one."""
     job = formed(shape, 2, ROUGH)
     ranks, rounds = len(job.members), 4
     values = [np.arange(50, dtype="<i4") * (number + 1) for number in range(ranks)]
@@ -90,8 +91,8 @@ def test_a_fence_holds_back_what_follows(shape: Shape) -> None:
 
 
 @EVERY_SHAPE
-def test_two_who_bring_the_same_block_are_a_mismatch(shape: Shape) -> None:
-    """Two ranks that take themselves for the root of a broadcast: every rank learns of it."""
+def test_two_ranks_that_contribute_one_block_are_a_mismatch(shape: Shape) -> None:
+    """Two ranks post as the root of a broadcast. Every rank is told OP_MISMATCH."""
     job = formed(shape, 4)
     if len(job.members) < 2:
         return

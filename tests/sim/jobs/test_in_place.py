@@ -1,4 +1,5 @@
-"""Results in the place of data, while packets are lost: what has to go out again must still be what it was."""
+"""Results are written over input data while packets are lost. Data that may have to be sent again must not be
+overwritten."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def message_of(job: Job, collective: str) -> Message:
 
 
 def start(job: Job, message: Message, rank: int, place: int) -> np.ndarray:
-    """Let a rank post a message whose result is written over its data, `place` elements behind their start."""
+    """A rank posts a message whose result overwrites its data, from element `place` on."""
     data = message.source(rank)
     result = data[place : place + message.result(rank).size]
     job.post(job.members[rank], job.work_request(rank, message, result))
@@ -34,7 +35,7 @@ def start(job: Job, message: Message, rank: int, place: int) -> np.ndarray:
 
 
 def gather(job: Job, message: Message, rank: int) -> np.ndarray:
-    """Let a rank post an allgather of what lies where it belongs in the result."""
+    """A rank posts an allgather whose data lie in their place of the result."""
     room, first = message.result(rank), BLOCK * rank
     room[first : first + BLOCK] = message.source(rank)
     wqe = job.work_request(rank, message, room)

@@ -1,4 +1,5 @@
-"""Within one node nothing is sent: a chunk may be longer than a packet's, and takes the room of several payloads."""
+"""Within one node no packet is sent. A chunk may therefore be longer than that of a packet; a slot then takes
+several payload buffers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def job_of(route: Route, nodes: int, **parameters) -> Job:
 @pytest.mark.parametrize("mode", ["none", "run", "shape"])
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_every_byte_of_every_segment(mode: str, dtype: str) -> None:
-    """Also where a slot holds the data of each rank by itself, and where partials are twice as wide."""
+    """Includes slots that hold the data of each rank separately, and partials that are twice as wide."""
     datatype = datatype_by_name(dtype)
     elements = 20 * LOCAL_CHUNK // datatype.itemsize + 3
     message = Message("allreduce", order_dependent(datatype, (RANKS, elements), 1), RANKS, datatype=datatype)
@@ -60,8 +61,8 @@ def test_no_packet_has_such_a_chunk() -> None:
     assert {int(job.answers(member)[0]["status"]) for member in job.members} == {Status.INVALID_REQUEST}
 
 
-def test_who_has_nothing_gets_the_least_lease() -> None:
-    """In payloads, of which a slot takes many here: a job of many ranks on a small device is formed all the same."""
+def test_a_job_without_slots_gets_the_smallest_lease() -> None:
+    """A slot takes many payload buffers here. A job of many ranks is formed on a small device all the same."""
     limits = LIMITS._replace(slots=4 * SPAN * RANKS, shared=1)
     simulation = Simulation(Topology.direct(1), 5, limits=limits)
     members = members_of(1, RANKS)

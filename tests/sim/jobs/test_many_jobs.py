@@ -1,4 +1,4 @@
-"""Many jobs at once on the same devices, overlapping ones among them, used in different orders by different ranks."""
+"""Many jobs on the same devices, some of them overlapping, used in different orders by different ranks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_two_routes_share_the_devices() -> None:
 
 
 def test_overlapping_groups_in_flight() -> None:
-    """A job of all, two of halves, one of a rank of each node, one within a node: all have messages on the way."""
+    """A job of all ranks, two of halves, one of a rank of each node, and one within a node all have messages on
+    their way."""
     simulation = Simulation(Topology.fan_out(2, 2), 5, faults=ROUGH, limits=SMALL_LIMITS._replace(jobs=8, slots=128))
     everyone = members_of(4, 2)
     groups = [
@@ -74,7 +75,8 @@ def test_overlapping_groups_in_flight() -> None:
 
 @pytest.mark.parametrize("route", [Route.LOCAL, Route.TREE, Route.RING])
 def test_two_communicators_used_in_opposite_order(route) -> None:
-    """Rank 0 posts to the first job and then to the second, rank 1 the other way round; neither fits a window."""
+    """Rank 0 posts to the first job and then to the second, rank 1 in the opposite order. Neither message fits into
+    a window."""
     members = members_of(1, 2) if route == Route.LOCAL else members_of(2, 1)
     simulation = Simulation(Topology.one_switch(len(members)), 0)
     jobs = [
@@ -93,7 +95,7 @@ def test_two_communicators_used_in_opposite_order(route) -> None:
 
 
 def test_200_operations_outstanding() -> None:
-    """All are posted before any packet moves, over two jobs; each job completes its own in order."""
+    """All operations of two jobs are posted before any packet moves. Each job completes its own in order."""
     limits = Limits(jobs=2, slots=32, queues=4, requests=256, regions=8, actions=512, max_chunk=256, min_lease=4)
     simulation = Simulation(Topology.one_switch(3), 9, faults=ROUGH, limits=limits)
     members = members_of(3, 1)
@@ -116,7 +118,7 @@ def test_200_operations_outstanding() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_persistent_requests_started_in_different_orders(seed: int) -> None:
-    """Each persistent request has a stream of its own, so every rank may start them in an order of its own."""
+    """Each persistent request has a stream of its own. Every rank may start them in a different order."""
     requests, rounds = 4, 3
     simulation = Simulation(Topology.one_switch(3), seed, faults=ROUGH)
     members = members_of(3, 2)

@@ -1,4 +1,4 @@
-"""Reproducible modes: whatever the times of posting and whichever packets are lost, the bits are the oracle's."""
+"""Reproducible modes: the bits of the result depend neither on the times of posting nor on lost packets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVERY_SHAPE = pytest.mark.parametrize("name", SHAPES)
 
 
 def message_of(ranks: int, dtype: str, operation: str = "SUM") -> Message:
-    """The same numbers for every job of so many ranks; the bits of their sum tell the order of adding."""
+    """The same data for every job of `ranks` ranks. The bits of their sum depend on the order of addition."""
     datatype = datatype_by_name(dtype)
     return Message(
         "allreduce", order_dependent(datatype, (ranks, ELEMENTS), 1), ranks, operation=operation, datatype=datatype
@@ -39,7 +39,7 @@ def message_of(ranks: int, dtype: str, operation: str = "SUM") -> Message:
 
 
 def run(shape: Shape, message: Message, seed: int, mode: str) -> tuple[set[bytes], bytes]:
-    """The distinct results of all ranks, and the oracle's."""
+    """Returns the distinct results of all ranks, and the expected result."""
     members = members_of(shape.topology.nodes, shape.ranks)
     job = joined(Job(simulation_of(shape, seed, FAULTS), shape.route, members, reproducible=mode))
     results = job.start(message, spread=SPREAD)
@@ -50,7 +50,7 @@ def run(shape: Shape, message: Message, seed: int, mode: str) -> tuple[set[bytes
 
 
 def patterns(name: str, dtype: str, mode: str, operation: str = "SUM") -> tuple[set[bytes], set[bytes]]:
-    """The distinct results of many runs, and the oracle's."""
+    """Returns the distinct results of many runs, and the expected results."""
     shape = SHAPES[name]
     message = message_of(shape.topology.nodes * shape.ranks, dtype, operation)
     seen, expected = zip(*(run(shape, message, seed, mode) for seed in range(RUNS)), strict=True)
@@ -91,14 +91,14 @@ def test_other_operations(name: str, operation: str, mode: str) -> None:
 
 
 def test_without_a_mode_the_order_of_arrival_shows() -> None:
-    """So the data are such that a wrong order would be noticed."""
+    """Proves that the data detect a wrong order."""
     seen, _ = patterns("switch", "f32", "none")
     assert len(seen) > 1
 
 
 @EVERY_TYPE
 def test_orders_and_shapes_differ(dtype: str) -> None:
-    """The oracles of different shapes are not one by chance."""
+    """The expected results of different shapes differ."""
     shapes = [shape for shape in SHAPES.values() if shape.topology.nodes == NODES]
     message = message_of(NODES * RANKS, dtype)
     expected = {run(shape, message, 0, "run")[1] for shape in shapes}

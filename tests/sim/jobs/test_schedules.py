@@ -1,7 +1,7 @@
 """Loss, duplication and reordering from seeds, over every route: results, completions, slots, invariants.
 
-The simulator checks the invariants of slots and of memory after every event (`fanin_sim.fabric.invariants`).
-A failure prints its seed; the same seed repeats the run.
+The simulator checks the invariants of slots and of memory after every event (`fanin_sim.fabric.invariants`). A failure
+prints its seed; the same seed repeats the run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMBINATIONS = [
 
 
 def allreduce_of(job: Job, elements: int, operation: str = "SUM", datatype: DataType = F32) -> Message:
-    """An allreduce of values of which every order of computing gives the same bits."""
+    """An allreduce of values whose result does not depend on the order of reduction."""
     data = order_independent(datatype, operation, (len(job.members), elements), job.simulation.seed)
     return Message("allreduce", data, len(job.members), operation=operation, datatype=datatype)
 
@@ -149,7 +149,7 @@ def test_memory_that_can_not_be_read_poisons_for_all() -> None:
 
 
 def test_a_write_where_nothing_is_registered_is_seen() -> None:
-    """The simulation itself must notice it, not only the engine (I6)."""
+    """The simulator itself must notice the write, not only the engine (I6)."""
     job = formed(Shape(Route.TREE, Topology.one_switch(2), 1), 0)
     message = allreduce_of(job, 10)
     results = job.start(message)

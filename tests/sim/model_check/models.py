@@ -1,8 +1,8 @@
-"""The models of the protocol in `protocol/models`, checked by spin; and the table of what has been searched:
+"""The models of the protocol in `protocol/models`, checked by spin, and the tables of all searches.
 
     python -m tests.sim.model_check.models [spin] [explorer]
 
-carries out all checks (minutes) and writes their counts of states into docs/models.md.
+runs all searches, which takes minutes, and writes the numbers of states into docs/models.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOUND, ASSERTION, CYCLE = "holds", "an assertion fails", "the work never ends"
 
 
 class Run(NamedTuple):
-    """A model with its definitions, and how the search must end. quick: it takes seconds."""
+    """A model with its definitions, and the expected result of the search. quick: the search takes seconds."""
 
     model: str
     definitions: str
@@ -38,7 +38,7 @@ class Run(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a search has ended, and what it has seen. output: of the verifier."""
+    """The result of a search, and its size. output: of the verifier."""
 
     result: str
     states: int
@@ -88,16 +88,20 @@ RUNS = (
 
 
 class ModelFailed(Exception):
-    """A model could not be searched wholly; the message says why."""
+    """A search was not complete. The message says why."""
 
 
 def missing_tools() -> list[str]:
-    """What is needed and not installed."""
+    """Returns the tools that are needed and not installed."""
     return [tool for tool in ("spin", "gcc") if shutil.which(tool) is None]
 
 
 def check(run: Run) -> Outcome:
-    """Search a model. ModelFailed if it can not be compiled, or is too large."""
+    """Searches a model.
+
+    Raises:
+        ModelFailed: the model can not be compiled, or is too large.
+    """
     definitions = [f"-D{word}" for word in run.definitions.split()]
     speed = "-O0" if run.quick else "-O2"  # the compiler would take longer than the search
     with tempfile.TemporaryDirectory(prefix="fanin-model-") as folder:
@@ -113,7 +117,11 @@ def check(run: Run) -> Outcome:
 
 
 def outcome(output: str) -> Outcome:
-    """What the verifier says. ModelFailed if it has not looked at everything."""
+    """Reads the output of the verifier.
+
+    Raises:
+        ModelFailed: the search was not complete.
+    """
     stored, transitions = re.search(r"(\d+) states, stored", output), re.search(r"(\d+) transitions", output)
     result = ASSERTION if "assertion violated" in output else CYCLE if "acceptance cycle (" in output else SOUND
     incomplete = result == SOUND and ("errors: 0" not in output or "not completed" in output)
@@ -126,7 +134,7 @@ def outcome(output: str) -> Outcome:
 
 
 def spin_table() -> str:
-    """The table of all runs."""
+    """Runs all models, and returns the table."""
     rows = ["| model | definitions | what is in it | states | result |", "| --- | --- | --- | --- | --- |"]
     for run in RUNS:
         seen = check(run)
@@ -140,7 +148,7 @@ def spin_table() -> str:
 
 
 def explorer_table() -> str:
-    """The table of the instances of the explorer."""
+    """Searches all instances of the explorer, and returns the table."""
     rows = ["| instance | states | transitions | states of devices |", "| --- | --- | --- | --- |"]
     for name, instance in INSTANCES.items():
         report = Explorer(instance).run()
@@ -153,7 +161,7 @@ TABLES = {"spin": spin_table, "explorer": explorer_table}
 
 
 def write_table(name: str, table: str) -> None:
-    """Replace a table of the page."""
+    """Replaces a table of the page."""
     pattern = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end of table -->)", re.DOTALL)
     text, count = pattern.subn(lambda found: f"{found[1]}{table}\n{found[2]}", PAGE.read_text())
     if count != 1:
@@ -162,7 +170,7 @@ def write_table(name: str, table: str) -> None:
 
 
 def main(names: list[str]) -> None:
-    """Make tables by name; without a name all."""
+    """Makes tables by name; without a name, all."""
     for name in names or TABLES:
         write_table(name, TABLES[name]())
 

@@ -18,14 +18,14 @@ def test_nothing_bad_can_happen(name: str) -> None:
 
 
 def test_faults_add_states() -> None:
-    """The search is larger the more may go wrong; a search that ignored faults would not notice."""
+    """The more faults are possible, the larger the search is. A search that ignores faults would fail here."""
     tree = INSTANCES["tree"]
     sizes = [Explorer(tree._replace(losses=n, copies=n)).run().states for n in (0, 1)]
     assert sizes[0] * 10 < sizes[1]
 
 
 def test_deaths_are_explored_and_told() -> None:
-    """They add states, and no rank that dies leaves the others without an answer: they are told PEER_LOST."""
+    """Deaths add states. When a rank dies, the others are told PEER_LOST."""
     instance = INSTANCES["a death on a node"]
     sizes = [Explorer(instance._replace(deaths=deaths)).run().states for deaths in (0, 1)]
     assert sizes[0] * 2 < sizes[1]
@@ -37,7 +37,7 @@ def test_deaths_are_explored_and_told() -> None:
 
 @pytest.mark.parametrize("name", ["a NIC restarts", "a NIC of a ring restarts", "the switch restarts"])
 def test_crashes_and_restarts_are_explored_and_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each adds states, and who survives is told PEER_LOST, which names the device that has crashed."""
+    """Crashes and restarts add states. Surviving ranks are told PEER_LOST, which reports the crashed device."""
     instance = INSTANCES[name]
     faults = ((0, 0), (1, 0), (1, 1))
     sizes = [
@@ -50,7 +50,7 @@ def test_crashes_and_restarts_are_explored_and_told(name: str, monkeypatch: pyte
 
 
 def test_reports_the_way_to_a_violation() -> None:
-    """With a wrong reference every completion is a violation, which the report shows."""
+    """With a wrong reference every completion is a violation, which the message shows."""
     explorer = Explorer(INSTANCES["tree"]._replace(losses=0, copies=0))
     for references in explorer.world.references.values():
         references[0] = references[0] + 1

@@ -1,4 +1,4 @@
-"""The models of the protocol hold, and their broken variants do not: spin finds what is wrong with each."""
+"""The models of the protocol hold, and spin finds the fault of each broken variant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUICK = [run for run in RUNS if run.quick]
 
 
 def title(run: Run) -> str:
-    """Of a test."""
+    """Name of a test."""
     return f"{run.model} {run.definitions}".strip()
 
 
@@ -32,7 +32,7 @@ def test_model_that_can_not_be_compiled() -> None:
 
 
 def test_search_that_was_not_complete_is_no_result() -> None:
-    """Neither too much depth nor too much memory may pass for a model that holds."""
+    """A search that ran out of depth or memory must not pass for a model that holds."""
     said = "State-vector 1 byte, depth reached 9, errors: 0\n 12 states, stored\n 34 transitions (= visited+matched)\n"
     assert outcome(said)[:3] == (SOUND, 12, 34)
     for trouble in ("error: max search depth too small", "Warning: Search not completed"):
@@ -43,7 +43,7 @@ def test_search_that_was_not_complete_is_no_result() -> None:
 
 
 def test_page_has_every_search() -> None:
-    """Its tables are made by `python -m tests.sim.model_check.models`."""
+    """`python -m tests.sim.model_check.models` makes the tables of the page."""
     text = PAGE.read_text()
     for run in RUNS:
         assert f"| {run.model} | {run.definitions} | " in text, title(run)

@@ -1,4 +1,4 @@
-"""`fanin sim`: options in, tables, JSON or a trace out."""
+"""The command `fanin sim`: its options, tables, JSON and traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of `fanin bench engine` is what it says: real packets, all of which are computed."""
+"""The load of `fanin bench engine` consists of real packets, all of which are processed."""
 
 from __future__ import annotations
 

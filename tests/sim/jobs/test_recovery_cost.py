@@ -1,4 +1,4 @@
-"""What a late rank costs, and what a lost packet: counted, and in virtual time, with the default intervals."""
+"""The cost of a late rank and of a lost packet, in packets and in virtual time, with the default intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUND_TRIP = 2 * Faults().delay
 
 
 class LosesOne:
-    """Faults that lose one packet: the one `countdown` packets from now."""
+    """Faults that lose one packet: the one after `countdown` others."""
 
     def __init__(self) -> None:
         self._plain = Faults()
@@ -53,7 +53,7 @@ def payload(job: Job) -> int:
 
 
 def reduce(job: Job, message: Message, number: int, lateness: int = 0) -> None:
-    """All ranks post, the last one later than the others; they have the right results."""
+    """All ranks post, the last one later than the others. Checks the results."""
     results = [message.result(rank) for rank in range(len(job.members))]
     requests = [job.work_request(rank, message, result) for rank, result in enumerate(results)]
     for wqe in requests:
@@ -106,7 +106,8 @@ def test_busy_job_sends_no_keepalives(name: str) -> None:
 
 
 def delay(name: str, lost: int, others: int) -> int:
-    """By how much one lost packet delays a message (ns), after `others` were lost in messages before."""
+    """Returns by how much one lost packet delays a message (ns), after `others` packets were lost in messages
+    before."""
     faults = LosesOne()
     job = formed(name, faults)
     message = allreduce_of(job, ELEMENTS)
@@ -125,20 +126,20 @@ def delay(name: str, lost: int, others: int) -> int:
 @pytest.mark.parametrize("name", ["tree", "two levels", "ring of 4"])
 @pytest.mark.parametrize("percent", [0, 20, 40, 60, 80])
 def test_first_lost_packet_delays_a_message_by_the_reorder_time(name: str, percent: int) -> None:
-    """Something later overtakes it, which shows that it is missing. Then a tree keeps a quarter of its window back,
-    which is one position of four here, and a quarter of the round trips that are left."""
+    """A later packet overtakes the lost one, so the loss is noticed. After that, a tree does not use a quarter of
+    its window, which is one position of four here, and needs more round trips for the rest."""
     assert delay(name, percent, 0) <= Timing().reorder + (6 + 10) * ROUND_TRIP
 
 
 @pytest.mark.parametrize("name", ["tree", "two levels", "ring of 4"])
 @pytest.mark.parametrize("percent", [0, 40, 80])
 def test_lost_packets_teach_how_long_to_wait(name: str, percent: int) -> None:
-    """The reorder time comes down where nothing is reordered, and the time-out to a millisecond."""
+    """The reorder time becomes shorter where no packet is reordered; the time-out becomes a millisecond."""
     assert delay(name, percent, 6) <= MILLISECOND + 6 * ROUND_TRIP
 
 
 @pytest.mark.parametrize("name", ["tree", "two levels", "ring of 4"])
 def test_last_packet_of_all_is_asked_for_after_a_time_out(name: str) -> None:
-    """Nothing overtakes it: at first there is a guess, later what was measured."""
+    """No packet overtakes the last one. The time-out is a default at first, and measured later."""
     assert delay(name, 99, 0) <= Timing().rto + 6 * ROUND_TRIP
     assert delay(name, 99, 3) <= MILLISECOND + 6 * ROUND_TRIP

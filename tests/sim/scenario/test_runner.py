@@ -1,4 +1,4 @@
-"""Large fabrics: 256 nodes under three levels of switches, and the report of what they took."""
+"""Large fabrics: 256 nodes under three levels of switches, and the report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_equal_jobs_have_equal_shares() -> None:
 
 
 def test_a_reproducible_mode_costs_buffers_not_time() -> None:
-    """With a buffer for each child of a device the lease is the same, and so are time and traffic."""
+    """Each child of a device has a buffer. The lease is the same, and so are time and traffic."""
     quick, ordered = (
         ScenarioRun(replace(SMALL, size=64 << 10, reproducible=mode)).report() for mode in ("none", "run")
     )
@@ -80,7 +80,7 @@ def test_same_seed_same_report() -> None:
     ids=str,
 )
 def test_scenarios_with_right_results(changes: dict) -> None:
-    """`report` compares every result with its oracle."""
+    """`report` compares every result with its reference."""
     report = ScenarioRun(replace(SMALL, **changes)).report()
     assert len(report.finished) == changes.get("jobs", 1)
     assert report.packets > 0
