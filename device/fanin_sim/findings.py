@@ -14,14 +14,14 @@ from typing import Any
 
 
 class Category(enum.StrEnum):
-    """The kinds of defects. The value is the name for tables and JSON."""
+    """The kinds of defects. The values are the keys in JSON."""
 
-    WRONG_RESULT = "wrong results"
+    WRONG_RESULT = "wrong_results"
     HANG = "hangs"
-    VIOLATION = "other violations"
-    SLOT_LEAK = "leaks of slots"
-    FILE_LEAK = "leaks of files"
-    MEMORY_LEAK = "leaks of memory"
+    LEAKED_SLOTS = "leaked_slots"
+    LEAKED_FILES = "leaked_files"
+    LEAKED_MEMORY = "leaked_memory"
+    OTHER = "other_violations"
 
 
 @dataclass(frozen=True)

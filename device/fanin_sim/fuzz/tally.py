@@ -19,14 +19,14 @@ CATEGORIES = {
     Violation.DIFFERENT_RESULTS: Category.WRONG_RESULT,
     Violation.OPERATION_HANGS: Category.HANG,
     Violation.LIVELOCK: Category.HANG,
-    Violation.SLOT_LEAKED: Category.SLOT_LEAK,
+    Violation.SLOT_LEAKED: Category.LEAKED_SLOTS,
 }
 DISTRIBUTIONS = ("nodes", "positions", "wraps", "deliveries", "faults", "duration_ms", "slowest_ms")
 
 
 def category_of(violation: Violation) -> Category:
     """The category under which a violation is counted."""
-    return CATEGORIES.get(violation, Category.VIOLATION)
+    return CATEGORIES.get(violation, Category.OTHER)
 
 
 class Distribution:

@@ -153,7 +153,7 @@ def test_a_finding_is_printed_and_fails_the_command(monkeypatch: pytest.MonkeyPa
     assert "--seed 7 --trace" in told.stderr
     as_json = CliRunner().invoke(app, ["sim", "--fuzz", "--json"])
     assert as_json.exit_code == 1
-    assert json.loads(as_json.stdout)["defects"]["wrong results"] == 1
+    assert json.loads(as_json.stdout)["defects"]["wrong_results"] == 1
 
 
 def test_trace_is_no_json() -> None:

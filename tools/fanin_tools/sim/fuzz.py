@@ -77,7 +77,7 @@ def summary(tally: FuzzTally) -> Table:
     for profile, count in sorted(tally.profiles.items()):
         table.add_row(f"profile {profile}", str(count))
     for name, count in tally.by_category().items():
-        table.add_row(name, str(count))
+        table.add_row(name.replace("_", " "), str(count))
     return table
 
 
