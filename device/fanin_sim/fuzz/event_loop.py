@@ -86,7 +86,7 @@ def home_of(w, kind, target):
 
 
 @internal
-def happen(w):
+def handle_event(w):
     """Handles the first event of the queue. An event of a frozen device is put off."""
     event = event_row(w.queue, 0)
     w.now = max(w.now, event.time)
@@ -114,7 +114,7 @@ def step(w):
     expires = due(vertex_row(w.vertices, timer)) if timer >= 0 else NEVER
     waiting = event_row(w.queue, 0).time if w.queue_size else NEVER
     if waiting <= expires and w.queue_size:
-        happen(w)
+        handle_event(w)
     elif timer >= 0:
         w.now = max(w.now, expires)
         tick(w, timer)

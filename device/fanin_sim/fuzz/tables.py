@@ -49,7 +49,7 @@ WORLD = np.dtype(
         ("packet_room", "i8"),
         ("free", "u8"),  # stack of unused packets
         ("free_count", "i8"),
-        ("reads", "u8"),  # ACTION of the read under way, by rank
+        ("reads", "u8"),  # ACTION of the current read, by rank
         ("pauses", "i8"),  # of 65536 events: a device does not serve its queues at once
         # faults
         ("rate", "i8", (KINDS,)),  # of 65536, before the weight of the link and the opcode

@@ -23,7 +23,7 @@ class Message:
     Args:
         block: elements of a block. By default each rank has one block, of which the last may be shorter, or the whole
             message is one block.
-        datatype: the type of the elements, where the dtype does not tell it: uint16 may hold bf16.
+        datatype: the type of the elements, if the dtype does not determine it: uint16 may hold bf16.
 
     Raises:
         ValueError: the elements can not be divided into the blocks.

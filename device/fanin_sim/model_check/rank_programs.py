@@ -164,12 +164,12 @@ class RankPrograms:
         elif (self.world.results[member][number] != self.world.references[member][number]).any():
             raise Violation(f"request {number} is complete without its result")
 
-    def _record_loss(self, progress: np.void, told: np.void) -> None:
+    def _record_loss(self, progress: np.void, report: np.void) -> None:
         """Records the devices that a PEER_LOST reports to a rank. If all children of a device are reported, the
         device itself counts."""
-        if told["status"] != PEER_LOST or not self.world.instance.crashes or progress["after_restart"]:
+        if report["status"] != PEER_LOST or not self.world.instance.crashes or progress["after_restart"]:
             return
-        kind, bitmap = int(told["missing_kind"]), int(told["missing"])
+        kind, bitmap = int(report["missing_kind"]), int(report["missing"])
         if not bitmap:
             raise Violation("PEER_LOST reports no member")
         if kind == 0:
