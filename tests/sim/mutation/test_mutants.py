@@ -1,6 +1,6 @@
-"""Every fault of the list of mutants is caught, by a check that the sound engine passes: so silence means something.
+"""Every mutant is caught by a check that the sound engine passes. A passing check therefore means something.
 
-Number 0 of each check is the sound engine, out of the same machine code as the mutants.
+Number 0 of each check is the sound engine, from the same machine code as the mutants.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ DEMANDED += ("stale RESULT", "POISON", "rounding before the last hop")
 
 
 class Verdict(NamedTuple):
-    """How a trial has ended, and what it printed."""
+    """The exit code of a trial, and its output."""
 
     code: int
     report: str
 
 
 class Trials:
-    """The verdicts of a running `trial`, which are read as far as they are asked for."""
+    """The verdicts of a running `trial`. They are read when a test asks for them."""
 
     def __init__(self, process: subprocess.Popen) -> None:
         self._lines = process.stdout
         self._verdicts: dict[tuple[int, Check], Verdict] = {}
 
     def verdict(self, number: int, check: Check) -> Verdict:
-        """Wait for the trial of a mutant, or of the sound engine (0), by a check."""
+        """Waits for the trial of a mutant, or of the sound engine (0), by a check."""
         while (number, check) not in self._verdicts:
             line = self._lines.readline() if self._lines else ""
             assert line, f"the trials have ended without that of number {number}"
@@ -55,7 +55,7 @@ class Trials:
 
 @pytest.fixture(scope="module")
 def trials() -> Iterator[Trials]:
-    """All trials, under way in a process of their own."""
+    """Runs all trials in a process of its own."""
     folder = build(MUTANTS)
     path = os.pathsep.join([str(folder), str(ROOT), *sys.path])
     environment = {
@@ -102,7 +102,7 @@ def test_of_two_runs_at_once_the_faster_one_makes_the_package(tmp_path: Path) ->
 
 
 def test_mutants_that_can_not_be_made() -> None:
-    """An engine that has changed under the list is noticed."""
+    """A change of the engine under the list is noticed."""
     text = "from __future__ import annotations\n\na = 1\nb = 1\n"
     fault = Mutant("a fault", "file.py", "a = 1\n", "a = 1 if MUTANT else 2\n", explorer("tree"), "")
     assert "a = 1 if mutant_is(1) else 2\n" in mutated("file.py", text, [fault])
