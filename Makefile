@@ -77,7 +77,7 @@ matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)
 
 models: $(VENV)/.tested
-	@$(BIN)/python -m tests.sim.models
+	@$(BIN)/python -m tests.sim.model_check.models
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

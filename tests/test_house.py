@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "fanin_wire": ROOT / "protocol/fanin_wire",
     "fanin_nic": ROOT / "device/fanin_nic",
+    "fanin_sim": ROOT / "device/fanin_sim",
     "fanin": ROOT / "host/fanin",
     "fanin_tools": ROOT / "tools/fanin_tools",
 }
@@ -21,8 +22,9 @@ PACKAGES = {
 ALLOWED = {
     "fanin_wire": set(),
     "fanin_nic": {"fanin_wire"},
+    "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
-    "fanin_tools": {"fanin", "fanin_nic", "fanin_wire"},
+    "fanin_tools": {"fanin", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
 # belongs to the longest name that fits. A layer imports only layers below it. Every module must be in a layer.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine.engine import Limits, Timing
-from fanin_nic.sim.device import Device, Packet
+from fanin_sim.fabric.device import Device, Packet
 from fanin_wire import abi, fields
 from fanin_wire.datatypes import datatype_of
 from fanin_wire.fields import BTH, CETH, CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, Flag, Opcode

@@ -9,7 +9,7 @@ from typing import Any
 
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.status import DeviceStatus
-from tests.lanes.standing import StandingLanes
+from tests.lanes.stepped_lanes import StandingLanes
 
 PAGE = Path(__file__).parents[2] / "docs/command-line.md"
 BY_NAME = {"links", "counters", "profile"}  # their names are those of neighbours, counters and stages

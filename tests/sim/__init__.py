@@ -1,1 +1,1 @@
-"""Tests of many devices in virtual time, and of all that can happen to a few."""
+"""Tests of the simulator, of the model checker and of the schedule fuzzer. The rooms mirror those of `fanin_sim`."""

@@ -1,4 +1,4 @@
-"""Shapes of jobs that the tests of the simulator share, and how such a job is formed, checked and left."""
+"""Shapes of jobs that several tests use, and functions that form, check and leave such a job."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine.engine import Timing
-from fanin_nic.sim.faults import Faults
-from fanin_nic.sim.job import Job, members_of
-from fanin_nic.sim.message import Message
-from fanin_nic.sim.simulation import Simulation
-from fanin_nic.sim.topology import NONE, Topology
+from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.simulation import Simulation
+from fanin_sim.fabric.topology import NONE, Topology
+from fanin_sim.jobs.job import Job, members_of
+from fanin_sim.jobs.message import Message
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
 
@@ -22,7 +22,7 @@ PATIENT = Timing(detection=10**12, ageing=10**13)  # so many packets may be lost
 
 
 class Shape(NamedTuple):
-    """A route over all nodes of a fabric, with so many ranks on each."""
+    """A route over all nodes of a fabric, with `ranks` ranks on each node."""
 
     route: abi.Route
     topology: Topology
@@ -59,27 +59,27 @@ def formed(shape: Shape, seed: int, faults: Faults | None = None, **parameters) 
 
 
 def joined(job: Job) -> Job:
-    """The same job, which all its ranks have joined."""
+    """Lets all ranks of a job join, and returns the job."""
     job.join()
     assert {int(job.answers(member)[0]["status"]) for member in job.members} == {Status.SUCCESS}
     return job
 
 
 def check_results(job: Job, message: Message, results: list[np.ndarray]) -> None:
-    """All ranks have what the oracle says, bit for bit (invariants I1 and I2)."""
+    """All ranks have the expected result, bit for bit (invariants I1 and I2)."""
     for number, (result, expected) in enumerate(zip(results, job.expected(message), strict=True)):
         assert result.tobytes() == expected.tobytes(), f"rank {number}"
 
 
 def check_completions(job: Job, count: int) -> None:
-    """One completion for each request, in order, all successful (I5)."""
+    """Each request has one completion, in order; all are successful (I5)."""
     for member in job.members:
         assert [int(entry["wr_id"]) for entry in job.completions(member)] == list(range(count))
         assert {int(entry["status"]) for entry in job.completions(member)} <= {Status.SUCCESS}
 
 
 def leave(job: Job) -> None:
-    """All leave; nothing is left anywhere (I4)."""
+    """All ranks leave. No slot stays in use (I4)."""
     job.leave()
     for device in job.simulation.vertices:
         assert device.engine.header["slots_used"] == 0

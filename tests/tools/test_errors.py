@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fanin_tools
 from fanin_nic.engine.records.tables import Counter
 from fanin_nic.port.descriptors import Drop
-from fanin_nic.sim.run import Run
+from fanin_sim.scenario.runner import ScenarioRun
 from fanin_tools import cli, output
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Plan, Shape
@@ -102,10 +102,10 @@ def test_defect_of_the_command() -> None:
 
 
 def test_simulation_that_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_run: Run) -> None:
+    def broken(_run: ScenarioRun) -> None:
         raise AssertionError("a slot serves two positions")
 
-    monkeypatch.setattr(Run, "report", broken)
+    monkeypatch.setattr(ScenarioRun, "report", broken)
     found = CliRunner().invoke(cli.app, ["sim", "--fanout", "2", "--bytes", "8K"])
     assert found.exit_code == 1
     assert "SIMULATION_FAILED: a slot serves two positions" in found.stderr

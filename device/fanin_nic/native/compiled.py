@@ -30,10 +30,9 @@ ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
 
 
 def compiled_sources() -> list[Path]:
-    """The files whose content ends up in machine code: fanin_wire and this package, but for the simulator."""
+    """The files whose content ends up in machine code: those of fanin_wire and of this package."""
     device, wire = Path(__file__).parents[1], Path(fanin_wire.__file__).parent
-    sources = [path for path in device.rglob("*.py") if "sim" not in path.relative_to(device).parts]
-    return sorted([*sources, *wire.glob("*.py"), *wire.glob("*.h")])
+    return sorted([*device.rglob("*.py"), *wire.glob("*.py"), *wire.glob("*.h")])
 
 
 def source_digest(sources: list[Path] | None = None) -> str:

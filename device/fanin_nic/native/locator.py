@@ -11,7 +11,17 @@ from numba.core.caching import UserProvidedCacheLocator
 
 import fanin_wire
 
-PACKAGES = (Path(__file__).parents[1], Path(fanin_wire.__file__).parent)
+PACKAGES = [Path(__file__).parents[1], Path(fanin_wire.__file__).parent]
+
+
+def add_package(folder: Path) -> None:
+    """Caches the functions of another package by their place in it, too. numba asks for that place when a function is
+    decorated: call this first.
+
+    Args:
+        folder: the package's own folder.
+    """
+    PACKAGES.append(folder)
 
 
 class PackageLocator(UserProvidedCacheLocator):

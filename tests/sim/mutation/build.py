@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fanin_nic
-from fanin_nic.native.compiled import CACHE_FOLDER, source_digest
+from fanin_nic.native.compiled import CACHE_FOLDER
 from tests.sim.mutation.mutant import ON, Mutant
 
 PACKAGE = Path(fanin_nic.__file__).parent
@@ -25,11 +25,11 @@ IMPORT = FIRST_LINE + "\nfrom fanin_nic.native.mutant import mutant_is\n"
 
 
 class MutantInvalid(ValueError):
-    """A mutant that can not be made; the message says why."""
+    """A mutant can not be made. The message says why."""
 
 
 class Edit(NamedTuple):
-    """Characters start to end of a file get another text."""
+    """A replacement of the characters `start` to `end` of a file."""
 
     start: int
     end: int
@@ -37,7 +37,8 @@ class Edit(NamedTuple):
 
 
 def build(mutants: Sequence[Mutant]) -> Path:
-    """The folder with the package, in which mutant number k is `mutants[k - 1]`; made if it is not there."""
+    """Returns the folder with the package, in which mutant number k is `mutants[k - 1]`. Makes it if it does not
+    exist."""
     folder = CACHE_FOLDER / f"mutants-{digest_of(mutants)}"
     if not folder.exists():
         making = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -51,13 +52,13 @@ def build(mutants: Sequence[Mutant]) -> Path:
 
 
 def digest_of(mutants: Sequence[Mutant]) -> str:
-    """Of all that the cache's own name leaves out: the simulator, the list, and what switches its entries on."""
-    simulator = source_digest(sorted((PACKAGE / "sim").rglob("*.py")))
-    return hashlib.sha256(SWITCH.read_bytes() + (simulator + repr(mutants)).encode()).hexdigest()[:12]
+    """Digest of the list of mutants and of the code that switches them on. The cache folder's name contains a digest
+    of the engine."""
+    return hashlib.sha256(SWITCH.read_bytes() + repr(mutants).encode()).hexdigest()[:12]
 
 
 def publish(making: Path, folder: Path) -> None:
-    """Rename what is complete; another run may have been faster, with the same content."""
+    """Renames a complete folder. Does nothing if another run has made the same folder before."""
     try:
         making.rename(folder)
     except OSError:
@@ -67,7 +68,7 @@ def publish(making: Path, folder: Path) -> None:
 
 
 def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
-    """The text of a file with all its mutants in it."""
+    """Returns the text of a file with all its mutants."""
     edits = [edit_of(mutant, n, text) for n, mutant in enumerate(mutants, 1) if mutant.file == file]
     edits.append(Edit(text.index(FIRST_LINE), text.index(FIRST_LINE) + len(FIRST_LINE), IMPORT))
     edits.sort(reverse=True)
@@ -80,7 +81,11 @@ def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
 
 
 def edit_of(mutant: Mutant, number: int, text: str) -> Edit:
-    """What a mutant changes in its file; MutantInvalid unless its old text stands there exactly once."""
+    """Returns the edit that a mutant makes.
+
+    Raises:
+        MutantInvalid: the old text does not occur exactly once.
+    """
     if text.count(mutant.old) != 1:
         raise MutantInvalid(f"{mutant.name}: the text to replace is {text.count(mutant.old)} times in {mutant.file}")
     if ON not in mutant.new:

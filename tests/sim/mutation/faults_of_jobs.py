@@ -71,7 +71,7 @@ FAULTS = (
         LEASE,
         "start < end and first < end and start < first + count:",
         "start < end and first < end and start < first + count and not MUTANT:",
-        test("sim/test_many_jobs.py::test_two_routes_share_the_devices"),
+        test("sim/jobs/test_many_jobs.py::test_two_routes_share_the_devices"),
     ),
     Mutant(
         "another boot id is taken for a retransmission",

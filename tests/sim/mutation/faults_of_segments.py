@@ -189,7 +189,7 @@ NUMBERS = (
         widen(e, slot, target)
     else:
 """,
-        test("sim/test_reproducible.py::test_shape_has_one_pattern_for_switch_and_ring[bf16]"),
+        test("sim/jobs/test_reproducible.py::test_shape_has_one_pattern_for_switch_and_ring[bf16]"),
     ),
     Mutant(
         "MEAN is divided at each device",
@@ -200,7 +200,7 @@ NUMBERS = (
             settle_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
         settle_partial(e, job, slot, payload_of(e, job, slot.position))
 """,
-        test("sim/test_reproducible.py::test_other_operations[mixed tree-MEAN-run]"),
+        test("sim/jobs/test_reproducible.py::test_other_operations[mixed tree-MEAN-run]"),
     ),
     Mutant(
         "a reproducible job folds in the order of arrival",
@@ -225,7 +225,7 @@ NUMBERS = (
         "engine/slots/zero_copy.py",
         "    return not overwrites_own_data(request, address)\n",
         "    return not overwrites_own_data(request, address) or MUTANT\n",
-        test("sim/test_in_place.py::test_in_place"),
+        test("sim/jobs/test_in_place.py::test_in_place"),
     ),
 )
 

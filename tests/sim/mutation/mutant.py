@@ -1,4 +1,4 @@
-"""What a mutant is: some text of the engine, what takes its place, and which check must then fail."""
+"""A mutant: the text of the engine that it replaces, the new text, and the check that must fail."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ ON = "MUTANT"  # in the new text: the condition that this mutant is switched on
 
 
 class Check(NamedTuple):
-    """Something that passes on the sound engine. kind: "explorer", an instance of it, or "test", the id of a pytest
-    node; `name`: of the instance or the node."""
+    """A check that passes on the sound engine.
+
+    kind: "explorer" or "test".
+    name: of the explorer's instance, or the id of the pytest node.
+    """
 
     kind: str
     name: str
@@ -29,8 +32,13 @@ test.__test__ = False  # type: ignore[attr-defined]  # pytest must not take it f
 
 
 class Mutant(NamedTuple):
-    """A fault. `file` of `fanin_nic` in which `old` stands exactly once; `new`, which takes its place, contains ON.
-    `check` fails on it; if it is the explorer, with `report` in what it prints."""
+    """A fault.
+
+    file: the file of `fanin_nic`, in which `old` occurs exactly once.
+    new: the text that replaces `old`; it contains ON.
+    check: the check that fails.
+    report: if the check is the explorer, a part of its output.
+    """
 
     name: str
     file: str

@@ -1,10 +1,10 @@
-"""Runs the checks of mutants, in the package that `build` has made:
+"""Runs the checks of all mutants, in the package that `build` has made:
 
     python -m tests.sim.mutation.trial
 
-First come the checks of the sound engine (number 0): its tests in this process, which so loads the machine code. It is
-forked for each other trial, so that none can harm another and none loads anything. Each verdict is a line of JSON: a
-list of number, check and how it ended.
+The tests of the sound engine (number 0) come first. They run in this process, which loads the machine code. Each other
+trial runs in a fork of this process, so that trials can not affect each other and load nothing. Each verdict is a line
+of JSON: number, check, exit code, output.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import NamedTuple
 import pytest
 from fanin_nic.native.mutant import choose
 
-from fanin_nic.sim.explorer import Explorer
-from fanin_nic.sim.instances import INSTANCES
-from fanin_nic.sim.rank_programs import Violation
+from fanin_sim.model_check.explorer import Explorer
+from fanin_sim.model_check.instances import INSTANCES
+from fanin_sim.model_check.rank_programs import Violation
 from tests.sim.mutation.catalogue import MUTANTS
 from tests.sim.mutation.mutant import Check
 
@@ -38,7 +38,7 @@ PYTEST = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
 
 
 class Trial(NamedTuple):
-    """A check of a mutant. `report`: a file that takes what it prints."""
+    """A check of a mutant. `report`: the file of its output."""
 
     number: int
     check: Check
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
 
 
 class Outcomes:
-    """Collects how tests end, as a plugin of pytest."""
+    """Collects the outcomes of tests, as a plugin of pytest."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
@@ -61,7 +61,7 @@ class Outcomes:
             self.passed.add(report.nodeid)
 
     def verdict(self, node: str) -> tuple[int, str]:
-        """How a test, with all its parameters, has ended, and what it printed."""
+        """Returns the exit code and the output of a test, with all its parameters."""
         failures = [text for name, text in self.failed.items() if belongs(name, node)]
         if failures:
             return FAILED, "\n".join(failures)
@@ -74,7 +74,7 @@ def belongs(name: str, node: str) -> bool:
 
 
 def try_sound_engine() -> Iterator[tuple[int, Check]]:
-    """All tests at once, in this process. Yields the trials that are left."""
+    """Runs all tests on the sound engine, in this process. Yields the trials that remain."""
     checks = list(dict.fromkeys(mutant.check for mutant in MUTANTS))
     tests = [check for check in checks if check.kind == "test"]
     outcomes = Outcomes()
@@ -86,13 +86,13 @@ def try_sound_engine() -> Iterator[tuple[int, Check]]:
 
 
 def trials() -> Iterator[tuple[int, Check]]:
-    """Those that are made in a process of their own: numbers and checks."""
+    """Yields (number, check) of the trials that run in a process of their own."""
     yield from try_sound_engine()
     yield from ((number, mutant.check) for number, mutant in enumerate(MUTANTS, 1))
 
 
 def perform(number: int, check: Check) -> int:
-    """PASSED, FAILED or BROKEN."""
+    """Runs one trial. Returns PASSED, FAILED or BROKEN."""
     choose(number)
     if check.kind == "test":
         code = pytest.main([*PYTEST, "-x", check.name])
@@ -106,7 +106,7 @@ def perform(number: int, check: Check) -> int:
 
 
 def begin(number: int, check: Check) -> tuple[int, Trial]:
-    """Fork a process for a trial; its process id comes first."""
+    """Forks a process for a trial. Returns its process id and the trial."""
     file, path = tempfile.mkstemp(prefix="fanin-mutant-")
     sys.stdout.flush()
     process = os.fork()
@@ -126,7 +126,7 @@ def begin(number: int, check: Check) -> tuple[int, Trial]:
 
 
 def end(trial: Trial, status: int) -> None:
-    """Print the verdict."""
+    """Prints the verdict of a trial."""
     with open(trial.report, errors="replace") as file:
         report = file.read()
     os.unlink(trial.report)
@@ -137,12 +137,12 @@ def end(trial: Trial, status: int) -> None:
 
 
 def say(number: int, check: Check, code: int, report: str) -> None:
-    """Print a verdict."""
+    """Prints a verdict as JSON."""
     print(json.dumps([number, [*check], code, report]), flush=True)
 
 
 def main() -> None:
-    """All trials, some at once."""
+    """Runs all trials, some at the same time."""
     running: dict[int, Trial] = {}
     for number, check in trials():
         running.update([begin(number, check)])
@@ -153,7 +153,7 @@ def main() -> None:
 
 
 def reap(running: dict[int, Trial]) -> None:
-    """Wait a little for one of them to end; kill those that do not."""
+    """Waits a little for trials to end. Kills those that have passed their deadline."""
     for process, trial in list(running.items()):
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:

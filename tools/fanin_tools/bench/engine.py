@@ -7,7 +7,7 @@ import statistics
 import time
 from dataclasses import asdict, dataclass
 
-from fanin_nic.sim.load import ICRC_IN_AND_OUT, ICRC_IN_ONE_OUT, NO_ICRC, Load
+from fanin_sim.scenario.switch_load import ICRC_IN_AND_OUT, ICRC_IN_ONE_OUT, NO_ICRC, Load
 from fanin_tools.bench.network import SharedWords, Task, run_together
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.devices import Say

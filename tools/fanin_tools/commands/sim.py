@@ -1,4 +1,4 @@
-"""`fanin sim`: one collective on a fabric that nobody has at hand, in virtual time; or storms of small ones."""
+"""`fanin sim`: one collective on a large simulated fabric, in virtual time; or the schedule fuzzer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fanin_tools.output import print_json, reporting, say
 from fanin_tools.quantities import parse_rate, parse_size
 
 if TYPE_CHECKING:
-    from fanin_nic.sim.report import Report
-    from fanin_nic.sim.scenario import Scenario
+    from fanin_sim.scenario.report import Report
+    from fanin_sim.scenario.scenario import Scenario
 
 
 @reporting
@@ -29,11 +29,13 @@ def sim(
     collective: Annotated[str, typer.Option(help="allreduce, reduce_scatter, broadcast, ...")] = "allreduce",
     op: Annotated[str, typer.Option(help="Operation of a reduction.")] = "sum",
     dtype: Annotated[str, typer.Option(help="Type of the elements.")] = "f32",
-    route: Annotated[str, typer.Option(help="Way of the job: tree or ring.")] = "tree",
-    rate: Annotated[str, typer.Option(help="Of every link, for example 100gbit; 0: links take no time.")] = "100gbit",
-    delay: Annotated[int, typer.Option(min=0, help="Propagation on a link, ns.")] = 500,
+    route: Annotated[str, typer.Option(help="Route of the job: tree or ring.")] = "tree",
+    rate: Annotated[
+        str, typer.Option(help="Rate of every link, for example 100gbit; 0: links take no time.")
+    ] = "100gbit",
+    delay: Annotated[int, typer.Option(min=0, help="Propagation delay of a link, ns.")] = 500,
     loss: Annotated[float, typer.Option(min=0.0, max=0.9, help="Probability that a packet is lost.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="All that is random follows from it.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Equal jobs at the same time.")] = 1,
     reproducible: Annotated[str, typer.Option(help="none, run or shape.")] = "none",
     wide: Annotated[bool, typer.Option("--wide", help="Partials of f16 and bf16 travel as f32.")] = False,
@@ -44,30 +46,30 @@ def sim(
     slots: Annotated[
         int, typer.Option(min=options.SMALLEST_SLOTS, help="Seg buffers that each job leases, a power of two.")
     ] = 64,
-    storm: Annotated[
+    fuzz: Annotated[
         bool,
-        typer.Option("--storm", help="Instead: many short schedules with faults, from --seed on."),
+        typer.Option("--fuzz", help="Instead: run many short schedules with random faults, from --seed on."),
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Play the one schedule of a storm that --seed names; print every event.")
+        bool, typer.Option("--trace", help="Instead: run the one schedule of --seed and print every event.")
     ] = False,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long a storm lasts.")] = 60.0,
-    processes: Annotated[int, typer.Option(min=1, max=256, help="Of a storm; one for each core.")] = 2,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Duration of --fuzz.")] = 60.0,
+    processes: Annotated[int, typer.Option(min=1, max=256, help="Processes of --fuzz; use one for each core.")] = 2,
     json_output: options.Json = False,
 ) -> None:
     """Simulate a collective with the real engine in every NIC and switch; check the result, report what it took.
 
-    With --storm: play thousands of schedules with faults and crashes, and check what must hold after every event.
+    With --fuzz: run thousands of schedules with faults and crashes, and check the invariants after every event.
     """
     if trace:
         _trace(seed, json_output)
         return
-    if storm:
-        from fanin_tools.sim import storms
+    if fuzz:
+        from fanin_tools.sim.fuzz import run_fuzzer
 
-        storms.storm(seconds, seed, processes, as_json=json_output)
+        run_fuzzer(seconds, seed, processes, as_json=json_output)
         return
-    from fanin_nic.sim.scenario import Scenario
+    from fanin_sim.scenario.scenario import Scenario
 
     counts = parse_fanout(fanout)
     scenario = Scenario(
@@ -98,11 +100,11 @@ def sim(
 
 
 def _trace(seed: int, json_output: bool) -> None:
-    from fanin_tools.sim import storms
+    from fanin_tools.sim.fuzz import run_trace
 
     if json_output:
         raise UsageError("a trace is text", "leave out --json, or --trace")
-    storms.trace(seed)
+    run_trace(seed)
 
 
 def _print_tables(scenario: Scenario, report: Report) -> None:
@@ -123,15 +125,15 @@ def parse_fanout(text: str) -> tuple[int, ...]:
 
 
 def _simulate(scenario: Scenario) -> Report:
-    from fanin_nic.sim.scenario import ScenarioInvalid
+    from fanin_sim.scenario.scenario import ScenarioInvalid
 
     try:
         scenario.check()
     except ScenarioInvalid as error:
         raise UsageError(str(error), error.remedy) from error
-    from fanin_nic.sim.run import Run, ScenarioFailed
+    from fanin_sim.scenario.runner import ScenarioFailed, ScenarioRun  # seconds, of which wrong use needs none
 
-    run = Run(scenario)
+    run = ScenarioRun(scenario)
     say(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")
     try:
         return run.report()

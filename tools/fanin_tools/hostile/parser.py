@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine.records.tables import CHILD, JOB, MAX_CHILDREN, SLOT, Counter
-from fanin_nic.sim.device import StrayWrite
-from fanin_nic.sim.invariants import BrokenInvariant
+from fanin_sim.fabric.device import StrayWrite
+from fanin_sim.fabric.invariants import BrokenInvariant
 from fanin_tools.hostile import judge, mutation
 from fanin_tools.hostile.tally import Tally
 from fanin_tools.hostile.victims import FIRST_CHILD, JIDS, KEYS, NOW, PARENT, SLOTS, STRANGER, Victim, victims

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from fanin_nic.sim.report import Report
-from fanin_nic.sim.scenario import Scenario
-from fanin_nic.sim.traffic import LevelTraffic, Spread
+from fanin_sim.scenario.link_traffic import ByteRange, LevelTraffic
+from fanin_sim.scenario.report import Report
+from fanin_sim.scenario.scenario import Scenario
 from fanin_tools.quantities import render_size, render_time
 
 SHOWN_SAMPLES = 12
@@ -42,10 +42,17 @@ def links(report: Report) -> Table:
 
 def _cells(line: LevelTraffic) -> list[str]:
     level = str(line.level) if line.level else "-"
-    return [level, line.direction, str(line.links), str(line.packets), _spread(line.payload), _spread(line.wire)]
+    return [
+        level,
+        line.direction,
+        str(line.links),
+        str(line.packets),
+        _byte_range(line.payload),
+        _byte_range(line.wire),
+    ]
 
 
-def _spread(spread: Spread) -> str:
+def _byte_range(spread: ByteRange) -> str:
     shown = list(map(render_size, spread))
     return ", ".join(shown if len(set(shown)) > 1 else shown[:1])
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from fanin_sim.findings import Category
 from fanin_tools.faults import rounds as faults
 from fanin_tools.soak.tally import Finding, Tally
 
@@ -19,20 +20,19 @@ LINK_FAULTS = "faults of links"
 
 
 def simulate(seconds: float, seed: int, tally: Tally) -> None:
-    """Schedules of the simulator, from seed on."""
-    from fanin_nic.sim import storm
+    """Schedules of the schedule fuzzer, from `seed` on."""
+    from fanin_sim import fuzz as fuzzer
 
-    found = storm.run(seconds, seed, PROCESSES)
-    tally.schedules += found.schedules
-    tally.deliveries += found.deliveries
-    tally.packets_lost += found.packets_lost
+    found = fuzzer.run(seconds, seed, PROCESSES)
+    tally.schedules += found.counts["schedules"]
+    tally.deliveries += found.counts["deliveries"]
+    tally.packets_lost += found.counts["packets_lost"]
     tally.simulated_faults.update(found.faults)
-    tally.wrong_results += found.wrong_results
-    tally.hangs += found.hangs
-    tally.other_violations += len(found.failures) - found.wrong_results - found.hangs
-    for failure in found.failures:
-        what = f"{failure.violation} in a simulated schedule: {failure.scene}, {failure.heading}"
-        tally.findings.append(Finding(what, f"fanin sim --seed {failure.seed} --trace"))
+    wrong, hangs = found.number_of(Category.WRONG_RESULT), found.number_of(Category.HANG)
+    tally.wrong_results += wrong
+    tally.hangs += hangs
+    tally.other_violations += len(found.findings) - wrong - hangs
+    tally.findings += [Finding(finding.description, finding.replay) for finding in found.findings]
 
 
 def fuzz(seconds: float, seed: int, tally: Tally) -> None:

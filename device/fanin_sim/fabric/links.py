@@ -1,0 +1,100 @@
+"""Links of a simulated fabric: transmission time, queueing, and counters of what each link has carried.
+
+A cable consists of two links, one for each direction. A packet occupies a link for all its bytes on the wire: preamble,
+start of frame, Ethernet header, IPv4, UDP, BTH, CETH, payload, ICRC, frame check sequence and interframe gap. A link
+without a rate takes no time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import NamedTuple
+
+from fanin_sim.fabric.topology import Topology
+from fanin_wire.fields import ICRC_SIZE, IPV4_UDP_SIZE, TRANSPORT_SIZE
+
+ETHERNET_SIZE = 14 + 4  # header and frame check sequence
+INTERFRAME_SIZE = 20  # preamble, start of frame, gap
+FRAMING = INTERFRAME_SIZE + ETHERNET_SIZE + IPV4_UDP_SIZE + ICRC_SIZE
+PICOSECONDS = 10**12
+
+
+class Rate(NamedTuple):
+    """The speed of a link. `bits`: bits per second; 0 means that it takes no time. `delay`: propagation delay, ns."""
+
+    bits: int = 0
+    delay: int = 0
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether links take time at all."""
+        return bool(self.bits or self.delay)
+
+
+class Link:
+    """One direction of a cable. `wire`: bytes carried, with all headers. `packets`: packets carried. `payload`:
+    payload bytes by job id."""
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self.wire = 0
+        self.packets = 0
+        self.payload: Counter[int] = Counter()
+        self._free_at = 0  # picoseconds
+
+    def carry(self, data: bytes, now: int) -> int:
+        """Sends a packet over the link, behind the packets that wait for it.
+
+        Args:
+            data: the packet, from the BTH up to the ICRC, which is left out.
+            now: time at which the packet reaches the link, ns.
+
+        Returns:
+            The time at which its last bit leaves the link, ns.
+        """
+        size = len(data) + FRAMING
+        self.wire += size
+        self.packets += 1
+        self.payload[jid_of(data)] += len(data) - TRANSPORT_SIZE
+        if not self.rate.bits:
+            return now + self.rate.delay
+        start = max(self._free_at, now * 1000)
+        self._free_at = start + size * 8 * PICOSECONDS // self.rate.bits
+        return -(-self._free_at // 1000) + self.rate.delay
+
+
+def jid_of(data: bytes) -> int:
+    """Returns the job id of a packet that begins with its BTH."""
+    return int.from_bytes(data[16:20], "big")
+
+
+class Links:
+    """The links of a topology. The path of a packet is a tuple of links, found by (source, destination) vertex."""
+
+    def __init__(self, topology: Topology, rate: Rate) -> None:
+        self.topology = topology
+        self.rate = rate
+        self.by_ends: dict[tuple[int, int], Link] = {}
+        self._paths: dict[tuple[int, int], tuple[Link, ...]] = {}
+
+    def path(self, source: int, destination: int) -> tuple[Link, ...]:
+        """Returns the links from one vertex to another, in order."""
+        found = self._paths.get((source, destination))
+        if found is None:
+            vertices = self.topology.path(source, destination)
+            found = tuple(self._between(*ends) for ends in itertools.pairwise(vertices))
+            self._paths[source, destination] = found
+        return found
+
+    def payload(self) -> Counter[int]:
+        """Returns the payload bytes of all links by job id."""
+        return sum((link.payload for link in self.by_ends.values()), Counter())
+
+    def reset(self) -> None:
+        """Resets all counters."""
+        self.by_ends.clear()
+        self._paths.clear()
+
+    def _between(self, source: int, destination: int) -> Link:
+        return self.by_ends.setdefault((source, destination), Link(self.rate))

@@ -1,0 +1,165 @@
+"""Planned faults at an event of a device: crashes of ranks, NICs and switches, restarts, freezes, and links that go
+down."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.engine import KEEPALIVES
+from fanin_nic.engine.records.accessors import engine_at, queue_at
+from fanin_nic.native.memory import copy, fill_zero
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.blame_check import add_downtime, add_link_downtime, fail_rank, mark_faulty
+from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState
+from fanin_sim.fuzz.engine_calls import call_event
+from fanin_sim.fuzz.fault_injection import record_fault
+from fanin_sim.fuzz.request_checks import ABANDONED, OPEN
+from fanin_sim.fuzz.tables import NEVER, fault_row, message_row, rank_row, vertex_row
+from fanin_sim.fuzz.trace import add_line
+from fanin_sim.jit import internal
+from fanin_wire.abi import Status
+
+PARTITION, RANK_CRASH, RESTART = int(FaultKind.PARTITION), int(FaultKind.RANK_CRASH), int(FaultKind.RESTART)
+FREEZE, EARLY_LEAVE = int(FaultKind.FREEZE), int(FaultKind.EARLY_LEAVE)
+LEAVE_TAG = 0
+REBOOT, FAULT_APPLIED = int(EventKind.REBOOT), int(EventKind.FAULT_APPLIED)
+NIC_CRASH, SWITCH_CRASH = int(FaultKind.NIC_CRASH), int(FaultKind.SWITCH_CRASH)
+RUNNING, LEAVING, GONE, DEAD = int(RankState.RUNNING), int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
+PEER_LOST = int(Status["PEER_LOST"])
+ACTIONS_SHIFT = 8  # the low bits of a crash's value: how many actions of the event are executed
+ALL_ACTIONS = 255
+
+
+@internal
+def find_planned(w, index, ordinal):
+    """Returns 1 + the number of the fault that is planned for an event of a device; 0 if there is none."""
+    for number in range(w.given_count):
+        fault = fault_row(w.given, number)
+        if fault.kind >= PARTITION and fault.source == index and fault.ordinal == ordinal:
+            return number + 1
+    return 0
+
+
+@internal
+def abandon_requests(w, number):
+    """Marks all open requests of a rank as abandoned."""
+    rank = rank_row(w.ranks, number)
+    for place in range(rank.posted):
+        message = message_row(w.messages, rank.first_message + place)
+        if message.status == OPEN:
+            message.status = ABANDONED
+            w.open_requests -= 1
+
+
+@internal
+def mark_dead(w, number):
+    """Marks a rank as dead."""
+    rank = rank_row(w.ranks, number)
+    if rank.state != GONE and rank.state != DEAD:
+        rank.state = DEAD
+        fail_rank(w, number)
+        abandon_requests(w, number)
+
+
+@internal
+def crash_rank(w, vertex, fault):
+    """A rank dies, or leaves without waiting for its requests."""
+    rank = rank_row(w.ranks, fault.target)
+    if rank.state == GONE or rank.state == DEAD:
+        return
+    record_fault(w, fault.kind, fault.source, fault.target, 0, fault.ordinal, fault.value, w.now)
+    if fault.kind == RANK_CRASH:
+        mark_dead(w, fault.target)
+        call_event(w.on_lose, (int64(vertex.base), rank.queue, PEER_LOST, w.now))
+    elif rank.state == RUNNING:
+        rank.state = LEAVING
+        rank.generation += 1
+        fail_rank(w, fault.target)
+        abandon_requests(w, fault.target)
+        call_event(w.on_leave, (int64(vertex.base), rank.queue, LEAVE_TAG, w.now))
+
+
+@internal
+def apply_before_event(w, index, fault):
+    """Applies a fault that takes effect before the event: of a rank, of links, or a freeze of the device."""
+    add_line(w, FAULT_APPLIED, index, fault.target, fault.kind, 0, 0, fault.value, fault.ordinal)
+    vertex = vertex_row(w.vertices, index)
+    if fault.kind == PARTITION:
+        vertex.links_down_until = w.now + fault.value
+        vertex.link_down_peer = fault.target
+        add_link_downtime(w, index, fault.target, fault.value)
+        record_fault(w, PARTITION, index, fault.target, 0, fault.ordinal, fault.value, vertex.links_down_until)
+    elif fault.kind == FREEZE:
+        vertex.frozen_until = w.now + fault.value
+        add_downtime(w, index, fault.value)
+        record_fault(w, FREEZE, index, fault.target, 0, fault.ordinal, fault.value, vertex.frozen_until)
+    else:
+        crash_rank(w, vertex, fault)
+
+
+@internal
+def crash_device(w, index):
+    """A device crashes after its event, with the ranks of its node. It may restart later."""
+    vertex = vertex_row(w.vertices, index)
+    fault = fault_row(w.given, vertex.planned_crash - 1)
+    add_line(w, FAULT_APPLIED, index, index, fault.kind, 0, 0, fault.value, fault.ordinal)
+    vertex.planned_crash = 0
+    vertex.alive = 0
+    vertex.deadline = NEVER
+    mark_faulty(w, index)
+    for number in range(w.rank_count):
+        if rank_row(w.ranks, number).vertex == index:
+            mark_dead(w, number)
+    until = w.now
+    if fault.kind == RESTART:
+        until += fault.value >> ACTIONS_SHIFT
+        event_queue.put(w, until, REBOOT, index, 0, 0)
+    record_fault(w, fault.kind, index, fault.target, 0, fault.ordinal, fault.value, until)
+
+
+@internal
+def begin_event(w, index):
+    """Begins an event of a device: counts it, and applies or prepares the fault that is planned for it."""
+    vertex = vertex_row(w.vertices, index)
+    vertex.events += 1
+    w.events += 1
+    planned = find_planned(w, index, vertex.events)
+    if planned == 0:
+        return
+    fault = fault_row(w.given, planned - 1)
+    if fault.kind not in (NIC_CRASH, SWITCH_CRASH, RESTART):
+        apply_before_event(w, index, fault)
+    else:
+        vertex.planned_crash = planned
+        vertex.actions_left = fault.value & ALL_ACTIONS
+        if vertex.actions_left == ALL_ACTIONS:
+            vertex.actions_left = NEVER
+
+
+@internal
+def restore_snapshot(w, index):
+    """Restores a device to its state before the schedule."""
+    vertex = vertex_row(w.vertices, index)
+    copy(vertex.base, vertex.snapshot, uint64(vertex.size))
+    fill_zero(vertex.keys, uint64(vertex.watch_size))
+    e = engine_at(vertex.base)
+    e.first_position = w.first_position
+    e.detection = w.detection
+    e.keepalive = w.detection // KEEPALIVES
+    e.boot_id = uint64(index * 1000 + vertex.boots + 1)
+    vertex.alive = 1
+    vertex.planned_crash = 0
+    vertex.frozen_until = 0
+    vertex.deadline = NEVER
+
+
+@internal
+def reboot(w, index):
+    """Restarts a device. Its clients are not connected."""
+    vertex = vertex_row(w.vertices, index)
+    vertex.boots += 1
+    restore_snapshot(w, index)
+    e = engine_at(vertex.base)
+    for number in range(int64(e.queues)):
+        queue_at(e, number).active = 0
+    add_line(w, REBOOT, index, index, 0, 0, 0, vertex.boots, 0)

@@ -1,0 +1,136 @@
+"""Events of devices. Each is given to the real engine, and the actions that follow are executed."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.records.accessors import engine_at
+from fanin_nic.engine.records.actions import ACTION
+from fanin_nic.native.memory import record_at
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.action_executor import ACTION_SIZE, perform
+from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState, Violation
+from fanin_sim.fuzz.counter_rng import PAUSE, RATE_SCALE, draw
+from fanin_sim.fuzz.crash_faults import begin_event, crash_device
+from fanin_sim.fuzz.engine_calls import call_event
+from fanin_sim.fuzz.fault_injection import fault_value, record_fault
+from fanin_sim.fuzz.network import data_of, release
+from fanin_sim.fuzz.tables import NEVER, event_row, packet_row, rank_row, vertex_row
+from fanin_sim.fuzz.trace import add_line
+from fanin_sim.jit import internal
+from fanin_wire.abi import Status
+
+PACKET, READ_DONE, SERVE = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.SERVE)
+TIMER = int(EventKind.TIMER)
+READ_FAILURE = int(FaultKind.READ_FAILURE)
+SUCCESS, PROTECTION_ERROR = int(Status["SUCCESS"]), int(Status["LOCAL_PROTECTION_ERROR"])
+DEAD = int(RankState.DEAD)
+NOTHING = int(Violation.NOTHING)
+LONGEST_PAUSE = 30_000  # ns
+BUDGETS = (1, 4, 512, 512)  # segments of one call of serve
+
+read_at = record_at(ACTION)
+
+
+@internal
+def serve(w, index):
+    """Lets a device read from the queues of its ranks as far as it can. Then sets its timer."""
+    vertex = vertex_row(w.vertices, index)
+    e = engine_at(vertex.base)
+    budget = BUDGETS[draw(w.seed, PAUSE, index, -vertex.events) & 3]
+    while vertex.alive and w.violation == NOTHING:
+        served = call_event(w.on_serve, (int64(vertex.base), int64(budget), w.now))
+        if served == 0 and e.action_count == 0:
+            break
+        perform(w, index)
+    vertex.deadline = int64(min(uint64(NEVER), e.next_deadline))
+
+
+@internal
+def finish(w, index):
+    """Executes the actions of an event. The device serves its send queues now, or after a random pause."""
+    vertex = vertex_row(w.vertices, index)
+    perform(w, index)
+    if vertex.planned_crash:
+        crash_device(w, index)
+        return
+    drawn = draw(w.seed, PAUSE, index, vertex.events)
+    if drawn % RATE_SCALE < w.pauses:
+        vertex.deadline = int64(min(uint64(NEVER), engine_at(vertex.base).next_deadline))
+        event_queue.put(w, w.now + 1 + (drawn // RATE_SCALE) % LONGEST_PAUSE, SERVE, index, 0, 0)
+    else:
+        serve(w, index)
+
+
+@internal
+def arrive(w, index, number):
+    """A packet arrives at a device."""
+    packet = packet_row(w.packets, number)
+    vertex = vertex_row(w.vertices, index)
+    add_line(w, PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
+    if vertex.alive:
+        w.deliveries += 1
+        begin_event(w, index)
+        source = vertex_row(w.vertices, packet.source).address
+        call_event(w.on_packet, (int64(vertex.base), int64(data_of(w, number)), int64(packet.length), source, w.now))
+        perform(w, index)
+        if vertex.planned_crash:
+            crash_device(w, index)
+    release(w, number)
+
+
+@internal
+def arrive_batch(w, index, number):
+    """A packet arrives at a device, with all others that arrive at the same time."""
+    arrive(w, index, number)
+    while w.queue_size and w.violation == NOTHING:
+        event = event_row(w.queue, 0)
+        if event.time != w.now or event.target != index or event.kind != PACKET:
+            break
+        other = int64(event.index)
+        event_queue.drop_first(w)
+        arrive(w, index, other)
+    vertex = vertex_row(w.vertices, index)
+    if vertex.alive:
+        call_event(w.on_batch_end, (int64(vertex.base), w.now))
+        finish(w, index)
+
+
+@internal
+def dma_done_arguments(action, base, status, now):
+    """Returns the arguments of the engine's event at the end of a DMA read."""
+    entry, remote = int64(action.address_index), int64(action.remote)
+    queue_index, position, count = int64(action.queue), int64(action.position), int64(action.count)
+    return int64(base), queue_index, position, count, entry, remote, int64(status), int64(now)
+
+
+@internal
+def finish_read(w, number, ordinal):
+    """A DMA read of a rank's memory ends, with its data or with an error."""
+    rank = rank_row(w.ranks, number)
+    vertex = vertex_row(w.vertices, rank.vertex)
+    if not vertex.alive or rank.state == DEAD or ordinal != rank.reads:
+        return
+    action = read_at(w.reads + uint64(number * ACTION_SIZE))
+    value = fault_value(w, READ_FAILURE, number, 0, 0, ordinal)
+    status = SUCCESS
+    if value >= 0:
+        status = PROTECTION_ERROR
+        record_fault(w, READ_FAILURE, number, 0, 0, ordinal, value, w.now)
+    add_line(w, READ_DONE, rank.vertex, number, 0, int64(action.position), 0, status, ordinal)
+    begin_event(w, rank.vertex)
+    call_event(w.on_dma_done, dma_done_arguments(action, vertex.base, status, w.now))
+    finish(w, rank.vertex)
+
+
+@internal
+def tick(w, index):
+    """The timer of a device expires."""
+    vertex = vertex_row(w.vertices, index)
+    add_line(w, TIMER, index, index, 0, 0, 0, 0, 0)
+    begin_event(w, index)
+    missed = w.now - vertex.deadline
+    if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it was stopped for a while
+        call_event(w.on_forgive, (int64(vertex.base), missed, w.now))
+    call_event(w.on_tick, (int64(vertex.base), w.now))
+    finish(w, index)

@@ -1,0 +1,160 @@
+"""The event loop: runs a schedule from its first event to its last, and checks the invariants."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.native.memory import address_of, fill_zero, store_u32
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.codes import EventKind, Violation
+from fanin_sim.fuzz.crash_faults import reboot, restore_snapshot
+from fanin_sim.fuzz.device_events import arrive_batch, finish_read, serve, tick
+from fanin_sim.fuzz.rank_programs import advance, start_rank
+from fanin_sim.fuzz.tables import NEVER, OPCODES, OUTCOME, event_row, rank_row, vertex_row, world_row
+from fanin_sim.fuzz.termination import check_bounds, check_end, is_nobody_dead, is_over, unfinished_rank
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import compiled, internal
+
+PACKET, READ_DONE, RANK = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.RANK)
+REBOOT, SERVE, VIOLATION_FOUND = int(EventKind.REBOOT), int(EventKind.SERVE), int(EventKind.VIOLATION_FOUND)
+NEXT_INCARNATION = int(EventKind.NEXT_INCARNATION)
+NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
+OUTCOME_START, OUTCOME_SIZE = uint64(OUTCOME[0]), uint64(OUTCOME[1] - OUTCOME[0])
+START = 1_000_000_000  # ns; late enough that no time before it is negative
+MOST_ATTEMPTS = 9
+FIRST_WAIT = 20_000_000  # ns before the second incarnation; four times as long before each further one
+
+
+@internal
+def prepare(w):
+    """Resets everything to the state before the schedule."""
+    fill_zero(address_of(w) + OUTCOME_START, OUTCOME_SIZE)
+    w.now = START
+    w.quiet_since = START
+    w.order = 0
+    w.queue_size = 0
+    clear_links(w)
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        vertex.boots = 0
+        vertex.events = 0
+        vertex.links_down_until = 0
+        vertex.is_faulty = 0
+        vertex.downtime = 0
+        restore_snapshot(w, index)
+    for number in range(w.rank_count):
+        rank = rank_row(w.ranks, number)
+        rank.generation = 0
+        rank.reads = 0
+        rank.steps = 0
+        start_rank(w, number, 0)
+
+
+@internal
+def clear_links(w):
+    """Resets the counters of all links, and frees all packets."""
+    links = w.vertex_count * w.vertex_count * OPCODES
+    fill_zero(w.sent, uint64(4 * links))
+    fill_zero(w.removed_in_a_row, uint64(4 * links))
+    w.free_count = w.packet_room
+    for number in range(w.packet_room):
+        store_u32(w.free + uint64(4 * number), number)
+
+
+@internal
+def next_timer(w):
+    """Returns the device whose timer expires first; -1 if no timer runs."""
+    first = -1
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        runs = vertex.alive and vertex.deadline < NEVER
+        if runs and (first < 0 or due(vertex) < due(vertex_row(w.vertices, first))):
+            first = index
+    return first
+
+
+@internal
+def due(vertex):
+    """Returns the time at which the timer of a device expires. A frozen device notices it later."""
+    return max(vertex.deadline, vertex.frozen_until)
+
+
+@internal
+def home_of(w, kind, target):
+    """Returns the device of an event."""
+    return rank_row(w.ranks, target).vertex if kind in (RANK, READ_DONE) else target
+
+
+@internal
+def handle_event(w):
+    """Handles the first event of the queue. An event of a frozen device is put off."""
+    event = event_row(w.queue, 0)
+    w.now = max(w.now, event.time)
+    kind, target, index, generation = event.kind, int64(event.target), int64(event.index), int64(event.generation)
+    event_queue.drop_first(w)
+    until = vertex_row(w.vertices, home_of(w, kind, target)).frozen_until
+    if until > w.now and kind != REBOOT:
+        event_queue.put(w, until, kind, target, index, generation)
+    elif kind == PACKET:
+        arrive_batch(w, target, index)
+    elif kind == RANK:
+        advance(w, target, generation)
+    elif kind == READ_DONE:
+        finish_read(w, target, index)
+    elif kind == REBOOT:
+        reboot(w, target)
+    elif kind == SERVE and vertex_row(w.vertices, target).alive:
+        serve(w, target)
+
+
+@internal
+def step(w):
+    """Handles the next event or timer. Returns False if there is none."""
+    timer = next_timer(w)
+    expires = due(vertex_row(w.vertices, timer)) if timer >= 0 else NEVER
+    waiting = event_row(w.queue, 0).time if w.queue_size else NEVER
+    if waiting <= expires and w.queue_size:
+        handle_event(w)
+    elif timer >= 0:
+        w.now = max(w.now, expires)
+        tick(w, timer)
+    else:
+        return False
+    return True
+
+
+@internal
+def form_again(w):
+    """Forms the job once more under another key, after all ranks have left, if no member has died. Returns False if
+    the schedule is about to end."""
+    w.formed += 0 if w.refused else 1
+    if w.formed == w.incarnations or not is_nobody_dead(w):
+        return False
+    w.incarnation += 1
+    w.refused = 0
+    w.shortage = 0
+    if w.incarnation == MOST_ATTEMPTS:
+        report_violation(w, REFUSED, 0, w.formed)
+        return False
+    w.quiet_since = max(w.quiet_since, w.now)
+    add_line(w, NEXT_INCARNATION, 0, 0, 0, 0, 0, w.incarnation, 0)
+    for number in range(w.rank_count):
+        start_rank(w, number, FIRST_WAIT << (2 * (w.incarnation - 1)))
+    return True
+
+
+@compiled
+def run_schedule(world):
+    """Runs the schedule of the WORLD record at an address. The outcome is written to the same record."""
+    w = world_row(uint64(world), 0)
+    prepare(w)
+    may_form_again = True
+    while w.violation == NOTHING and step(w) and check_bounds(w):
+        if unfinished_rank(w) < 0:
+            may_form_again = may_form_again and form_again(w)
+            if not may_form_again and is_over(w):
+                break
+    if w.violation == NOTHING:
+        check_end(w)
+    if w.violation != NOTHING:
+        add_line(w, VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)

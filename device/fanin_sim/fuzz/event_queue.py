@@ -1,0 +1,69 @@
+"""The event queue: a binary heap, ordered by time and, at one time, by insertion."""
+
+from __future__ import annotations
+
+from numba import uint64
+
+from fanin_nic.native.memory import address_of, copy
+from fanin_sim.fuzz.codes import Violation
+from fanin_sim.fuzz.tables import EVENT, event_row
+from fanin_sim.fuzz.trace import report_violation
+from fanin_sim.jit import internal
+
+LIVELOCK = int(Violation.LIVELOCK)
+EVENT_SIZE = uint64(EVENT.itemsize)
+
+
+@internal
+def is_before(w, one, other):
+    """Whether entry `one` comes before entry `other`."""
+    a, b = event_row(w.queue, one), event_row(w.queue, other)
+    return a.time < b.time or (a.time == b.time and a.order < b.order)
+
+
+@internal
+def swap(w, one, other):
+    """Swaps two entries. The one behind the last serves as temporary storage."""
+    a, b = address_of(event_row(w.queue, one)), address_of(event_row(w.queue, other))
+    spare = address_of(event_row(w.queue, w.queue_room))
+    copy(spare, a, EVENT_SIZE)
+    copy(a, b, EVENT_SIZE)
+    copy(b, spare, EVENT_SIZE)
+
+
+@internal
+def put(w, time, kind, target, index, generation):
+    """Inserts an event."""
+    if w.queue_size == w.queue_room:
+        report_violation(w, LIVELOCK, target, 0)
+        return
+    place = w.queue_size
+    event = event_row(w.queue, place)
+    event.time = time
+    event.order = w.order
+    event.kind = kind
+    event.target = target
+    event.index = index
+    event.generation = generation
+    w.order += 1
+    w.queue_size += 1
+    while place > 0 and is_before(w, place, (place - 1) // 2):
+        swap(w, place, (place - 1) // 2)
+        place = (place - 1) // 2
+
+
+@internal
+def drop_first(w):
+    """Removes the first event."""
+    w.queue_size -= 1
+    if w.queue_size:
+        swap(w, 0, w.queue_size)
+    place = 0
+    while 2 * place + 1 < w.queue_size:
+        least = 2 * place + 1
+        if least + 1 < w.queue_size and is_before(w, least + 1, least):
+            least += 1
+        if not is_before(w, least, place):
+            return
+        swap(w, place, least)
+        place = least

@@ -1,0 +1,99 @@
+"""Fault injection: decides which random faults happen, or repeats the faults of a given list. Records all that
+happen."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.native.memory import load_u32, store_u32
+from fanin_sim.fuzz.counter_rng import RATE_SCALE, WEIGHT, draw
+from fanin_sim.fuzz.tables import MOST_FAULTS, OPCODES, fault_row
+from fanin_sim.jit import internal
+
+MICROSECOND, MILLISECOND = 1_000, 1_000_000
+NO_VALUE = -1  # the fault does not happen
+
+
+@internal
+def number_of_link(w, source, target):
+    """Returns the number of the link from one device to another."""
+    return source * w.vertex_count + target
+
+
+@internal
+def next_ordinal(w, link, opcode):
+    """Returns how many packets of an opcode a link has carried, and counts one more."""
+    place = w.sent + uint64(4 * (link * OPCODES + opcode))
+    ordinal = int64(load_u32(place))
+    store_u32(place, ordinal + 1)
+    return ordinal
+
+
+@internal
+def record_fault(w, kind, source, target, opcode, ordinal, value, until):
+    """Records a fault that has happened, and that ends at time `until` (ns)."""
+    w.quiet_since = max(w.quiet_since, until)
+    if w.fault_count < MOST_FAULTS:
+        fault = fault_row(w.faults, w.fault_count)
+        fault.kind = kind
+        fault.source = source
+        fault.target = target
+        fault.opcode = opcode
+        fault.ordinal = ordinal
+        fault.value = value
+        fault.time = w.now
+        w.fault_count += 1
+
+
+@internal
+def given_fault_value(w, kind, source, target, opcode, ordinal):
+    """Returns the value of a fault of the given list; NO_VALUE if it is not in the list."""
+    for index in range(w.given_count):
+        fault = fault_row(w.given, index)
+        same = fault.kind == kind and fault.source == source and fault.target == target
+        if same and fault.opcode == opcode and fault.ordinal == ordinal:
+            return fault.value
+    return NO_VALUE
+
+
+@internal
+def weight(w, kind, place):
+    """Returns a factor for the rate of a fault at a place, in quarters. Some links and opcodes have no faults, some
+    have many."""
+    chosen = draw(w.seed, WEIGHT, place, kind) & 7
+    return (0, 1, 1, 2, 4, 4, 8, 24)[chosen]
+
+
+@internal
+def fault_value(w, kind, source, target, opcode, ordinal):
+    """Returns the value of a fault at a packet or a rank, a random number of at least 0; NO_VALUE if the fault does
+    not happen."""
+    if w.is_given:
+        return given_fault_value(w, kind, source, target, opcode, ordinal)
+    if w.rate[kind] == 0 or w.budget <= 0:
+        return NO_VALUE
+    place = number_of_link(w, source, target) * OPCODES + opcode
+    drawn = draw(w.seed, kind, place, ordinal)
+    if (drawn % RATE_SCALE) * 4 >= w.rate[kind] * weight(w, kind, place):
+        return NO_VALUE
+    w.budget -= 1
+    return drawn // RATE_SCALE
+
+
+@internal
+def removal_value(w, kind, source, target, opcode, ordinal):
+    """As `fault_value`, for a fault that removes a packet. At most `most_in_a_row` packets in a row are removed."""
+    value = fault_value(w, kind, source, target, opcode, ordinal)
+    place = w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
+    if value == NO_VALUE:
+        return NO_VALUE
+    if not w.is_given and int64(load_u32(place)) >= w.most_in_a_row:
+        return NO_VALUE
+    store_u32(place, load_u32(place) + 1)
+    return value
+
+
+@internal
+def reset_removals(w, source, target, opcode):
+    """Resets the counter of packets removed in a row."""
+    store_u32(w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)

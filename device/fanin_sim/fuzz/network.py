@@ -1,0 +1,205 @@
+"""Packets between devices. A link has a latency of its own and keeps the order of its packets, unless a fault
+happens."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.records.accessors import action_at, header_at
+from fanin_nic.native.memory import load_u8, load_u32, store_u8, store_u32
+from fanin_nic.port.icrc import contiguous_icrc
+from fanin_sim.fabric.action_executor import build_packet
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.codes import EventKind, FaultKind, PacketFate, Violation
+from fanin_sim.fuzz.counter_rng import LATENCY, draw_below
+from fanin_sim.fuzz.fault_injection import (
+    MICROSECOND,
+    MILLISECOND,
+    fault_value,
+    next_ordinal,
+    number_of_link,
+    record_fault,
+    removal_value,
+    reset_removals,
+)
+from fanin_sim.fuzz.tables import packet_row, vertex_row
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import internal
+
+PACKET, SENT = int(EventKind.PACKET), int(EventKind.SENT)
+LOSS, CORRUPTION, DUPLICATION = int(FaultKind.LOSS), int(FaultKind.CORRUPTION), int(FaultKind.DUPLICATION)
+REORDERING, DELAY = int(FaultKind.REORDERING), int(FaultKind.DELAY)
+ARRIVES, LOST, CORRUPTED = int(PacketFate.ARRIVES), int(PacketFate.LOST), int(PacketFate.CORRUPTED)
+UNDETECTED, LINK_DOWN = int(PacketFate.CORRUPTED_UNDETECTED), int(PacketFate.LINK_DOWN)
+UNKNOWN_DESTINATION, LIVELOCK = int(Violation.UNKNOWN_DESTINATION), int(Violation.LIVELOCK)
+SOURCE_PORT = 0xC000
+SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link
+LONGEST_REORDERING = 200 * MICROSECOND  # of a reordered packet
+LONGEST_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first time-out
+
+
+@internal
+def data_of(w, number):
+    """Returns the address of a packet's BTH."""
+    return w.packet_bytes + uint64(number * w.packet_stride)
+
+
+@internal
+def release(w, number):
+    """Releases one copy of a packet. The last copy frees it."""
+    packet = packet_row(w.packets, number)
+    packet.copies -= 1
+    if packet.copies <= 0:
+        store_u32(w.free + uint64(4 * w.free_count), number)
+        w.free_count += 1
+
+
+@internal
+def vertex_of(w, address):
+    """Returns the device that has an address; -1 if none has."""
+    for index in range(w.vertex_count):
+        if vertex_row(w.vertices, index).address == address:
+            return index
+    return -1
+
+
+@internal
+def is_link_down(w, one, other):
+    """Whether the link between two devices is down."""
+    a, b = vertex_row(w.vertices, one), vertex_row(w.vertices, other)
+    if a.links_down_until > w.now and (a.link_down_peer < 0 or a.link_down_peer == other):
+        return True
+    return b.links_down_until > w.now and (b.link_down_peer < 0 or b.link_down_peer == one)
+
+
+@internal
+def send(w, source, e, index):
+    """A SEND action of a device, to another device or to all members of its group."""
+    sender, destination = vertex_row(w.vertices, source), int64(action_at(e, index).destination)
+    if sender.group == 0 or destination != sender.group:
+        send_to(w, source, e, index, vertex_of(w, destination))
+        return
+    for target in range(w.vertex_count):
+        if sender.group_members >> uint64(target) & uint64(1):
+            send_to(w, source, e, index, target)
+
+
+@internal
+def send_to(w, source, e, index, target):
+    """Builds a packet and sends it to a device."""
+    if target < 0 and w.accepts_corruption:  # the address comes from a corrupted CONFIG
+        return
+    if target < 0:
+        report_violation(w, UNKNOWN_DESTINATION, source, int64(action_at(e, index).destination))
+        return
+    if w.free_count == 0:
+        report_violation(w, LIVELOCK, source, 0)
+        return
+    w.free_count -= 1
+    number = int64(load_u32(w.free + uint64(4 * w.free_count)))
+    packet = packet_row(w.packets, number)
+    packet.source = source
+    packet.target = target
+    packet.destination = action_at(e, index).destination
+    packet.length = build_packet(e, index, data_of(w, number))
+    packet.opcode = header_at(e, index).opcode & 15
+    packet.position = header_at(e, index).position
+    packet.copies = 1
+    link = number_of_link(w, source, target)
+    transmit(w, number, packet, next_ordinal(w, link, packet.opcode))
+
+
+@internal
+def transmit(w, number, packet, ordinal):
+    """A packet enters its link. Decides which faults happen to it."""
+    if is_link_down(w, packet.source, packet.target):
+        trace_packet(w, packet, ordinal, LINK_DOWN, 0)
+        release(w, number)
+        return
+    value = removal_value(w, LOSS, packet.source, packet.target, packet.opcode, ordinal)
+    if value >= 0:
+        trace_packet(w, packet, ordinal, LOST, 0)
+        record_fault(w, LOSS, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
+        release(w, number)
+        return
+    fate = corrupt(w, number, packet, ordinal)
+    if fate == CORRUPTED:
+        trace_packet(w, packet, ordinal, CORRUPTED, 0)
+        release(w, number)
+        return
+    reset_removals(w, packet.source, packet.target, packet.opcode)
+    arrival = w.now + latency(w, packet) + extra_delay(w, packet, ordinal)
+    trace_packet(w, packet, ordinal, fate, arrival)
+    event_queue.put(w, arrival, PACKET, packet.target, number, 0)
+    duplicate(w, number, packet, ordinal, fate)
+
+
+@internal
+def duplicate(w, number, packet, ordinal, fate):
+    """Lets a packet arrive twice, if this fault happens to it."""
+    value = fault_value(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal)
+    if value >= 0:
+        packet.copies += 1
+        again = w.now + latency(w, packet) + copy_delay(value)
+        trace_packet(w, packet, ordinal, fate, again)
+        record_fault(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal, value, again)
+        event_queue.put(w, again, PACKET, packet.target, number, 0)
+
+
+@internal
+def trace_packet(w, packet, ordinal, fate, arrival):
+    """Adds a line about a sent packet to the trace."""
+    add_line(w, SENT, packet.source, packet.target, packet.opcode, packet.position, fate, arrival, ordinal)
+
+
+@internal
+def latency(w, packet):
+    """Returns the latency of a packet's link, in ns."""
+    link = number_of_link(w, packet.source, packet.target)
+    return SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD)
+
+
+@internal
+def copy_delay(value):
+    """Returns the delay of a duplicate, in ns: mostly short, at times long."""
+    return (value >> 2) % (LONGEST_REORDERING if value & 3 else LONGEST_DELAY)
+
+
+@internal
+def extra_delay(w, packet, ordinal):
+    """Returns the delay that faults add to a packet, in ns."""
+    late = 0
+    value = fault_value(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal)
+    if value >= 0:
+        late = value % LONGEST_REORDERING
+        record_fault(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
+    value = fault_value(w, DELAY, packet.source, packet.target, packet.opcode, ordinal)
+    if value >= 0:
+        late += value % LONGEST_DELAY
+        record_fault(w, DELAY, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
+    return late
+
+
+@internal
+def corrupt(w, number, packet, ordinal):
+    """Flips a bit of a packet, if this fault happens to it. The ICRC decides whether the receiver notices. Returns
+    the packet's fate."""
+    value = removal_value(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
+    if value < 0:
+        return ARRIVES
+    right = icrc_of(w, number, packet)
+    bit = value % int64(packet.length * 8)
+    place = data_of(w, number) + uint64(bit >> 3)
+    store_u8(place, load_u8(place) ^ (1 << (bit & 7)))
+    record_fault(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
+    if w.checks_icrc and icrc_of(w, number, packet) != right:
+        w.dropped += 1
+        return CORRUPTED
+    return UNDETECTED
+
+
+@internal
+def icrc_of(w, number, packet):
+    """Returns the ICRC of a packet, computed as the port does."""
+    source = vertex_row(w.vertices, packet.source)
+    return contiguous_icrc(source.address, packet.destination, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)

@@ -1,0 +1,200 @@
+"""Completions, answers and writes of devices. Each is checked when it happens."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.engine.records.actions import ActionKind
+from fanin_nic.native.memory import copy, load_u8, store_u8
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.blame_check import check_peer_lost
+from fanin_sim.fuzz.codes import EventKind, RankState, Violation
+from fanin_sim.fuzz.tables import message_row, rank_row
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import internal
+from fanin_wire.abi import MessageType, Status
+
+DMA_WRITE = int(ActionKind.DMA_WRITE)
+SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
+IN_USE, NO_RESOURCES = int(Status["JID_IN_USE"]), int(Status["NO_RESOURCES"])
+# Statuses of a job that was refused for lack of slots. Ranks that join later may wait for ranks that have left.
+SHORTAGE_STATUSES = sum(
+    1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")
+)
+JOIN = int(MessageType["JOIN"])
+RUNNING, LEAVING, GONE, DEAD = int(RankState.RUNNING), int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
+RANK, COMPLETION, ANSWER = int(EventKind.RANK), int(EventKind.COMPLETION), int(EventKind.ANSWER)
+WRONG_RESULT, DIFFERENT = int(Violation.WRONG_RESULT), int(Violation.DIFFERENT_RESULTS)
+WRONG_COMPLETION, STRAY_WRITE = int(Violation.WRONG_COMPLETION), int(Violation.STRAY_WRITE)
+JOIN_REFUSED, WRONG_STATUS = int(Violation.JOIN_REFUSED), int(Violation.WRONG_STATUS)
+OPEN = -1  # status of a request that has not ended
+NOT_POSTED = -2
+ABANDONED = -3  # its rank has left without waiting for it, or has died
+
+
+@internal
+def rank_of(w, vertex, queue_index):
+    """Returns the rank that has a queue of a device; -1 if none has."""
+    for number in range(w.rank_count):
+        rank = rank_row(w.ranks, number)
+        if rank.vertex == vertex and rank.queue == queue_index:
+            return number
+    return -1
+
+
+@internal
+def wake(w, number, time):
+    """Schedules the next step of a rank, and cancels the one that was scheduled before."""
+    rank = rank_row(w.ranks, number)
+    rank.generation += 1
+    event_queue.put(w, time, RANK, number, 0, rank.generation)
+
+
+@internal
+def is_tolerated(w, rank, status):
+    """Whether a status is explained by the faults of this schedule, or by a shortage of slots for this job."""
+    explained = w.tolerated
+    if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
+        explained |= uint64(SHORTAGE_STATUSES)
+    return (explained >> uint64(status)) & uint64(1) != uint64(0)
+
+
+@internal
+def note_shortage(w, rank):
+    """Records that a device had no slots for a job."""
+    before = w.shortage
+    w.shortage |= uint64(1) << uint64(rank.job)
+    if w.shortage != before:
+        w.shortages += 1
+
+
+@internal
+def is_equal(one, other, length):
+    """Whether two areas of memory are equal."""
+    offset = 0
+    while offset < length and load_u8(one + uint64(offset)) == load_u8(other + uint64(offset)):
+        offset += 1
+    return offset == length
+
+
+@internal
+def check_data(w, number, message):
+    """Checks the result of a successful request (I1, I2)."""
+    if w.accepts_corruption or message.length == 0:
+        return
+    if message.reference != uint64(0):
+        if not is_equal(message.result, message.reference, message.length):
+            report_violation(w, WRONG_RESULT, number, message.length)
+    elif load_u8(message.shared) == 0:  # the first receiver; the others must have equal data
+        copy(message.shared + uint64(8), message.result, uint64(message.length))
+        store_u8(message.shared, 1)
+    elif not is_equal(message.result, message.shared + uint64(8), message.length):
+        report_violation(w, DIFFERENT, number, message.length)
+
+
+@internal
+def end_request(w, number, place, status):
+    """Request `place` of a rank has ended with a status."""
+    rank = rank_row(w.ranks, number)
+    message = message_row(w.messages, rank.first_message + place)
+    message.status = status
+    rank.ended = place + 1
+    w.open_requests -= 1
+    w.ended += 1
+    if w.now - w.quiet_since > w.slowest:
+        w.slowest = w.now - w.quiet_since
+    if status == SUCCESS:
+        check_data(w, number, message)
+        return
+    w.failed += 1
+    if not is_tolerated(w, rank, status):
+        report_violation(w, WRONG_STATUS, number, status)
+
+
+@internal
+def complete(w, vertex, action):
+    """A COMPLETE action. It must be of the oldest signalled request that has not ended. Silent requests before it
+    have succeeded (I5)."""
+    number = rank_of(w, vertex, int64(action.queue))
+    place = int64(action.wr_id)
+    status, kind = int64(action.status), int64(action.missing_kind)
+    add_line(w, COMPLETION, vertex, number, 0, place, kind, status, int64(action.missing))
+    if number < 0:
+        report_violation(w, WRONG_COMPLETION, number, place)
+        return
+    rank = rank_row(w.ranks, number)
+    if rank.state == DEAD or rank.state == GONE or place < rank.ended or place >= rank.posted:
+        report_violation(w, WRONG_COMPLETION, number, place)
+        return
+    for silent in range(rank.ended, place):
+        if message_row(w.messages, rank.first_message + silent).is_signaled:
+            report_violation(w, WRONG_COMPLETION, number, place)
+            return
+        end_request(w, number, silent, SUCCESS)
+    end_request(w, number, place, status)
+    check_peer_lost(w, number, status, kind, uint64(action.missing))
+    if rank.state == RUNNING:
+        wake(w, number, w.now)
+
+
+@internal
+def answer(w, vertex, action):
+    """A NOTICE action: the answer to a JOIN or LEAVE. A notice with status PENDING is no answer."""
+    if action.status == PENDING:
+        return
+    number = rank_of(w, vertex, int64(action.queue))
+    add_line(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
+    if number < 0:  # no rank has asked
+        report_violation(w, WRONG_COMPLETION, number, int64(action.opcode))
+        return
+    rank = rank_row(w.ranks, number)
+    if rank.state == DEAD:
+        return
+    if action.opcode != JOIN:
+        rank.state = GONE
+        return
+    if action.status == SUCCESS:
+        rank.state = RUNNING
+        w.slots_granted = max(w.slots_granted, int64(action.byte_length))
+    else:
+        rank.state = LEAVING
+        take_refusal(w, number, int64(action.status))
+    wake(w, number, w.now)
+
+
+@internal
+def take_refusal(w, number, status):
+    """The JOIN of a rank is refused."""
+    rank = rank_row(w.ranks, number)
+    if w.slots_may_run_out and status == NO_RESOURCES:
+        note_shortage(w, rank)
+        return
+    # Not all devices have forgotten the previous incarnation. Ranks that are refused join again; the others time out.
+    in_use = w.incarnation > 0 and (status == IN_USE or w.refused > 0)
+    w.refused += 1
+    if not in_use and not is_tolerated(w, rank, status):
+        report_violation(w, JOIN_REFUSED, number, status)
+
+
+@internal
+def write(w, vertex, action):
+    """A DMA_WRITE or TARGET action. It must lie within the result of a request that has not ended (I6). Copies the data
+    of a DMA_WRITE; those of a TARGET are written by its REDUCE. Returns False if the write is not allowed."""
+    number = rank_of(w, vertex, int64(action.queue))
+    place = int64(action.mid)
+    if number < 0:
+        report_violation(w, STRAY_WRITE, number, place)
+        return False
+    rank = rank_row(w.ranks, number)
+    if rank.state == DEAD or place < 0 or place >= rank.posted:
+        report_violation(w, STRAY_WRITE, number, place)
+        return False
+    message = message_row(w.messages, rank.first_message + place)
+    first, end = uint64(action.remote), uint64(action.remote) + uint64(action.length)
+    inside = first >= message.result and end <= message.result + uint64(message.length)
+    if message.status != OPEN or not inside:
+        report_violation(w, STRAY_WRITE, number, place)
+        return False
+    if action.kind == DMA_WRITE:
+        copy(first, uint64(action.payload), uint64(action.length))
+    return True

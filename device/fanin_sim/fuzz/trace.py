@@ -1,0 +1,36 @@
+"""The trace of a schedule: one line for each event. It is kept only on request."""
+
+from __future__ import annotations
+
+from fanin_sim.fuzz.codes import Violation
+from fanin_sim.fuzz.tables import trace_row
+from fanin_sim.jit import internal
+
+NOTHING = int(Violation.NOTHING)
+
+
+@internal
+def add_line(w, kind, source, target, opcode, position, fate, value, ordinal):
+    """Adds a line. When the table is full, the oldest line is overwritten."""
+    if w.trace_room == 0:
+        return
+    line = trace_row(w.trace, w.trace_count % w.trace_room)
+    line.time = w.now
+    line.kind = kind
+    line.source = source
+    line.target = target
+    line.opcode = opcode
+    line.position = position
+    line.fate = fate
+    line.value = value
+    line.ordinal = ordinal
+    w.trace_count += 1
+
+
+@internal
+def report_violation(w, violation, location, detail):
+    """Records a violation. Only the first one is kept."""
+    if w.violation == NOTHING:
+        w.violation = violation
+        w.location = location
+        w.detail = detail

@@ -1,0 +1,49 @@
+"""The collectives as data: the blocks that each rank contributes, and the blocks that it receives. Devices do not
+use this table."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from fanin_wire.abi import ContributorClass
+
+
+class Share(enum.Enum):
+    """The blocks of a message that a rank contributes or receives."""
+
+    NOTHING = "nothing"
+    WHOLE = "the whole message"
+    OWN = "the block of its number"
+    AT_ROOT = "the whole message at the root, else nothing"
+    NOT_AT_ROOT = "nothing at the root, else the whole message"
+
+    def blocks(self, rank: int, root: int, count: int) -> tuple[int, int]:
+        """Returns (first, number) of the blocks of a rank, out of `count` blocks."""
+        if self is Share.OWN:
+            return rank, 1
+        is_root = rank == root
+        has_all = {Share.WHOLE: True, Share.AT_ROOT: is_root, Share.NOT_AT_ROOT: not is_root}.get(self, False)
+        return (0, count) if has_all else (0, 0)
+
+
+class Collective(NamedTuple):
+    """`per_rank`: the message has one block for each rank; otherwise it is one block."""
+
+    contributors: ContributorClass
+    per_rank: bool
+    brings: Share
+    wants: Share
+
+
+NOBODY, ONE, ALL = ContributorClass.NONE, ContributorClass.ONE, ContributorClass.ALL
+COLLECTIVES = {
+    "allreduce": Collective(ALL, False, Share.WHOLE, Share.WHOLE),
+    "reduce": Collective(ALL, False, Share.WHOLE, Share.AT_ROOT),
+    "reduce_scatter": Collective(ALL, True, Share.WHOLE, Share.OWN),
+    "broadcast": Collective(ONE, False, Share.AT_ROOT, Share.NOT_AT_ROOT),
+    "allgather": Collective(ONE, True, Share.OWN, Share.WHOLE),
+    "gather": Collective(ONE, True, Share.OWN, Share.AT_ROOT),
+    "scatter": Collective(ONE, True, Share.AT_ROOT, Share.OWN),
+    "barrier": Collective(NOBODY, False, Share.NOTHING, Share.NOTHING),
+}

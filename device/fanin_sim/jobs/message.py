@@ -1,0 +1,119 @@
+"""A message of a simulated job: the blocks of each rank, its segments, and the expected result.
+
+The `data` of a reduction have a row for each rank. The `data` of any other collective are the message itself; each rank
+contributes its blocks of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_sim.jobs.collectives import ALL, COLLECTIVES, NOBODY
+from fanin_wire import abi
+from fanin_wire.association import Path, reduce_message
+from fanin_wire.datatypes import DataType, datatype_by_name, datatype_of
+from fanin_wire.operations import operation_by_name
+
+BYTES = datatype_by_name("u8")
+
+
+class Message:
+    """A message of `ranks` ranks.
+
+    Args:
+        block: elements of a block. By default each rank has one block, of which the last may be shorter, or the whole
+            message is one block.
+        datatype: the type of the elements, if the dtype does not determine it: uint16 may hold bf16.
+
+    Raises:
+        ValueError: the elements can not be divided into the blocks.
+    """
+
+    def __init__(
+        self,
+        collective: str,
+        data: np.ndarray,
+        ranks: int,
+        *,
+        operation: str = "SUM",
+        datatype: DataType | None = None,
+        root: int = 0,
+        block: int | None = None,
+    ) -> None:
+        self.collective = COLLECTIVES[collective]
+        self.data, self.ranks, self.root = data, ranks, root
+        self.operation = operation_by_name(operation)
+        self.datatype = datatype or datatype_of(data.dtype)
+        self.elements = data.shape[-1]
+        self.block = block or (-(-self.elements // ranks) if self.collective.per_rank else self.elements)
+        if self.collective.per_rank and self.elements and not (ranks - 1) * self.block < self.elements:
+            raise ValueError(f"{self.elements} elements are no {ranks} blocks of {self.block}")
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.elements // self.block) if self.block else 0
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the message has no bytes and takes no position. Such a message is not posted."""
+        return self.elements == 0 and self.collective.contributors != NOBODY
+
+    def brings(self, rank: int) -> tuple[int, int]:
+        """Returns (first, number) of the blocks that a rank contributes."""
+        return self.collective.brings.blocks(rank, self.root, self.blocks)
+
+    def wants(self, rank: int) -> tuple[int, int]:
+        """Returns (first, number) of the blocks that a rank receives."""
+        return self.collective.wants.blocks(rank, self.root, self.blocks)
+
+    def source(self, rank: int) -> np.ndarray:
+        """Returns the elements that a rank contributes."""
+        row = self.data[rank] if self.data.ndim == 2 else self.data
+        return row[self._elements(self.brings(rank))]
+
+    def result(self, rank: int) -> np.ndarray:
+        """Returns an array of zeros for the elements that a rank receives."""
+        return np.zeros_like(self.data, shape=len(range(self.elements)[self._elements(self.wants(rank))]))
+
+    def expected(self, path: Path, segment_bytes: int, *, wide: bool) -> list[np.ndarray]:
+        """Returns the expected result of each rank, where data are reduced along `path` (see
+        `fanin_wire.association`)."""
+        whole = self.data
+        if self.collective.contributors == ALL:
+            bounds = self.segments(segment_bytes)
+            whole = reduce_message(path, self.data, self.operation, bounds, self.datatype, wide=wide)
+        return [whole[self._elements(self.wants(rank))] for rank in range(self.ranks)]
+
+    # Segments
+
+    def segment_bytes(self, chunk: int, *, wide: bool) -> int:
+        """Returns the bytes of the message in a full segment. It is half a chunk if the partials are twice as wide."""
+        is_widened = wide and self.collective.contributors == ALL and self.operation.widens(self.datatype)
+        return chunk // 2 if is_widened else chunk
+
+    def segments(self, segment_bytes: int) -> list[tuple[int, int]]:
+        """Returns (first, end) of each segment, in elements. A segment never crosses the end of a block."""
+        step = segment_bytes // self.datatype.itemsize
+        return [
+            (first, min(first + step, start + self.block, self.elements))
+            for start in range(0, self.elements, self.block or 1)
+            for first in range(start, min(start + self.block, self.elements), step)
+        ]
+
+    def describe(self, wqe: np.ndarray, rank: int, segment_bytes: int) -> None:
+        """Fills in the fields of a rank's WQE that describe the message, except for the addresses."""
+        reduces = self.collective.contributors == ALL
+        datatype = self.datatype if reduces else BYTES
+        size = self.datatype.itemsize
+        wqe["op"], wqe["dtype"] = self.operation.code if reduces else abi.Op.NONE, datatype.code
+        wqe["contributors"] = self.collective.contributors
+        wqe["length"], wqe["block"] = self.elements * size, self.block * size
+        wqe["segments"] = len(self.segments(segment_bytes)) if self.elements else 1
+        address = wqe["address"]
+        address["source_first"], address["source_blocks"] = self.brings(rank)
+        address["destination_first"], address["destination_blocks"] = self.wants(rank)
+
+    def _elements(self, blocks: tuple[int, int]) -> slice:
+        first, count = blocks
+        return slice(first * self.block, (first + count) * self.block)

@@ -1,0 +1,125 @@
+"""The model checker: a search of all states of a small instance. It covers every order in which packets arrive, are
+lost or are duplicated, timers expire, ranks act and die, and devices crash and restart.
+
+    python -m fanin_sim.model_check.explorer [INSTANCE ...]
+
+The command searches the named instances (see `instances`); without a name, all but the deep ones. It prints the number
+of states. If an invariant can be violated, it prints the shortest sequence of events that leads there, and exits with
+1.
+
+Safety is checked at every transition of a device (`device_model`). Where devices crash, the checker also verifies that
+no other device is reported as lost. Liveness is checked from every reachable state: a continuation without further
+faults, in which timers expire when nothing else happens, must end with all requests complete, all ranks gone and all
+devices empty (`liveness`).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import NamedTuple
+
+from fanin_sim.model_check.device_model import DeviceSummary
+from fanin_sim.model_check.instances import DEEP_INSTANCES, INSTANCES, Instance, World
+from fanin_sim.model_check.liveness import LivenessChecker
+from fanin_sim.model_check.rank_programs import Violation
+from fanin_sim.model_check.state_space import State, StateSpace
+
+Origins = dict[State, tuple[State, str] | None]  # the predecessor of each state, and the event
+
+
+class Report(NamedTuple):
+    """The size of a search."""
+
+    states: int
+    transitions: int
+    device_states: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.states} states, {self.transitions} transitions, "
+            f"{self.device_states} device states, {self.seconds:.1f} s"
+        )
+
+
+class Explorer:
+    """A breadth-first search of an instance."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.world = World(instance)
+        self.space = StateSpace(instance, self.world)
+        self._liveness = LivenessChecker(self.space)
+        self.transitions = 0
+
+    def run(self) -> Report:
+        """Searches all states.
+
+        Raises:
+            Violation: an invariant can be violated. The message has the sequence of events.
+        """
+        begun = time.perf_counter()
+        start = self.space.start()
+        origins: Origins = {start: None}
+        waiting = deque([start])
+        while waiting:
+            state = waiting.popleft()
+            try:
+                self._liveness.check(state)
+                for label, following in self.space.successors(state):
+                    self.transitions += 1
+                    self.check_reported_losses(following)
+                    if following not in origins:
+                        origins[following] = state, label
+                        waiting.append(following)
+            except Violation as violation:
+                raise Violation(f"{violation}\n{_trace(origins, state)}") from violation
+        device_states = sum(len(model.states) for model in self.space.models)
+        return Report(len(origins), self.transitions, device_states, time.perf_counter() - begun)
+
+    def check_reported_losses(self, state: State) -> None:
+        """Raises Violation if a rank was told that a device is lost which has never crashed."""
+        seen = self.space.summaries(state.devices)
+        crashed = self.crashed(seen)
+        for number, one in enumerate(seen):
+            if one.lost & ~crashed and self.instance.crashes:
+                raise Violation(
+                    f"a rank of device {number} has a report of devices that have not crashed: {one.lost & ~crashed:#b}"
+                )
+
+    @staticmethod
+    def crashed(seen: list[DeviceSummary]) -> int:
+        """Returns a bitmap of the devices that have crashed. Devices that have restarted are included."""
+        return sum(1 << number for number, one in enumerate(seen) if one.crashes)
+
+
+def _trace(origins: Origins, state: State) -> str:
+    """Returns all events on the path to a state."""
+    labels: list[str] = []
+    while (origin := origins[state]) is not None:
+        state, label = origin
+        labels.append(label)
+    steps = [f"  {label}" for label in reversed(labels)]
+    return "\n".join([*steps, "  then the violation, in the continuation without further faults at the latest"])
+
+
+def main(names: list[str]) -> int:
+    """Searches instances by name. Returns 0 if all invariants hold, 1 if one is violated, 2 if an instance does not
+    exist."""
+    every = INSTANCES | DEEP_INSTANCES
+    if unknown := [name for name in names if name not in every]:
+        print(f"there is no instance {', '.join(unknown)}; use some of: {', '.join(every)}", file=sys.stderr)
+        return 2
+    for name in names or INSTANCES:
+        try:
+            print(f"{name}: {Explorer(every[name]).run()}", flush=True)
+        except Violation as violation:
+            print(f"{name}: VIOLATION: {violation}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""The number of slots in use over virtual time, in groups of devices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanin_sim.fabric.device import Device
+from fanin_sim.fabric.simulation import Simulation
+
+MOST_SAMPLES = 64
+FIRST_INTERVAL = 1_000  # ns
+
+
+class SlotUse(NamedTuple):
+    """Slots in use in a group of devices: the mean over the devices, and the maximum."""
+
+    mean: float
+    most: int
+
+
+class Sample(NamedTuple):
+    """The use of all groups at a time (ns)."""
+
+    time: int
+    use: tuple[SlotUse, ...]
+
+
+class Occupancy:
+    """Samples of a simulation at regular intervals. When there are too many samples, every second one is dropped and
+    the interval is doubled. The samples therefore cover the whole run, whatever its duration."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.groups = device_groups(simulation)
+        self.samples: list[Sample] = []
+        self._interval, self._due = FIRST_INTERVAL, simulation.now
+        simulation.observe = self.sample
+
+    def sample(self, now: int) -> None:
+        """Takes a sample if it is time for one. The simulation calls it when the time has changed."""
+        if now < self._due:
+            return
+        used = [[device.slots_used for device in devices] for devices in self.groups.values()]
+        uses = tuple(SlotUse(sum(slots) / len(slots), max(slots)) for slots in used)
+        self.samples.append(Sample(now, uses))
+        if len(self.samples) == MOST_SAMPLES:
+            del self.samples[1::2]
+            self._interval *= 2
+        self._due = now + self._interval
+
+
+def device_groups(simulation: Simulation) -> dict[str, list[Device]]:
+    """Returns the groups of devices: the switches of each level, and the NICs."""
+    topology = simulation.topology
+    groups: dict[str, list[Device]] = {}
+    for switch, device in enumerate(simulation.switches):
+        depth = topology.depth(topology.nodes + switch)
+        groups.setdefault(f"switches of level {depth}" if depth else "top switch", []).append(device)
+    groups["NICs"] = simulation.nics
+    return groups

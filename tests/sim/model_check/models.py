@@ -1,0 +1,179 @@
+"""The models of the protocol in `protocol/models`, checked by spin, and the tables of all searches.
+
+    python -m tests.sim.model_check.models [spin] [explorer]
+
+runs all searches, which takes minutes, and writes the numbers of states into docs/models.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from fanin_sim.model_check.explorer import Explorer
+from fanin_sim.model_check.instances import INSTANCES
+
+ROOT = Path(__file__).parents[3]
+MODELS = ROOT / "protocol" / "models"
+PAGE = ROOT / "docs" / "models.md"
+WAIT_S = 900
+COMPILER = ["gcc", "-w", "-DCOLLAPSE", "-DVECTORSZ=2048", "-DMEMLIM=2000"]  # MiB
+VERIFIER = ["./pan", "-a", "-n", "-m1000000"]  # assertions and cycles, up to that depth
+SOUND, ASSERTION, CYCLE = "holds", "an assertion fails", "the work never ends"
+
+
+class Run(NamedTuple):
+    """A model with its definitions, and the expected result of the search. quick: the search takes seconds."""
+
+    model: str
+    definitions: str
+    result: str
+    says: str
+    quick: bool = True
+
+
+class Outcome(NamedTuple):
+    """The result of a search, and its size. output: of the verifier."""
+
+    result: str
+    states: int
+    transitions: int
+    output: str
+
+
+RUNS = (
+    Run("tree", "STAR2", SOUND, "2 NICs, W 1, slots used again; one packet lost, one duplicated"),
+    Run("tree", "STAR2 POSITIONS=5", SOUND, "slots used a third time", quick=False),
+    Run("tree", "STAR2 EARLY=1", SOUND, "a probe that comes too early"),
+    Run("tree", "STAR2 CROSSING", SOUND, "a result that has left just now is not sent again to the first probe"),
+    Run("tree", "STAR2 LOSSES=2", SOUND, "two packets lost", quick=False),
+    Run("tree", "STAR2 W=2 POSITIONS=5 COPIES=0", SOUND, "W 2", quick=False),
+    Run("tree", "STAR3 COPIES=0", SOUND, "3 NICs", quick=False),
+    Run("tree", "CHAIN COPIES=0", SOUND, "a middle device"),
+    Run("tree", "CHAIN", SOUND, "a middle device, a packet duplicated", quick=False),
+    Run("tree", "MIXED COPIES=0 POSITIONS=2", SOUND, "two levels, three NICs", quick=False),
+    Run("ring", "NODES=2 COPIES=0", SOUND, "2 nodes, W 1, slots used again; one packet lost"),
+    Run("ring", "NODES=2", SOUND, "one duplicated, too", quick=False),
+    Run("ring", "NODES=2 W=2 POSITIONS=4 COPIES=0", SOUND, "W 2", quick=False),
+    Run("ring", "NODES=3 POSITIONS=2 COPIES=0", SOUND, "3 nodes", quick=False),
+    Run("jobs", "LOSSES=0", SOUND, "join, leave, join again under a new key; one packet duplicated"),
+    Run("jobs", "COPIES=0", SOUND, "one packet lost"),
+    Run("jobs", "", SOUND, "both", quick=False),
+    Run("jobs", "RESTARTS=1 COPIES=0 LOSSES=0", SOUND, "a NIC or the switch restarts", quick=False),
+    Run("jobs", "RESTARTS=1 COPIES=0 KEYS=1", SOUND, "... and a packet is lost", quick=False),
+    Run("jobs", "RESTARTS=1 LOSSES=0 KEYS=1", SOUND, "... or duplicated", quick=False),
+    Run("tree", "STAR2 VERSION_BIT", ASSERTION, "one version bit in place of positions"),
+    Run("tree", "STAR2 SMALL_LEASE", CYCLE, "N < 2W"),
+    Run("tree", "STAR2 FORGET_RESULT", CYCLE, "the result is forgotten once it is sent"),
+    Run("tree", "STAR2 NEVER_AGAIN", CYCLE, "a result is sent once"),
+    Run("tree", "CHAIN DROP_IN_LOCAL", CYCLE, "a middle device drops a duplicate that it meets in LOCAL"),
+    Run("tree", "STAR2 W=2 POSITIONS=5 TOKEN_CLEARS", ASSERTION, "a cumulative token clears bits"),
+    Run("ring", "NODES=2 FREE_ON_RESULT", CYCLE, "a slot of a ring is freed on the result"),
+    Run("ring", "NODES=2 RESULT_TAKEN_FOR_STORED", CYCLE, "the map of an ACK shows results where partials are"),
+    Run("jobs", "LEAVE_OF_UNKNOWN_DROPPED", CYCLE, "LEAVE for an unknown job is not acknowledged"),
+    Run("jobs", "KEY_NOT_COMPARED LOSSES=0", ASSERTION, "the key is not compared"),
+    Run("jobs", "BOOT_ID_NOT_COMPARED RESTARTS=1 COPIES=0 LOSSES=0", ASSERTION, "the boot id is not compared"),
+    Run(
+        "jobs",
+        "TOKEN_NOT_COMPARED RESTARTS=1 LOSSES=0 KEYS=1",
+        ASSERTION,
+        "the token of a CONFIG_ACK is not compared",
+    ),
+)
+
+
+class ModelFailed(Exception):
+    """A search was not complete. The message says why."""
+
+
+def missing_tools() -> list[str]:
+    """Returns the tools that are needed and not installed."""
+    return [tool for tool in ("spin", "gcc") if shutil.which(tool) is None]
+
+
+def check(run: Run) -> Outcome:
+    """Searches a model.
+
+    Raises:
+        ModelFailed: the model can not be compiled, or is too large.
+    """
+    definitions = [f"-D{word}" for word in run.definitions.split()]
+    speed = "-O0" if run.quick else "-O2"  # the compiler would take longer than the search
+    with tempfile.TemporaryDirectory(prefix="fanin-model-") as folder:
+        for command in (
+            ["spin", *definitions, "-a", str(MODELS / f"{run.model}.pml")],
+            [*COMPILER, speed, "-o", "pan", "pan.c"],
+        ):
+            made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=WAIT_S)
+            if made.returncode:
+                raise ModelFailed(f"{run.model} {run.definitions}: {made.stdout}{made.stderr}")
+        done = subprocess.run(VERIFIER, cwd=folder, capture_output=True, text=True, timeout=WAIT_S)
+    return outcome(done.stdout + done.stderr)
+
+
+def outcome(output: str) -> Outcome:
+    """Reads the output of the verifier.
+
+    Raises:
+        ModelFailed: the search was not complete.
+    """
+    stored, transitions = re.search(r"(\d+) states, stored", output), re.search(r"(\d+) transitions", output)
+    result = ASSERTION if "assertion violated" in output else CYCLE if "acceptance cycle (" in output else SOUND
+    incomplete = result == SOUND and ("errors: 0" not in output or "not completed" in output)
+    if incomplete or "too small" in output or not stored or not transitions:
+        raise ModelFailed(output)
+    return Outcome(result, int(stored[1]), int(transitions[1]), output)
+
+
+# The page
+
+
+def spin_table() -> str:
+    """Runs all models, and returns the table."""
+    rows = ["| model | definitions | what is in it | states | result |", "| --- | --- | --- | --- | --- |"]
+    for run in RUNS:
+        seen = check(run)
+        if seen.result != run.result:
+            raise ModelFailed(f"{run.model} {run.definitions}: {seen.result}, not: {run.result}\n{seen.output}")
+        broken = "**broken:** " if run.result != SOUND else ""
+        states = f"{seen.states:,}" if run.result == SOUND else f"{seen.states:,} until found"
+        rows.append(f"| {run.model} | {run.definitions} | {broken}{run.says} | {states} | {seen.result} |")
+        print(rows[-1], flush=True)
+    return "\n".join(rows)
+
+
+def explorer_table() -> str:
+    """Searches all instances of the explorer, and returns the table."""
+    rows = ["| instance | states | transitions | states of devices |", "| --- | --- | --- | --- |"]
+    for name, instance in INSTANCES.items():
+        report = Explorer(instance).run()
+        rows.append(f"| {name} | {report.states:,} | {report.transitions:,} | {report.device_states:,} |")
+        print(rows[-1], flush=True)
+    return "\n".join(rows)
+
+
+TABLES = {"spin": spin_table, "explorer": explorer_table}
+
+
+def write_table(name: str, table: str) -> None:
+    """Replaces a table of the page."""
+    pattern = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end of table -->)", re.DOTALL)
+    text, count = pattern.subn(lambda found: f"{found[1]}{table}\n{found[2]}", PAGE.read_text())
+    if count != 1:
+        raise ModelFailed(f"{PAGE} has {count} tables named {name}")
+    PAGE.write_text(text)
+
+
+def main(names: list[str]) -> None:
+    """Makes tables by name; without a name, all."""
+    for name in names or TABLES:
+        write_table(name, TABLES[name]())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,54 @@
+"""The models of the protocol hold, and spin finds the fault of each broken variant."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanin_sim.model_check.instances import INSTANCES
+from tests.sim.model_check.models import PAGE, RUNS, SOUND, ModelFailed, Run, check, missing_tools, outcome
+
+QUICK = [run for run in RUNS if run.quick]
+
+
+def title(run: Run) -> str:
+    """Name of a test."""
+    return f"{run.model} {run.definitions}".strip()
+
+
+@pytest.mark.process
+@pytest.mark.deep
+@pytest.mark.skipif(bool(missing_tools()), reason=f"spin and gcc (missing: {', '.join(missing_tools())})")
+@pytest.mark.parametrize("run", QUICK, ids=title)
+def test_search(run: Run) -> None:
+    seen = check(run)
+    print(f"\n{title(run)}: {seen.result}, {seen.states} states")
+    assert seen.result == run.result, seen.output
+    if run.result == SOUND:
+        assert seen.states > 1000
+
+
+@pytest.mark.process
+@pytest.mark.skipif(bool(missing_tools()), reason=f"spin and gcc (missing: {', '.join(missing_tools())})")
+def test_model_that_can_not_be_compiled() -> None:
+    with pytest.raises(ModelFailed, match="undeclared"):
+        check(RUNS[0]._replace(definitions="POSITIONS=nothing"))
+
+
+def test_search_that_was_not_complete_is_no_result() -> None:
+    """A search that ran out of depth or memory must not pass for a model that holds."""
+    said = "State-vector 1 byte, depth reached 9, errors: 0\n 12 states, stored\n 34 transitions (= visited+matched)\n"
+    assert outcome(said)[:3] == (SOUND, 12, 34)
+    for trouble in ("error: max search depth too small", "Warning: Search not completed"):
+        with pytest.raises(ModelFailed):
+            outcome(f"{trouble}\n{said}")
+    with pytest.raises(ModelFailed):
+        outcome("")
+
+
+def test_page_has_every_search() -> None:
+    """`python -m tests.sim.model_check.models` makes the tables of the page."""
+    text = PAGE.read_text()
+    for run in RUNS:
+        assert f"| {run.model} | {run.definitions} | " in text, title(run)
+    for name in INSTANCES:
+        assert f"| {name} | " in text, name

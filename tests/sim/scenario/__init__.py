@@ -1,0 +1,1 @@
+"""Tests of `fanin sim`, and of the load of `fanin bench engine`."""
