@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.bench import bounds, machine, plot, report, setups, shim
+from fanin_tools.bench import bounds, machine, mpi_shim, plot, report, setups
 from fanin_tools.bench.compare import Comparison, Row, fitting
 from fanin_tools.bench.samples import Summary, slowest_rank
 from fanin_tools.bench.setups import EVERY_SETUP, OVER_NETWORK, Setup
@@ -95,7 +95,7 @@ fanin: THRESHOLD: outside the sizes of FANIN_MPI_THRESHOLDS
     ],
 )
 def test_what_the_shim_has_not_offloaded_is_told(report: str, words: str) -> None:
-    assert shim.shortfall(report, 480) == words
+    assert mpi_shim.shortfall(report, 480) == words
 
 
 def test_columns_of_the_shim_say_whether_they_are_ours() -> None:

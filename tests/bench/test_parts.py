@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_nic.engine.segment.kernels import kernel_table
-from fanin_tools.bench import engine, floor, floor_node, floor_tree, memory, port, start
+from fanin_tools.bench import engine, floor, floor_node, floor_tree, memory, port, startup
 from fanin_tools.bench.network import SharedWords, network, run_together
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.generate import Shape, make
@@ -141,15 +141,15 @@ def test_a_network_of_somebody_else_is_refused_and_left(state_root: object) -> N
 
 
 def test_import_does_not_bring_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert start._import() > 0
-    monkeypatch.setattr(start, "PROGRAM", "import numba\n" + start.PROGRAM)
+    assert startup._import() > 0
+    monkeypatch.setattr(startup, "PROGRAM", "import numba\n" + startup.PROGRAM)
     with pytest.raises(ToolError, match="WRONG_RESULT: import fanin has loaded numba"):
-        start._import()
+        startup._import()
 
 
 def test_start_is_measured(state_root: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start, "IMPORTS", 1)
-    monkeypatch.setattr(start, "ATTACHES", 3)
+    monkeypatch.setattr(startup, "IMPORTS", 1)
+    monkeypatch.setattr(startup, "ATTACHES", 3)
     result = CliRunner().invoke(app, ["bench", "start", "--json"])
     assert result.exit_code == 0, result.stderr
     assert [row["microseconds"]["samples"] for row in json.loads(result.stdout)["rows"]] == [1, 3, 3]

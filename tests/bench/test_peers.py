@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench import compare, launch_agent, peers
+from fanin_tools.bench import compare, peers
 from fanin_tools.bench import contenders as module
 from fanin_tools.bench.contenders import contenders
 from fanin_tools.bench.setups import Setup
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape, make
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import launch_agent
 from tests.fabric.fixtures import Up
 from tests.fabric.test_namespaces import needs_namespaces
 

@@ -8,10 +8,10 @@ from typing import Any
 from fanin import FaninError, Job
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
-from fanin_tools.faults.ranks import describe, job, socket_of, together
-from fanin_tools.job import job_file
-from fanin_tools.job.placement import Placement
-from fanin_tools.job.ways import Way, ways_of
+from fanin_tools.launch import job_file
+from fanin_tools.launch.placement import Placement
+from fanin_tools.launch.uplinks import Way, ways_of
+from fanin_tools.stress.faults.rank_threads import describe, job, socket_of, together
 
 __all__ = ["across", "describe", "errors_of", "job", "placed", "socket_of", "together"]
 

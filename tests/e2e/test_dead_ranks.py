@@ -15,7 +15,7 @@ import pytest
 from fanin import Communicator, FaninError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults import looping_rank
+from fanin_tools.stress.faults import looping_rank
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import describe, errors_of, socket_of, together
 

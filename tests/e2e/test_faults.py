@@ -20,8 +20,8 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
-from fanin_tools.faults.links import cut_super_packets, link_down
-from fanin_tools.faults.victims import frozen, frozen_device, kill_device, open_descriptors, process_of
+from fanin_tools.stress.faults.link_faults import cut_super_packets, link_down
+from fanin_tools.stress.faults.process_faults import frozen, frozen_device, kill_device, open_descriptors, process_of
 from fanin_wire.fields import UDP_PORT
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, eventually, silent, statuses, undisturbed
 from tests.e2e.members import describe, errors_of, job, socket_of, together

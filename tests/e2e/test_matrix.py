@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fanin_tools.fabric import lifecycle
-from fanin_tools.job.case import COLLECTIVES
-from fanin_tools.matrix import report, run
-from fanin_tools.matrix.choices import chosen
-from fanin_tools.matrix.shapes import BY_NAME, MatrixPlan
+from fanin_tools.launch.collective_call import COLLECTIVES
+from fanin_tools.stress.matrix import report, run
+from fanin_tools.stress.matrix.combinations import chosen
+from fanin_tools.stress.matrix.topologies import BY_NAME, MatrixPlan
 from tests.e2e.fabrics import Bench, assert_released, silent
 
 SEED = 1

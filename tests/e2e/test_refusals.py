@@ -12,7 +12,7 @@ import pytest
 from fanin import Communicator, Job, JobNode
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.placement import Placement
+from fanin_tools.launch.placement import Placement
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, statuses
 from tests.e2e.members import across, describe, errors_of, job, socket_of, together
 

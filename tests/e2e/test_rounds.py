@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fanin_tools.faults import rounds
-from fanin_tools.faults.tally import Tally
+from fanin_tools.stress.faults import rounds
+from fanin_tools.stress.faults.tally import Tally
 from tests.e2e.fabrics import Bench
 
 

@@ -12,7 +12,7 @@ from fanin import Communicator, errors
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.victims import frozen_device, kill_device
+from fanin_tools.stress.faults.process_faults import frozen_device, kill_device
 from tests.e2e.fabrics import Bench, assert_released, silent
 from tests.e2e.members import errors_of, job, together
 

@@ -15,12 +15,12 @@ import pytest
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.daemons import Say
 from fanin_tools.fabric.description import Fabric
-from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
 from fanin_tools.fabric.state import FabricState
-from tests.fabric.fixtures import Up, ignore, standins
+from tests.fabric.fixtures import Up, fake_devices, ignore
 
 
 def test_up_makes_every_device_answer(up: Up, fabric: Fabric) -> None:
@@ -67,7 +67,7 @@ def test_down_leaves_nothing(up: Up, fabric: Fabric, state_root: Path) -> None:
 def test_failed_start_is_rolled_back_and_says_why(
     up: Up, fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FANIN_STANDIN_FAILS", "nic1")
+    monkeypatch.setenv("FANIN_FAKE_DEVICE_FAILS", "nic1")
     with pytest.raises(
         ToolError, match="DEVICE_LOST: device nic1 ended while starting; it said: nic1 was told to fail"
     ):
@@ -125,7 +125,7 @@ def test_the_last_user_takes_it_down(up: Up) -> None:
     """However often a command uses it; unless somebody has brought it up to stay meanwhile."""
     me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
     for stays in (False, True):
-        assert [lifecycle.up(plan, ignore, standins, user=me).fresh for _ in range(2)] == [True, False]
+        assert [lifecycle.up(plan, ignore, fake_devices, user=me).fresh for _ in range(2)] == [True, False]
         lifecycle.give_back("lent", me)
         assert lifecycle.find("lent") is not None
         if stays:
@@ -136,7 +136,7 @@ def test_the_last_user_takes_it_down(up: Up) -> None:
 
 def test_what_somebody_else_has_brought_up_meanwhile_is_theirs(up: Up) -> None:
     me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
-    lifecycle.up(plan, ignore, standins, user=me)
+    lifecycle.up(plan, ignore, fake_devices, user=me)
     lifecycle.down("lent")
     up(plan).state.lend([ProcessIdentity.of(os.getppid())])
     lifecycle.give_back("lent", me)
@@ -149,7 +149,7 @@ def test_what_was_begun_for_a_command_is_known_to_be_its(fabric: Fabric, state_r
 
     def begun(fabric: Fabric, folder: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
         seen.append(folder.users)
-        return standins(fabric, folder, say)
+        return fake_devices(fabric, folder, say)
 
     me = ProcessIdentity.of(os.getpid())
     lifecycle.up(fabric, ignore, begun, user=me)

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.doctor import system
-from fanin_tools.doctor.finding import Level
+from fanin_tools.doctor.check import Level
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.state import FabricState
-from tests.fabric.fixtures import Up, ignore, own_state_folder, standins
+from tests.fabric.fixtures import Up, fake_devices, ignore, own_state_folder
 
 BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
 
@@ -114,7 +114,7 @@ def test_what_another_state_folder_has_of_that_name_is_left_alone(up: Up, monkey
     running = up(fabric)
     with monkeypatch.context() as patch, own_state_folder(patch):
         assert namespaces.namespace(fabric, "host0") not in namespaces.existing()
-        lifecycle.up(fabric, ignore, standins)
+        lifecycle.up(fabric, ignore, fake_devices)
         lifecycle.down("nsboth")
     assert all(process.alive for process in running.state.processes().values())
     assert reaches(fabric, "host0", fabric.nics[0].address)

@@ -19,18 +19,18 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, Job, JobNode, errors
-from fanin_tools import control
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.hostile import descriptors
-from fanin_tools.hostile.clients import BOUND_S, LENGTH, HostileClient, collective, local_job, message
-from fanin_tools.hostile.tally import Tally
+from fanin_tools.stress.fuzz import file_descriptors
+from fanin_tools.stress.fuzz.hostile_client import BOUND_S, LENGTH, HostileClient, collective, local_job, message
+from fanin_tools.stress.fuzz.tally import Tally
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from tests.e2e.fabrics import eventually
 
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
-REFUSED = dict.fromkeys(descriptors.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
-NO_MEMORY = [kind for kind in descriptors.KINDS if kind != "process memory"]
+REFUSED = dict.fromkeys(file_descriptors.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
+NO_MEMORY = [kind for kind in file_descriptors.KINDS if kind != "process memory"]
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def status_of(reply: bytes) -> Status:
 
 def pid_of(path: Path) -> int:
     """Process of the device."""
-    return int(control.query(path)["pid"])
+    return int(device_query.query(path)["pid"])
 
 
 def descriptors_of(pid: int) -> int:
@@ -60,7 +60,7 @@ def descriptors_of(pid: int) -> int:
 
 def descriptors_held(path: Path) -> int:
     """How many the device has open, always with the one of this question."""
-    with control.asked(path) as status:
+    with device_query.asked(path) as status:
         return descriptors_of(int(status["pid"]))
 
 
@@ -71,9 +71,9 @@ def works(path: Path, jid: int = 77) -> bool:
         return bool(member.allreduce(np.full(100, 3, "i4"), timeout=BOUND_S)[99] == 3)
 
 
-@pytest.mark.parametrize("kind", list(descriptors.KINDS))
+@pytest.mark.parametrize("kind", list(file_descriptors.KINDS))
 def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
-    with client(nic) as hostile, descriptors.opened([kind]) as passed:
+    with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
         assert passed
         hostile.ask(message("ATTACH").tobytes())
         reply = hostile.ask(message("REGISTER", address=4096, length=4096, access=3).tobytes(), passed)
@@ -82,7 +82,7 @@ def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NO_MEMORY)
 def test_attach_with_what_is_no_process_memory(nic: Path, kind: str) -> None:
-    with client(nic) as hostile, descriptors.opened([kind]) as passed:
+    with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
         assert status_of(hostile.ask(message("ATTACH").tobytes(), passed)) == Status["INVALID_REQUEST"]
 
 
@@ -91,7 +91,7 @@ def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
         hostile.ask(message("ATTACH").tobytes())
         before = descriptors_held(nic)
         for _ in range(100):
-            with descriptors.opened(["sealed"]) as passed:
+            with file_descriptors.opened(["sealed"]) as passed:
                 assert status_of(hostile.ask(message("REGISTER", length=4096, access=1).tobytes(), passed)) == 0
         assert descriptors_held(nic) == before
 
@@ -99,7 +99,7 @@ def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
 def test_one_client_does_not_fill_the_address_space(nic: Path) -> None:
     with client(nic) as hostile:
         hostile.ask(message("ATTACH").tobytes())
-        huge = descriptors.memfd(length=1 << 39)
+        huge = file_descriptors.memfd(length=1 << 39)
         replies = [hostile.ask(message("REGISTER", length=1 << 39, access=3).tobytes(), [huge]) for _ in range(3)]
         os.close(huge)
         assert [status_of(reply) for reply in replies] == [0, 0, Status["NO_RESOURCES"]]
@@ -114,13 +114,13 @@ def test_doorbell_that_would_keep_its_reader_waiting(nic: Path) -> None:
         for _ in range(50):
             os.eventfd_write(hostile._doorbell, 1)
             os.eventfd_read(hostile._doorbell)
-            assert control.query(nic)["kind"] == "nic"
+            assert device_query.query(nic)["kind"] == "nic"
 
 
 def test_hole_in_registered_memory_reads_as_zeros(nic: Path) -> None:
     """The client takes pages away behind the device's back; the seal keeps the length, so that nothing faults."""
     libc = ctypes.CDLL(None, use_errno=True)
-    memfd = descriptors.memfd(fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, LENGTH)
+    memfd = file_descriptors.memfd(fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, LENGTH)
     memory = mmap.mmap(memfd, LENGTH)
     memory[:] = b"\7" * LENGTH
     with client(nic) as hostile:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fanin_tools import control
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.hostile.datagrams import Sender
-from fanin_tools.hostile.parser import material
-from fanin_tools.hostile.run import attack_fabric
-from fanin_tools.hostile.tally import Tally
+from fanin_tools.stress.fuzz.engine_fuzz import material
+from fanin_tools.stress.fuzz.hostile_sender import Sender
+from fanin_tools.stress.fuzz.run import attack_fabric
+from fanin_tools.stress.fuzz.tally import Tally
 from tests.e2e.fabrics import eventually
 
 SECONDS = 4.0
@@ -41,7 +41,7 @@ def test_every_datagram_is_let_in_or_counted(running: Running, kind: str) -> Non
 
     def counted() -> int:
         """Packets, whatever has become of them: dropped by port or engine, or counted by opcode (some dropped then)."""
-        counters = control.query(running.state.socket(device.name))["counters"]
+        counters = device_query.query(running.state.socket(device.name))["counters"]
         drops = sum(value for name, value in counters.items() if name.startswith("drop_"))
         taken = sum(value for name, value in counters.items() if name.startswith("rx_"))
         counted_twice = sum(counters[f"drop_{reason}"] for reason in AFTER_RX)

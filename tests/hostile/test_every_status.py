@@ -17,8 +17,8 @@ import pytest
 
 from fanin import Communicator, Job, JobNode, errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
-from fanin_tools import control
-from fanin_tools.hostile.clients import BOUND_S, HostileClient, collective, local_job, message
+from fanin_tools.fabric import device_query
+from fanin_tools.stress.fuzz.hostile_client import BOUND_S, HostileClient, collective, local_job, message
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
@@ -284,7 +284,7 @@ def _(_nic: Path) -> Status:
 
 def overflows(nic: Path) -> int:
     """Completions that a NIC had no room for, ever."""
-    return int(control.query(nic)["counters"]["cq_overflows"])
+    return int(device_query.query(nic)["counters"]["cq_overflows"])
 
 
 def raised(kind: type[errors.FaninError], act: Callable[[], object]) -> Status:

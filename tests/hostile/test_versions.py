@@ -17,8 +17,8 @@ import pytest
 from fanin import device_status, errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
 from fanin.verbs.membership import Hop
-from fanin_tools import control
 from fanin_tools.errors import ToolError
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
@@ -88,7 +88,7 @@ def test_status_of_a_device_of_another_version(version: int) -> None:
         device_status(path)
     command = pytest.raises(ToolError, match=f"VERSION_MISMATCH: .*speaks version {version} of the host interface")
     with device_of_version(version, refusal) as path, command:
-        control.query(path)
+        device_query.query(path)
 
 
 # The wire, in an engine

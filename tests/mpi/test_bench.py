@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fanin_tools.bench.setups import FIRST_WARM, repetitions, warm_up
 from fanin_tools.bench.thresholds import COLLECTIVES
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from tests.mpi.conftest import PEERS, Mpi
 
 NAMES = {"openmpi": "open-mpi", "mpich": "mpich"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from fanin_tools.faults.possessions import Growth, holding
+from fanin_tools.stress.faults.resource_leaks import Growth, holding
 from tests.mpi.conftest import BOUND_S, Fabrics, Mpi
 from tests.mpi.report import offloaded
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from fanin_nic.sim.scenario import Scenario, ScenarioInvalid
 from fanin_nic.sim.storm import Failure, Tally
-from fanin_tools.cli import app
-from fanin_tools.commands.sim import parse_fanout, parse_rate
+from fanin_tools.cli import sim_schedules
+from fanin_tools.cli.app import app
+from fanin_tools.cli.sim import parse_fanout, parse_rate
 from fanin_tools.errors import UsageError
-from fanin_tools.sim import storms
 
 SMALL = ["sim", "--fanout", "2x3", "--bytes", "8K", "--chunk", "1024", "--slots", "16"]
 
@@ -141,7 +141,7 @@ def test_trace_of_a_seed() -> None:
 
 def test_broken_schedule_is_told_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Tally(failures=[Failure(7, "WRONG_RESULT", "a switch", "seed 7: a switch", ["LOSS: here"], ["at last"])])
-    monkeypatch.setattr(storms, "run", lambda seconds, seed, processes: broken)
+    monkeypatch.setattr(sim_schedules, "run", lambda seconds, seed, processes: broken)
     told = CliRunner().invoke(app, ["sim", "--storm"])
     assert told.exit_code == 1
     for part in ("seed 7: a switch", "LOSS: here", "at last"):

@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 import fanin_tools
 from fanin import job_rules
 from fanin_nic.engine.control import join
-from fanin_tools import options, quantities
-from fanin_tools.cli import app
+from fanin_tools import quantities
+from fanin_tools.cli import options
+from fanin_tools.cli.app import app
 from fanin_tools.errors import UsageError
-from fanin_tools.job import job_file
+from fanin_tools.launch import job_file
 
-FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
+FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
 
 def fanin(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -36,7 +37,7 @@ def test_every_command_has_help(command: list[str]) -> None:
 
 def test_help_needs_neither_engine_nor_library() -> None:
     """Completion calls the command on every key: it must not load the compiler."""
-    code = "import sys, fanin_tools.cli; sys.exit(bool({'numba', 'numpy', 'scapy', 'fanin'} & sys.modules.keys()))"
+    code = "import sys, fanin_tools.cli.app; sys.exit(bool({'numba', 'numpy', 'scapy', 'fanin'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

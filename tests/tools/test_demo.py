@@ -11,19 +11,19 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fanin_tools.cli import app
-from fanin_tools.demo import accounting, demo, report, together
+from fanin_tools.cli.app import app
+from fanin_tools.demo import accounting, concurrent_jobs, report, sections
 from fanin_tools.demo.accounting import LinkUse, Use
 from fanin_tools.demo.allreduce import Outcome, Task, expected_payload, placement_of, routes_of
 from fanin_tools.demo.collectives import Row
-from fanin_tools.demo.demo import SCENES, Shown, scenes_of
-from fanin_tools.demo.expectation import Payload
-from fanin_tools.demo.findings import Finding
+from fanin_tools.demo.expected_traffic import Payload
+from fanin_tools.demo.section_result import Finding
+from fanin_tools.demo.sections import SCENES, Shown, scenes_of
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.answers import first_failure, mistakes_of, slowest
-from fanin_tools.job.job_file import Terms
+from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.replies import first_failure, mistakes_of, slowest
 
 PREFIX = "127.77.9"
 LINKS = {"nic0": LinkUse(64, 64, 66, 66)}
@@ -54,8 +54,8 @@ BAD = [
 @pytest.mark.parametrize("shown", [GOOD, *BAD])
 def test_a_wrong_bit_fails(state_root, monkeypatch: pytest.MonkeyPatch, options: list[str], shown: Shown) -> None:
     running = Running(make("demo", Shape(2), PREFIX), state=None)  # type: ignore[arg-type]
-    monkeypatch.setattr("fanin_tools.fabric.borrow.borrowed", lambda *_: contextlib.nullcontext(running))
-    monkeypatch.setattr(demo, "run", lambda *_: shown)
+    monkeypatch.setattr("fanin_tools.fabric.lease.borrowed", lambda *_: contextlib.nullcontext(running))
+    monkeypatch.setattr(sections, "run", lambda *_: shown)
     result = CliRunner().invoke(app, ["demo", *options])
     assert result.exit_code == (0 if shown is GOOD else 1)
     if options:
@@ -185,7 +185,7 @@ def test_use_of_a_switch_is_that_of_its_link_up() -> None:
 
 
 def test_shares_are_counted_until_the_first_job_is_through() -> None:
-    assert together.shares([[1, 2, 3, 4], [2, 4, 6, 8]]) == [4 / 6, 2 / 6]
+    assert concurrent_jobs.shares([[1, 2, 3, 4], [2, 4, 6, 8]]) == [4 / 6, 2 / 6]
 
 
 def answer(wrong: list[tuple[int, int]], stopped: Any = None) -> dict[str, Any]:

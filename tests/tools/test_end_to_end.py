@@ -13,22 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.demo import allreduce, demo
+from fanin_tools.demo import allreduce, sections
 from fanin_tools.demo.allreduce import Task
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import job_file
-from fanin_tools.job.case import Case, Message
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.job_file import Terms
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import Case, Message
+from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.placement import place
+from fanin_tools.launch.worker_pool import Crew
 from tests.e2e.fabrics import eventually
 from tests.fabric.fixtures import ignore, own_state_folder
 
 ROOT = Path(__file__).parents[2]
-FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
+FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 NODES, RANKS_PER_NODE = 2, 2
 RANKS = NODES * RANKS_PER_NODE
 NAME = "e2e"
@@ -100,7 +100,7 @@ def test_nothing_is_leased_afterwards(running: Running) -> None:
 
 
 def test_every_scene_is_as_it_must_be(running: Running) -> None:
-    shown = demo.run(running, demo.SCENES, ["tree", "ring", "local"], Task(1 << 16), ignore)
+    shown = sections.run(running, sections.SCENES, ["tree", "ring", "local"], Task(1 << 16), ignore)
     assert [finding for finding in shown.findings if not finding.verified] == []
     assert [row for row in shown.rows if not row.verified] == []
     assert shown.verified
@@ -116,7 +116,7 @@ def test_every_scene_is_as_it_must_be(running: Running) -> None:
 
 
 def test_queries_name_the_rank_that_is_late(running: Running) -> None:
-    shown = demo.run(running, ["query"], ["tree"], Task(0), ignore)
+    shown = sections.run(running, ["query"], ["tree"], Task(0), ignore)
     assert [finding.outcome for finding in shown.findings] == [f"0 of 64, waits for [{RANKS - 1}]"]
 
 
@@ -144,7 +144,7 @@ def test_rank_that_dies_in_a_crew_is_named(running: Running, capfd: pytest.Captu
 
 
 def test_crew_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fanin_tools.job.crew.END_SECONDS", 0.5)
+    monkeypatch.setattr("fanin_tools.launch.worker_pool.END_SECONDS", 0.5)
     placement = place(running.fabric, 2, "tree")
     with Crew(running, 2) as crew:
         crew.join(placement, job_file.describe(running, placement))
@@ -226,7 +226,7 @@ except fanin.errors.PeerLost:
 time.sleep(1)
 print(communicator.allreduce(numpy.ones(1)).item())
 """
-    hasty = "from fanin_tools.job import launcher; launcher.launch.__kwdefaults__['grace'] = 0; "
+    hasty = "from fanin_tools.launch import launcher; launcher.launch.__kwdefaults__['grace'] = 0; "
     command = [sys.executable, "-c", hasty + FANIN[2], "run", "--name", NAME, "-n", str(RANKS)]
     for option, lines in (("--keep-going", ["3.0"] * (RANKS - 1)), ("--prefix", [])):
         result = subprocess.run([*command, option, "--", sys.executable, "-c", program], capture_output=True, text=True)

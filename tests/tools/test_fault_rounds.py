@@ -16,11 +16,11 @@ from fanin import errors
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
-from fanin_tools.faults import links, rounds
-from fanin_tools.faults.kinds import KINDS, Kind
-from fanin_tools.faults.ranks import Hanging
-from fanin_tools.faults.rounds import Rounds
-from fanin_tools.faults.work import Work
+from fanin_tools.stress.faults import link_faults, rounds
+from fanin_tools.stress.faults.fault_kinds import KINDS, Kind
+from fanin_tools.stress.faults.rank_threads import Hanging
+from fanin_tools.stress.faults.reduction import Work
+from fanin_tools.stress.faults.rounds import Rounds
 
 FABRIC = Plan("f", Shape(3, 2, netns=True)).preview()
 
@@ -88,7 +88,7 @@ def harm(series: Series, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
         killed.append(device)
         series.state.dead.add(device)
 
-    monkeypatch.setattr("fanin_tools.faults.kinds.kill_device", kill)
+    monkeypatch.setattr("fanin_tools.stress.faults.fault_kinds.kill_device", kill)
     monkeypatch.setattr(rounds, "BRIEF", 0)
     series._harm(kind(name), random.Random(1))
     return killed[0]
@@ -225,7 +225,8 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "places"), [(lambda: links.loss(FABRIC, 10), 4), (lambda: links.link_down(FABRIC, "switch"), 3)]
+    ("fault", "places"),
+    [(lambda: link_faults.loss(FABRIC, 10), 4), (lambda: link_faults.link_down(FABRIC, "switch"), 3)],
 )
 def test_all_is_undone_though_one_command_fails(
     fault: Callable[[], contextlib.AbstractContextManager[None]], places: int, monkeypatch: pytest.MonkeyPatch
@@ -241,8 +242,8 @@ def test_all_is_undone_though_one_command_fails(
         states[place] = not undo
         return ""
 
-    monkeypatch.setattr(links, "inside", inside)
-    monkeypatch.setattr(links, "require_loss", lambda fabric: None)
+    monkeypatch.setattr(link_faults, "inside", inside)
+    monkeypatch.setattr(link_faults, "require_loss", lambda fabric: None)
     met: list[bool] = []
     with pytest.raises(ToolError, match="not now"):
         use(fault(), lambda: met.extend(states.values()))

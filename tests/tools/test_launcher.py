@@ -14,9 +14,9 @@ import pytest
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import binding
-from fanin_tools.job.launcher import End, launch, read_consequences
-from fanin_tools.job.placement import place
+from fanin_tools.launch import core_binding
+from fanin_tools.launch.launcher import End, launch, read_consequences
+from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
 
 RANKS = 4
@@ -50,7 +50,7 @@ def test_ranks_are_kept_to_cores(running: Running, tmp_path: Path, bound: bool) 
     mine = os.sched_getaffinity(0)
     code = "open(sys.argv[1] + str(rank), 'w').write(repr(os.sched_getaffinity(0)))"
     assert python(running, code, f"{tmp_path}/", bound=bound) == 0
-    in_turn = binding.cores(mine) * RANKS
+    in_turn = core_binding.cores(mine) * RANKS
     expected = [repr(in_turn[rank] if bound else mine) for rank in range(RANKS)]
     assert [path.read_text() for path in sorted(tmp_path.iterdir())] == expected
     assert os.sched_getaffinity(0) == mine
@@ -60,23 +60,23 @@ def test_hardware_threads_of_a_core(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     """A rank has all of a core that may be used: the next one begins at the next core."""
     for thread, siblings in enumerate(["0,4", "1,5", "2-3", "2-3", "0,4", "1,5"]):
         (tmp_path / str(thread)).write_text(siblings + "\n")
-    monkeypatch.setattr(binding, "SIBLINGS", str(tmp_path / "{}"))
-    assert binding.cores(set(range(6))) == [{0, 4}, {1, 5}, {2, 3}]
-    assert binding.cores({1, 3, 4, 5}) == [{1, 5}, {3}, {4}]
-    assert binding.cores({7, 9}) == [{7}, {9}]  # the system does not say
+    monkeypatch.setattr(core_binding, "SIBLINGS", str(tmp_path / "{}"))
+    assert core_binding.cores(set(range(6))) == [{0, 4}, {1, 5}, {2, 3}]
+    assert core_binding.cores({1, 3, 4, 5}) == [{1, 5}, {3}, {4}]
+    assert core_binding.cores({7, 9}) == [{7}, {9}]  # the system does not say
 
 
 def test_who_has_started_a_rank_is_free_again() -> None:
     mine = os.sched_getaffinity(0)
-    with pytest.raises(FileNotFoundError), binding.bound(1):
+    with pytest.raises(FileNotFoundError), core_binding.bound(1):
         subprocess.Popen(["/no/such"])
     assert os.sched_getaffinity(0) == mine
 
 
 def test_a_core_that_can_not_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = os.sched_getaffinity(0)
-    monkeypatch.setattr(binding, "cores", lambda usable: [{1 << 12}])
-    with pytest.raises(ToolError, match="NOT_BOUND"), binding.bound(0):
+    monkeypatch.setattr(core_binding, "cores", lambda usable: [{1 << 12}])
+    with pytest.raises(ToolError, match="NOT_BOUND"), core_binding.bound(0):
         raise AssertionError
     assert os.sched_getaffinity(0) == mine
 
@@ -106,7 +106,7 @@ def test_others_that_shall_go_on_do_so_until_they_end_by_themselves(running: Run
 def test_rank_that_ignores_the_request_to_end_is_killed(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanin_tools.job.launcher.TERMINATE_SECONDS", 0.2)
+    monkeypatch.setattr("fanin_tools.launch.launcher.TERMINATE_SECONDS", 0.2)
     code = """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open(sys.argv[1] + str(os.getpid()), 'w').close()
@@ -195,8 +195,8 @@ def test_interrupt_ends_all_ranks(running: Running, tmp_path: Path) -> None:
     program = f"""
 import sys
 from fanin_tools.fabric import lifecycle
-from fanin_tools.job.launcher import End, launch
-from fanin_tools.job.placement import place
+from fanin_tools.launch.launcher import End, launch
+from fanin_tools.launch.placement import place
 running = lifecycle.find({running.fabric.name!r})
 code = "import os, time; open({str(tmp_path)!r} + '/' + str(os.getpid()), 'w').close(); time.sleep(600)"
 launch(running, place(running.fabric, 2, 'auto'), [sys.executable, '-c', code])

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.case import COLLECTIVES, REDUCTIONS, Message
-from fanin_tools.matrix import choices, cover, run
-from fanin_tools.matrix.choices import DIMENSIONS, SIZES, case_of, chosen, sensible
-from fanin_tools.matrix.shapes import BY_NAME, SHAPES, MatrixPlan, Setup, setups
+from fanin_tools.launch.collective_call import COLLECTIVES, REDUCTIONS, Message
+from fanin_tools.stress.matrix import combinations, pairwise, run
+from fanin_tools.stress.matrix.combinations import DIMENSIONS, SIZES, case_of, chosen, sensible
+from fanin_tools.stress.matrix.topologies import BY_NAME, SHAPES, MatrixPlan, Setup, setups
 from tests.fabric.fixtures import ignore
 
 FABRIC = MatrixPlan("matrix").at("127.77.9")
@@ -48,8 +48,8 @@ def test_complete_matrix_has_every_cell_once() -> None:
 
 def test_sample_covers_every_pair_of_values_that_make_sense() -> None:
     sample = chosen(True, 5, *ALL)
-    wanted = set(cover.pairs_to_cover(DIMENSIONS, sensible))
-    assert wanted == {pair for choice in sample for pair in cover.pairs_of(choice, DIMENSIONS)} & wanted
+    wanted = set(pairwise.pairs_to_cover(DIMENSIONS, sensible))
+    assert wanted == {pair for choice in sample for pair in pairwise.pairs_of(choice, DIMENSIONS)} & wanted
     assert all(sensible(choice) for choice in sample)
     assert len(sample) < 800
 
@@ -79,8 +79,10 @@ def test_what_makes_sense(choice: dict[str, Any], meant: bool) -> None:
 
 @pytest.mark.parametrize("dtype", ["u8", "f32", "f64_i32"])
 def test_sizes_lie_around_a_segment(dtype: str) -> None:
-    elements = [choices._elements(size, "allreduce", choices.datatype_by_name(dtype).itemsize) for size in SIZES]
-    segment = 4096 // choices.datatype_by_name(dtype).itemsize
+    elements = [
+        combinations._elements(size, "allreduce", combinations.datatype_by_name(dtype).itemsize) for size in SIZES
+    ]
+    segment = 4096 // combinations.datatype_by_name(dtype).itemsize
     assert elements == [0, 1, 37, segment - 1, segment + 1, 20 * segment + 3]
 
 
@@ -172,7 +174,7 @@ def test_the_command_fails_where_a_bit_is_wrong(
 ) -> None:
     crew.wrong = wrong
     running = Running(FABRIC, state=None)  # type: ignore[arg-type]
-    monkeypatch.setattr("fanin_tools.fabric.borrow.borrowed", lambda *_: contextlib.nullcontext(running))
+    monkeypatch.setattr("fanin_tools.fabric.lease.borrowed", lambda *_: contextlib.nullcontext(running))
     command = ["matrix", "--sample", "--seed", "3", "--shapes", "local", "--collectives", "barrier,reduce", *options]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == code

@@ -14,8 +14,8 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.state import FabricState
-from fanin_tools.job import job_file
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
 
 STAR = make("star", Shape(nodes=4, ranks_per_node=4), "127.77.9")

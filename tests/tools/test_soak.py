@@ -14,15 +14,15 @@ from typer.testing import CliRunner
 from fanin_tools.bench import loss_report
 from fanin_tools.bench.loss import Row
 from fanin_tools.bench.plot import require_plot
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.faults import possessions, rounds
-from fanin_tools.faults.kinds import KINDS, is_of_rank
-from fanin_tools.faults.tally import Tally as FaultTally
-from fanin_tools.hostile.tally import Tally as HostileTally
-from fanin_tools.soak import report, run
-from fanin_tools.soak.rounds import Strikes, fuzz
-from fanin_tools.soak.tally import Finding, Tally
+from fanin_tools.stress.faults import resource_leaks, rounds
+from fanin_tools.stress.faults.fault_kinds import KINDS, is_of_rank
+from fanin_tools.stress.faults.tally import Tally as FaultTally
+from fanin_tools.stress.fuzz.tally import Tally as HostileTally
+from fanin_tools.stress.soak import report, run
+from fanin_tools.stress.soak.rounds import Strikes, fuzz
+from fanin_tools.stress.tally import Finding, Tally
 
 ZEROS = ("wrong_results", "hangs", "other_violations", "leaked_slots", "leaked_files", "leaked_memory")
 
@@ -87,10 +87,10 @@ def test_hostile_input_is_replayed_for_no_less_than_it_took(
     seconds: float, told: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = HostileTally(9, findings=["a device has ended"])
-    monkeypatch.setattr("fanin_tools.hostile.run.run", lambda seconds, seed: found)
+    monkeypatch.setattr("fanin_tools.stress.fuzz.run.run", lambda seconds, seed: found)
     tally = Tally(1)
     fuzz(seconds, 9, tally)
-    assert [each.replay for each in tally.findings] == [f"python -m fanin_tools.hostile --seconds {told} --seed 9"]
+    assert [each.replay for each in tally.findings] == [f"python -m fanin_tools.stress.fuzz --seconds {told} --seed 9"]
 
 
 def test_kinds_take_turns_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,16 +139,16 @@ def test_every_kind_of_fault_is_of_a_rank_or_can_be_inflicted() -> None:
 
 def test_growth_counts_files_and_memory_beyond_what_is_normal(monkeypatch: pytest.MonkeyPatch) -> None:
     held = {"files": 10, "bytes": 100 << 20}
-    monkeypatch.setattr(possessions, "open_descriptors", lambda process: held["files"])
-    monkeypatch.setattr(possessions, "resident", lambda process: held["bytes"])
-    monkeypatch.setattr(possessions, "RELEASE_SECONDS", 0.0)
-    running, growth = FakeRunning(), possessions.Growth()
-    for _ in range(possessions.SETTLED):
-        held["bytes"] += possessions.GROWTH  # of what every device touches once
+    monkeypatch.setattr(resource_leaks, "open_descriptors", lambda process: held["files"])
+    monkeypatch.setattr(resource_leaks, "resident", lambda process: held["bytes"])
+    monkeypatch.setattr(resource_leaks, "RELEASE_SECONDS", 0.0)
+    running, growth = FakeRunning(), resource_leaks.Growth()
+    for _ in range(resource_leaks.SETTLED):
+        held["bytes"] += resource_leaks.GROWTH  # of what every device touches once
         assert growth.look(running) == ({}, {})  # type: ignore[arg-type]
     held["files"] += 1
-    held["bytes"] += possessions.GROWTH + 1
-    assert growth.look(running) == ({"nic0": 1}, {"nic0": possessions.GROWTH + 1})  # type: ignore[arg-type]
+    held["bytes"] += resource_leaks.GROWTH + 1
+    assert growth.look(running) == ({"nic0": 1}, {"nic0": resource_leaks.GROWTH + 1})  # type: ignore[arg-type]
     assert growth.look(running) == ({}, {})  # type: ignore[arg-type]
 
 

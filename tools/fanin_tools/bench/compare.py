@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from fanin_tools.bench import shim
+from fanin_tools.bench import mpi_shim
 from fanin_tools.bench.bounds import bound_us
 from fanin_tools.bench.contenders import Contender
 from fanin_tools.bench.progress import Steps
@@ -15,7 +15,7 @@ from fanin_tools.bench.samples import Summary
 from fanin_tools.bench.session import Session
 from fanin_tools.bench.setups import Setup
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.daemons import Say
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
@@ -125,7 +125,7 @@ def _rows(setup: Setup, size: int, times: Iterable[tuple[Contender, list[int]]])
 def _shortfalls(present: Sequence[Contender], sessions: Sequence[Session]) -> dict[str, str]:
     """Of each MPI with the shim, when its ranks have ended and said what was offloaded."""
     measured = zip(present, sessions, strict=True)
-    return {who.title: shim.shortfall(session.said, session.calls) for who, session in measured if who.shim}
+    return {who.title: mpi_shim.shortfall(session.said, session.calls) for who, session in measured if who.shim}
 
 
 def fitting(sizes: Sequence[int], arrays: int, say: Say) -> list[int]:

@@ -12,15 +12,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fanin_tools.bench import peers, shim
+from fanin_tools.bench import mpi_shim, peers
 from fanin_tools.bench.peers import PROGRAM, Peer
 from fanin_tools.bench.session import Command, Session
 from fanin_tools.bench.setups import Setup, Way
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import job_file
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.placement import place
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _with_shim(setup: Setup, peer: Peer, binaries: Path) -> Contender:
     title, route = f"{peer.title} with Fanin", setup.ways[0].route
 
     def start(running: Running) -> AbstractContextManager[Session]:
-        variables = shim.environment(running, setup.ranks, route)
+        variables = mpi_shim.environment(running, setup.ranks, route)
         return _peer_session(running, setup, title, peer, binaries, variables)
 
     return Contender(title, True, start, shim=True)

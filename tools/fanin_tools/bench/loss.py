@@ -10,16 +10,16 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-from fanin_tools import control
 from fanin_tools.bench.samples import slowest_rank
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric import device_query
+from fanin_tools.fabric.daemons import Say
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.links import cut_super_packets, loss, lost, require_loss
-from fanin_tools.job import job_file
-from fanin_tools.job.case import Case
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import Case
+from fanin_tools.launch.placement import place
+from fanin_tools.launch.worker_pool import Crew
+from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost, require_loss
 
 NODES = 4
 ROUTES = ("tree", "ring")
@@ -93,7 +93,7 @@ def _spans(answer: dict[str, list[int]]) -> list[tuple[int, int]]:
 
 def _counters(running: Running) -> dict[str, int]:
     """Two counters, each over all devices."""
-    found = [control.query(running.state.socket(device.name))["counters"] for device in running.fabric.daemons]
+    found = [device_query.query(running.state.socket(device.name))["counters"] for device in running.fabric.daemons]
     return {name: sum(counters[name] for counters in found) for name in ("tx_PROBE", "resent")}
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from fanin_tools.bench import launch_agent
 from fanin_tools.bench.session import Command
 from fanin_tools.fabric.description import Fabric
+from fanin_tools.launch import launch_agent
 
 NEEDED = ("mpiexec", "python")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})

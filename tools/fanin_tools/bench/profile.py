@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from fanin_tools import control
 from fanin_tools.bench.contenders import ours
 from fanin_tools.bench.session import Session
 from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, VOLUME, Setup, Way
+from fanin_tools.fabric import device_query
+from fanin_tools.fabric.daemons import Say
 from fanin_tools.fabric.description import Device
-from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
@@ -67,9 +67,9 @@ def _profile(running: Running, session: Session, size: int, devices: Sequence[De
     session.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
     with ExitStack() as stack:
         for device in devices:
-            stack.enter_context(control.profiled(running.state.socket(device.name)))
+            stack.enter_context(device_query.profiled(running.state.socket(device.name)))
         session.time(size, 0, operations(size))
-        found = {device: control.query(running.state.socket(device.name))["profile"] for device in devices}
+        found = {device: device_query.query(running.state.socket(device.name))["profile"] for device in devices}
     session.release()
     rows = []
     for kind in dict.fromkeys(device.kind for device in devices):

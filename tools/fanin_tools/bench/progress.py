@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from fanin_tools.output import say
+from fanin_tools.fabric.daemons import Say
 
 
 class Steps:

@@ -18,8 +18,8 @@ from typing import Any
 from fanin_tools.bench.samples import slowest_rank
 from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, repetitions, warm_up
 from fanin_tools.errors import ToolError
-from fanin_tools.job import binding
-from fanin_tools.job.launcher import wait_for_all, wait_for_any
+from fanin_tools.launch import core_binding
+from fanin_tools.launch.launcher import wait_for_all, wait_for_any
 from fanin_tools.quantities import render_size
 
 START_SECONDS = 120.0  # compiling, or finding the other hosts
@@ -66,7 +66,7 @@ class Session:
 
     def _start(self, command: Command) -> subprocess.Popen[bytes]:
         try:
-            with nullcontext() if command.bound is None else binding.bound(command.bound):
+            with nullcontext() if command.bound is None else core_binding.bound(command.bound):
                 return subprocess.Popen(
                     command.line,
                     env=command.environment,

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fanin_tools.bench import shim
+from fanin_tools.bench import mpi_shim
 from fanin_tools.bench.contenders import Contender
 from fanin_tools.bench.progress import Steps
 from fanin_tools.bench.samples import Summary
@@ -57,7 +57,7 @@ def measure(running: Running, pair: Sequence[Contender], sizes: Sequence[int], r
             for size in sizes if collective != "Barrier" else sizes[:1]:
                 steps.next(f"{collective}: {render_size(size)}")
                 found.append(Cell(collective, size, *_medians(sessions, collective, size, rounds)))
-    left = shim.left_to_mpi(sessions[1].said)
+    left = mpi_shim.left_to_mpi(sessions[1].said)
     if left is None or left:
         cause = f"{pair[1].title} has left calls to the MPI: {left or 'all'}"
         raise ToolError("NOT_SUPPORTED", cause, "unset FANIN_MPI_THRESHOLDS; see that the devices have room")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fanin_tools import control
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.description import Device
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
@@ -40,7 +40,7 @@ class Use:
 
 def snapshot(running: Running) -> Snapshot:
     """STATUS of every device of the fabric."""
-    return {device.name: control.query(running.state.socket(device.name)) for device in running.fabric.daemons}
+    return {device.name: device_query.query(running.state.socket(device.name)) for device in running.fabric.daemons}
 
 
 def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Use:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fanin_tools.demo import accounting, expectation
+from fanin_tools.demo import accounting, expected_traffic
 from fanin_tools.demo.accounting import Use
-from fanin_tools.demo.expectation import Payload
+from fanin_tools.demo.expected_traffic import Payload
 from fanin_tools.errors import UsageError
+from fanin_tools.fabric.daemons import Say
 from fanin_tools.fabric.description import Fabric
-from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
-from fanin_tools.job import job_file
-from fanin_tools.job.answers import mistakes_of, slowest
-from fanin_tools.job.case import Case
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.job_file import Terms
-from fanin_tools.job.placement import Placement, place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import Case
+from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.placement import Placement, place
+from fanin_tools.launch.replies import mistakes_of, slowest
+from fanin_tools.launch.worker_pool import Crew
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import UnsupportedDataType, datatype_by_name
 from fanin_wire.operations import UnsupportedOperation, check_supported, operation_by_name
@@ -177,8 +177,8 @@ def run_route(crew: Crew, placement: Placement, task: Task, say: Say) -> Outcome
 def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[str, Payload]:
     """What each device of a route must send and get, if nothing is sent again."""
     operation, datatype = operation_by_name(task.op), datatype_by_name(task.dtype)
-    cut = expectation.cut(task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.terms)
-    return expectation.expected(placement, cut, {switch.address: switch.name for switch in fabric.switches})
+    cut = expected_traffic.cut(task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.terms)
+    return expected_traffic.expected(placement, cut, {switch.address: switch.name for switch in fabric.switches})
 
 
 def _reduce(crew: Crew, size: int, task: Task) -> tuple[int, float]:

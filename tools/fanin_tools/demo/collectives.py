@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanin_tools.demo.allreduce import SEED
-from fanin_tools.demo.findings import Finding
-from fanin_tools.fabric.devices import Say
-from fanin_tools.job import job_file
-from fanin_tools.job.answers import mistakes_of, slowest
-from fanin_tools.job.case import BARRIER, COLLECTIVES, UNDIVIDED, Case, Message
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.job_file import Terms
-from fanin_tools.job.placement import Placement
+from fanin_tools.demo.section_result import Finding
+from fanin_tools.fabric.daemons import Say
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, Case, Message
+from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.placement import Placement
+from fanin_tools.launch.replies import mistakes_of, slowest
+from fanin_tools.launch.worker_pool import Crew
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fanin_tools.demo.allreduce import Task, placement_of, run_route
-from fanin_tools.demo.findings import Finding
-from fanin_tools.fabric.borrow import borrowed
-from fanin_tools.fabric.devices import Say
+from fanin_tools.demo.section_result import Finding
+from fanin_tools.fabric.daemons import Say
 from fanin_tools.fabric.generate import Plan, Shape
-from fanin_tools.job.crew import Crew
+from fanin_tools.fabric.lease import borrowed
+from fanin_tools.launch.worker_pool import Crew
 from fanin_tools.quantities import render_size, render_time
 
 FANOUT = (2, 2)

@@ -9,9 +9,9 @@ from rich.table import Table
 from fanin_tools.demo.accounting import LinkUse
 from fanin_tools.demo.allreduce import Outcome
 from fanin_tools.demo.collectives import Row
-from fanin_tools.demo.demo import Shown
-from fanin_tools.demo.expectation import NOTHING, Payload
-from fanin_tools.demo.findings import Finding
+from fanin_tools.demo.expected_traffic import NOTHING, Payload
+from fanin_tools.demo.section_result import Finding
+from fanin_tools.demo.sections import Shown
 from fanin_tools.quantities import counted, render_size, render_time
 
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fanin_tools.demo.findings import Finding
-from fanin_tools.fabric.devices import Say
-from fanin_tools.job import job_file
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.job_file import Terms
-from fanin_tools.job.patterns import rounded
-from fanin_tools.job.placement import Placement
+from fanin_tools.demo.section_result import Finding
+from fanin_tools.fabric.daemons import Say
+from fanin_tools.launch import job_file
+from fanin_tools.launch.exact_data import rounded
+from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.placement import Placement
+from fanin_tools.launch.worker_pool import Crew
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name

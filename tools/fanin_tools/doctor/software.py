@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fanin_tools.doctor.finding import Finding, Level
+from fanin_tools.doctor.check import Finding, Level
 
 LIBRARIES = ("numpy", "numba", "cffi", "scapy", "typer", "rich")
 

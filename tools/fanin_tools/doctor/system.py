@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from fanin_tools.doctor.finding import Finding, Level
+from fanin_tools.doctor.check import Finding, Level
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fanin_tools import control
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.fabric import devices, differences, generate, loopback, namespaces, state
+from fanin_tools.fabric import daemons, device_query, differences, generate, loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
@@ -28,7 +27,7 @@ class Running:
 
 
 def up(
-    wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.start, user: ProcessIdentity | None = None
+    wanted: Fabric | Plan, say: daemons.Say, start: daemons.Start = daemons.start, user: ProcessIdentity | None = None
 ) -> Running:
     """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
 
@@ -97,7 +96,7 @@ def give_back(name: str, user: ProcessIdentity) -> None:
             _clean(folder)
 
 
-def clean_up(say: devices.Say) -> None:
+def clean_up(say: daemons.Say) -> None:
     """Take down what was up for the time of commands that were killed."""
     with state.locked():
         for folder in map(FabricState, state.names()):
@@ -108,7 +107,7 @@ def clean_up(say: devices.Say) -> None:
 
 
 def _bring_up(
-    fabric: Fabric, folder: FabricState, say: devices.Say, start: devices.Start, user: ProcessIdentity | None
+    fabric: Fabric, folder: FabricState, say: daemons.Say, start: daemons.Start, user: ProcessIdentity | None
 ) -> None:
     folder.create(fabric)
     if user is not None:
@@ -119,7 +118,7 @@ def _bring_up(
     for name, process in start(fabric, folder, say):
         processes[name] = process
         folder.record(processes)
-    devices.wait_until_ready(processes, folder)
+    daemons.wait_until_ready(processes, folder)
 
 
 def _healthy(folder: FabricState) -> Fabric | None:
@@ -158,7 +157,7 @@ def find(name: str) -> Running | None:
     return Running(fabric, folder) if fabric is not None else None
 
 
-def restart(name: str, device: str, say: devices.Say) -> Running:
+def restart(name: str, device: str, say: daemons.Say) -> Running:
     """End the daemon `device` of fabric `name`, if it still runs, and start it anew; the others are not touched.
 
     The jobs that it was in are lost. Raises ToolError NO_FABRIC, UsageError NO_DEVICE (there is no such daemon), or
@@ -176,10 +175,10 @@ def restart(name: str, device: str, say: devices.Say) -> Running:
         present = folder.processes()
         if device in present:
             terminate([present[device]], TERMINATE_SECONDS)
-        for started, process in devices.start(fabric, folder, say, [device]):
+        for started, process in daemons.start(fabric, folder, say, [device]):
             present[started] = process
             folder.record(present)
-        devices.wait_until_ready({device: present[device]}, folder)
+        daemons.wait_until_ready({device: present[device]}, folder)
     return Running(fabric, folder)
 
 
@@ -222,6 +221,6 @@ def status(name: str) -> dict[str, Any]:
 
 def _answer(folder: FabricState, device: str) -> dict[str, Any] | None:
     try:
-        return control.query(folder.socket(device))
+        return device_query.query(folder.socket(device))
     except ToolError:
         return None

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import description_file, ways
+from fanin_tools.fabric import description_file, uplinks_file
 from fanin_tools.fabric.checks import check_name
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
@@ -92,7 +92,7 @@ class FabricState:
                 raise ToolError("BAD_PATH", cause, "set XDG_RUNTIME_DIR to a shorter path")
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._write("fabric.toml", description_file.render(fabric))
-        self._write(ways.NAME, ways.render(fabric))
+        self._write(uplinks_file.NAME, uplinks_file.render(fabric))
 
     def description(self) -> Fabric | None:
         """The description, or None where a crash came before it was written."""

@@ -1,0 +1,79 @@
+"""`fanin demo`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.quantities import parse_size
+
+if TYPE_CHECKING:
+    from fanin_tools.demo.sections import Shown
+
+
+@reporting
+def demo(
+    nodes: options.Nodes = None,
+    ranks_per_node: options.RanksPerNode = 4,
+    fanout: options.Fanout = "",
+    plain_leaves: options.PlainLeaves = False,
+    scenes: Annotated[str, typer.Option(help="What to show, for example allreduce,query; or all.")] = "all",
+    route: Annotated[str, typer.Option(help="tree, ring, local, or all that the fabric has.")] = "all",
+    size: Annotated[str, typer.Option("--bytes", help="Message per rank of the scene allreduce.")] = "16M",
+    dtype: Annotated[str, typer.Option(help="Type of its elements: f32, i64, ...")] = "f32",
+    op: Annotated[str, typer.Option(help="Its operation: sum, min, ...")] = "sum",
+    slots: options.Slots = options.DEFAULT_SLOTS,
+    reproducible: options.Reproducible = "none",
+    wide: options.Wide = False,
+    ordinary: Annotated[bool, typer.Option("--ordinary", help="Ordinary memory instead of registered.")] = False,
+    direct: options.Direct = False,
+    netns: options.Netns = False,
+    rate: options.Rate = "",
+    lanes: options.Lanes = None,
+    detection: options.Detection = options.DEFAULT_DETECTION,
+    name: options.Name = "demo",
+    json_output: options.Json = False,
+) -> None:
+    """Show what the devices do: every collective over every route, verified against numpy to the bit."""
+    from fanin_tools.demo import allreduce
+    from fanin_tools.demo import sections as demonstration
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.launch.job_file import Terms
+
+    terms = Terms(slots, reproducible, wide)
+    terms.check()
+    task = allreduce.Task(parse_size(size), dtype, op, terms, registered=not ordinary)
+    allreduce.check_task(task)
+    shape = options.shape(
+        nodes,
+        ranks_per_node,
+        fanout=fanout,
+        plain_leaves=plain_leaves,
+        direct=direct,
+        netns=netns,
+        rate=rate,
+        lanes=lanes,
+        detection=detection,
+    )
+    plan, chosen = Plan(name, shape), demonstration.scenes_of(scenes)
+    routes = allreduce.routes_of(plan.preview(), route)
+    with borrowed(plan, say) as running:
+        shown = demonstration.run(running, chosen, routes, task, say)
+    if json_output:
+        print_json(shown.as_dict())
+    else:
+        _print_tables(shown)
+    raise typer.Exit(0 if shown.verified else 1)
+
+
+def _print_tables(shown: Shown) -> None:
+    from rich.console import Console
+
+    from fanin_tools.demo import report
+
+    for table in report.tables(shown):
+        Console().print(table)

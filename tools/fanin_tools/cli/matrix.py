@@ -1,0 +1,62 @@
+"""`fanin matrix`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.errors import UsageError
+
+if TYPE_CHECKING:
+    from fanin_tools.stress.matrix.run import Result
+
+
+@reporting
+def matrix(
+    sample: Annotated[bool, typer.Option("--sample", help="Few cases that cover every two values together.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the sample, and of what every case leaves to chance.")] = 1,
+    shapes: Annotated[str, typer.Option(help="Only these, for example ring,mixed; all otherwise.")] = "",
+    collectives: Annotated[str, typer.Option(help="Only these, for example reduce,barrier; all otherwise.")] = "",
+    name: options.Name = "matrix",
+    json_output: options.Json = False,
+) -> None:
+    """Every collective x shape of network x operation x type x size x ranks, on real devices, against numpy."""
+    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.launch.collective_call import COLLECTIVES
+    from fanin_tools.stress.matrix.combinations import chosen
+    from fanin_tools.stress.matrix.run import run
+    from fanin_tools.stress.matrix.topologies import BY_NAME, MatrixPlan
+
+    wanted = _named(shapes, BY_NAME, "a shape"), _named(collectives, COLLECTIVES, "a collective")
+    choices = chosen(sample, seed, *wanted)
+    say(f"{len(choices)} cases, seed {seed}")
+    with borrowed(MatrixPlan(name), say) as running:
+        result = run(running, choices, seed, say)
+    if json_output:
+        print_json({"seed": seed, "sample": sample, **result.as_dict()})
+    else:
+        _print_table(result)
+    raise typer.Exit(1 if result.failures else 0)
+
+
+def _named(text: str, known: Collection[str], what: str) -> tuple[str, ...]:
+    """The names in a list with commas; all that there are where it is empty."""
+    names = tuple(name.strip() for name in text.split(",")) if text else tuple(known)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{name!r} is not {what}", f"use some of {', '.join(known)}")
+    return names
+
+
+def _print_table(result: Result) -> None:
+    from rich.console import Console
+
+    from fanin_tools.stress.matrix import report
+
+    Console().print(report.table(result))
+    for line in report.failures(result):
+        print(line)

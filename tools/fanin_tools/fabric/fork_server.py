@@ -1,0 +1,126 @@
+"""Start the daemons of a fabric: one process loads the device code, then forks, one child for each device.
+
+`python -m fanin_tools.fabric.fork_server NAME [DEVICE...]` reads the description from the state folder of the fabric
+NAME. It prints COMPILING if the code is not in the cache, then "DEVICE PID" for each (of those named, if some are),
+then ends; the devices live on. Each begins only when it has read a byte from the input, where the caller puts them when
+all devices have been written down: so none is ever left that nobody knows of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from typing import NoReturn
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric.state import FabricState
+from fanin_tools.fabric.tree import listeners, parent_group
+
+MODULE = "fanin_tools.fabric.fork_server"
+COMPILING = "compiling"
+COMPILER = "fanin_nic.daemon.warm"
+PR_SET_NAME = 15  # include/uapi/linux/prctl.h
+
+
+def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
+    """Options of the daemon of `device`."""
+    options = {
+        "--name": device.name,
+        "--address": device.address,
+        "--socket": str(state.socket(device.name)),
+        "--mtu": str(fabric.mtu),
+        "--slots": str(device.slots),
+        "--lanes": str(fabric.lanes),
+        "--detection": str(fabric.detection),
+    }
+    if device.group:
+        options |= {"--group": device.group, "--group-size": str(len(listeners(fabric, device)))}
+    if group := parent_group(fabric, device):
+        options["--parent-group"] = group
+    return [word for pair in options.items() for word in pair]
+
+
+def load() -> None:
+    """Load the compiled code of the device; say so and have it compiled, if nobody has yet: by a process that ends, for
+    the compiler takes 700 MB, which all devices would keep."""
+    from fanin_nic.native.compiled import COMPLETE
+
+    if not COMPLETE.exists():
+        print(COMPILING, flush=True)
+        command, nothing = [sys.executable, "-m", COMPILER], subprocess.DEVNULL
+        subprocess.run(command, stdin=nothing, stdout=nothing, check=False)
+    from fanin_nic.daemon import main, warm
+
+    assert main is not None
+    warm.warm()
+
+
+def _be_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
+    """In the child: wait to be written down, then run the daemon with its output in its log."""
+    code = 1
+    os.dup2(2, 1)  # the caller waits for the end of the other output
+    try:
+        if os.read(0, 1):
+            _settle(device, fabric, state)
+            code = _run(device, fabric, state)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _settle(device: Device, fabric: Fabric, state: FabricState) -> None:
+    """A process group, a log, a name and a network of its own; no end of a terminal ends it.
+
+    Not a session: Linux shares cores out among sessions first (autogroup), and then a device that yields, with nothing
+    to do, does so to nobody; ranks that share its core wait for nothing.
+    """
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    log = os.open(state.log(device.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    ctypes.CDLL(None).prctl(PR_SET_NAME, device.name.encode(), 0, 0, 0)
+    if fabric.netns:
+        namespaces.enter(namespaces.namespace(fabric, device.host))
+
+
+def _run(device: Device, fabric: Fabric, state: FabricState) -> int:
+    from fanin_nic.daemon import main
+
+    sys.argv = [f"fanin-{device.kind}", *arguments(device, fabric, state)]
+    try:
+        (main.nic if device.kind == "nic" else main.switch)()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def main() -> None:
+    """Entry point of the module."""
+    state = FabricState(sys.argv[1])
+    fabric = state.description()
+    if fabric is None:
+        raise ToolError("NO_FABRIC", f"there is no fabric {state.name}", "fanin fabric up")
+    load()
+    gc.freeze()  # memory that is never looked at again stays shared
+    for device in fabric.daemons:
+        if sys.argv[2:] and device.name not in sys.argv[2:]:
+            continue
+        process = os.fork()
+        if process == 0:
+            _be_device(device, fabric, state)
+        print(device.name, process, flush=True)
+
+
+if __name__ == "__main__":
+    main()

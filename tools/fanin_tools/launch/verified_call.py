@@ -1,0 +1,135 @@
+"""One collective tried by one rank: its arrays made and filled, the call, and every bit of the result compared."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fanin
+from fanin_tools.launch import exact_data
+from fanin_tools.launch.collective_call import (
+    BARRIER,
+    FROM_ROOT,
+    REDUCED,
+    REDUCTIONS,
+    TO_ROOT,
+    UNEVEN,
+    Case,
+    Message,
+    Run,
+)
+from fanin_wire.datatypes import datatype_by_name
+
+UNTOUCHED = 0xA5  # every byte of a result's memory before
+SECONDS = 60.0  # for all ranks to take part
+KEPT_PERIODS = 600  # as many as one job of the matrix needs
+
+
+class Trial:
+    """A case on one rank of a communicator; made, it is ready to be called any number of times.
+
+    act: take part and wait for the result. start: take part and return at once, with the request.
+    """
+
+    def __init__(self, member: fanin.Communicator, case: Case) -> None:
+        self.member, self.case = member, case
+        self._message = Message(case, member.size)
+        self._brings, self._gets = self._message.brings(member.rank), self._message.gets(member.rank)
+        brought = self._brings.elements if self._brings else None
+        self.source, self.result = self._arrays(brought, _total(self._gets))
+        self._fill()
+        self._wrong_first = 0  # of two calls
+        name, arguments = case.collective.split()[0], self._arguments()
+        self.start: Callable[[], fanin.Request] = functools.partial(getattr(member, f"i{name}"), **arguments)
+        self.act: Callable[[], Any] = self._form(name, arguments)
+
+    def _fill(self) -> None:
+        """The memory as it is to be before the call."""
+        if self.result is not None:
+            self.result.view(np.uint8)[:] = UNTOUCHED
+        if self._brings is not None and self.source is not None:
+            exact_data.fill(self.source, self._period(self._brings), self._brings.start + self.case.shift)
+
+    def _arrays(self, brought: int | None, gotten: int | None) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Memory of what the rank brings and of what it gets; None where there is none. Broadcasts share it always."""
+        shared = self.case.in_place or self.case.collective == "broadcast"
+        if brought is None or gotten is None or not shared:
+            return self._memory(brought), self._memory(gotten)
+        larger = self._memory(max(brought, gotten))
+        assert larger is not None
+        start = self._message.offset(self.member.rank)
+        own = larger[start : start + min(brought, gotten)]
+        return (larger, own) if brought >= gotten else (own, larger)
+
+    def _memory(self, count: int | None) -> np.ndarray | None:
+        if count is None:
+            return None
+        dtype = datatype_by_name(self.case.dtype).numpy
+        return self.member.alloc(count, dtype) if self.case.registered else np.empty(count, dtype)
+
+    def _period(self, run: Run) -> np.ndarray:
+        return _period(self._message.data, run.rank, self._message.period)
+
+    def _arguments(self) -> dict[str, Any]:
+        """Of the library's method."""
+        collective = self.case.collective
+        arguments: dict[str, Any] = {}
+        if collective == "broadcast":
+            arguments["array"] = self.result
+        elif collective != BARRIER:
+            arguments |= {"array": self.source, "out": self.result}
+        if collective in REDUCTIONS:
+            arguments |= {"op": self.case.op, "datatype": self.case.dtype}
+        if collective in FROM_ROOT + TO_ROOT:
+            arguments["root"] = self.case.root
+        if collective in UNEVEN and self._tells_counts():
+            arguments["counts"] = self._message.counts
+        return arguments
+
+    def _tells_counts(self) -> bool:
+        """Whether the rank gives the counts: always where it must, else in every other case."""
+        if self.case.collective == "scatterv":
+            return self.member.rank == self.case.root
+        return self.case.collective == "reduce_scatter uneven" or self.case.shift % 2 == 0
+
+    def _form(self, name: str, arguments: dict[str, Any]) -> Callable[[], Any]:
+        if self.case.form == "nonblocking":
+            return lambda: self.start().wait(SECONDS)
+        if self.case.form == "persistent":
+            return lambda: self._prepared(name, arguments)
+        call = functools.partial(getattr(self.member, name), **arguments, timeout=SECONDS)
+        return call if self.case.form == "blocking" else lambda: self._twice(call)
+
+    def _twice(self, call: Callable[[], Any]) -> None:
+        """The library remembers a blocking call that it has done, and does it another way the second time."""
+        call()
+        self._wrong_first = self.wrong()
+        self._fill()
+        call()
+
+    def _prepared(self, name: str, arguments: dict[str, Any]) -> None:
+        with getattr(self.member, f"{name}_init")(**arguments, ordered=True) as request:
+            request.start().wait(SECONDS)
+
+    def wrong(self) -> int:
+        """Elements of the result that have a wrong bit."""
+        if self._gets is None or self.result is None:
+            return 0
+        wrong, place = self._wrong_first, 0
+        for run in self._gets:
+            piece = self.result[place : place + run.elements]
+            wrong += exact_data.wrong_elements(piece, self._period(run), run.start + self.case.shift)
+            place += run.elements
+        return wrong
+
+
+@functools.lru_cache(KEPT_PERIODS)
+def _period(data: exact_data.Data, rank: int, count: int) -> np.ndarray:
+    return data.reduced(count) if rank == REDUCED else data.of(rank, count)
+
+
+def _total(runs: list[Run] | None) -> int | None:
+    return None if runs is None else sum(run.elements for run in runs)

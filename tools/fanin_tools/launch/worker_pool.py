@@ -1,0 +1,126 @@
+"""Rank processes that stay and take commands, so that several jobs can run one after the other in them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import JOB, job_file
+from fanin_tools.launch.placement import Placement, place
+
+ANSWER_SECONDS = 120.0
+AFTER_ERROR_SECONDS = 10.0  # for the others to answer too: the worst error is the one that explains
+END_SECONDS = 5.0
+
+
+class Crew:
+    """One worker process for each of `size` ranks on a fabric; `with` ends them."""
+
+    def __init__(self, running: Running, size: int) -> None:
+        self.running = running
+        placement = place(running.fabric, size, "auto")
+        pairs = [socket.socketpair() for _ in range(size)]
+        self._ranks = [ours for ours, _ in pairs]
+        self._answers_of = [ours.makefile("r") for ours in self._ranks]
+        places = []
+        for rank, (_, theirs) in enumerate(pairs):
+            host = placement.nics[placement.node_of(rank)].host
+            namespace = namespaces.namespace(running.fabric, host) if running.fabric.netns else ""
+            places.append(f"{theirs.fileno()}:{namespace}")
+        command = [sys.executable, "-m", "fanin_tools.launch.worker", *places]
+        passed = [theirs.fileno() for _, theirs in pairs]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=passed, process_group=0)
+        for _, theirs in pairs:
+            theirs.close()
+
+    def join(self, placement: Placement, job: dict[str, object], name: str = JOB, staged: bool = True) -> None:
+        """Let the ranks of `placement` join `job`; in later commands it is called `name`. staged: whether registered
+        memory may stand in for ordinary memory, or the devices read and write that itself."""
+        path = job_file.write(self.running, job)
+        sockets = [str(self.running.state.socket(nic.name)) for nic in placement.nics]
+        try:
+            for rank in range(placement.size):
+                place_of = {"number": rank, "socket": sockets[placement.node_of(rank)]}
+                self._tell(rank, {"do": "join", "name": name, "job": str(path), "staged": staged, **place_of})
+            self._answers(range(placement.size))
+        finally:
+            path.unlink(missing_ok=True)
+
+    def ask(self, ranks: int | Sequence[int], do: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Give ranks (a number: the first so many) the same command; their answers, by rank.
+
+        ToolError names the rank that failed.
+        """
+        asked = range(ranks) if isinstance(ranks, int) else ranks
+        for rank in asked:
+            self._tell(rank, {"do": do, **arguments})
+        return self._answers(asked)
+
+    def _tell(self, rank: int, command: dict[str, Any]) -> None:
+        """A rank that is gone is not told, but its answer says so."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._ranks[rank].sendall(json.dumps(command).encode() + b"\n")
+
+    def _answers(self, ranks: Sequence[int]) -> list[dict[str, Any]]:
+        answers: dict[int, dict[str, Any]] = {}
+        end = time.monotonic() + ANSWER_SECONDS
+        with selectors.DefaultSelector() as selector:
+            for rank in ranks:
+                selector.register(self._ranks[rank], selectors.EVENT_READ, rank)
+            while selector.get_map() and time.monotonic() < end:
+                for key, _ in selector.select(end - time.monotonic()):
+                    answers[key.data] = self._answer(key.data)
+                    selector.unregister(key.fileobj)
+                    if "error" in answers[key.data]:
+                        end = min(end, time.monotonic() + AFTER_ERROR_SECONDS)
+            silent = sorted(key.data for key in selector.get_map().values())
+        return _checked(answers, silent)
+
+    def _answer(self, rank: int) -> dict[str, Any]:
+        try:
+            line = self._answers_of[rank].readline()
+        except ConnectionResetError:
+            line = ""
+        lost = ToolError("PEER_LOST", "its process has ended", "its error output above says why")
+        return json.loads(line) if line else {"error": lost.as_dict()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for stream, connection in zip(self._answers_of, self._ranks, strict=True):
+            stream.close()
+            connection.close()
+        try:
+            self._process.wait(END_SECONDS if error is None else 0)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)  # the ranks, too: they are of its group
+            self._process.wait()
+
+
+def _checked(answers: dict[int, dict[str, Any]], silent: list[int]) -> list[dict[str, Any]]:
+    """The answers by rank, unless one is an error or missing. A lost process explains more than what it caused."""
+    errors = {rank: answer["error"] for rank, answer in answers.items() if "error" in answer}
+    if errors:
+        rank = min(errors, key=lambda rank: (errors[rank]["name"] != "PEER_LOST", rank))
+        error = errors[rank]
+        raise ToolError(error["name"], f"rank {rank}: {error['cause']}", error["remedy"])
+    if silent:
+        cause = f"rank {', '.join(map(str, silent))} did not answer within {ANSWER_SECONDS:.0f} s"
+        raise ToolError("TIMEOUT", cause, "look at fanin fabric status and at the logs of the devices")
+    return [answers[rank] for rank in sorted(answers)]

@@ -1,0 +1,26 @@
+"""`python -m fanin_tools.stress.fuzz --seconds 60 --seed 7`: attack, print the tally; 1 if something is found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+
+from fanin_tools.stress.fuzz.run import run
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="python -m fanin_tools.stress.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=None, help="default: one that is drawn and printed")
+    arguments = parser.parse_args()
+    seed = secrets.randbits(31) if arguments.seed is None else arguments.seed
+    tally = run(arguments.seconds, seed)
+    print(json.dumps(tally.as_dict(), indent=2))
+    return 1 if tally.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

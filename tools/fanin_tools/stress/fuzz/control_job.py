@@ -1,0 +1,72 @@
+"""A job that behaves, beside hostile clients and packets: its results must stay right, to the last bit."""
+
+from __future__ import annotations
+
+import multiprocessing
+from typing import Any
+
+import numpy as np
+
+from fanin import Communicator, FaninError, Job
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import job_file
+from fanin_tools.launch.placement import place
+from fanin_tools.stress.fuzz.tally import Tally
+
+ELEMENTS = 20_000
+BOUND_S = 60.0  # of one operation; hostile clients may make it slow, not wrong
+FORK = multiprocessing.get_context("fork")
+
+
+class Bystander:
+    """The ranks of one job, one on each node, as processes; `with` runs it. `description`: jid, key and so on."""
+
+    def __init__(self, running: Running, tally: Tally) -> None:
+        self._tally = tally
+        placement = place(running.fabric, len(running.fabric.nics), "auto")
+        self.description: dict[str, Any] = job_file.describe(running, placement)
+        self._sockets = [running.state.socket(nic.name) for nic in placement.nics]
+        self._ending, self._rounds, self._found = FORK.Event(), FORK.Value("q", 0), FORK.SimpleQueue()
+        self._ranks = [FORK.Process(target=self._rank, args=(rank,)) for rank in range(placement.size)]
+
+    def __enter__(self) -> Bystander:
+        for rank in self._ranks:
+            rank.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        for number, rank in enumerate(self._ranks):
+            rank.join(2 * BOUND_S)
+            if rank.exitcode != 0:
+                rank.kill()
+                self._tally.find(f"rank {number} of the job that behaves ends with {rank.exitcode} (None: it hangs)")
+        while not self._found.empty():
+            self._tally.find(self._found.get())
+        self._tally.rounds += self._rounds.value
+
+    def _rank(self, rank: int) -> None:
+        try:
+            with Communicator(Job.from_dict(self.description), rank, self._sockets[rank], timeout=BOUND_S) as member:
+                number = 0
+                while self._round(member, number):
+                    number += 1
+        except FaninError as error:
+            self._found.put(f"the job that behaves has failed on rank {rank}: {error}")
+
+    def _round(self, member: Communicator, number: int) -> bool:
+        """One allreduce of whole numbers. False: somebody has been told to end, and all have learnt it."""
+        mine = whole_numbers(member.rank, number)
+        mine[0] = self._ending.is_set()
+        result = np.array(member.allreduce(mine, timeout=BOUND_S))
+        expected = np.sum([whole_numbers(rank, number) for rank in range(member.size)], axis=0, dtype=np.int64)
+        if not np.array_equal(result[1:], np.asarray(expected)[1:]):
+            self._found.put(f"wrong bits on rank {member.rank} of the job that behaves")
+        if member.rank == 0:
+            self._rounds.value += 1
+        return int(result[0]) == 0
+
+
+def whole_numbers(rank: int, number: int) -> np.ndarray:
+    """What a rank brings to a round."""
+    return np.random.default_rng([rank, number]).integers(-(2**20), 2**20, ELEMENTS, np.int64)

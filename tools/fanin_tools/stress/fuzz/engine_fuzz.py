@@ -1,0 +1,149 @@
+"""Hostile packets into real engines, in this process: by somebody who knows a job's key, and by one who does not."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_nic.engine.tables import CHILD, JOB, MAX_CHILDREN, SLOT, Counter
+from fanin_nic.sim.device import StrayWrite
+from fanin_nic.sim.invariants import BrokenInvariant
+from fanin_tools.stress.fuzz import packet_mutation, packet_oracle
+from fanin_tools.stress.fuzz.tally import Tally
+from fanin_tools.stress.fuzz.targets import FIRST_CHILD, JIDS, KEYS, NOW, PARENT, SLOTS, STRANGER, Victim, victims
+
+SOURCES = (FIRST_CHILD, FIRST_CHILD + 1, PARENT, STRANGER)
+LIFE = 48  # packets until an engine is set back to where it was whole
+ROUND = 4000  # packets between looks at the clock
+
+
+class Material(NamedTuple):
+    """What packets are made of: addresses for compiled code, and the arrays that lie there."""
+
+    templates: np.uint64
+    lengths: np.uint64
+    table: np.uint64  # of fields
+    random: np.uint64
+    place: np.uint64  # of the packet in the making
+    amount: int  # of templates
+    rows: int  # of the table
+    packet: np.ndarray
+    kept: tuple[np.ndarray, ...]
+
+    def draw(self, bound: int) -> int:
+        """A number below a bound."""
+        return int(packet_mutation.below(self.random, bound))
+
+    def mutate(self) -> int:
+        """A packet that is almost right, and aimed at nobody; its length."""
+        return int(
+            packet_mutation.mutate(
+                self.place, self.templates, self.lengths, self.amount, self.table, self.rows, self.random
+            )
+        )
+
+
+def place_of(array: np.ndarray) -> np.uint64:
+    """Address of an array, as compiled code takes it."""
+    return np.uint64(array.ctypes.data)
+
+
+def material(seed: int) -> Material:
+    """Templates, fields, and a source of numbers that begins at `seed`."""
+    templates, lengths = packet_mutation.template_table()
+    table = packet_mutation.field_table()
+    random, packet = np.array([seed * 2 + 1], np.uint64), np.zeros(packet_mutation.ROOM, np.uint8)
+    random ^= np.uint64(0x9E3779B97F4A7C15)
+    kept: tuple[np.ndarray, ...] = (templates, lengths, table, random)
+    places = {name: place_of(array) for name, array in zip(Material._fields, [*kept, packet], strict=False)}
+    return Material(**places, amount=len(lengths), rows=len(table), packet=packet, kept=kept)
+
+
+class Attack:
+    """One victim and one sender. `knows`: whether the sender knows the key of the victim's first job."""
+
+    def __init__(self, victim: Victim, knows: bool, stuff: Material, tally: Tally) -> None:
+        self._victim, self._knows, self._stuff, self._tally = victim, knows, stuff, tally
+        self._engine = victim.device.engine
+        self._whole = self._engine.arena.copy()
+        self._mirror = self._engine.arena.copy()
+        self._protected = np.array(protected(victim, jobs=(1,) if knows else (0, 1)), np.uint64)
+        self._watched = victim.device.watch.save()
+
+    def run(self, count: int) -> None:
+        """Give the victim `count` packets."""
+        for number in range(count):
+            if number % LIFE == 0:
+                self._engine.arena[:] = self._whole
+                self._victim.device.watch.restore(self._watched)
+            self._one()
+
+    def _one(self) -> None:
+        stuff, base, size = self._stuff, self._engine.base, len(self._engine.arena)
+        length = self._make()
+        source = SOURCES[stuff.draw(len(SOURCES))]
+        opcode = int(stuff.packet[0])
+        packet_oracle.remember(base, self._mirror.ctypes.data, size)
+        self._engine.packet(int(stuff.place), length, source, NOW)
+        verdict = packet_oracle.judge(
+            base, self._mirror.ctypes.data, size, opcode, self._protected.ctypes.data, len(self._protected)
+        )
+        self._note(verdict, length, source)
+        self._engine.batch_end(NOW)
+        try:
+            self._victim.device.perform()
+        except (StrayWrite, BrokenInvariant) as error:
+            self._tally.find(f"{self._describe(length, source)}: {type(error).__name__} {error}")
+
+    def _make(self) -> int:
+        """The next packet; its length."""
+        stuff = self._stuff
+        length, kind = stuff.mutate(), stuff.draw(8)
+        if self._knows and kind:
+            packet_mutation.aim(stuff.place, JIDS[0], KEYS[0], SLOTS, stuff.random)
+        elif kind < 6:
+            packet_mutation.aim(stuff.place, JIDS[kind & 1], KEYS[kind & 1] ^ (1 << kind), SLOTS, stuff.random)
+        packet_mutation.make_sound(stuff.place, np.uint64(length), stuff.random)
+        return length
+
+    def _note(self, verdict: int, length: int, source: int) -> None:
+        self._tally.packets += 1
+        if verdict > 0:
+            self._tally.drops[Counter(verdict).name.lower()] += 1
+        elif verdict == packet_oracle.TAKEN:
+            self._tally.accepted += 1
+        else:
+            self._tally.find(f"{self._describe(length, source)}: {packet_oracle.Verdict(verdict).name}")
+
+    def _describe(self, length: int, source: int) -> str:
+        data = self._stuff.packet[:length].tobytes()
+        return f"{self._victim.name}, packet {data.hex()} from {source:#x}, {self._knows=}"
+
+
+def protected(victim: Victim, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(offset, length) in the arena of all that belongs to jobs of a victim."""
+    engine = victim.device.engine
+    header, pieces = engine.header, []
+    for index in jobs:
+        job = engine.tables["jobs"][index]
+        first, count = int(job["slot_base"]), int(job["slots"]) * int(job["buffers"])
+        stride = int(header["stride"])
+        pieces += [
+            (int(header["job_offset"]) + index * JOB.itemsize, JOB.itemsize),
+            (int(header["child_offset"]) + index * MAX_CHILDREN * CHILD.itemsize, MAX_CHILDREN * CHILD.itemsize),
+            (int(header["slot_offset"]) + first * SLOT.itemsize, int(job["slots"]) * SLOT.itemsize),
+            (int(header["payload_offset"]) + first * stride, count * stride),
+        ]
+    return pieces
+
+
+def attack_engines(seconds: float, seed: int, tally: Tally) -> None:
+    """Hostile packets for so long, of both kinds of senders to each kind of device in turn."""
+    stuff = material(seed)
+    attacks = [Attack(victim, knows, stuff, tally) for victim in victims() for knows in (False, True)]
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for attack in attacks:
+            attack.run(ROUND)

@@ -1,0 +1,201 @@
+"""Clients of a device that keep to no rule: messages, descriptors, rings, requests, and ends at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import random as random_module
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from fanin_tools.stress.fuzz import file_descriptors
+from fanin_tools.stress.fuzz.record_mutation import spoil
+from fanin_tools.stress.fuzz.tally import Tally
+from fanin_wire import abi
+from fanin_wire.abi import MessageType
+
+BOUND_S = 20.0  # longest that a living device takes for an answer
+PATIENCE_S = 0.2  # of a client that attacks
+REPLY_BYTES = 1 << 18
+LENGTH = 4 * file_descriptors.PAGE
+REQUESTS = {"ATTACH": abi.MESSAGE, "STATUS": abi.MESSAGE, "REGISTER": abi.REGISTER, "DEREGISTER": abi.REGISTER}
+REQUESTS |= dict.fromkeys(("CREATE_CQ", "CREATE_QP", "DESTROY_QP", "DESTROY_CQ", "LEAVE"), abi.QUEUE)
+REQUESTS |= {"JOIN": abi.JOIN}
+
+
+def message(kind: str, tag: int = 1, **values: int) -> np.ndarray:
+    """A request as it should be; `values` are members of its record."""
+    record = np.zeros(1, REQUESTS[kind])
+    head = record if record.dtype == abi.MESSAGE else record["head"]
+    head["version"], head["type"], head["tag"] = abi.ABI_VERSION, MessageType[kind], tag
+    for name, value in values.items():
+        record[name] = value
+    return record
+
+
+def local_job(jid: int, key: int = 1, qp: int = 0) -> np.ndarray:
+    """JOIN of the only rank of a job on one node."""
+    return message("JOIN", jid=jid, key=key, qp=qp, rank_bitmap=1, rank_mask=1, slots=8, chunk=256, node_count=1)
+
+
+def collective(jid: int, lkey: int, address: int) -> np.ndarray:
+    """An allreduce of one segment in such a job, from registered memory into itself."""
+    wqe = np.zeros(1, abi.WQE)
+    wqe["opcode"], wqe["flags"], wqe["op"], wqe["dtype"], wqe["contributors"] = 1, 1, 1, 1, 2
+    wqe["jid"], wqe["chunk"], wqe["segments"], wqe["address_count"] = jid, 256, 1, 1
+    wqe["length"] = wqe["block"] = 64
+    wqe["node_bitmap"] = wqe["rank_bitmap"] = 1
+    wqe["source_lkey"] = wqe["destination_lkey"] = lkey
+    wqe["address"][0] = (address, 0, 1, 0, 1, address)
+    return wqe
+
+
+class HostileClient:
+    """One connection to the device at `path`. Whatever the device answers is right. `patience`: seconds for a reply."""
+
+    def __init__(self, path: Path, random: random_module.Random, tally: Tally, patience: float = BOUND_S) -> None:
+        self._random, self._tally, self._patience = random, tally, patience
+        self._stream = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._stream.connect(str(path))  # waits for room in the backlog, as a connect with a time-out does not
+        self._stream.settimeout(patience)
+        self._region: mmap.mmap | None = None
+        self._sq_offset = self._cq_offset = self._lkey = 0
+        self._doorbell = -1
+        self._jid = random.randrange(1, 1 << 32)
+
+    def close(self) -> None:
+        """End, without a word to the device."""
+        if self._doorbell >= 0:
+            os.close(self._doorbell)
+        self._doorbell = -1
+        self._stream.close()
+
+    def ask(self, data: bytes, passed: list[int] | None = None) -> bytes:
+        """The reply to a message; empty if the device has hung up. Descriptors of ATTACH's reply are kept."""
+        self._tally.messages += 1
+        try:
+            socket.send_fds(self._stream, [data], passed or [])
+            reply, received, _, _ = socket.recv_fds(self._stream, REPLY_BYTES, 4)
+        except (BrokenPipeError, ConnectionResetError):
+            return b""
+        self._keep(reply, received)
+        return reply
+
+    def read(self) -> bytes:
+        """A message that the device sends by itself: a late answer."""
+        return self._stream.recv(REPLY_BYTES)
+
+    def _keep(self, reply: bytes, received: list[int]) -> None:
+        if len(received) == 2 and len(reply) >= abi.ATTACH_REPLY.itemsize and self._region is None:
+            limits = np.frombuffer(reply, abi.ATTACH_REPLY, count=1)[0]
+            self._region = mmap.mmap(received[0], int(limits["region_bytes"]))
+            self._sq_offset, self._cq_offset = int(limits["sq_offset"]), int(limits["cq_offset"])
+            self._doorbell = received.pop()
+        for descriptor in received:
+            os.close(descriptor)
+
+    # What it does
+
+    def behave(self) -> None:
+        """Attach, register, make queues and join a job of its own, so that what follows gets somewhere."""
+        self.ask(message("ATTACH").tobytes())
+        with file_descriptors.opened(["sealed"]) as passed:
+            reply = self.ask(message("REGISTER", address=4096, length=LENGTH, access=3).tobytes(), passed)
+        if len(reply) == abi.REGISTER.itemsize:
+            self._lkey = int(np.frombuffer(reply, abi.REGISTER, count=1)[0]["lkey"])
+        self.ask(message("CREATE_CQ").tobytes())
+        self.ask(message("CREATE_QP").tobytes())
+        self.ask(local_job(self._jid).tobytes())
+
+    def send_garbage(self) -> None:
+        """Bytes, of any number, that mean nothing."""
+        self._send(self._random.randbytes(self._random.choice((0, 1, 15, 16, 17, 48, 300, 5000))))
+
+    def send_odd_message(self) -> None:
+        """A request with members that are wrong, perhaps with descriptors of any kind."""
+        kind = self._random.choice(list(REQUESTS))
+        valid = local_job(self._jid) if kind == "JOIN" else message(kind, tag=self._random.randrange(9))
+        data = spoil(self._random, valid).tobytes()
+        kinds = self._random.choices(list(file_descriptors.KINDS), k=self._random.choice((0, 0, 1, 1, 2, 9)))
+        with file_descriptors.opened(kinds) as passed:
+            self._send(data[: self._random.choice((len(data), len(data), len(data) - 4))], passed)
+
+    def _send(self, data: bytes, passed: list[int] | None = None) -> None:
+        """Send, and read what has come so far, or, now and then, nothing: a client need not read."""
+        self._tally.messages += 1
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
+            self._stream.setblocking(False)
+            socket.send_fds(self._stream, [data], passed or [])
+            while self._random.randrange(8):
+                reply, received, _, _ = socket.recv_fds(self._stream, REPLY_BYTES, 4)
+                self._keep(reply, received)
+                if not reply:
+                    break
+        self._stream.settimeout(self._patience)
+
+    def post(self) -> None:
+        """Requests with members that are wrong into the first send ring, and the doorbell."""
+        for _ in range(self._random.randrange(1, 40) if self._region is not None else 0):
+            self.post_right(spoil(self._random, collective(self._jid, self._lkey, 4096)))
+
+    def post_right(self, wqe: np.ndarray) -> None:
+        """One request as it is."""
+        assert self._region is not None
+        ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._sq_offset)
+        first = self._sq_offset + abi.RING.itemsize
+        entries = np.frombuffer(self._region, abi.WQE, count=abi.SQ_DEPTH, offset=first)
+        entries[int(ring["producer"][0]) % abi.SQ_DEPTH] = wqe[0]
+        ring["producer"] += 1
+        self._tally.work_requests += 1
+        self.ring()
+
+    def completion(self) -> np.void | None:
+        """The first completion that the device has ever stored; None if there is none."""
+        assert self._region is not None
+        ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._cq_offset)
+        if not ring["producer"][0]:
+            return None
+        return np.frombuffer(self._region, abi.CQE, count=1, offset=self._cq_offset + abi.RING.itemsize)[0]
+
+    def ring(self) -> None:
+        """The doorbell; now and then also what only the device should do with it."""
+        with contextlib.suppress(OSError):
+            os.set_blocking(self._doorbell, False)
+            os.eventfd_write(self._doorbell, self._random.choice((1, 1, 5, (1 << 64) - 2)))
+            if self._random.randrange(4) == 0:
+                os.eventfd_read(self._doorbell)
+            os.set_blocking(self._doorbell, True)
+
+    def scribble(self) -> None:
+        """Numbers over any part of doorbells and rings."""
+        if self._region is None:
+            return
+        self._tally.scribbles += 1
+        size = self._random.choice((4, 64, 4096, 65536))
+        start = self._random.randrange(0, min(len(self._region), 1 << 18), 4)
+        filling = self._random.choice((self._random.randbytes(4), b"\0" * 4, b"\xff" * 4))
+        end = min(start + size, len(self._region))
+        self._region[start:end] = (filling * (size // 4))[: end - start]
+        self.ring()
+
+    def act(self) -> None:
+        """One of these."""
+        actions: tuple[Callable[[], None], ...] = (
+            self.send_garbage, self.send_odd_message, self.send_odd_message, self.post, self.post, self.scribble,
+            self.behave,
+        )  # fmt: skip
+        self._random.choice(actions)()
+
+
+def attack_device(path: Path, random: random_module.Random, tally: Tally, actions: int = 30) -> None:
+    """One hostile client from its first message to its end, which comes at any moment."""
+    client = HostileClient(path, random, tally, PATIENCE_S)
+    with contextlib.closing(client), contextlib.suppress(TimeoutError):  # a JOIN may be answered after seconds
+        if random.randrange(4):
+            client.behave()
+        for _ in range(random.randrange(actions)):
+            client.act()

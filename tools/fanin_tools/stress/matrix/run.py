@@ -1,0 +1,116 @@
+"""Try the cells of the matrix: one crew of rank processes, one job for each setup, many cases in each job."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import Case
+from fanin_tools.launch.replies import first_failure, wrong_elements
+from fanin_tools.launch.worker_pool import Crew
+from fanin_tools.quantities import counted
+from fanin_tools.stress.matrix.combinations import case_of
+from fanin_tools.stress.matrix.pairwise import Choice
+from fanin_tools.stress.matrix.topologies import MODES, Setup
+
+AT_ONCE = 100  # cases that a rank is given with one command
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case that went wrong, on which setup, and how."""
+
+    setup: Setup
+    case: Case
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.setup}: {self.case}: {self.what}"
+
+
+@dataclass
+class Result:
+    """Cases tried by collective and shape of network, and those that went wrong."""
+
+    tried: dict[tuple[str, str], int] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, setup: Setup, case: Case, what: str) -> None:
+        """Note a case; what: how it went wrong, "" if it did not."""
+        place = (case.collective, setup.shape)
+        self.tried[place] = self.tried.get(place, 0) + 1
+        if what:
+            self.failures.append(Failure(setup, case, what))
+
+    @property
+    def cases(self) -> int:
+        """Number of all cases."""
+        return sum(self.tried.values())
+
+    def failed(self, collective: str, shape: str) -> int:
+        """Number of cases of a cell of the table that went wrong."""
+        return sum(each.case.collective == collective and each.setup.shape == shape for each in self.failures)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for `--json`."""
+        table = [
+            {"collective": collective, "shape": shape, "cases": count, "failures": self.failed(collective, shape)}
+            for (collective, shape), count in self.tried.items()
+        ]
+        return {"cases": self.cases, "failures": [str(failure) for failure in self.failures], "table": table}
+
+
+def run(running: Running, choices: Iterable[Choice], seed: int, say: Say) -> Result:
+    """Try all of `choices`, those of a setup in one job. seed: of what the choices leave to chance."""
+    chance = random.Random(seed)
+    cells: dict[Setup, list[Case]] = {}
+    for choice in choices:
+        cells.setdefault(choice["setup"], []).append(case_of(choice, chance))
+    result = Result()
+    with Crew(running, max((setup.size for setup in cells), default=0)) as crew:
+        for setup, cases in sorted(cells.items()):
+            say(f"{setup}: {counted(len(cases), 'case')} ...")
+            _try_all(crew, setup, cases, result)
+    return result
+
+
+def _try_all(crew: Crew, setup: Setup, cases: list[Case], result: Result) -> None:
+    """In one job; in another one after each case that ends it."""
+    left = list(cases)
+    while left:
+        placement = setup.placement(crew.running.fabric)
+        crew.join(placement, job_file.describe(crew.running, placement, MODES[setup.mode]), staged=setup.staged)
+        stopped = _try_until_stopped(crew, setup, left, result)
+        crew.ask(setup.size, "leave")
+        left = left[stopped:]
+
+
+def _try_until_stopped(crew: Crew, setup: Setup, cases: list[Case], result: Result) -> int:
+    """How many of the cases were tried: all, unless one ended the job."""
+    tried = 0
+    for batch in _batches(cases):
+        answers = crew.ask(setup.size, "try", cases=[case.as_dict() for case in batch])
+        wrong, failure = wrong_elements(answers), first_failure(answers)
+        done = batch if failure is None else batch[: failure[0] + 1]
+        for number, case in enumerate(done):
+            what = f"{counted(wrong[number], 'wrong element')}" if number in wrong else ""
+            if failure is not None and number == failure[0]:
+                what = str(failure[1])
+            result.add(setup, case, what)
+        tried += len(done)
+        if failure is not None:
+            break
+    return tried
+
+
+def _batches(cases: list[Case]) -> Iterator[list[Case]]:
+    for start in itertools.count(0, AT_ONCE):
+        if start >= len(cases):
+            return
+        yield cases[start : start + AT_ONCE]

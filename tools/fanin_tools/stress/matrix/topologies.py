@@ -1,0 +1,113 @@
+"""The shapes of network that are tried, all on one fabric; and the jobs that take these shapes.
+
+```
+              top
+    +----------+-----------+
+  nic0        leaf       plain          plain: a switch that only forwards, so its NICs form a ring
+           +---+---+    +--+--+
+         nic1 nic2 nic3  nic4 nic5 nic6
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fanin_tools.fabric.checks import check
+from fanin_tools.fabric.description import Device, Fabric, Link
+from fanin_tools.fabric.generate import Plan, Shape
+from fanin_tools.fabric.tree import Tree
+from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.placement import Placement
+from fanin_tools.launch.uplinks import Way, ways_of
+from fanin_tools.quantities import counted
+
+ROOM = 8  # ranks on a node
+NICS_BELOW = {"top": ("nic0",), "leaf": ("nic1", "nic2", "nic3"), "plain": ("nic4", "nic5", "nic6")}
+SWITCH_ADDRESSES = {"top": 254, "leaf": 253}
+
+
+@dataclass(frozen=True)
+class MatrixPlan(Plan):
+    """The fabric above, with addresses still to be chosen."""
+
+    shape: Shape = field(default_factory=Shape)
+
+    def at(self, prefix: str) -> Fabric:
+        """The description with addresses that begin at `prefix`."""
+        nics = [name for names in NICS_BELOW.values() for name in names]
+        devices = [Device("nic", name, f"{prefix}.{1 + node}", f"host{node}", ROOM) for node, name in enumerate(nics)]
+        for name in NICS_BELOW:
+            number = SWITCH_ADDRESSES.get(name)
+            address = f"{prefix}.{number}" if number else ""
+            devices.append(Device("switch", name, address, name, offload=number is not None))
+        ends = [(name, switch) for switch, names in NICS_BELOW.items() for name in names]
+        ends += [("leaf", "top"), ("plain", "top")]
+        return check(Fabric(self.name, tuple(devices), tuple(map(Link, ends))), "matrix")
+
+
+@dataclass(frozen=True)
+class NetworkShape:
+    """A way through a network. route: of its jobs; nics: that take part; per_node: numbers of ranks that are tried."""
+
+    name: str
+    route: str
+    nics: tuple[str, ...]
+    per_node: tuple[int, ...]
+
+
+LEAF = NICS_BELOW["leaf"]
+SHAPES = (
+    NetworkShape("tree", "tree", LEAF, (1, 2, 3)),
+    NetworkShape("2 levels", "tree", ("nic0", *LEAF), (1, 2, 3)),
+    NetworkShape("ring", "ring", LEAF, (1, 2, 3)),
+    NetworkShape("local", "local", ("nic0",), (1, 2, 5)),
+    NetworkShape("mixed", "tree", ("nic0", *LEAF, *NICS_BELOW["plain"]), (1, 2)),
+)
+BY_NAME = {shape.name: shape for shape in SHAPES}
+MODES = {
+    "": Terms(),
+    "reproducible run": Terms(reproducible="run"),
+    "reproducible shape": Terms(reproducible="shape"),
+    "wide partials": Terms(wide=True),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Setup:
+    """A job: its shape, ranks on each node, and how it is computed (a name of MODES)."""
+
+    shape: str
+    per_node: int
+    mode: str
+
+    def __str__(self) -> str:
+        members = f"{counted(self.size, 'rank')} on {counted(len(BY_NAME[self.shape].nics), 'node')}"
+        return ", ".join(part for part in (self.shape, members, self.mode) if part)
+
+    @property
+    def size(self) -> int:
+        """Ranks of the job."""
+        return self.per_node * len(BY_NAME[self.shape].nics)
+
+    @property
+    def staged(self) -> bool:
+        """Whether registered memory stands in for ordinary memory in this job: both ways are to be tried."""
+        return self.per_node % 2 == 0
+
+    def placement(self, fabric: Fabric) -> Placement:
+        """Which rank runs where."""
+        shape = BY_NAME[self.shape]
+        nics = tuple(fabric.device(name) for name in shape.nics)
+        blocks = tuple(tuple(range(node * self.per_node, (node + 1) * self.per_node)) for node in range(len(nics)))
+        ways = ways_of(Tree(fabric), nics) if shape.route == "tree" else None
+        return Placement(shape.route, nics, blocks, ways or (Way(),) * len(nics))
+
+
+def setups() -> Iterator[Setup]:
+    """Every shape with every number of ranks; with two on a node in every mode."""
+    for shape in SHAPES:
+        for per_node in shape.per_node:
+            for mode in MODES if per_node == 2 else ("",):
+                yield Setup(shape.name, per_node, mode)
