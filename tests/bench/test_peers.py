@@ -93,7 +93,7 @@ def test_ours_are_bound_in_turn(bound: bool, up: Up, fabric: Fabric, monkeypatch
     running, begun = up(fabric), []
     monkeypatch.setattr(module, "Session", lambda *arguments: begun.append(arguments[-1]) or contextlib.nullcontext())
     monkeypatch.setattr(module, "_open", lambda session: iter([session]))
-    with module.ours(Setup(2, bound=bound), Setup().ways[0]).start(running):
+    with module.ours(Setup(2, bound=bound), Setup().variants[0]).start(running):
         assert [command.bound for command in begun[0]] == ([0, 1] if bound else [None] * 2)
 
 

@@ -134,7 +134,7 @@ def test_command_that_can_not_be_started(folder: Path) -> None:
 
 def test_rank_that_connects_and_says_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr(module, "LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(module, "EXIT_SECONDS", 0.1)
     with pytest.raises(ToolError, match=r"PEER_FAILED: Other: timed out"):
         Session("Other", False, 1, folder, [python(folder, f"import sys, time; {CONNECT}; time.sleep(3600)")])
 

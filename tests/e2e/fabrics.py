@@ -57,7 +57,7 @@ def statuses(running: Running) -> Statuses:
     found = {}
     for device in running.fabric.devices:
         try:
-            found[device.name] = device_query.query(running.state.socket(device.name))
+            found[device.name] = device_query.query_status(running.state.socket(device.name))
         except ToolError:
             continue
     return found

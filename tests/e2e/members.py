@@ -10,18 +10,18 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.uplinks import Way, ways_of
-from fanin_tools.stress.faults.rank_threads import describe, job, socket_of, together
+from fanin_tools.launch.uplinks import Uplinks, uplinks_of
+from fanin_tools.stress.faults.rank_threads import describe, job, run_ranks, socket_of
 
-__all__ = ["across", "describe", "errors_of", "job", "placed", "socket_of", "together"]
+__all__ = ["across", "describe", "errors_of", "job", "placed", "run_ranks", "socket_of"]
 
 
 def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -> tuple[Job, list[str]]:
     """A new job of one rank on each of `nodes` (numbers of NICs), and the control socket of each rank."""
     nics = tuple(running.fabric.nics[node] for node in nodes)
-    ways = ways_of(Tree(running.fabric), nics) if route == "tree" else None
-    placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), ways or (Way(),) * len(nics))
-    described = Job.from_dict(job_file.describe(running, placement, job_file.Terms(slots)))
+    uplinks = uplinks_of(Tree(running.fabric), nics) if route == "tree" else None
+    placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), uplinks or (Uplinks(),) * len(nics))
+    described = Job.from_dict(job_file.describe(running, placement, job_file.JobOptions(slots)))
     return described, [str(running.state.socket(nic.name)) for nic in nics]
 
 

@@ -17,7 +17,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults import looping_rank
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import describe, errors_of, socket_of, together
+from tests.e2e.members import describe, errors_of, run_ranks, socket_of
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
@@ -74,7 +74,7 @@ def test_rank_that_is_killed_in_the_middle(running: Running, tmp_path: Path, rou
             finally:
                 member.close()
 
-        outcomes = together(size, act, 2 * BOUND_S)
+        outcomes = run_ranks(size, act, 2 * BOUND_S)
     others = [rank for rank in range(size) if rank != victim]
     assert {errors_of(outcomes)[rank] for rank in others} == {"PeerLost"}
     for rank in others:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fanin_tools.fabric import lifecycle
 from fanin_tools.launch.collective_call import COLLECTIVES
 from fanin_tools.stress.matrix import report, run
-from fanin_tools.stress.matrix.combinations import chosen
-from fanin_tools.stress.matrix.topologies import BY_NAME, MatrixPlan
+from fanin_tools.stress.matrix.combinations import select
+from fanin_tools.stress.matrix.topologies import TOPOLOGY_BY_NAME, MatrixPlan
 from tests.e2e.fabrics import Bench, assert_released, silent
 
 SEED = 1
@@ -16,9 +16,9 @@ def test_no_case_of_the_sample_goes_wrong(bench: Bench) -> None:
     plan = MatrixPlan("matrix")
     bench.names.append(plan.name)
     running = lifecycle.up(plan, silent)
-    choices = chosen(True, SEED, BY_NAME, COLLECTIVES)
-    result = run.run(running, choices, SEED, silent)
+    selected = select(True, SEED, TOPOLOGY_BY_NAME, COLLECTIVES)
+    result = run.run(running, selected, SEED, silent)
     assert report.failures(result) == []
-    assert result.cases == len(choices)
-    assert {shape for _, shape in result.tried} == set(BY_NAME)
+    assert result.cases == len(selected)
+    assert {shape for _, shape in result.tried} == set(TOPOLOGY_BY_NAME)
     assert_released(running)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.fabric import lifecycle, loopback, namespaces, state
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
@@ -24,7 +24,9 @@ FAKE_DEVICE = Path(__file__).with_name("fake_device.py")
 Up = Callable[[Fabric | Plan], Running]
 
 
-def fake_devices(fabric: Fabric, folder: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
+def fake_devices(
+    fabric: Fabric, folder: FabricState, progress: ProgressCallback
+) -> Iterator[tuple[str, ProcessIdentity]]:
     """In the place of devices.start."""
     for device in fabric.daemons:
         options = ["--name", device.name, "--address", device.address, "--socket", str(folder.socket(device.name))]

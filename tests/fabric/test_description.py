@@ -79,8 +79,8 @@ def test_lanes_are_those_asked_for_or_two_in_one_node(
 
 def test_a_fabric_that_is_up_keeps_its_lanes_unless_others_are_asked_for() -> None:
     present = make("bench", Shape(1, 1, netns=True, lanes=4))
-    assert Plan("bench", Shape(1, 1, netns=True)).beside(present) == present
-    assert Plan("bench", Shape(1, 1, netns=True, lanes=2)).beside(present) != present
+    assert Plan("bench", Shape(1, 1, netns=True)).with_addresses_of(present) == present
+    assert Plan("bench", Shape(1, 1, netns=True, lanes=2)).with_addresses_of(present) != present
 
 
 def test_file_has_defaults() -> None:

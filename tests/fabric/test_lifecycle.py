@@ -15,7 +15,7 @@ import pytest
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
@@ -112,8 +112,8 @@ def test_what_a_killed_command_has_left_is_taken_down(up: Up, fabric: Fabric) ->
     me = ProcessIdentity.of(os.getpid())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         other = ProcessIdentity.of(stranger.pid)
-        for name, users in (("mine", [me]), ("ours", [other, me]), ("theirs", [other]), ("kept", [other])):
-            up(Plan(name, Shape(nodes=1))).state.lend(users)
+        for name, leaseholders in (("mine", [me]), ("ours", [other, me]), ("theirs", [other]), ("kept", [other])):
+            up(Plan(name, Shape(nodes=1))).state.set_leaseholders(leaseholders)
         up(Plan("kept", Shape(nodes=1)))
         lifecycle.clean_up(ignore)
         assert lifecycle.find("theirs") is not None
@@ -125,21 +125,21 @@ def test_the_last_user_takes_it_down(up: Up) -> None:
     """However often a command uses it; unless somebody has brought it up to stay meanwhile."""
     me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
     for stays in (False, True):
-        assert [lifecycle.up(plan, ignore, fake_devices, user=me).fresh for _ in range(2)] == [True, False]
-        lifecycle.give_back("lent", me)
+        assert [lifecycle.up(plan, ignore, fake_devices, leaseholder=me).fresh for _ in range(2)] == [True, False]
+        lifecycle.release("lent", me)
         assert lifecycle.find("lent") is not None
         if stays:
             up(plan)
-        lifecycle.give_back("lent", me)
+        lifecycle.release("lent", me)
         assert (lifecycle.find("lent") is not None) == stays
 
 
 def test_what_somebody_else_has_brought_up_meanwhile_is_theirs(up: Up) -> None:
     me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
-    lifecycle.up(plan, ignore, fake_devices, user=me)
+    lifecycle.up(plan, ignore, fake_devices, leaseholder=me)
     lifecycle.down("lent")
-    up(plan).state.lend([ProcessIdentity.of(os.getppid())])
-    lifecycle.give_back("lent", me)
+    up(plan).state.set_leaseholders([ProcessIdentity.of(os.getppid())])
+    lifecycle.release("lent", me)
     assert lifecycle.find("lent") is not None
 
 
@@ -147,12 +147,12 @@ def test_what_was_begun_for_a_command_is_known_to_be_its(fabric: Fabric, state_r
     """Also if it is killed before its devices answer."""
     seen = []
 
-    def begun(fabric: Fabric, folder: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
-        seen.append(folder.users)
-        return fake_devices(fabric, folder, say)
+    def begun(fabric: Fabric, folder: FabricState, progress: ProgressCallback) -> Iterator[tuple[str, ProcessIdentity]]:
+        seen.append(folder.leaseholders)
+        return fake_devices(fabric, folder, progress)
 
     me = ProcessIdentity.of(os.getpid())
-    lifecycle.up(fabric, ignore, begun, user=me)
+    lifecycle.up(fabric, ignore, begun, leaseholder=me)
     assert seen == [[me]]
 
 

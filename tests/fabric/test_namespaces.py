@@ -24,7 +24,9 @@ from tests.fabric.fixtures import Up, fake_devices, ignore, own_state_folder
 BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
 
 
-needs_namespaces = pytest.mark.skipif(not namespaces.possible(), reason="root, iproute2 and leave to make namespaces")
+needs_namespaces = pytest.mark.skipif(
+    not namespaces.are_allowed(), reason="root, iproute2 and leave to make namespaces"
+)
 
 
 def inside(fabric: Fabric, host: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -146,7 +148,7 @@ def test_namespaces_without_root_are_refused(up: Up, monkeypatch: pytest.MonkeyP
 @needs_namespaces
 def test_nothing_is_left_of_a_trial() -> None:
     before = namespaces.existing()
-    assert namespaces.possible()
+    assert namespaces.are_allowed()
     assert namespaces.existing() == before
 
 
@@ -157,10 +159,10 @@ def test_root_that_may_not_make_namespaces_is_refused(tmp_path: Path, monkeypatc
         (tmp_path / name).chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert not namespaces.possible()
+    assert not namespaces.are_allowed()
     with pytest.raises(ToolError, match=r"PERMISSION_DENIED: this machine .*: Operation not permitted"):
         namespaces.require()
-    finding = next(finding for finding in system.look() if finding.subject == "namespaces")
+    finding = next(finding for finding in system.run_checks() if finding.subject == "namespaces")
     assert finding.level is Level.MISSING
     assert "Operation not permitted" in finding.detail
 

@@ -23,7 +23,7 @@ def running() -> Iterator[Running]:
         brought_up = lifecycle.up(Plan(f"h{secrets.token_hex(3)}", Shape(NODES, RANKS)), ignore)
         yield brought_up
         for device in brought_up.fabric.devices:
-            assert device_query.query(brought_up.state.socket(device.name))["name"] == device.name
+            assert device_query.query_status(brought_up.state.socket(device.name))["name"] == device.name
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def take_all(context: Context) -> bool:
 
 def test_what_would_fit_is_said_and_granted(nic: Path) -> None:
     """One client alone is given three quarters at most, not refused: the reply says how much it got."""
-    total = device_query.query(nic)["slots"]["total"]
+    total = device_query.query_status(nic)["slots"]["total"]
     with contextlib.closing(Context(nic)) as context:
         lease = CollectiveQP(PD(context), CQ(context)).join(Membership(jid=31, key=1, slots=total), 10)
     assert lease.slots == total // 2  # the largest power of two within three quarters

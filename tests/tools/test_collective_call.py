@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_tools.launch.collective_call import COLLECTIVES, REDUCED, Case, Message, Run
+from fanin_tools.launch.collective_call import COLLECTIVES, REDUCED, CollectiveCall, CollectiveData, ElementRange
 
 SIZE, ROOT, ELEMENTS = 5, 3, 8
 
 
-def laid_out(case: Case, runs: list[Run] | None) -> list[int] | None:
+def laid_out(case: CollectiveCall, runs: list[ElementRange] | None) -> list[int] | None:
     """The elements of runs: 1000 * rank + place in what the rank brings; negative: place in what comes out."""
     if runs is None:
         return None
@@ -50,20 +50,20 @@ def by_hand(collective: str, counts: list[int]) -> tuple[list, list]:
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_every_rank_brings_and_gets_what_it_should(collective: str) -> None:
-    case = Case(collective, ELEMENTS, root=ROOT)
-    message = Message(case, SIZE)
+    case = CollectiveCall(collective, ELEMENTS, root=ROOT)
+    message = CollectiveData(case, SIZE)
     even = collective in ("allreduce", "reduce", "reduce_scatter", "broadcast", "allgather", "gather", "scatter")
     counts = [8] * SIZE if even or collective == "barrier" else [0, 4, 8, 0, 4]
-    brings, gets = by_hand(collective.removesuffix(" uneven").removesuffix("v"), counts)
+    contribution, expected_result = by_hand(collective.removesuffix(" uneven").removesuffix("v"), counts)
     for rank in range(SIZE):
-        brought = message.brings(rank)
-        assert laid_out(case, [brought] if brought else None) == brings[rank]
-        assert laid_out(case, message.gets(rank)) == gets[rank]
+        brought = message.contribution(rank)
+        assert laid_out(case, [brought] if brought else None) == contribution[rank]
+        assert laid_out(case, message.expected_result(rank)) == expected_result[rank]
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_a_case_in_words_names_what_it_takes_to_repeat_it(collective: str) -> None:
-    text = str(Case(collective, 5, "i8", "prod", root=3, form="persistent", in_place=True, registered=False))
+    text = str(CollectiveCall(collective, 5, "i8", "prod", root=3, form="persistent", in_place=True, registered=False))
     assert text.startswith(collective)
     assert all(word in text for word in ("5 i8", "persistent", "ordinary", "in place"))
     assert ("prod" in text) == ("reduce" in collective)

@@ -15,7 +15,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import core_binding
-from fanin_tools.launch.launcher import End, launch, read_consequences
+from fanin_tools.launch.launcher import JobOutcome, launch, read_exit_causes
 from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
 
@@ -27,7 +27,7 @@ def running(up: Up, fabric: Fabric) -> Running:
     return up(fabric)
 
 
-def ended(running: Running, code: str, *arguments: str, **options) -> End:
+def ended(running: Running, code: str, *arguments: str, **options) -> JobOutcome:
     command = [sys.executable, "-c", f"import os, sys, time, signal\nrank = int(os.environ['FANIN_RANK'])\n{code}"]
     return launch(running, place(running.fabric, RANKS, "auto"), [*command, *arguments], **options)
 
@@ -130,12 +130,12 @@ NOTE = "open(os.environ['FANIN_CONSEQUENCES'], 'a').write(f'{rank} PEER_LOST\\n'
 def test_rank_that_only_follows_is_not_named(running: Running) -> None:
     """Rank 1 has failed by itself, and takes longer to end than those that wait for it."""
     code = f"if rank == 1: time.sleep(0.5); sys.exit(3)\n{NOTE}; sys.exit(1)"
-    assert ended(running, code) == End(1, 3)
+    assert ended(running, code) == JobOutcome(1, 3)
 
 
 def test_ranks_that_all_follow_somebody_say_why(running: Running) -> None:
     end = ended(running, f"if rank == 1: sys.exit(0)\n{NOTE}; sys.exit(1)")
-    assert (end.exit_code, end.because) == (1, "PEER_LOST")
+    assert (end.exit_code, end.reason) == (1, "PEER_LOST")
     assert str(end).endswith("ended with exit code 1 after others had ended its job (PEER_LOST)")
 
 
@@ -154,7 +154,7 @@ def test_notes_are_read_with_tolerance(text: str | None, noted: dict[int, str], 
     path = tmp_path / "consequences"
     if text is not None:
         path.write_bytes(text.encode("latin-1"))
-    assert read_consequences(path) == noted
+    assert read_exit_causes(path) == noted
 
 
 def test_what_ranks_have_noted_is_removed(running: Running) -> None:
@@ -165,13 +165,13 @@ def test_what_ranks_have_noted_is_removed(running: Running) -> None:
 @pytest.mark.parametrize(
     ("end", "code", "text"),
     [
-        (End(), 0, "all ranks ended well"),
-        (End(0, 1), 1, "rank 0 ended with exit code 1"),
-        (End(3, -9), 137, "rank 3 was ended by SIGKILL"),
-        (End(3, -40), 168, "rank 3 was ended by signal 40"),
+        (JobOutcome(), 0, "all ranks ended well"),
+        (JobOutcome(0, 1), 1, "rank 0 ended with exit code 1"),
+        (JobOutcome(3, -9), 137, "rank 3 was ended by SIGKILL"),
+        (JobOutcome(3, -40), 168, "rank 3 was ended by signal 40"),
     ],
 )
-def test_end_in_words(end: End, code: int, text: str) -> None:
+def test_end_in_words(end: JobOutcome, code: int, text: str) -> None:
     assert end.exit_code == code
     assert str(end).startswith(text)
 

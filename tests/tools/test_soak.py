@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fanin_nic.sim import storm
+from fanin_nic.sim.storm import Failure
+from fanin_nic.sim.storm import Tally as SimulatorTally
 from fanin_tools.bench import loss_report
 from fanin_tools.bench.loss import Row
 from fanin_tools.bench.plot import require_plot
@@ -18,79 +21,71 @@ from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.stress.faults import resource_leaks, rounds
 from fanin_tools.stress.faults.fault_kinds import KINDS, is_of_rank
-from fanin_tools.stress.faults.tally import Tally as FaultTally
-from fanin_tools.stress.fuzz.tally import Tally as HostileTally
+from fanin_tools.stress.fuzz import run as fuzz_run
 from fanin_tools.stress.soak import report, run
-from fanin_tools.stress.soak.rounds import Strikes, fuzz
-from fanin_tools.stress.tally import Finding, Tally
-
-ZEROS = ("wrong_results", "hangs", "other_violations", "leaked_slots", "leaked_files", "leaked_memory")
+from fanin_tools.stress.soak.rounds import fuzz, simulate
+from fanin_tools.stress.tally import MAX_FINDINGS, Finding, Tally, Violation, Work
 
 
-@pytest.mark.parametrize("name", ZEROS)
-def test_anything_that_is_not_zero_is_not_clean(name: str) -> None:
+@pytest.mark.parametrize("violation", Violation)
+def test_any_violation_makes_a_run_unclean(violation: Violation) -> None:
     tally = Tally(1)
     assert tally.is_clean
-    setattr(tally, name, 1)
+    tally.find(violation, "something")
     assert not tally.is_clean
+    assert tally.as_dict()[violation.value] == 1
     assert "NOT CLEAN" in report.table(tally).title
+    assert sum(is_violation for _, _, is_violation in report.rows(tally)) == 1
 
 
-def test_table_says_what_could_not_be_done_and_how_to_repeat_what_was_found() -> None:
+def test_table_says_what_could_not_be_done_and_how_to_repeat_a_finding() -> None:
     tally = Tally(1, faults=Counter({"NIC killed": 2}), not_done={"faults of links": "root, nft"})
-    tally.findings.append(Finding("ranks 3 hang", "fanin soak --replay 9"))
-    assert ("real faults", "nic killed 2") in report.rows(tally)
-    assert ("not done: faults of links", "this machine lacks root, nft") in report.rows(tally)
+    tally.begin("fanin soak --replay 9", "NIC killed, ring, 16 MiB")
+    tally.find(Violation.HANG, "ranks 3 hang")
+    assert ("real faults", "nic killed 2", False) in report.rows(tally)
+    assert ("not done: faults of links", "this machine lacks root, nft", False) in report.rows(tally)
     (line,) = report.findings(tally)
-    assert "ranks 3 hang" in line
+    assert "NIC killed, ring, 16 MiB: ranks 3 hang" in line
     assert "fanin soak --replay 9" in line
     json.dumps(tally.as_dict())
 
 
-class PlayedRounds:
-    """Rounds that find something each time."""
-
-    def __init__(self) -> None:
-        self.tally = FaultTally()
-        self.seeds: list[int] = []
-
-    def play(self, seed: int) -> None:
-        """As Rounds.play."""
-        self.seeds.append(seed)
-        self.tally.begin(seed, "packets lost, ring, 16 MiB", "packets lost")
-        self.tally.result(1)
-        self.tally.result(0)
-        self.tally.error("PeerLost", is_due=True)
-        self.tally.error("PeerLost", is_due=False)
-        self.tally.hang([2, 3])
-        self.tally.crash("nic0")
-        self.tally.failure(ValueError("what now?"))
-        self.tally.leak("slots", {"nic0": 1})
-        self.tally.packets_lost += 5
+def test_only_the_first_findings_of_each_run_are_kept_and_all_are_counted() -> None:
+    tally = Tally(1)
+    for seed in (4, 5):
+        tally.begin(f"fanin soak --replay {seed}")
+        for _ in range(MAX_FINDINGS + 1):
+            tally.find(Violation.OTHER, "again", count=2)
+    assert tally.violations == {Violation.OTHER: 4 * (MAX_FINDINGS + 1)}
+    assert [finding.replay[-1] for finding in tally.findings] == ["4"] * MAX_FINDINGS + ["5"] * MAX_FINDINGS
 
 
-def test_findings_of_real_faults_are_added_once_with_the_seed_of_their_round() -> None:
-    played, tally = PlayedRounds(), Tally(1)
-    strike = Strikes(played)  # type: ignore[arg-type]
-    strike(0, 40, tally)
-    strike(0, 50, tally)
-    assert played.seeds == [40, 50]
-    assert (tally.rounds, tally.wrong_results, tally.hangs, tally.leaked_slots) == (2, 2, 4, 2)
-    assert (tally.messages, tally.packets_lost, tally.other_violations) == (2, 10, 6)
-    assert played.tally.errors == {"PeerLost": 2}
-    replays = [finding.replay for finding in tally.findings]
-    assert replays == ["fanin soak --replay 40"] * 6 + ["fanin soak --replay 50"] * 6
-
-
-@pytest.mark.parametrize(("seconds", "told"), [(0.2, 1), (12.0, 12), (12.4, 13)])
-def test_hostile_input_is_replayed_for_no_less_than_it_took(
-    seconds: float, told: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "violation"),
+    [("WRONG_RESULT", "wrong_results"), ("OPERATION_HANGS", "hangs"), ("SLOT_LEAK", "other_violations")],
+)
+def test_violation_of_a_simulated_schedule_is_found_with_its_replay(
+    name: str, violation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = HostileTally(9, findings=["a device has ended"])
-    monkeypatch.setattr("fanin_tools.stress.fuzz.run.run", lambda seconds, seed: found)
+    found = SimulatorTally(schedules=3, failures=[Failure(7, name, "two trees", "a NIC crashes")])
+    monkeypatch.setattr(storm, "run", lambda *_: found)
+    tally = Tally(1)
+    simulate(0, 7, tally)
+    assert tally.work[Work.SCHEDULES] == 3
+    assert tally.violations == {violation: 1}
+    assert [finding.replay for finding in tally.findings] == ["fanin sim --seed 7 --trace"]
+
+
+@pytest.mark.parametrize(("seconds", "replayed"), [(0.2, 1), (12.0, 12), (12.4, 13)])
+def test_hostile_input_is_replayed_for_no_less_than_it_took(
+    seconds: float, replayed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz_run, "attack_engines", lambda seconds, seed, tally: tally.find(Violation.OTHER, "first"))
+    monkeypatch.setattr(fuzz_run, "attack_fabric", lambda seconds, seed, tally: None)
     tally = Tally(1)
     fuzz(seconds, 9, tally)
-    assert [each.replay for each in tally.findings] == [f"python -m fanin_tools.stress.fuzz --seconds {told} --seed 9"]
+    command = f"python -m fanin_tools.stress.fuzz --seconds {replayed} --seed 9"
+    assert tally.findings == [Finding("first", command)]
 
 
 def test_kinds_take_turns_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +94,7 @@ def test_kinds_take_turns_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(run, "fuzz", lambda seconds, seed, tally: seen.append(("fuzzing", seed)))
     run.soak(0.01, 7, ("simulation", "fuzzing"), lambda what, share: None)
     assert seen[:3] == [("simulation", 7), ("simulation", 7), ("fuzzing", 7)]  # the first one compiles
-    assert all(seed == 7 + lap // 2 * run.SEEDS_OF_A_LAP for lap, (_, seed) in enumerate(seen[1:]))
+    assert all(seed == 7 + cycle // 2 * run.SEEDS_PER_CYCLE for cycle, (_, seed) in enumerate(seen[1:]))
 
 
 def test_only_known_kinds() -> None:
@@ -109,24 +104,24 @@ def test_only_known_kinds() -> None:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultTally]:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
     """Two rounds on real devices: a rank is killed, a NIC is killed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("soak")))
         patch.setattr(rounds, "MEBIBYTES", (1,))
-        patch.setattr(rounds, "LONGEST_DELAY", 0.01)
+        patch.setattr(rounds, "MAX_DELAY_SECONDS", 0.01)
         with rounds.fabric() as running:
-            playing = rounds.Rounds(running)
+            playing = rounds.FaultRounds(running, Tally(3))
             for name in ("rank killed", "NIC killed"):
                 patch.setattr(rounds, "KINDS", [kind for kind in KINDS if kind.name == name])
-                playing.play(3)
+                playing.run_round(3)
             yield playing.tally
 
 
-def test_rounds_of_real_faults_end_as_promised(played: FaultTally) -> None:
-    assert (played.wrong, played.hangs, dict(played.leaks), played.findings) == (0, 0, {}, [])
+def test_rounds_of_real_faults_end_as_promised(played: Tally) -> None:
+    assert (dict(played.violations), played.findings) == ({}, [])
     assert played.faults == Counter({"rank killed": 1, "NIC killed": 1})
-    assert played.results + played.errors.total() == (rounds.RANKS - 1) + rounds.RANKS
+    assert played.work[Work.RIGHT_RESULTS] + played.errors.total() == (rounds.RANKS - 1) + rounds.RANKS
     assert set(played.errors) <= {"PeerLost", "DeviceLost"}
 
 
@@ -142,14 +137,14 @@ def test_growth_counts_files_and_memory_beyond_what_is_normal(monkeypatch: pytes
     monkeypatch.setattr(resource_leaks, "open_descriptors", lambda process: held["files"])
     monkeypatch.setattr(resource_leaks, "resident", lambda process: held["bytes"])
     monkeypatch.setattr(resource_leaks, "RELEASE_SECONDS", 0.0)
-    running, growth = FakeRunning(), resource_leaks.Growth()
+    running, growth = FakeRunning(), resource_leaks.ResourceGrowth()
     for _ in range(resource_leaks.SETTLED):
         held["bytes"] += resource_leaks.GROWTH  # of what every device touches once
-        assert growth.look(running) == ({}, {})  # type: ignore[arg-type]
+        assert growth.measure(running) == ({}, {})  # type: ignore[arg-type]
     held["files"] += 1
     held["bytes"] += resource_leaks.GROWTH + 1
-    assert growth.look(running) == ({"nic0": 1}, {"nic0": resource_leaks.GROWTH + 1})  # type: ignore[arg-type]
-    assert growth.look(running) == ({}, {})  # type: ignore[arg-type]
+    assert growth.measure(running) == ({"nic0": 1}, {"nic0": resource_leaks.GROWTH + 1})  # type: ignore[arg-type]
+    assert growth.measure(running) == ({}, {})  # type: ignore[arg-type]
 
 
 class FakeRunning:

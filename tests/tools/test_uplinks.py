@@ -12,7 +12,7 @@ from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.launch import job_file
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import place
 from fanin_wire import abi
 
@@ -30,16 +30,16 @@ def addresses(fabric: Fabric, *names: str) -> tuple[str, ...]:
 def test_paths_lead_to_the_top_lowest_first() -> None:
     placement = place(DEEP, 16, "auto")
     assert placement.route == "tree"
-    assert [way.ring for way in placement.ways] == [None] * 8
-    assert placement.ways[0].switches == addresses(DEEP, "switch-0-0", "switch-0", "switch")
-    assert placement.ways[7].switches == addresses(DEEP, "switch-1-1", "switch-1", "switch")
+    assert [uplink.ring for uplink in placement.uplinks] == [None] * 8
+    assert placement.uplinks[0].switches == addresses(DEEP, "switch-0-0", "switch-0", "switch")
+    assert placement.uplinks[7].switches == addresses(DEEP, "switch-1-1", "switch-1", "switch")
 
 
 @pytest.mark.parametrize(
     ("size", "path"), [(2, ["switch-0-0"]), (3, ["switch-0-0", "switch-0"]), (5, ["switch-0-0", "switch-0", "switch"])]
 )
 def test_a_small_job_ends_at_the_lowest_switch_above_all_its_nodes(size: int, path: list[str]) -> None:
-    assert place(DEEP, size, "tree").ways[0].switches == addresses(DEEP, *path)
+    assert place(DEEP, size, "tree").uplinks[0].switches == addresses(DEEP, *path)
 
 
 def test_ranks_follow_the_nodes_in_order() -> None:
@@ -55,24 +55,24 @@ def test_paths_may_differ_in_length() -> None:
     )
     placement = place(flat, 8, "tree")
     assert placement.nics[0].name == "nic7"
-    assert placement.ways[0].switches == addresses(flat, "switch")
-    assert placement.ways[1].switches == addresses(flat, "switch-0-0", "switch-0", "switch")
+    assert placement.uplinks[0].switches == addresses(flat, "switch")
+    assert placement.uplinks[1].switches == addresses(flat, "switch-0-0", "switch-0", "switch")
 
 
 def test_nics_on_plain_switches_form_rings_below_the_switch() -> None:
     placement = place(MIXED, 6, "auto")
     assert placement.route == "tree"
-    assert [way.ring for way in placement.ways] == [0, 0, 0, 1, 1, 1]
-    assert {way.switches for way in placement.ways} == {addresses(MIXED, "switch")}
+    assert [uplink.ring for uplink in placement.uplinks] == [0, 0, 0, 1, 1, 1]
+    assert {uplink.switches for uplink in placement.uplinks} == {addresses(MIXED, "switch")}
 
 
 def test_a_nic_alone_on_its_plain_switch_is_a_child_itself() -> None:
-    assert [way.ring for way in place(MIXED, 4, "tree").ways] == [0, 0, 0, None]
+    assert [uplink.ring for uplink in place(MIXED, 4, "tree").uplinks] == [0, 0, 0, None]
 
 
 def test_one_ring_alone_needs_no_switch() -> None:
     assert place(MIXED, 3, "auto").route == "ring"
-    assert place(MIXED, 3, "tree").ways[0].switches == addresses(MIXED, "switch")
+    assert place(MIXED, 3, "tree").uplinks[0].switches == addresses(MIXED, "switch")
 
 
 def test_only_plain_switches_make_a_ring() -> None:
@@ -94,7 +94,7 @@ def test_a_ring_has_a_limit_and_a_tree_has_not() -> None:
 )
 def test_segments_that_no_packet_carries_are_longer_and_fewer(route: str, mode: str, chunk: int, slots: int) -> None:
     """But those of a reproducible job, whose slots have a buffer for each rank."""
-    job = job_file.describe(Running(STAR, FabricState("any")), place(STAR, 4, route), Terms(64, mode))
+    job = job_file.describe(Running(STAR, FabricState("any")), place(STAR, 4, route), JobOptions(64, mode))
     assert (job["chunk"], job["slots"]) == (chunk, slots)
 
 
@@ -110,7 +110,7 @@ def test_segments_that_no_packet_carries_are_longer_and_fewer(route: str, mode: 
 def test_the_job_says_what_lies_above_each_node(
     state_root, fabric: Fabric, route: str, switches: list[list[str]], rings: list[int | None]
 ) -> None:
-    job = job_file.describe(Running(fabric, FabricState("any")), place(fabric, 4, route), Terms(64, "run", True))
+    job = job_file.describe(Running(fabric, FabricState("any")), place(fabric, 4, route), JobOptions(64, "run", True))
     assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (route, 64, "run", True)
     nodes = job["nodes"]
     assert isinstance(nodes, list)

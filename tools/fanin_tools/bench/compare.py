@@ -15,7 +15,7 @@ from fanin_tools.bench.samples import Summary
 from fanin_tools.bench.session import Session
 from fanin_tools.bench.setups import Setup
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
@@ -93,7 +93,7 @@ def compare(
     sessions: list[Session] = []
     with contextlib.ExitStack() as stack:
         for contender in present:
-            steps.say(f"{setup.title}: starting {contender.title}")
+            steps.note(f"{setup.title}: starting {contender.title}")
             sessions.append(stack.enter_context(contender.start(running)))
         for size in sizes:
             times = _in_turns(present, sessions, size, rounds, f"{setup.title}, {render_size(size)}", steps)
@@ -128,7 +128,7 @@ def _shortfalls(present: Sequence[Contender], sessions: Sequence[Session]) -> di
     return {who.title: mpi_shim.shortfall(session.said, session.calls) for who, session in measured if who.shim}
 
 
-def fitting(sizes: Sequence[int], arrays: int, say: Say) -> list[int]:
+def sizes_that_fit(sizes: Sequence[int], arrays: int, progress: ProgressCallback) -> list[int]:
     """The sizes of which `arrays` pairs of arrays fit into memory; the others are named. NO_RESOURCES if none does."""
     room = SHARE_OF_MEMORY * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     left_out = [size for size in sizes if 2 * size * arrays > room]
@@ -136,5 +136,5 @@ def fitting(sizes: Sequence[int], arrays: int, say: Say) -> list[int]:
         cause = f"{arrays} pairs of arrays of {render_size(min(sizes))} do not fit into the memory that is free"
         raise ToolError("NO_RESOURCES", cause, "measure shorter messages, or fewer ranks")
     if left_out:
-        say(f"left out for want of memory: {', '.join(map(render_size, left_out))}")
+        progress(f"left out for want of memory: {', '.join(map(render_size, left_out))}")
     return [size for size in sizes if size not in left_out]

@@ -15,7 +15,7 @@ from pathlib import Path
 from fanin_tools.bench import mpi_shim, peers
 from fanin_tools.bench.peers import PROGRAM, Peer
 from fanin_tools.bench.session import Command, Session
-from fanin_tools.bench.setups import Setup, Way
+from fanin_tools.bench.setups import Setup, Variant
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
@@ -40,7 +40,7 @@ class Contender:
 
 def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Contender]:
     """Those of these names, or all; ours first. folder: of the peers' environments. UsageError for a name of nobody."""
-    every = [ours(setup, way) for way in setup.ways]
+    every = [ours(setup, variant) for variant in setup.variants]
     for peer, binaries in peers.installed(folder):
         every += [_other(setup, peer, binaries), _with_shim(setup, peer, binaries)]
     if unknown := sorted(set(names) - {contender.name for contender in every}):
@@ -49,9 +49,9 @@ def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Co
     return [contender for contender in every if not names or contender.name in names]
 
 
-def ours(setup: Setup, way: Way) -> Contender:
+def ours(setup: Setup, variant: Variant) -> Contender:
     """Our ranks, over a way."""
-    return Contender(way.title, True, lambda running: _our_session(running, setup, way))
+    return Contender(variant.title, True, lambda running: _our_session(running, setup, variant))
 
 
 def _other(setup: Setup, peer: Peer, binaries: Path) -> Contender:
@@ -59,7 +59,7 @@ def _other(setup: Setup, peer: Peer, binaries: Path) -> Contender:
 
 
 def _with_shim(setup: Setup, peer: Peer, binaries: Path) -> Contender:
-    title, route = f"{peer.title} with Fanin", setup.ways[0].route
+    title, route = f"{peer.title} with Fanin", setup.variants[0].route
 
     def start(running: Running) -> AbstractContextManager[Session]:
         variables = mpi_shim.environment(running, setup.ranks, route)
@@ -69,12 +69,12 @@ def _with_shim(setup: Setup, peer: Peer, binaries: Path) -> Contender:
 
 
 @contextlib.contextmanager
-def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
-    placement = place(running.fabric, setup.ranks, way.route)
+def _our_session(running: Running, setup: Setup, variant: Variant) -> Iterator[Session]:
+    placement = place(running.fabric, setup.ranks, variant.route)
     job = job_file.write(running, job_file.describe(running, placement))
     try:
         with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
-            kind = "registered" if way.registered else "ordinary"
+            kind = "registered" if variant.registered else "ordinary"
             program = [sys.executable, "-P", str(PROGRAM), kind, str(Path(folder) / "ranks")]
             commands = []
             for rank in range(setup.ranks):
@@ -82,7 +82,7 @@ def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
                 line = [*namespaces.prefix_command(running.fabric, host), *program]
                 environment = os.environ | job_file.environment(running, placement, rank, job)
                 commands.append(Command(line, environment, rank if setup.binds else None))
-            yield from _open(Session(way.title, True, setup.ranks, Path(folder), commands))
+            yield from _open(Session(variant.title, True, setup.ranks, Path(folder), commands))
     finally:
         job.unlink(missing_ok=True)
 

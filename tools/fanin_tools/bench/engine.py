@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from fanin_nic.sim.load import ICRC_IN_AND_OUT, ICRC_IN_ONE_OUT, NO_ICRC, Load
 from fanin_tools.bench.network import SharedWords, Task, run_together
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.quantities import render_size
 
 PAYLOADS = (256, 1024, 4096)  # bytes
@@ -21,7 +21,7 @@ CHECKS = {
 }
 SMALL, LARGE = 256 << 10, 64 << 20  # bytes of packets: of a second-level cache, and of more than all caches
 SECONDS = 0.5  # of each measurement
-LEAST = 5  # rounds
+MIN_ROUNDS = 5  # rounds
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Row:
         return Row(self.payload, self.working_set + other.working_set, self.check, *rates)
 
 
-def measure(cores: int, say: Say) -> list[Row]:
+def measure(cores: int, progress: ProgressCallback) -> list[Row]:
     """Every payload size, from the cache and from memory, with and without ICRC; by an engine on each of `cores`."""
     rows = []
     for payload in PAYLOADS:
         for volume in (SMALL, LARGE):
             segments = volume // (4 * payload)
             slots = min(2048, 1 << segments.bit_length() - 1)
-            say(f"payload {render_size(payload)}, {render_size(volume)} of packets for each core ...")
+            progress(f"payload {render_size(payload)}, {render_size(volume)} of packets for each core ...")
             rows += _at_once(cores, payload, segments, slots)
     return rows
 
@@ -72,7 +72,7 @@ def _every_check(
     load, rows = Load(payload, segments, slots), []
     for icrc in CHECKS:
         if words is not None:
-            words.meet(number, words.count)
+            words.barrier(number, words.count)
         rows.append(_measure(load, payload, icrc))
     return rows
 
@@ -80,7 +80,7 @@ def _every_check(
 def _measure(load: Load, payload: int, icrc: int) -> Row:
     rates: list[float] = []
     end = time.perf_counter() + SECONDS
-    while len(rates) < LEAST or time.perf_counter() < end:
+    while len(rates) < MIN_ROUNDS or time.perf_counter() < end:
         load.restore()
         sent, seconds = load.run(icrc)
         rates.append(len(load.packets) / seconds * 1e-6)

@@ -18,17 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fanin_nic.engine.segment.kernels import kernel_table
-from fanin_tools.bench.floor_kernels import be_rank
+from fanin_tools.bench.floor_kernels import run_rank
 from fanin_tools.bench.network import SharedWords
 from fanin_tools.bench.samples import Summary, slowest_rank
 from fanin_tools.errors import ToolError
 from fanin_wire.abi import DType, Op
 
-YIELDS = ((0, 0), (3, 3), (3, 50), (50, 50))  # of ranks, of devices
+YIELD_COUNTS = ((0, 0), (3, 3), (3, 50), (50, 50))  # of ranks, of devices
 FIRST = 200  # rounds of short messages that do not count
 ROUNDS = 2000
 VOLUME = 400 << 20  # bytes of a rank's messages: what long ones are repeated for
-LEAST_ROUNDS = 20
+MIN_ROUNDS = 20
 SUM = np.uint64(kernel_table()[Op.SUM][DType.F32])
 
 
@@ -53,7 +53,7 @@ def best(rows: Iterable[Row]) -> list[Row]:
 
 def rounds_of(size: int) -> tuple[int, int]:
     """Rounds that do not count, and those that do."""
-    count = max(min(LEAST_ROUNDS, ROUNDS), min(ROUNDS, VOLUME // size))
+    count = max(min(MIN_ROUNDS, ROUNDS), min(ROUNDS, VOLUME // size))
     return min(FIRST, count), count
 
 
@@ -74,16 +74,16 @@ def address_of(memory: np.ndarray) -> np.uint64:
     return np.uint64(memory.ctypes.data)
 
 
-class Hall:
+class SharedState:
     """The words and eventfds by which ranks and devices wait for each other: `devices` that are the same for all
     ranks, or (`apart`) one for each rank alone."""
 
-    def __init__(self, ranks: int, devices: int, everybody: int, *, apart: bool) -> None:
-        self.ranks, self.everybody = ranks, everybody
+    def __init__(self, ranks: int, devices: int, participants: int, *, apart: bool) -> None:
+        self.ranks, self.participants = ranks, participants
         self._of_rank = 1 if apart else devices
-        sleepers = ranks + devices
-        self._words = SharedWords(everybody + sleepers + 2 * ranks * self._of_rank)
-        self._events = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(sleepers)]
+        waiters = ranks + devices
+        self._words = SharedWords(participants + waiters + 2 * ranks * self._of_rank)
+        self._events = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(waiters)]
         self._apart = apart
 
     def close(self) -> None:
@@ -91,17 +91,17 @@ class Hall:
         for event in self._events:
             os.close(event)
 
-    def meet(self, number: int) -> None:
+    def barrier(self, number: int) -> None:
         """Wait until everybody is here. number: of the one who has come."""
-        self._words.meet(number, self.everybody)
+        self._words.barrier(number, self.participants)
 
-    def sleeps(self, sleeper: int) -> np.uint64:
+    def sleeping_flag(self, participant: int) -> np.uint64:
         """The word of one who may sleep: a rank, or a device, which are numbered behind the ranks."""
-        return self._words.address(self.everybody + sleeper)
+        return self._words.address(self.participants + participant)
 
-    def event(self, sleeper: int) -> int:
+    def event(self, participant: int) -> int:
         """His eventfd."""
-        return self._events[sleeper]
+        return self._events[participant]
 
     def begun(self, rank: int, device: int) -> np.uint64:
         """The round that a rank has begun at a device of its own."""
@@ -112,20 +112,20 @@ class Hall:
         return np.uint64(self._pair(rank, device) + np.uint64(SharedWords.LINE))
 
     def _pair(self, rank: int, device: int) -> np.uint64:
-        return self._words.address(self.everybody + len(self._events) + 2 * (rank * self._of_rank + device))
+        return self._words.address(self.participants + len(self._events) + 2 * (rank * self._of_rank + device))
 
-    def be_rank(self, rank: int, yields: int, size: int) -> list[int]:
+    def run_rank(self, rank: int, yields: int, size: int) -> list[int]:
         """Nanoseconds of each round that counts; none if somebody does not answer any more."""
         first, count = rounds_of(size)
         times = np.zeros(first + count, np.int64)
         devices = [rank] if self._apart else list(range(self._of_rank))
         own = range(self._of_rank)
-        self.meet(rank)
-        good = be_rank(
+        self.barrier(rank)
+        good = run_rank(
             words_of(self.begun(rank, device) for device in own),
             words_of(self.done(rank, device) for device in own),
-            self.sleeps(rank),
-            words_of(self.sleeps(self.ranks + device) for device in devices),
+            self.sleeping_flag(rank),
+            words_of(self.sleeping_flag(self.ranks + device) for device in devices),
             self.event(rank),
             np.array([self.event(self.ranks + device) for device in devices], np.int32),
             yields,
@@ -143,7 +143,7 @@ def words_of(addresses: Iterable[np.uint64]) -> np.ndarray:
 def compile_rank() -> None:
     """Once, before there are processes that would each do so."""
     nothing, nowhere = np.zeros(0, np.uint64), np.uint64(0)
-    be_rank(nothing, nothing, nowhere, nothing, 0, np.zeros(0, np.int32), 0, 0, nowhere)
+    run_rank(nothing, nothing, nowhere, nothing, 0, np.zeros(0, np.int32), 0, 0, nowhere)
 
 
 def summary_of(ranks: Sequence[list[int]], results: Sequence[np.ndarray]) -> Summary:

@@ -8,11 +8,11 @@ import numpy as np
 
 from fanin_nic.daemon.lanes import split
 from fanin_tools.bench import floor
-from fanin_tools.bench.floor import SUM, Hall, Row, address_of, rounds_of, shared_bytes, words_of
-from fanin_tools.bench.floor_node_kernels import be_lane
+from fanin_tools.bench.floor import SUM, Row, SharedState, address_of, rounds_of, shared_bytes, words_of
+from fanin_tools.bench.floor_node_kernels import run_lane
 from fanin_tools.bench.network import Task, run_together
 from fanin_tools.bench.samples import Summary
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.quantities import render_size
 from fanin_wire.abi import LONG_BYTES
 
@@ -20,14 +20,14 @@ PAGE = 4096
 FEWEST_BYTES = int(split.FEWEST_BYTES)  # that a lane gets: of less a device gives all to one
 
 
-def measure(ranks: int, lanes: int, sizes: Sequence[int], say: Say) -> list[Row]:
+def measure(ranks: int, lanes: int, sizes: Sequence[int], progress: ProgressCallback) -> list[Row]:
     """Every size and number of yields."""
     compile_all()
     rows = []
     for size in sizes:
-        say(f"{render_size(size)} ...")
-        for rank_yields, lane_yields in floor.YIELDS:
-            found = Scene(ranks, lanes, size, rank_yields, lane_yields).run()
+        progress(f"{render_size(size)} ...")
+        for rank_yields, lane_yields in floor.YIELD_COUNTS:
+            found = FloorMeasurement(ranks, lanes, size, rank_yields, lane_yields).run()
             rows.append(Row(size, False, rank_yields, lane_yields, found))
     return rows
 
@@ -36,10 +36,10 @@ def compile_all() -> None:
     """Once, before there are processes that would each do so."""
     none, events, nowhere = np.zeros(0, np.uint64), np.zeros(0, np.int32), np.uint64(0)
     floor.compile_rank()
-    be_lane(none, none, nowhere, none, 0, events, 0, 0, none, none, nowhere, nowhere, SUM, False)
+    run_lane(none, none, nowhere, none, 0, events, 0, 0, none, none, nowhere, nowhere, SUM, False)
 
 
-class Scene:
+class FloorMeasurement:
     """What the processes of one measurement share, and what each of them does."""
 
     def __init__(self, ranks: int, lanes: int, size: int, rank_yields: int, lane_yields: int) -> None:
@@ -50,7 +50,7 @@ class Scene:
         self._results = [shared_bytes(size) for _ in range(ranks)]
         for rank, data in enumerate(self._data):
             data.view(np.float32)[:] = floor.elements(size) * np.float32(rank + 1)
-        self._hall = Hall(ranks, self._lanes, ranks + self._lanes, apart=False)
+        self._shared = SharedState(ranks, self._lanes, ranks + self._lanes, apart=False)
 
     def run(self) -> Summary:
         """All rounds."""
@@ -59,11 +59,11 @@ class Scene:
         try:
             found = run_together(tasks)
         finally:
-            self._hall.close()
+            self._shared.close()
         return floor.summary_of(found[: self._ranks], [result.view(np.float32) for result in self._results])
 
     def _rank(self, rank: int) -> list[int]:
-        return self._hall.be_rank(rank, self._rank_yields, self._bytes)
+        return self._shared.run_rank(rank, self._rank_yields, self._bytes)
 
     def _part(self, lane: int) -> tuple[np.uint64, np.uint64]:
         """The bytes of a lane, whole pages but the last."""
@@ -72,17 +72,17 @@ class Scene:
         return np.uint64(first), np.uint64(end)
 
     def _lane(self, lane: int) -> bool:
-        hall, own = self._hall, self._ranks + lane
+        shared, own = self._shared, self._ranks + lane
         ranks = range(self._ranks)
-        hall.meet(own)
+        shared.barrier(own)
         return bool(
-            be_lane(
-                words_of(hall.begun(rank, lane) for rank in ranks),
-                words_of(hall.done(rank, lane) for rank in ranks),
-                hall.sleeps(own),
-                words_of(hall.sleeps(rank) for rank in ranks),
-                hall.event(own),
-                np.array([hall.event(rank) for rank in ranks], np.int32),
+            run_lane(
+                words_of(shared.begun(rank, lane) for rank in ranks),
+                words_of(shared.done(rank, lane) for rank in ranks),
+                shared.sleeping_flag(own),
+                words_of(shared.sleeping_flag(rank) for rank in ranks),
+                shared.event(own),
+                np.array([shared.event(rank) for rank in ranks], np.int32),
                 self._lane_yields,
                 sum(rounds_of(self._bytes)),
                 words_of(address_of(data) for data in self._data),

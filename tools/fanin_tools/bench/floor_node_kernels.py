@@ -16,10 +16,10 @@ WORD = uint64(8)
 
 
 @compiled
-def be_lane(
+def run_lane(
     begun,
     done,
-    sleeps,
+    sleeping_flag,
     rank_sleeps,
     event,
     rank_events,
@@ -40,7 +40,7 @@ def be_lane(
     """
     for number in range(1, rounds + 1):
         for rank in range(begun.size):
-            if not await_word(begun[rank], number, sleeps, event, yields):
+            if not await_word(begun[rank], number, sleeping_flag, event, yields):
                 return False
         reduce(sources, results, first, end, kernel, past_caches)
         for rank in range(done.size):

@@ -30,13 +30,27 @@ HEADERS, TAIL = uint64(TRANSPORT_SIZE), uint64(ICRC_SIZE)
 
 
 @compiled
-def be_nic(begun, done, sleeps, rank_sleeps, event, rank_event, receiver, sender, yields, rounds, memory, size, checks):
+def run_nic(
+    begun,
+    done,
+    sleeping_flag,
+    rank_sleeping_flag,
+    event,
+    rank_event,
+    receiver,
+    sender,
+    yields,
+    rounds,
+    memory,
+    size,
+    checks,
+):
     """For each round of the rank its `size` bytes of packets up, and as many down. memory: addresses of the rank's data
     and result, and of a buffer. False if somebody does not answer any more; and a CRC."""
     data, result, buffer = memory
     total = uint32(0)
     for number in range(1, rounds + 1):
-        if not await_word(begun, number, sleeps, event, yields):
+        if not await_word(begun, number, sleeping_flag, event, yields):
             return False, total
         sent, place = uint64(0), uint64(0)
         while place < size:
@@ -54,12 +68,12 @@ def be_nic(begun, done, sleeps, rank_sleeps, event, rank_event, receiver, sender
                 total ^= checksums(buffer, uint64(taken))
                 copy_packets(result + place, buffer, uint64(taken))
             place += uint64(taken)
-        tell(done, number, rank_sleeps, rank_event)
+        tell(done, number, rank_sleeping_flag, rank_event)
     return True, total
 
 
 @compiled
-def be_switch(receiver, senders, yields, rounds, children, memory, counts, size, kernel, checks):
+def run_switch(receiver, senders, yields, rounds, children, memory, counts, size, kernel, checks):
     """The sum of the packets of all children, to every sender as soon as a super-packet of it is whole. memory:
     addresses of a buffer and of room for `size` bytes of packets; counts: 0 for each of these; kernel: address of a C
     function that adds."""
@@ -75,7 +89,7 @@ def be_switch(receiver, senders, yields, rounds, children, memory, counts, size,
         first = int64(load_u32(buffer)) // SEGMENTS * SEGMENTS
         start = uint64(first) * PACKET
         whole = min(SUPER_PACKET, size - start)
-        if are_all_here(counts[first : first + SEGMENTS], children, whole):
+        if is_complete(counts[first : first + SEGMENTS], children, whole):
             if checks:
                 total ^= checksums(sums + start, whole)
             for index in range(senders.size):
@@ -86,7 +100,7 @@ def be_switch(receiver, senders, yields, rounds, children, memory, counts, size,
 
 
 @compiled
-def are_all_here(counts, children, size):
+def is_complete(counts, children, size):
     """Whether all children have brought each packet of a super-packet of `size` bytes; then their counts begin anew."""
     packets = int64((size + PACKET - uint64(1)) // PACKET)
     for index in range(packets):

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fanin_tools.bench.memory_kernels import read_words, write_bytes
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.quantities import render_size
 
 ROUNDS = 7
 VOLUMES = tuple(1 << power for power in (18, 20, 22, 24, 26, 28))  # bytes
-LEAST_SECONDS = 0.002  # of a round: shorter ones are repeated
+MIN_SECONDS = 0.002  # of a round: shorter ones are repeated
 TRIALS = 3  # of how long a round is: one that something else has made longer must not count
 MEMSET = np.uint64(ctypes.cast(ctypes.CDLL(None).memset, ctypes.c_void_p).value or 0)
 
@@ -59,7 +59,7 @@ def _speeds(threads: ThreadPoolExecutor, act: Act, places: list[np.ndarray]) -> 
     volume = sum(place.nbytes for place in places)
     _seconds(threads, act, places, 1)  # compiles, and brings the pages
     repeat = 1
-    while min(_seconds(threads, act, places, repeat) for _ in range(TRIALS)) < LEAST_SECONDS:
+    while min(_seconds(threads, act, places, repeat) for _ in range(TRIALS)) < MIN_SECONDS:
         repeat *= 2
     return [volume * repeat / _seconds(threads, act, places, repeat) for _ in range(ROUNDS)]
 
@@ -78,11 +78,11 @@ def _write(words: np.ndarray, repeat: int) -> None:
     write_bytes(MEMSET, np.uint64(words.ctypes.data), words.nbytes, repeat)
 
 
-def sweep(say: Say) -> list[Speed]:
+def sweep(progress: ProgressCallback) -> list[Speed]:
     """With one core and with all, through volumes of a cache's size and of many caches'."""
     speeds = []
     for cores in sorted({1, len(os.sched_getaffinity(0))}):
         for volume in VOLUMES:
-            say(f"{cores} of the cores, {render_size(volume)} ...")
+            progress(f"{cores} of the cores, {render_size(volume)} ...")
             speeds.append(measure(volume, cores))
     return speeds

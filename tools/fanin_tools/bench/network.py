@@ -65,13 +65,13 @@ class SharedWords:
         """Of a word, for compiled code."""
         return np.uint64(self._words.ctypes.data + number * self.LINE)
 
-    def meet(self, number: int, count: int) -> None:
+    def barrier(self, number: int, count: int) -> None:
         """Wait for as many calls of the others: the words 0 to `count` - 1 count those of each, this is `number`'s."""
         place = self.LINE // self._words.itemsize
         self._words[number * place] += 1
-        meeting = self._words[number * place]
+        arrivals = self._words[number * place]
         end = time.monotonic() + SECONDS
-        while (self._words[: count * place : place] < meeting).any():
+        while (self._words[: count * place : place] < arrivals).any():
             if time.monotonic() > end:
                 raise TimeoutError("the others did not begin")
             time.sleep(POLL_SECONDS)
@@ -104,10 +104,10 @@ def _fork(namespace: str, act: Callable[[], Any]) -> tuple[int, int]:
     if process:
         os.close(writer)
         return process, reader
-    _be_child(namespace, act, writer)
+    _run_child(namespace, act, writer)
 
 
-def _be_child(namespace: str, act: Callable[[], Any], writer: int) -> NoReturn:
+def _run_child(namespace: str, act: Callable[[], Any], writer: int) -> NoReturn:
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the one who has started us tells the user of Ctrl-C, once
         if namespace:

@@ -11,7 +11,7 @@ from fanin_nic.native.memory import load_acquire, store_release
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 
-PATIENCE = 2_000_000_000  # ns without any packet
+TIMEOUT_NS = 2_000_000_000  # ns without any packet
 
 
 @compiled
@@ -30,9 +30,9 @@ def send_stream(port, actions, headers, batch, batches, window, received):
 @compiled
 def _await_received(received, count):
     """Wait until `count` packets have been received."""
-    patience = monotonic_ns() + PATIENCE
+    deadline = monotonic_ns() + TIMEOUT_NS
     while int64(load_acquire(received)) < count:
-        if monotonic_ns() > patience:
+        if monotonic_ns() > deadline:
             return False
         sched_yield()
     return True
@@ -41,13 +41,13 @@ def _await_received(received, count):
 @compiled
 def receive_stream(port, total, received):
     """Take `total` packets; how many have come when none comes any more."""
-    found, patience = int64(0), monotonic_ns() + PATIENCE
-    while found < total and monotonic_ns() < patience:
+    found, deadline = int64(0), monotonic_ns() + TIMEOUT_NS
+    while found < total and monotonic_ns() < deadline:
         packets = receive(port)
         if packets:
             found += int64(packets)
             store_release(uint64(received), uint32(found))
-            patience = monotonic_ns() + PATIENCE
+            deadline = monotonic_ns() + TIMEOUT_NS
         else:
             sched_yield()
     return found

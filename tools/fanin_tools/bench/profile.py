@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from fanin_tools.bench.contenders import ours
 from fanin_tools.bench.session import Session
-from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, VOLUME, Setup, Way
+from fanin_tools.bench.setups import ELEMENT, FIRST_WARM_UP, VOLUME, Setup, Variant
 from fanin_tools.fabric import device_query
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Device
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
-MOST, LEAST = 5000, 10  # operations that are profiled
+MAX_OPERATIONS, MIN_OPERATIONS = 5000, 10  # operations that are profiled
 WAITING = ("look", "yield", "sleep")  # stages in which a device has nothing to do
 TITLES = {
     "post": "doorbells, work requests taken",
@@ -47,29 +47,31 @@ class Row:
     laps: float
 
 
-def measure(running: Running, setup: Setup, way: Way, sizes: Sequence[int], say: Say) -> list[Row]:
+def measure(
+    running: Running, setup: Setup, variant: Variant, sizes: Sequence[int], progress: ProgressCallback
+) -> list[Row]:
     """Every size, over one way of ours."""
     rows = []
-    devices = running.fabric.daemons if way.route == "tree" else running.fabric.nics
-    with ours(setup, way).start(running) as session:
+    devices = running.fabric.daemons if variant.route == "tree" else running.fabric.nics
+    with ours(setup, variant).start(running) as session:
         for size in sizes:
-            say(f"{render_size(size)} ...")
+            progress(f"{render_size(size)} ...")
             rows += _profile(running, session, size, devices)
     return rows
 
 
 def operations(size: int) -> int:
     """How many are profiled: short ones often, since the beginning and the end of a profile are in it, too."""
-    return max(LEAST, min(MOST, 4 * VOLUME // size))
+    return max(MIN_OPERATIONS, min(MAX_OPERATIONS, 4 * VOLUME // size))
 
 
 def _profile(running: Running, session: Session, size: int, devices: Sequence[Device]) -> list[Row]:
-    session.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
+    session.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM_UP)
     with ExitStack() as stack:
         for device in devices:
-            stack.enter_context(device_query.profiled(running.state.socket(device.name)))
+            stack.enter_context(device_query.profiling(running.state.socket(device.name)))
         session.time(size, 0, operations(size))
-        found = {device: device_query.query(running.state.socket(device.name))["profile"] for device in devices}
+        found = {device: device_query.query_status(running.state.socket(device.name))["profile"] for device in devices}
     session.release()
     rows = []
     for kind in dict.fromkeys(device.kind for device in devices):

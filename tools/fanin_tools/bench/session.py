@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fanin_tools.bench.samples import slowest_rank
-from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, repetitions, warm_up
+from fanin_tools.bench.setups import ELEMENT, FIRST_WARM_UP, repetitions, warm_up
 from fanin_tools.errors import ToolError
 from fanin_tools.launch import core_binding
 from fanin_tools.launch.launcher import wait_for_all, wait_for_any
@@ -26,7 +26,7 @@ START_SECONDS = 120.0  # compiling, or finding the other hosts
 ANSWER_SECONDS = 300.0
 END_SECONDS = 10.0
 TERMINATE_SECONDS = 2.0
-LAST_WORDS_SECONDS = 2.0  # a rank that ends is seen to before it has said why
+EXIT_SECONDS = 2.0  # a rank that ends is seen to before it has said why
 SHOWN = 600  # characters of what a process that failed has said
 
 
@@ -89,9 +89,9 @@ class Session:
             except TimeoutError:
                 continue
             connection.settimeout(ANSWER_SECONDS)
-            self._welcome(connection)
+            self._register(connection)
 
-    def _welcome(self, connection: socket.socket) -> None:
+    def _register(self, connection: socket.socket) -> None:
         """A rank has connected, and says which it is."""
         stream = connection.makefile("r")
         try:
@@ -138,8 +138,8 @@ class Session:
 
     def prepare(self, size: int, collective: str | None = None) -> None:
         """Make and warm the arrays of a message of `size` bytes. collective: of MPI; allreduce if it is not named."""
-        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM, collective=collective)
-        self.calls += self._size * FIRST_WARM
+        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM_UP, collective=collective)
+        self.calls += self._size * FIRST_WARM_UP
 
     def turn(self, size: int) -> list[int]:
         """Nanoseconds of each repetition, of its slowest rank."""
@@ -184,7 +184,7 @@ class Session:
 
     def _failure(self, what: str) -> ToolError:
         if self._processes and all(process.poll() is None for process in self._processes):
-            wait_for_any(self._processes, LAST_WORDS_SECONDS)
+            wait_for_any(self._processes, EXIT_SECONDS)
         said = " ".join(self._output().split())[-SHOWN:]
         cause = f"{self.name}: {what}{': ' if said else ''}{said}"
         if self._ours:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric import namespaces
-from fanin_tools.fabric.generate import Shape, usual_lanes
+from fanin_tools.fabric.generate import Shape, default_lanes
 from fanin_tools.quantities import parse_rate, parse_size, render_size
 
 ELEMENT = 4  # bytes of f32
@@ -16,12 +16,12 @@ ROUNDS = 5
 SHORT_ROUNDS = 3
 VOLUME = 64 << 20  # bytes that one turn of a contender moves, between the least and the most repetitions
 REPETITIONS = (2, 1000)  # the most is what OSU's programs do
-FIRST_WARM = 5  # calls that do not count, when the memory is new
-LEAST_WARM = 2  # the same, at the beginning of each turn
+FIRST_WARM_UP = 5  # calls that do not count, when the memory is new
+MIN_WARM_UP = 2  # the same, at the beginning of each turn
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """How ours takes part: over a route, with data in registered or ordinary memory."""
 
     route: str
@@ -47,7 +47,7 @@ class Setup:
     netns: bool = False
     rate: str = ""
     lanes: int | None = None
-    ways: tuple[Way, ...] = (Way("local"), Way("local", registered=False))
+    variants: tuple[Variant, ...] = (Variant("local"), Variant("local", registered=False))
     multicast: bool = True
     bound: bool = True
 
@@ -73,7 +73,7 @@ class Setup:
     @property
     def lane_count(self) -> int:
         """Lanes of each device."""
-        return self.lanes or usual_lanes(1 if not self.netns else self.ranks)
+        return self.lanes or default_lanes(1 if not self.netns else self.ranks)
 
     @property
     def shape(self) -> Shape:
@@ -97,21 +97,21 @@ class Setup:
         return parse_rate(self.rate) / 8 if self.rate else None
 
 
-OVER_NETWORK = (Way("tree"), Way("ring"))
+OVER_NETWORK = (Variant("tree"), Variant("ring"))
 EVERY_SETUP = (
     Setup(2),
     Setup(4),
     Setup(4, lanes=1),
-    Setup(4, netns=True, ways=OVER_NETWORK),
-    Setup(8, netns=True, ways=OVER_NETWORK),
-    Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK),
-    Setup(8, netns=True, rate="1gbit", ways=OVER_NETWORK),
+    Setup(4, netns=True, variants=OVER_NETWORK),
+    Setup(8, netns=True, variants=OVER_NETWORK),
+    Setup(4, netns=True, rate="1gbit", variants=OVER_NETWORK),
+    Setup(8, netns=True, rate="1gbit", variants=OVER_NETWORK),
 )
 
 
 def short() -> list[Setup]:
     """What `make bench` measures: one node, and namespaces where this user may make them."""
-    return [Setup(4), *([Setup(4, netns=True, ways=OVER_NETWORK)] if namespaces.possible() else [])]
+    return [Setup(4), *([Setup(4, netns=True, variants=OVER_NETWORK)] if namespaces.are_allowed() else [])]
 
 
 def chosen(names: str) -> list[Setup]:
@@ -132,7 +132,7 @@ def repetitions(size: int) -> int:
 def warm_up(size: int) -> int:
     """How many calls at the beginning of a turn do not count. Who has slept since his last turn is first put onto any
     core; it takes the scheduler tens of milliseconds to share them out. (OSU's programs leave out 100 to 200 calls.)"""
-    return max(LEAST_WARM, repetitions(size) // 2)
+    return max(MIN_WARM_UP, repetitions(size) // 2)
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

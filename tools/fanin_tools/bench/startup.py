@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import fanin
 from fanin_tools.bench.samples import Summary
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
@@ -35,14 +35,14 @@ class Row:
     microseconds: Summary
 
 
-def measure(running: Running, say: Say) -> list[Row]:
+def measure(running: Running, progress: ProgressCallback) -> list[Row]:
     """On a fabric of one node."""
-    say("importing ...")
+    progress("importing ...")
     rows = [Row("import fanin, in a new interpreter", Summary.of([_import() for _ in range(IMPORTS)]))]
     socket = running.state.socket(running.fabric.nics[0].name)
-    say("attaching ...")
+    progress("attaching ...")
     attach = [_timed(lambda: fanin.verbs.Context(socket)) for _ in range(ATTACHES)]
-    say("joining ...")
+    progress("joining ...")
     join = [_join(running) for _ in range(ATTACHES)]
     return [*rows, Row("attach to the device", Summary.of(attach)), Row("attach, and join a job", Summary.of(join))]
 

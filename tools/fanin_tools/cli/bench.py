@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import bench_parts, bench_profile, bench_thresholds, options
-from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def netns(
     """Hosts in namespaces, over tree and ring, beside the peers' TCP on the same links. Needs root."""
     from fanin_tools.bench.setups import OVER_NETWORK, Setup
 
-    setup = Setup(nodes, netns=True, rate=rate, lanes=lanes, ways=OVER_NETWORK, multicast=multicast)
+    setup = Setup(nodes, netns=True, rate=rate, lanes=lanes, variants=OVER_NETWORK, multicast=multicast)
     _measure(
         [setup], _sizes(sizes, largest), rounds, peers, contenders, name, json_output, {setup: plot} if plot else {}
     )
@@ -168,20 +168,22 @@ def _measure(
     keep: called with all that are there so far.
     """
     from fanin_tools.bench import compare, machine, plot, report
-    from fanin_tools.bench.contenders import contenders as contestants
+    from fanin_tools.bench.contenders import contenders as select_contenders
     from fanin_tools.bench.peers import installed, versions
 
     if plots:
         plot.require_plot(plots.values())
     if not installed(peers):
-        say(f"no peer in {peers}: measuring ours alone (make bench installs them)")
+        print_progress(f"no peer in {peers}: measuring ours alone (make bench installs them)")
     circumstances = report.Circumstances(machine.describe(), versions(peers))
     names = contenders.split(",") if contenders else []
-    present = {setup: contestants(setup, peers, names) for setup in chosen}
-    fitting = {setup: compare.fitting(sizes, setup.ranks * len(present[setup]), say) for setup in chosen}
+    present = {setup: select_contenders(setup, peers, names) for setup in chosen}
+    sizes_that_fit = {
+        setup: compare.sizes_that_fit(sizes, setup.ranks * len(present[setup]), print_progress) for setup in chosen
+    }
     found = []
     for setup in chosen:
-        found.append(_compare(setup, present[setup], fitting[setup], rounds, name))
+        found.append(_compare(setup, present[setup], sizes_that_fit[setup], rounds, name))
         if plots and setup in plots:
             plot.save(found[-1], plots[setup])
         if keep is not None:
@@ -197,8 +199,8 @@ def _compare(setup: Setup, present: Sequence[Contender], sizes: Sequence[int], r
     from fanin_tools.bench import compare
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.fabric.lease import leased
 
     turns = len(present) * len(sizes) * rounds
-    with steps_of(turns) as steps, borrowed(Plan(name, setup.shape), steps.say) as running:
+    with steps_of(turns, print_progress) as steps, leased(Plan(name, setup.shape), steps.note) as running:
         return compare.compare(running, setup, present, sizes, rounds, steps)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, print_table, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
 
@@ -32,13 +32,13 @@ def loss(
     from fanin_tools.bench.loss import NODES, measure
     from fanin_tools.bench.plot import require_plot
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.fabric.lease import leased
 
     length, shape = parse_size(size), options.shape(NODES, 1, netns=True)
     if plot is not None:
         require_plot([plot])
-    with borrowed(Plan(name, shape), say) as running:
-        rows = measure(running, length, rounds, say)
+    with leased(Plan(name, shape), print_progress) as running:
+        rows = measure(running, length, rounds, print_progress)
     if plot is not None:
         loss_report.save(rows, length, plot)
     if json_output:
@@ -57,7 +57,7 @@ def engine(
     """Segments per second through the engine of a switch with four children."""
     from fanin_tools.bench import engine
 
-    rows = engine.measure(cores, say)
+    rows = engine.measure(cores, print_progress)
     if json_output:
         print_json({"rows": rows})
         return
@@ -73,7 +73,7 @@ def memory(json_output: options.Json = False) -> None:
     """Speed at which memory is read and written, and what that means for allreduce on one node."""
     from fanin_tools.bench import memory
 
-    speeds = memory.sweep(say)
+    speeds = memory.sweep(print_progress)
     if json_output:
         print_json({"rows": speeds})
         return
@@ -92,7 +92,7 @@ def port(netns: options.Netns = False, name: options.Name = "port", json_output:
     """Packets and bytes per second through the UDP port alone, from one process to another."""
     from fanin_tools.bench import port
 
-    rows = port.measure(netns, name, say)
+    rows = port.measure(netns, name, print_progress)
     if json_output:
         print_json({"rows": rows})
         return
@@ -126,7 +126,7 @@ def floor(
     several numbers of yields the table has the best, --json all.
     """
     from fanin_tools.bench import floor, floor_node, floor_tree
-    from fanin_tools.bench.compare import fitting
+    from fanin_tools.bench.compare import sizes_that_fit
     from fanin_tools.bench.setups import parse_sizes
 
     if nodes == 1 and netns:
@@ -134,13 +134,13 @@ def floor(
     if nodes > 1 and (ranks or lanes):
         raise UsageError("--ranks and --lanes are of one node", "give --nodes 1, or leave them out")
     ranks, lanes = ranks or 4, lanes or 2
-    lengths = fitting(parse_sizes(sizes), nodes if nodes > 1 else ranks, say)
+    lengths = sizes_that_fit(parse_sizes(sizes), nodes if nodes > 1 else ranks, print_progress)
     if nodes == 1:
         title = f"floor of {counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}; yields of ranks, of devices"
-        rows = floor_node.measure(ranks, lanes, lengths, say)
+        rows = floor_node.measure(ranks, lanes, lengths, print_progress)
     else:
         title = f"floor of {counted(nodes, 'host')}; yields of ranks, of devices"
-        rows = floor_tree.measure(nodes, netns, lengths, name, say)
+        rows = floor_tree.measure(nodes, netns, lengths, name, print_progress)
     if json_output:
         print_json({"rows": rows})
         return
@@ -156,10 +156,10 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
     """What a program pays before its first collective: import, attach, join."""
     from fanin_tools.bench import startup
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.fabric.lease import leased
 
-    with borrowed(Plan(name, options.shape(1, 1)), say) as running:
-        rows = startup.measure(running, say)
+    with leased(Plan(name, options.shape(1, 1)), print_progress) as running:
+        rows = startup.measure(running, print_progress)
     if json_output:
         print_json({"rows": rows})
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, print_table, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import render_size, render_time
 
@@ -29,20 +29,20 @@ def profile(
 ) -> None:
     """Where the devices' time goes in an allreduce, stage by stage."""
     from fanin_tools.bench import profile
-    from fanin_tools.bench.compare import fitting
-    from fanin_tools.bench.setups import Setup, Way, parse_sizes
+    from fanin_tools.bench.compare import sizes_that_fit
+    from fanin_tools.bench.setups import Setup, Variant, parse_sizes
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.fabric.lease import leased
 
-    setup, way = Setup(ranks, netns, lanes=lanes), Way(_route(route, netns), not ordinary)
-    lengths = fitting(parse_sizes(sizes), ranks, say)
-    with borrowed(Plan(name, setup.shape), say) as running:
-        rows = profile.measure(running, setup, way, lengths, say)
+    setup, variant = Setup(ranks, netns, lanes=lanes), Variant(_route(route, netns), not ordinary)
+    lengths = sizes_that_fit(parse_sizes(sizes), ranks, print_progress)
+    with leased(Plan(name, setup.shape), print_progress) as running:
+        rows = profile.measure(running, setup, variant, lengths, print_progress)
     if json_output:
         print_json({"rows": rows})
         return
     for size, kind in dict.fromkeys((row.bytes, row.kind) for row in rows):
-        _show_profile(rows, size, kind, f"{setup.title}, {way.title}")
+        _show_profile(rows, size, kind, f"{setup.title}, {variant.title}")
 
 
 def _route(asked: str, netns: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, print_table, reporting
+from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import render_size, render_time
 
@@ -36,8 +36,8 @@ def thresholds(
     from fanin_tools.bench import setups
     from fanin_tools.bench.thresholds import SIZES, value
 
-    ways = setups.OVER_NETWORK if netns else setups.Setup().ways
-    setup = setups.Setup(ranks, netns=netns, ways=ways, bound=False)  # as users start their MPI
+    variants = setups.OVER_NETWORK if netns else setups.Setup().variants
+    setup = setups.Setup(ranks, netns=netns, variants=variants, bound=False)  # as users start their MPI
     cells = _measure(setup, mpi, setups.parse_sizes(sizes) if sizes else SIZES, rounds, peers, name)
     found = value(cells, slower)
     if json_output:
@@ -52,11 +52,11 @@ def _measure(setup: Setup, mpi: str, sizes: tuple[int, ...], rounds: int, peers:
     from fanin_tools.bench import thresholds
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.fabric.lease import leased
 
     pair = _pair(setup, mpi, peers)
     count = (len(thresholds.COLLECTIVES) - 1) * len(sizes) + 1
-    with steps_of(count) as steps, borrowed(Plan(name, setup.shape), steps.say) as running:
+    with steps_of(count, print_progress) as steps, leased(Plan(name, setup.shape), steps.note) as running:
         return thresholds.measure(running, pair, sizes, rounds, steps)
 
 

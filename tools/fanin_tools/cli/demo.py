@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.quantities import parse_size
 
 if TYPE_CHECKING:
-    from fanin_tools.demo.sections import Shown
+    from fanin_tools.demo.sections import DemoResult
 
 
 @reporting
@@ -20,7 +20,7 @@ def demo(
     ranks_per_node: options.RanksPerNode = 4,
     fanout: options.Fanout = "",
     plain_leaves: options.PlainLeaves = False,
-    scenes: Annotated[str, typer.Option(help="What to show, for example allreduce,query; or all.")] = "all",
+    sections: Annotated[str, typer.Option(help="What to show, for example allreduce,query; or all.")] = "all",
     route: Annotated[str, typer.Option(help="tree, ring, local, or all that the fabric has.")] = "all",
     size: Annotated[str, typer.Option("--bytes", help="Message per rank of the scene allreduce.")] = "16M",
     dtype: Annotated[str, typer.Option(help="Type of its elements: f32, i64, ...")] = "f32",
@@ -41,12 +41,12 @@ def demo(
     from fanin_tools.demo import allreduce
     from fanin_tools.demo import sections as demonstration
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lease import borrowed
-    from fanin_tools.launch.job_file import Terms
+    from fanin_tools.fabric.lease import leased
+    from fanin_tools.launch.job_file import JobOptions
 
-    terms = Terms(slots, reproducible, wide)
-    terms.check()
-    task = allreduce.Task(parse_size(size), dtype, op, terms, registered=not ordinary)
+    job_options = JobOptions(slots, reproducible, wide)
+    job_options.check()
+    task = allreduce.Task(parse_size(size), dtype, op, job_options, registered=not ordinary)
     allreduce.check_task(task)
     shape = options.shape(
         nodes,
@@ -59,10 +59,10 @@ def demo(
         lanes=lanes,
         detection=detection,
     )
-    plan, chosen = Plan(name, shape), demonstration.scenes_of(scenes)
+    plan, chosen = Plan(name, shape), demonstration.parse_sections(sections)
     routes = allreduce.routes_of(plan.preview(), route)
-    with borrowed(plan, say) as running:
-        shown = demonstration.run(running, chosen, routes, task, say)
+    with leased(plan, print_progress) as running:
+        shown = demonstration.run(running, chosen, routes, task, print_progress)
     if json_output:
         print_json(shown.as_dict())
     else:
@@ -70,7 +70,7 @@ def demo(
     raise typer.Exit(0 if shown.verified else 1)
 
 
-def _print_tables(shown: Shown) -> None:
+def _print_tables(shown: DemoResult) -> None:
     from rich.console import Console
 
     from fanin_tools.demo import report

@@ -6,7 +6,7 @@ import typer
 
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, reporting
-from fanin_tools.doctor.check import Finding, Level
+from fanin_tools.doctor.check import CheckResult, Level
 
 STYLES = {Level.OK: "green", Level.LIMITED: "yellow", Level.MISSING: "yellow", Level.BROKEN: "bold red"}
 
@@ -16,22 +16,22 @@ def doctor(json_output: options.Json = False) -> None:
     """Say what this machine can do and what is missing for the rest. Fails only if nothing can work."""
     from fanin_tools.doctor import software, system
 
-    findings = [*software.look(), *system.look()]
+    results = [*software.run_checks(), *system.run_checks()]
     if json_output:
-        print_json(findings)
+        print_json(results)
     else:
-        _print_table(findings)
-    raise typer.Exit(1 if any(finding.level == Level.BROKEN for finding in findings) else 0)
+        _print_table(results)
+    raise typer.Exit(1 if any(result.level == Level.BROKEN for result in results) else 0)
 
 
-def _print_table(findings: list[Finding]) -> None:
+def _print_table(results: list[CheckResult]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title="this machine", title_justify="left")
     for column in ("subject", "state", "found", "needed for", "what to do"):
         table.add_column(column)
-    for finding in findings:
-        state = f"[{STYLES[finding.level]}]{finding.level}[/]"
-        table.add_row(finding.subject, state, finding.detail, finding.enables, finding.remedy)
+    for result in results:
+        state = f"[{STYLES[result.level]}]{result.level}[/]"
+        table.add_row(result.subject, state, result.detail, result.enables, result.remedy)
     Console().print(table)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import render_size
 
@@ -55,7 +55,7 @@ def up(
         detection=detection,
         multicast=multicast,
     )
-    running = lifecycle.up(Plan(name, shape) if file is None else description_file.read(file), say)
+    running = lifecycle.up(Plan(name, shape) if file is None else description_file.read(file), print_progress)
     fabric = running.fabric
     if json_output:
         print_json({"name": fabric.name, "started": running.fresh, "devices": len(fabric.devices)})
@@ -126,7 +126,7 @@ def restart(
     """End one device, dead or alive, and start it anew. Jobs that it was in are lost; new ones can use it."""
     from fanin_tools.fabric import lifecycle
 
-    process = lifecycle.restart(name, device, say).state.processes()[device]
+    process = lifecycle.restart(name, device, print_progress).state.processes()[device]
     if json_output:
         print_json({"name": name, "device": device, "pid": process.pid})
     else:

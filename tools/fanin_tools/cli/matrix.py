@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,17 +25,17 @@ def matrix(
     json_output: options.Json = False,
 ) -> None:
     """Every collective x shape of network x operation x type x size x ranks, on real devices, against numpy."""
-    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.fabric.lease import leased
     from fanin_tools.launch.collective_call import COLLECTIVES
-    from fanin_tools.stress.matrix.combinations import chosen
+    from fanin_tools.stress.matrix.combinations import select
     from fanin_tools.stress.matrix.run import run
-    from fanin_tools.stress.matrix.topologies import BY_NAME, MatrixPlan
+    from fanin_tools.stress.matrix.topologies import TOPOLOGY_BY_NAME, MatrixPlan
 
-    wanted = _named(shapes, BY_NAME, "a shape"), _named(collectives, COLLECTIVES, "a collective")
-    choices = chosen(sample, seed, *wanted)
-    say(f"{len(choices)} cases, seed {seed}")
-    with borrowed(MatrixPlan(name), say) as running:
-        result = run(running, choices, seed, say)
+    wanted = _named(shapes, TOPOLOGY_BY_NAME, "a shape"), _named(collectives, COLLECTIVES, "a collective")
+    selected = select(sample, seed, *wanted)
+    print_progress(f"{len(selected)} cases, seed {seed}")
+    with leased(MatrixPlan(name), print_progress) as running:
+        result = run(running, selected, seed, print_progress)
     if json_output:
         print_json({"seed": seed, "sample": sample, **result.as_dict()})
     else:

@@ -22,7 +22,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
 ParserError: Any = typer.BadParameter.__mro__[1]
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """A line of progress."""
     print(text, file=sys.stderr, flush=True)
 
@@ -69,7 +69,7 @@ def report(failure: ToolError, as_json: bool) -> int:
     """Tell the user of a failure; the exit code."""
     if as_json:
         print_json({"error": failure.as_dict()})
-    say(f"fanin: {failure}")
+    print_progress(f"fanin: {failure}")
     return failure.exit_code
 
 

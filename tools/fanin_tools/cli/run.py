@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import ToolError, UsageError
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ def run(
     json_output: options.Json = False,
 ) -> None:
     """Run PROGRAM once per rank on the local fabric; brings one up for the run if none is up."""
-    from fanin_tools.fabric.lease import borrowed
+    from fanin_tools.fabric.lease import leased
     from fanin_tools.launch import core_binding, launcher
-    from fanin_tools.launch.job_file import Terms
+    from fanin_tools.launch.job_file import JobOptions
     from fanin_tools.launch.mpirun import launcher_words
     from fanin_tools.launch.placement import check_route, place
 
     check_route(route)
-    terms = Terms(slots, reproducible, wide)
-    terms.check()
+    job_options = JobOptions(slots, reproducible, wide)
+    job_options.check()
     core_binding.check(bind_to)
     if mpi:
         _refuse_beside_mpi(options.given(context, *OF_MPI))
@@ -55,20 +55,22 @@ def run(
         _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
         launcher.require_program(command[0])
     is_named = "--name" in options.given(context)
-    with borrowed(_fabric(name, is_named, ranks, route, detection), say) as running:
+    with leased(_fabric(name, is_named, ranks, route, detection), print_progress) as running:
         placement = place(running.fabric, ranks, route)
         if mpi:
             raise typer.Exit(_run_mpi(running, placement, mpirun, command))
         bound = bind_to == "core"
-        end = launcher.launch(running, placement, command, terms, prefix=prefix, keep_going=keep_going, bound=bound)
-    shown: dict[str, Any] = {"exit_code": end.exit_code, "failed_rank": end.failed_rank}
-    if end.failed_rank is not None:
-        failure = ToolError("PROGRAM_FAILED", str(end), "its error output above says why, if it said anything")
-        say(f"fanin: {failure}")
+        outcome = launcher.launch(
+            running, placement, command, job_options, prefix=prefix, keep_going=keep_going, bound=bound
+        )
+    shown: dict[str, Any] = {"exit_code": outcome.exit_code, "failed_rank": outcome.failed_rank}
+    if outcome.failed_rank is not None:
+        failure = ToolError("PROGRAM_FAILED", str(outcome), "its error output above says why, if it said anything")
+        print_progress(f"fanin: {failure}")
         shown["error"] = failure.as_dict()
     if json_output:
         print_json(shown | {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route})
-    raise typer.Exit(end.exit_code)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _run_mpi(running: Running, placement: Placement, mpirun: str, command: list[str]) -> int:
@@ -76,7 +78,9 @@ def _run_mpi(running: Running, placement: Placement, mpirun: str, command: list[
 
     code = launcher.launch(running, placement, mpirun, command)
     if code:
-        say(f"fanin: {ToolError('PROGRAM_FAILED', f'{mpirun} ended with exit code {code}', 'see what it said above')}")
+        print_progress(
+            f"fanin: {ToolError('PROGRAM_FAILED', f'{mpirun} ended with exit code {code}', 'see what it said above')}"
+        )
     return code
 
 
@@ -96,11 +100,11 @@ def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float)
     up keeps its detection time."""
     from fanin_tools.fabric import lifecycle
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lease import own_name
+    from fanin_tools.fabric.lease import private_name
     from fanin_wire.abi import MAX_CHILDREN
 
     present = lifecycle.find(name)
-    if present is not None and (is_named or present.state.users is None):
+    if present is not None and (is_named or present.state.leaseholders is None):
         return present.fabric
     nodes = 1 if route == "local" else min(ranks, options.DEFAULT_NODES)
     if ranks > nodes * MAX_CHILDREN:
@@ -108,4 +112,4 @@ def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float)
         larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
         remedy = f"start fewer, or {'use another --route' if route == 'local' else larger}"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
-    return Plan(name if is_named else own_name(), options.shape(nodes, -(-ranks // nodes), detection=detection))
+    return Plan(name if is_named else private_name(), options.shape(nodes, -(-ranks // nodes), detection=detection))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, reporting, say
+from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.quantities import parse_rate, parse_size
 
@@ -132,7 +132,7 @@ def _simulate(scenario: Scenario) -> Report:
     from fanin_nic.sim.run import Run, ScenarioFailed  # seconds, of which wrong use needs none
 
     run = Run(scenario)
-    say(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")
+    print_progress(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")
     try:
         return run.report()
     except (ScenarioFailed, TimeoutError, AssertionError) as error:

@@ -9,7 +9,7 @@ from rich.table import Table
 from fanin_nic.sim.storm import Failure, Tally, replay, run
 from fanin_nic.sim.storm.schedule import describe
 from fanin_nic.sim.storm.story import Story
-from fanin_tools.cli.output import print_json, say
+from fanin_tools.cli.output import print_json, print_progress
 from fanin_tools.errors import ToolError
 
 PERCENT = 100
@@ -18,7 +18,7 @@ REMEDY = "report this defect: the seed gives the same schedule again (fanin sim 
 
 def storm(seconds: float, seed: int, processes: int, *, as_json: bool) -> None:
     """Play schedules for some seconds; ToolError if anything was broken."""
-    say(f"playing schedules from seed {seed} on, for {seconds:g} s in {processes} processes ...")
+    print_progress(f"playing schedules from seed {seed} on, for {seconds:g} s in {processes} processes ...")
     tally = run(seconds, seed, processes)
     if as_json:  # the failures are in it
         print_json(tally.as_dict())

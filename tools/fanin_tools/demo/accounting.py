@@ -15,7 +15,7 @@ Snapshot = dict[str, dict[str, Any]]  # device name -> its STATUS reply
 
 
 @dataclass(frozen=True)
-class LinkUse:
+class LinkTraffic:
     """Bytes that a device sent up and received from there: payload of segments, and IP packets as a whole."""
 
     payload_up: int
@@ -25,14 +25,14 @@ class LinkUse:
 
 
 @dataclass(frozen=True)
-class Use:
+class ResourceUse:
     """What one run used.
 
     links: of every NIC, and of every switch to the one above it
     slots: the most that were occupied at once on any device, of `lease` on each
     """
 
-    links: dict[str, LinkUse]
+    links: dict[str, LinkTraffic]
     slots: int
     lease: int
     probes: int
@@ -40,15 +40,17 @@ class Use:
 
 def snapshot(running: Running) -> Snapshot:
     """STATUS of every device of the fabric."""
-    return {device.name: device_query.query(running.state.socket(device.name)) for device in running.fabric.daemons}
+    return {
+        device.name: device_query.query_status(running.state.socket(device.name)) for device in running.fabric.daemons
+    }
 
 
-def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Use:
+def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> ResourceUse:
     """Use of the links between two snapshots, and the slots of job `jid`."""
     jobs = [job for status in after.values() for job in status["jobs"] if job["jid"] == jid]
     tree = Tree(running.fabric)
     uplinks = {device: tree.offloading_above(device)[:1] for device in running.fabric.daemons}
-    return Use(
+    return ResourceUse(
         links={
             device.name: _link_use(before[device.name], after[device.name], device, above)
             for device, above in uplinks.items()
@@ -60,7 +62,7 @@ def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Us
     )
 
 
-def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, above: Sequence[Device]) -> LinkUse:
+def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, above: Sequence[Device]) -> LinkTraffic:
     """Of all links of a NIC, which only lead up or round; of a switch, of the one that leads up."""
     peers = after["links"] if device.kind == "nic" else [switch.address for switch in above]
 
@@ -70,7 +72,7 @@ def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, abo
     def grown(key: str) -> int:
         return total(after, key) - total(before, key)
 
-    return LinkUse(grown("tx_payload_bytes"), grown("rx_payload_bytes"), grown("tx_bytes"), grown("rx_bytes"))
+    return LinkTraffic(grown("tx_payload_bytes"), grown("rx_payload_bytes"), grown("tx_bytes"), grown("rx_bytes"))
 
 
 def _counter(statuses: Snapshot, name: str) -> int:

@@ -6,19 +6,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fanin_tools.demo import accounting, expected_traffic
-from fanin_tools.demo.accounting import Use
+from fanin_tools.demo.accounting import ResourceUse
 from fanin_tools.demo.expected_traffic import Payload
 from fanin_tools.errors import UsageError
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
 from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import Case
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.collective_call import CollectiveCall
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement, place
-from fanin_tools.launch.replies import mistakes_of, slowest
-from fanin_tools.launch.worker_pool import Crew
+from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
+from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import UnsupportedDataType, datatype_by_name
 from fanin_wire.operations import UnsupportedOperation, check_supported, operation_by_name
@@ -36,7 +36,7 @@ class Task:
     bytes: int
     dtype: str = "f32"
     op: str = "sum"
-    terms: Terms = field(default_factory=Terms)
+    job_options: JobOptions = field(default_factory=JobOptions)
     registered: bool = True
     cross_check: bool = True
 
@@ -50,12 +50,14 @@ class Task:
         """Bytes of the message."""
         return self.elements * datatype_by_name(self.dtype).itemsize
 
-    def case(self, op: str = "") -> Case:
+    def case(self, op: str = "") -> CollectiveCall:
         """What is measured; or a smaller message for another op, in the other kind of memory."""
         if not op:
-            return Case("allreduce", self.elements, self.dtype, self.op, seed=SEED, registered=self.registered)
+            return CollectiveCall(
+                "allreduce", self.elements, self.dtype, self.op, seed=SEED, registered=self.registered
+            )
         elements = min(self.elements, CROSS_CHECK_BYTES // datatype_by_name(self.dtype).itemsize)
-        return Case("allreduce", elements, self.dtype, op, seed=SEED, registered=not self.registered)
+        return CollectiveCall("allreduce", elements, self.dtype, op, seed=SEED, registered=not self.registered)
 
     def further_ops(self) -> list[str]:
         """Ops that are verified beside the one that is measured."""
@@ -64,7 +66,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RouteResult:
     """What came of one route.
 
     wrong: elements with a wrong bit, over all ranks
@@ -80,7 +82,7 @@ class Outcome:
     wrong: int
     checked: tuple[str, ...]
     expected: dict[str, Payload]
-    use: Use
+    use: ResourceUse
 
     @property
     def verified(self) -> bool:
@@ -139,29 +141,29 @@ def placement_of(fabric: Fabric, route: str) -> Placement:
     return place(fabric, Tree(fabric).nics()[0].ranks if route == "local" else total, route)
 
 
-def run(running: Running, routes: list[str], task: Task, say: Say) -> list[Outcome]:
+def run(running: Running, routes: list[str], task: Task, progress: ProgressCallback) -> list[RouteResult]:
     """Run and verify `task` over each of `routes`, with ranks of its own."""
     check_task(task)
     placements = [placement_of(running.fabric, route) for route in routes]
-    with Crew(running, max(placement.size for placement in placements)) as crew:
-        return [run_route(crew, placement, task, say) for placement in placements]
+    with WorkerPool(running, max(placement.size for placement in placements)) as pool:
+        return [run_route(pool, placement, task, progress) for placement in placements]
 
 
-def run_route(crew: Crew, placement: Placement, task: Task, say: Say) -> Outcome:
+def run_route(pool: WorkerPool, placement: Placement, task: Task, progress: ProgressCallback) -> RouteResult:
     """Run and verify `task` over one route."""
-    size, running = placement.size, crew.running
+    size, running = placement.size, pool.running
     members = f"{counted(size, 'rank')} on {counted(len(placement.nics), 'node')}"
-    say(f"{placement.route}: {members}, {counted(task.message_bytes, 'byte')} each ...")
-    job = job_file.describe(running, placement, task.terms)
-    crew.join(placement, job)
+    progress(f"{placement.route}: {members}, {counted(task.message_bytes, 'byte')} each ...")
+    job = job_file.describe(running, placement, task.job_options)
+    pool.join(placement, job)
     further = task.further_ops()
-    answers = crew.ask(size, "try", cases=[task.case(op).as_dict() for op in further])
-    wrong = sum(mistakes_of(answers).values())
+    answers = pool.call(size, "try", cases=[task.case(op).as_dict() for op in further])
+    wrong = sum(count_wrong_elements(answers).values())
     before = accounting.snapshot(running)
-    mistakes, seconds = _reduce(crew, size, task)
+    mistakes, seconds = _reduce(pool, size, task)
     use = accounting.between(running, before, accounting.snapshot(running), int(str(job["jid"])))
-    crew.ask(size, "leave")
-    return Outcome(
+    pool.call(size, "leave")
+    return RouteResult(
         route=placement.route,
         nodes=len(placement.nics),
         ranks=size,
@@ -177,13 +179,17 @@ def run_route(crew: Crew, placement: Placement, task: Task, say: Say) -> Outcome
 def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[str, Payload]:
     """What each device of a route must send and get, if nothing is sent again."""
     operation, datatype = operation_by_name(task.op), datatype_by_name(task.dtype)
-    cut = expected_traffic.cut(task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.terms)
-    return expected_traffic.expected(placement, cut, {switch.address: switch.name for switch in fabric.switches})
+    segmentation = expected_traffic.segmentation(
+        task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.job_options
+    )
+    return expected_traffic.expected(
+        placement, segmentation, {switch.address: switch.name for switch in fabric.switches}
+    )
 
 
-def _reduce(crew: Crew, size: int, task: Task) -> tuple[int, float]:
+def _reduce(pool: WorkerPool, size: int, task: Task) -> tuple[int, float]:
     """Wrong elements on all ranks, and seconds from the last rank's start to the last rank's end."""
-    crew.ask(size, "prepare", case=task.case().as_dict())
-    times = crew.ask(size, "run", repeat=1)
-    wrong = sum(answer["wrong"] for answer in crew.ask(size, "verify"))
-    return wrong, slowest(times)[0]
+    pool.call(size, "prepare", case=task.case().as_dict())
+    times = pool.call(size, "run", repeat=1)
+    wrong = sum(answer["wrong"] for answer in pool.call(size, "verify"))
+    return wrong, elapsed_seconds(times)[0]

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanin_tools.demo.allreduce import SEED
-from fanin_tools.demo.section_result import Finding
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, Case, Message
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall, CollectiveData
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.replies import mistakes_of, slowest
-from fanin_tools.launch.worker_pool import Crew
+from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
+from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
@@ -25,7 +25,7 @@ SHOWN = tuple(name for name in COLLECTIVES if name != "allreduce")
 
 
 @dataclass(frozen=True)
-class Row:
+class CollectiveResult:
     """A collective: bytes of its message over the first route, and for each its seconds and wrong elements."""
 
     collective: str
@@ -49,44 +49,52 @@ class Row:
         }
 
 
-def run(crew: Crew, placements: list[Placement], terms: Terms, say: Say) -> list[Row]:
+def run(
+    pool: WorkerPool, placements: list[Placement], job_options: JobOptions, progress: ProgressCallback
+) -> list[CollectiveResult]:
     """One row for each collective but allreduce."""
-    tried = {placement.route: _try_route(crew, placement, terms, say) for placement in placements}
+    tried = {placement.route: _try_route(pool, placement, job_options, progress) for placement in placements}
     rows = []
     for number, name in enumerate(SHOWN):
         seconds = {route: times[number] for route, (times, _) in tried.items()}
         wrong = {route: mistakes.get(number, 0) for route, (_, mistakes) in tried.items()}
-        message = Message(_case(name, placements[0].size), placements[0].size)
-        rows.append(Row(name, 0 if name == BARRIER else ELEMENT_BYTES * message.length, seconds, wrong))
+        message = CollectiveData(_case(name, placements[0].size), placements[0].size)
+        rows.append(CollectiveResult(name, 0 if name == BARRIER else ELEMENT_BYTES * message.length, seconds, wrong))
     return rows
 
 
-def _try_route(crew: Crew, placement: Placement, terms: Terms, say: Say) -> tuple[list[float], dict[int, int]]:
+def _try_route(
+    pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback
+) -> tuple[list[float], dict[int, int]]:
     """Seconds of each collective, and wrong elements by its number."""
-    say(f"{placement.route}: {counted(len(SHOWN), 'collective')} ...")
-    crew.join(placement, job_file.describe(crew.running, placement, terms))
-    answers = crew.ask(placement.size, "try", cases=[_case(name, placement.size).as_dict() for name in SHOWN])
-    crew.ask(placement.size, "leave")
-    mistakes = mistakes_of(answers)
-    return slowest(answers), mistakes
+    progress(f"{placement.route}: {counted(len(SHOWN), 'collective')} ...")
+    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    answers = pool.call(placement.size, "try", cases=[_case(name, placement.size).as_dict() for name in SHOWN])
+    pool.call(placement.size, "leave")
+    mistakes = count_wrong_elements(answers)
+    return elapsed_seconds(answers), mistakes
 
 
-def _case(name: str, size: int) -> Case:
+def _case(name: str, size: int) -> CollectiveCall:
     elements = MESSAGE_ELEMENTS if name in UNDIVIDED else MESSAGE_ELEMENTS // size
-    return Case(name, elements, root=size - 1, seed=SEED)
+    return CollectiveCall(name, elements, root=size - 1, seed=SEED)
 
 
-def operations(crew: Crew, placement: Placement, terms: Terms, say: Say) -> Finding:
+def operations(
+    pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback
+) -> SectionResult:
     """Every operation with every type that it takes, over one route."""
     pairs = [(op.name.lower(), kind.name) for op in OPERATIONS for kind in DATATYPES if op.takes(kind)]
-    say(f"{placement.route}: {len(pairs)} pairs of operation and type ...")
-    cases = [Case("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED, registered=False) for op, dtype in pairs]
-    crew.join(placement, job_file.describe(crew.running, placement, terms))
-    answers = crew.ask(placement.size, "try", cases=[case.as_dict() for case in cases])
-    crew.ask(placement.size, "leave")
-    wrong = mistakes_of(answers)
+    progress(f"{placement.route}: {len(pairs)} pairs of operation and type ...")
+    cases = [
+        CollectiveCall("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED, registered=False) for op, dtype in pairs
+    ]
+    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    answers = pool.call(placement.size, "try", cases=[case.as_dict() for case in cases])
+    pool.call(placement.size, "leave")
+    wrong = count_wrong_elements(answers)
     bad = ", ".join(f"{pairs[number][0]} of {pairs[number][1]}" for number in sorted(wrong))
     what = f"{len(OPERATIONS)} ops x {len(DATATYPES)} types"
-    return Finding(
+    return SectionResult(
         "operations", placement.route, what, f"wrong: {bad}" if bad else f"every bit of {len(pairs)} pairs", not bad
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fanin_tools.demo.section_result import Finding
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.worker_pool import Crew
+from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted, render_size
 
 ELEMENTS = 1 << 16  # of f32 in each message: 256 KiB
@@ -15,22 +15,24 @@ MESSAGES = 24  # of each job, all under way at once
 GROUP_ELEMENTS = 50_001
 
 
-def jobs(crew: Crew, placements: list[Placement], terms: Terms, say: Say) -> Finding:
+def jobs(
+    pool: WorkerPool, placements: list[Placement], job_options: JobOptions, progress: ProgressCallback
+) -> SectionResult:
     """One job over each of `placements`, with messages of all of them under way together. Those of the first two, which
     are alike, show how fairly they share."""
     size, routes = placements[0].size, [placement.route for placement in placements]
-    say(f"{' + '.join(routes)}: {counted(len(routes), 'job')} at once ...")
+    progress(f"{' + '.join(routes)}: {counted(len(routes), 'job')} at once ...")
     names = [f"job{number}" for number in range(len(placements))]
     for name, placement in zip(names, placements, strict=True):
-        crew.join(placement, job_file.describe(crew.running, placement, terms), name)
-    answers = crew.ask(size, "share", names=names, elements=ELEMENTS, messages=MESSAGES)
+        pool.join(placement, job_file.describe(pool.running, placement, job_options), name)
+    answers = pool.call(size, "share", names=names, elements=ELEMENTS, messages=MESSAGES)
     for name in names:
-        crew.ask(size, "leave", name=name)
+        pool.call(size, "leave", name=name)
     wrong = sum(answer["wrong"] for answer in answers)
     setting = f"{MESSAGES} x {render_size(4 * ELEMENTS)} in each"
     first, second = shares(answers[0]["end_ns"][:2])
     outcome = f"wrong: {counted(wrong, 'element')}" if wrong else f"equal ones {first:.0%} : {second:.0%}"
-    return Finding(f"{len(names)} jobs at once", "+".join(routes), setting, outcome, not wrong)
+    return SectionResult(f"{len(names)} jobs at once", "+".join(routes), setting, outcome, not wrong)
 
 
 def shares(ends: list[list[int]]) -> list[float]:
@@ -40,13 +42,15 @@ def shares(ends: list[list[int]]) -> list[float]:
     return [count / sum(done) for count in done]
 
 
-def groups(crew: Crew, placement: Placement, terms: Terms, say: Say) -> Finding:
+def groups(
+    pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback
+) -> SectionResult:
     """Two overlapping groups, made by split, with a collective under way in each."""
-    say(f"{placement.route}: overlapping groups ...")
-    crew.join(placement, job_file.describe(crew.running, placement, terms))
-    answers = crew.ask(placement.size, "groups", elements=GROUP_ELEMENTS)
-    crew.ask(placement.size, "leave")
+    progress(f"{placement.route}: overlapping groups ...")
+    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    answers = pool.call(placement.size, "groups", elements=GROUP_ELEMENTS)
+    pool.call(placement.size, "leave")
     wrong = sum(answer["wrong"] for answer in answers)
     sizes = " and ".join(str(size) for size in answers[0]["sizes"])
     outcome = f"wrong: {counted(wrong, 'element')}" if wrong else "every bit, in any order"
-    return Finding("groups", placement.route, f"overlap: {sizes}", outcome, not wrong)
+    return SectionResult("groups", placement.route, f"overlap: {sizes}", outcome, not wrong)

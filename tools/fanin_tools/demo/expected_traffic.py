@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from fanin.plan import parts_of
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 from fanin_wire.datatypes import DataType
 from fanin_wire.operations import Operation
@@ -33,7 +33,7 @@ class Payload(NamedTuple):
 NOTHING = Payload(0, 0)
 
 
-class Cut(NamedTuple):
+class Segmentation(NamedTuple):
     """A message of `length` bytes in segments of `segment` bytes, whose partials are `width` times as long. rotates:
     whether the segments complete at all nodes of a ring of all nodes in turn, else at the last one."""
 
@@ -60,14 +60,16 @@ class Cut(NamedTuple):
         return ends
 
 
-def cut(length: int, chunk: int, operation: Operation, datatype: DataType, terms: Terms) -> Cut:
+def segmentation(
+    length: int, chunk: int, operation: Operation, datatype: DataType, job_options: JobOptions
+) -> Segmentation:
     """How devices cut a message that they reduce."""
-    shape = terms.reproducible == "shape"
-    width = 2 if (terms.wide or shape) and operation.widens(datatype) else 1
-    return Cut(length, chunk // width, width, rotates=not shape)
+    shape = job_options.reproducible == "shape"
+    width = 2 if (job_options.wide or shape) and operation.widens(datatype) else 1
+    return Segmentation(length, chunk // width, width, rotates=not shape)
 
 
-def expected(placement: Placement, message: Cut, names: dict[str, str]) -> dict[str, Payload]:
+def expected(placement: Placement, message: Segmentation, names: dict[str, str]) -> dict[str, Payload]:
     """Of each device that sends up or round, by its name. names: of the switches, by address."""
     nics = [nic.name for nic in placement.nics]
     if placement.route == "local":
@@ -75,18 +77,18 @@ def expected(placement: Placement, message: Cut, names: dict[str, str]) -> dict[
     if placement.route == "ring":
         return _ring(nics, message, message.rotates)
     found: dict[str, Payload] = {}
-    ringed = zip(nics, placement.ways, strict=True)
+    ringed = zip(nics, placement.uplinks, strict=True)
     for number, group in groupby(ringed, lambda pair: pair[1].ring):
         members = [nic for nic, _ in group]
         found |= dict.fromkeys(members, NOTHING) if number is None else _ring(members, message, rotates=False)
         for nic in members if number is None else members[-1:]:
             found[nic] = found[nic].plus(message.whole_way)
-    for way in placement.ways:
-        found |= {names[lower]: message.whole_way for lower, _ in pairwise(way.switches)}
+    for uplink in placement.uplinks:
+        found |= {names[lower]: message.whole_way for lower, _ in pairwise(uplink.switches)}
     return found
 
 
-def _ring(members: Sequence[str], message: Cut, rotates: bool) -> dict[str, Payload]:
+def _ring(members: Sequence[str], message: Segmentation, rotates: bool) -> dict[str, Payload]:
     completed = message.completed(len(members), rotates)
     found = {}
     for place, name in enumerate(members):

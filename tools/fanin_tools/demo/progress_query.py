@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from fanin_tools.demo.section_result import Finding
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import Case
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.collective_call import CollectiveCall
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.worker_pool import Crew
+from fanin_tools.launch.worker_pool import WorkerPool
 
 ELEMENTS = 1 << 16
 
 
-def show(crew: Crew, placement: Placement, terms: Terms, say: Say) -> Finding:
+def show(pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback) -> SectionResult:
     """All ranks but the last start an allreduce, the one before it asks; then the last one takes part.
 
     A NIC knows whom of its own ranks it waits for; what other nodes wait for it learns later, if at all.
     """
-    say(f"{placement.route}: a query ...")
-    crew.join(placement, job_file.describe(crew.running, placement, terms))
+    progress(f"{placement.route}: a query ...")
+    pool.join(placement, job_file.describe(pool.running, placement, job_options))
     *early, late = range(placement.size)
-    case = Case("allreduce", ELEMENTS).as_dict()
-    crew.ask(early, "begin", case=case)
-    (answer,) = crew.ask(early[-1:], "progress")
-    crew.ask([late], "begin", case=case)
-    wrong = sum(each["wrong"] for each in crew.ask(placement.size, "finish"))
-    crew.ask(placement.size, "leave")
+    case = CollectiveCall("allreduce", ELEMENTS).as_dict()
+    pool.call(early, "begin", case=case)
+    (answer,) = pool.call(early[-1:], "progress")
+    pool.call([late], "begin", case=case)
+    wrong = sum(each["wrong"] for each in pool.call(placement.size, "finish"))
+    pool.call(placement.size, "leave")
     (entry,) = answer["progress"]
     outcome = f"{entry['done']} of {entry['segments']}, waits for {entry['waiting_for']}"
     verified = not wrong and entry["done"] == 0 and set(entry["waiting_for"]) <= {late}
-    return Finding("query", placement.route, f"rank {late} is late", outcome, verified)
+    return SectionResult("query", placement.route, f"rank {late} is late", outcome, verified)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from fanin_tools.demo.accounting import LinkUse
-from fanin_tools.demo.allreduce import Outcome
-from fanin_tools.demo.collectives import Row
+from fanin_tools.demo.accounting import LinkTraffic
+from fanin_tools.demo.allreduce import RouteResult
+from fanin_tools.demo.collectives import CollectiveResult
 from fanin_tools.demo.expected_traffic import NOTHING, Payload
-from fanin_tools.demo.section_result import Finding
-from fanin_tools.demo.sections import Shown
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.demo.sections import DemoResult
 from fanin_tools.quantities import counted, render_size, render_time
 
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")
@@ -22,13 +22,18 @@ TEXT_COLUMNS = ("route", "device", "verified", "collective", *FINDING_COLUMNS)
 WRONG = "bold red"
 
 
-def tables(shown: Shown) -> Iterator[Table]:
+def tables(shown: DemoResult) -> Iterator[Table]:
     """Those that have something to say."""
-    parts = (results(shown.outcomes), links(shown.outcomes), collectives(shown.rows), findings(shown.findings))
+    parts = (
+        results(shown.outcomes),
+        links(shown.outcomes),
+        collectives(shown.rows),
+        section_results(shown.section_results),
+    )
     return (table for table in parts if table.row_count)
 
 
-def results(outcomes: list[Outcome]) -> Table:
+def results(outcomes: list[RouteResult]) -> Table:
     """One row per route."""
     table = _table("allreduce in the network devices", RESULT_COLUMNS)
     for outcome in outcomes:
@@ -45,7 +50,7 @@ def results(outcomes: list[Outcome]) -> Table:
     return table
 
 
-def links(outcomes: list[Outcome]) -> Table:
+def links(outcomes: list[RouteResult]) -> Table:
     """One row per device that a route leads through: payload bytes without headers, beside the expectation."""
     table = _table("payload on the links", LINK_COLUMNS)
     for outcome in outcomes:
@@ -58,7 +63,7 @@ def links(outcomes: list[Outcome]) -> Table:
     return table
 
 
-def collectives(rows: list[Row]) -> Table:
+def collectives(rows: list[CollectiveResult]) -> Table:
     """One row per collective, with its time over each route."""
     routes = list(rows[0].seconds) if rows else []
     table = _table("collectives", (*COLLECTIVE_COLUMNS, *routes))
@@ -71,12 +76,12 @@ def collectives(rows: list[Row]) -> Table:
     return table
 
 
-def findings(rows: list[Finding]) -> Table:
+def section_results(rows: list[SectionResult]) -> Table:
     """One row per scene."""
     table = _table("many at once, again and again, over levels", FINDING_COLUMNS)
     for row in rows:
         outcome = row.outcome if row.verified else f"NO: {row.outcome}"
-        table.add_row(row.scene, row.route, row.setting, outcome, style=None if row.verified else WRONG)
+        table.add_row(row.section, row.route, row.setting, outcome, style=None if row.verified else WRONG)
     return table
 
 
@@ -96,6 +101,6 @@ def _both_ways(expected: Payload) -> str:
     return f"{up} each way" if expected.up == expected.down else f"{up}, {down}"
 
 
-def _overhead(link: LinkUse) -> str:
+def _overhead(link: LinkTraffic) -> str:
     """Bytes of sent IP packets that are not payload, as a share of the payload."""
     return f"{(link.wire_up - link.payload_up) / link.payload_up:.2%}" if link.payload_up else "-"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class SectionResult:
     """scene: what was shown; route: of its jobs; setting: with what; outcome: what came out; verified: as it must."""
 
-    scene: str
+    section: str
     route: str
     setting: str
     outcome: str

@@ -16,7 +16,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """subject: what was looked at; detail: what is there; enables: what it is needed for; remedy: if it is not ok."""
 
     subject: str

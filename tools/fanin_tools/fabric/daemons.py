@@ -14,8 +14,8 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.fabric.state import FabricState
 
-Say = Callable[[str], None]
-Start = Callable[[Fabric, FabricState, Say], Iterator[tuple[str, ProcessIdentity]]]
+ProgressCallback = Callable[[str], None]
+Start = Callable[[Fabric, FabricState, ProgressCallback], Iterator[tuple[str, ProcessIdentity]]]
 
 START_LOG = ".start"  # in the place of a device's name, which never begins so
 
@@ -28,7 +28,7 @@ ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def start(
-    fabric: Fabric, state: FabricState, say: Say, names: Sequence[str] = ()
+    fabric: Fabric, state: FabricState, progress: ProgressCallback, names: Sequence[str] = ()
 ) -> Iterator[tuple[str, ProcessIdentity]]:
     """Start all daemons of `fabric`, or those called `names`; names and processes. They begin when the caller has taken
     the last one."""
@@ -43,7 +43,7 @@ def start(
         assert loader.stdout is not None
         for line in loader.stdout:
             if line.strip() == fork_server.COMPILING:
-                say("compiling the device code for this CPU (once; about a minute) ...")
+                progress("compiling the device code for this CPU (once; about a minute) ...")
                 continue
             name, process = line.split()
             yield name, ProcessIdentity.of(int(process))
@@ -70,7 +70,7 @@ def answers(state: FabricState, device: str) -> bool:
     if not state.socket(device).exists():
         return False
     try:
-        device_query.query(state.socket(device), STATUS_TIMEOUT_SECONDS)
+        device_query.query_status(state.socket(device), STATUS_TIMEOUT_SECONDS)
     except ToolError:
         return False
     return True

@@ -18,17 +18,17 @@ REPLY_LIMIT = 1 << 20  # bytes: JSON with all counters, jobs and links of a devi
 STATUS_TAG = 1
 
 
-def query(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
+def query_status(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
     """The STATUS reply of the device whose control socket is `path`, as a dictionary.
 
     Raises ToolError NO_DEVICE if nobody answers there, VERSION_MISMATCH or the device's own status if it refuses.
     """
-    with asked(path, timeout_seconds) as status:
+    with status_connection(path, timeout_seconds) as status:
         return status
 
 
 @contextmanager
-def profiled(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
+def profiling(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
     """For the time of the block the device counts where its time goes: `query` has "profile". Raises as `query`."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_seconds)
@@ -37,7 +37,7 @@ def profiled(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
 
 
 @contextmanager
-def asked(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
+def status_connection(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
     """As `query`, with the connection kept while the caller looks at the device: by then the device has seen the end
     of every connection that was closed before, since it serves them in order."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:

@@ -62,13 +62,13 @@ def load() -> None:
     warm.warm()
 
 
-def _be_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
+def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
     """In the child: wait to be written down, then run the daemon with its output in its log."""
     code = 1
     os.dup2(2, 1)  # the caller waits for the end of the other output
     try:
         if os.read(0, 1):
-            _settle(device, fabric, state)
+            _detach(device, fabric, state)
             code = _run(device, fabric, state)
     except BaseException:
         traceback.print_exc()
@@ -77,7 +77,7 @@ def _be_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
         os._exit(code)
 
 
-def _settle(device: Device, fabric: Fabric, state: FabricState) -> None:
+def _detach(device: Device, fabric: Fabric, state: FabricState) -> None:
     """A process group, a log, a name and a network of its own; no end of a terminal ends it.
 
     Not a session: Linux shares cores out among sessions first (autogroup), and then a device that yields, with nothing
@@ -118,7 +118,7 @@ def main() -> None:
             continue
         process = os.fork()
         if process == 0:
-            _be_device(device, fabric, state)
+            _run_device(device, fabric, state)
         print(device.name, process, flush=True)
 
 

@@ -66,14 +66,14 @@ class Plan:
         """The description with addresses that are only to be looked at: others may have them."""
         return self.at(NETNS_PREFIX if self.shape.netns else PREVIEW_PREFIX)
 
-    def beside(self, present: Fabric) -> Fabric:
+    def with_addresses_of(self, present: Fabric) -> Fabric:
         """The description with the addresses that a fabric of this name has, and its lanes if none are asked for."""
         shape = replace(self.shape, lanes=self.shape.lanes or present.lanes)
         prefix = NETNS_PREFIX if self.shape.netns else present.nics[0].address.rpartition(".")[0]
         return make(self.name, shape, prefix)
 
 
-def usual_lanes(nodes: int) -> int:
+def default_lanes(nodes: int) -> int:
     """Lanes of the devices where nobody says how many. Within one node two cores move long messages up to 2.5 times as
     fast as one, and short ones as fast; the devices of several nodes on one machine keep its cores busy anyway."""
     return min(LANES_OF_ONE_NODE, len(os.sched_getaffinity(0))) if nodes == 1 else 1
@@ -97,7 +97,7 @@ def make(name: str, shape: Shape, prefix: str = NETNS_PREFIX) -> Fabric:
         devices.append(Device("switch", named, address, named, 0, shape.slots, offload=not plain, group=group))
     ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
     links = tuple(Link(pair, shape.rate) for pair in ends)
-    lanes = shape.lanes or usual_lanes(shape.nodes)
+    lanes = shape.lanes or default_lanes(shape.nodes)
     return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, lanes, shape.detection), OPTIONS)
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from fanin_tools.fabric import lifecycle
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric, summary
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.lifecycle import Running
@@ -15,19 +15,19 @@ from fanin_tools.fabric.processes import ProcessIdentity
 
 
 @contextlib.contextmanager
-def borrowed(wanted: Fabric | Plan, say: Say) -> Iterator[Running]:
+def leased(wanted: Fabric | Plan, progress: ProgressCallback) -> Iterator[Running]:
     """`wanted`, up. Left up afterwards if it was brought up to stay, or others use it."""
-    user = ProcessIdentity.of(os.getpid())
-    lifecycle.clean_up(say)
-    running = lifecycle.up(wanted, say, user=user)
+    leaseholder = ProcessIdentity.of(os.getpid())
+    lifecycle.clean_up(progress)
+    running = lifecycle.up(wanted, progress, leaseholder=leaseholder)
     try:
         if running.fresh:
-            say(f"fabric {wanted.name} is up for this command: {summary(running.fabric)}")
+            progress(f"fabric {wanted.name} is up for this command: {summary(running.fabric)}")
         yield running
     finally:
-        lifecycle.give_back(wanted.name, user)
+        lifecycle.release(wanted.name, leaseholder)
 
 
-def own_name() -> str:
+def private_name() -> str:
     """Of a fabric for this process alone: commands that run at the same time do not meet."""
     return f"run-{os.getpid()}"

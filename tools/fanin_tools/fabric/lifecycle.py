@@ -27,7 +27,10 @@ class Running:
 
 
 def up(
-    wanted: Fabric | Plan, say: daemons.Say, start: daemons.Start = daemons.start, user: ProcessIdentity | None = None
+    wanted: Fabric | Plan,
+    progress: daemons.ProgressCallback,
+    start: daemons.Start = daemons.start,
+    leaseholder: ProcessIdentity | None = None,
 ) -> Running:
     """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
 
@@ -44,17 +47,17 @@ def up(
             present = _healthy(folder)
             if present is not None:
                 running = _same_or_refuse(folder, present, wanted)
-                _note_user(folder, user)
+                _add_leaseholder(folder, leaseholder)
                 return running
             _refuse_incomplete(folder)
-            say(f"fabric {wanted.name}: cleaning up after a crash")
+            progress(f"fabric {wanted.name}: cleaning up after a crash")
             _clean(folder)
         with _addressed(wanted) as fabric:
             if fabric.netns:
                 namespaces.require()
                 namespaces.require_absent(fabric)
             try:
-                _bring_up(fabric, folder, say, start, user)
+                _bring_up(fabric, folder, progress, start, leaseholder)
             except BaseException:
                 _clean(folder)
                 raise
@@ -73,49 +76,55 @@ def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
             yield fabric
 
 
-def _note_user(folder: FabricState, user: ProcessIdentity | None) -> None:
-    users = folder.users
-    if user is None:
-        folder.keep()
-    elif users is not None:
-        folder.lend([*users, user])
+def _add_leaseholder(folder: FabricState, leaseholder: ProcessIdentity | None) -> None:
+    leaseholders = folder.leaseholders
+    if leaseholder is None:
+        folder.make_permanent()
+    elif leaseholders is not None:
+        folder.set_leaseholders([*leaseholders, leaseholder])
 
 
-def give_back(name: str, user: ProcessIdentity) -> None:
+def release(name: str, leaseholder: ProcessIdentity) -> None:
     """End the use of a fabric for the time of `user`; takes it down if it was the last and nobody keeps it."""
     folder = FabricState(name)
     with state.locked():
-        users = folder.users
-        if users is None or user not in users:  # it stays, or has been taken down, and another has its name
+        leaseholders = folder.leaseholders
+        if (
+            leaseholders is None or leaseholder not in leaseholders
+        ):  # it stays, or has been taken down, and another has its name
             return
-        users.remove(user)
-        left = [other for other in users if other.alive]
+        leaseholders.remove(leaseholder)
+        left = [other for other in leaseholders if other.alive]
         if left:
-            folder.lend(left)
+            folder.set_leaseholders(left)
         else:
             _clean(folder)
 
 
-def clean_up(say: daemons.Say) -> None:
+def clean_up(progress: daemons.ProgressCallback) -> None:
     """Take down what was up for the time of commands that were killed."""
     with state.locked():
         for folder in map(FabricState, state.names()):
-            users = folder.users
-            if users is not None and not any(user.alive for user in users):
-                say(f"fabric {folder.name}: cleaning up after a command that was killed")
+            leaseholders = folder.leaseholders
+            if leaseholders is not None and not any(leaseholder.alive for leaseholder in leaseholders):
+                progress(f"fabric {folder.name}: cleaning up after a command that was killed")
                 _clean(folder)
 
 
 def _bring_up(
-    fabric: Fabric, folder: FabricState, say: daemons.Say, start: daemons.Start, user: ProcessIdentity | None
+    fabric: Fabric,
+    folder: FabricState,
+    progress: daemons.ProgressCallback,
+    start: daemons.Start,
+    leaseholder: ProcessIdentity | None,
 ) -> None:
     folder.create(fabric)
-    if user is not None:
-        folder.lend([user])
+    if leaseholder is not None:
+        folder.set_leaseholders([leaseholder])
     if fabric.netns:
         namespaces.build(fabric)
     processes = {}
-    for name, process in start(fabric, folder, say):
+    for name, process in start(fabric, folder, progress):
         processes[name] = process
         folder.record(processes)
     daemons.wait_until_ready(processes, folder)
@@ -143,7 +152,7 @@ def _refuse_incomplete(folder: FabricState) -> None:
 
 
 def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan) -> Running:
-    asked = wanted.beside(present) if isinstance(wanted, Plan) else wanted
+    asked = wanted.with_addresses_of(present) if isinstance(wanted, Plan) else wanted
     if present != asked:
         cause = f"fabric {wanted.name} is up and differs: {differences.describe(present, asked)}"
         raise ToolError("FABRIC_DIFFERS", cause, f"fanin fabric down --name {wanted.name}, or choose another --name")
@@ -157,7 +166,7 @@ def find(name: str) -> Running | None:
     return Running(fabric, folder) if fabric is not None else None
 
 
-def restart(name: str, device: str, say: daemons.Say) -> Running:
+def restart(name: str, device: str, progress: daemons.ProgressCallback) -> Running:
     """End the daemon `device` of fabric `name`, if it still runs, and start it anew; the others are not touched.
 
     The jobs that it was in are lost. Raises ToolError NO_FABRIC, UsageError NO_DEVICE (there is no such daemon), or
@@ -175,7 +184,7 @@ def restart(name: str, device: str, say: daemons.Say) -> Running:
         present = folder.processes()
         if device in present:
             terminate([present[device]], TERMINATE_SECONDS)
-        for started, process in daemons.start(fabric, folder, say, [device]):
+        for started, process in daemons.start(fabric, folder, progress, [device]):
             present[started] = process
             folder.record(present)
         daemons.wait_until_ready({device: present[device]}, folder)
@@ -221,6 +230,6 @@ def status(name: str) -> dict[str, Any]:
 
 def _answer(folder: FabricState, device: str) -> dict[str, Any] | None:
     try:
-        return device_query.query(folder.socket(device))
+        return device_query.query_status(folder.socket(device))
     except ToolError:
         return None

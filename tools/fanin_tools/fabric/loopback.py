@@ -24,7 +24,7 @@ def reserved(plan: Plan) -> Iterator[Fabric]:
     for third in range(256):
         fabric = plan.at(f"127.{FIRST_BLOCK}.{third}")
         with contextlib.ExitStack() as held:
-            if _take(fabric, held):
+            if _reserve(fabric, held):
                 yield fabric
                 return
     raise ToolError(
@@ -34,7 +34,7 @@ def reserved(plan: Plan) -> Iterator[Fabric]:
     )
 
 
-def _take(fabric: Fabric, held: contextlib.ExitStack) -> bool:
+def _reserve(fabric: Fabric, held: contextlib.ExitStack) -> bool:
     """Hold the blocks of `fabric` in `held`; False if somebody holds one, or uses one of the addresses."""
     addresses = [device.address for device in fabric.daemons]
     blocks = dict.fromkeys(address.rpartition(".")[0] for address in addresses)

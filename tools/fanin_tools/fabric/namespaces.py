@@ -50,7 +50,7 @@ def enter(name: str) -> None:
             raise OSError(number, os.strerror(number), name)
 
 
-def possible() -> bool:
+def are_allowed() -> bool:
     """Whether this user may make namespaces."""
     try:
         require()
@@ -97,11 +97,11 @@ def remove(fabric: Fabric) -> None:
     for device in fabric.devices:
         name = namespace(fabric, device.host)
         if name in present:
-            terminate(_inhabitants(name), TERMINATE_SECONDS)
+            terminate(_processes_in(name), TERMINATE_SECONDS)
             _run(["ip", "netns", "delete", name])
 
 
-def _inhabitants(name: str) -> list[ProcessIdentity]:
+def _processes_in(name: str) -> list[ProcessIdentity]:
     """Processes in a namespace of ours: a device that a crash left unrecorded, or a rank."""
     found = []
     for word in _run(["ip", "netns", "pids", name]).split():

@@ -112,16 +112,18 @@ class FabricState:
             return {}
         return {name: ProcessIdentity(*row) for name, row in rows.items()}
 
-    def lend(self, users: list[ProcessIdentity]) -> None:
+    def set_leaseholders(self, leaseholders: list[ProcessIdentity]) -> None:
         """Write down for whose time it is up."""
-        self._write("users.json", json.dumps([[user.pid, user.start_time] for user in users]))
+        self._write(
+            "users.json", json.dumps([[leaseholder.pid, leaseholder.start_time] for leaseholder in leaseholders])
+        )
 
-    def keep(self) -> None:
+    def make_permanent(self) -> None:
         """It stays up until it is taken down."""
         (self.folder / "users.json").unlink(missing_ok=True)
 
     @property
-    def users(self) -> list[ProcessIdentity] | None:
+    def leaseholders(self) -> list[ProcessIdentity] | None:
         """For whose time it is up; None: it stays up. A command that uses it twice is there twice."""
         try:
             return [ProcessIdentity(*row) for row in json.loads((self.folder / "users.json").read_text())]

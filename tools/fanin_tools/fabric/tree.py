@@ -21,7 +21,7 @@ class Tree:
         self._above: dict[str, str] = {}
         self._below: dict[str, list[Device]] = {device.name: [] for device in fabric.devices}
         for link in fabric.links if fabric.switches else ():
-            lower, upper = upward(link, self._by_name)
+            lower, upper = uplink_ends(link, self._by_name)
             self._above[lower] = upper
         for device in fabric.devices:
             if upper_name := self._above.get(device.name):
@@ -79,7 +79,7 @@ def listeners(fabric: Fabric, switch: Device) -> list[Device]:
     return [device for device in fabric.daemons if tree.offloading_above(device)[:1] == (switch,)]
 
 
-def upward(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
+def uplink_ends(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
     """The ends of a link that leads to a switch: the lower one, the upper one."""
     first, second = link.ends
     return (second, first) if devices[second].kind == "nic" else (first, second)
@@ -109,7 +109,7 @@ def _check_uplinks(fabric: Fabric, source: str) -> None:
             cause = f"{' and '.join(link.ends)} are NICs, and there is a switch"
             remedy = "link every NIC to a switch, or leave the switches out"
             raise DescriptionError(f"{source}: link[{index}].ends", cause, remedy)
-        lower, upper = upward(link, devices)
+        lower, upper = uplink_ends(link, devices)
         uplinks[lower].append(upper)
         if len(uplinks[lower]) > 1:
             cause = f"{lower} has links up to {' and '.join(uplinks[lower])}"
@@ -125,7 +125,7 @@ def _check_uplinks(fabric: Fabric, source: str) -> None:
 def _check_root(fabric: Fabric, source: str) -> None:
     """One switch has no link up, and every way up ends there."""
     devices = {device.name: device for device in fabric.devices}
-    above = dict(upward(link, devices) for link in fabric.links)
+    above = dict(uplink_ends(link, devices) for link in fabric.links)
     roots = [switch.name for switch in fabric.switches if switch.name not in above]
     if len(roots) > 1:
         cause = f"{len(roots)} switches have no link up: {', '.join(roots[:4])}"

@@ -10,22 +10,22 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from fanin_tools.launch.exact_data import MOVED, PERIOD, Data
+from fanin_tools.launch.exact_data import MOVED, PERIOD, ExactData
 
 REDUCTIONS = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter uneven")
-MOVEMENTS = ("broadcast", "allgather", "gather", "scatter", "allgatherv", "gatherv", "scatterv")
+DATA_MOVEMENTS = ("broadcast", "allgather", "gather", "scatter", "allgatherv", "gatherv", "scatterv")
 BARRIER = "barrier"
-COLLECTIVES = (*REDUCTIONS, *MOVEMENTS, BARRIER)
-UNEVEN = ("reduce_scatter uneven", "allgatherv", "gatherv", "scatterv")
+COLLECTIVES = (*REDUCTIONS, *DATA_MOVEMENTS, BARRIER)
+VECTOR = ("reduce_scatter uneven", "allgatherv", "gatherv", "scatterv")
 UNDIVIDED = ("allreduce", "reduce", "broadcast")
 FROM_ROOT = ("broadcast", "scatter", "scatterv")
 TO_ROOT = ("reduce", "gather", "gatherv")
-FORMS = ("blocking", "again", "nonblocking", "persistent")  # again: blocking, and tried the second time
+CALL_FORMS = ("blocking", "again", "nonblocking", "persistent")  # again: blocking, and tried the second time
 REDUCED = -1  # in the place of a rank: the data of all, combined
 
 
 @dataclass(frozen=True)
-class Case:
+class CollectiveCall:
     """One collective with its parameters; equal on every rank.
 
     elements: of the message, or of a rank's part of it; where parts are uneven, of the largest
@@ -58,7 +58,7 @@ class Case:
         return f"{what} of {self.elements} {self.dtype} ({details})"
 
 
-class Run(NamedTuple):
+class ElementRange(NamedTuple):
     """`elements` that follow each other, from place `start` on, of the data of `rank`, or of what is REDUCED."""
 
     rank: int
@@ -66,27 +66,27 @@ class Run(NamedTuple):
     elements: int
 
 
-class Message:
+class CollectiveData:
     """A case among `size` ranks."""
 
-    def __init__(self, case: Case, size: int) -> None:
+    def __init__(self, case: CollectiveCall, size: int) -> None:
         self.case, self.size = case, size
-        uneven = case.collective in UNEVEN
+        uneven = case.collective in VECTOR
         self.counts = [case.elements * (rank % 3) // 2 if uneven else case.elements for rank in range(size)]
         self.starts = list(accumulate(self.counts, initial=0))
         self.length = case.elements if case.collective in UNDIVIDED else self.starts[-1]
-        self.data = Data(case.seed, size, case.dtype, case.op if case.collective in REDUCTIONS else MOVED)
+        self.data = ExactData(case.seed, size, case.dtype, case.op if case.collective in REDUCTIONS else MOVED)
         self.period = case.period or min(PERIOD, self.length)
 
-    def brings(self, rank: int) -> Run | None:
+    def contribution(self, rank: int) -> ElementRange | None:
         """What a rank brings; None if it brings nothing."""
         collective = self.case.collective
         if collective == BARRIER or (collective in FROM_ROOT and rank != self.case.root):
             return None
         whole = collective in REDUCTIONS + FROM_ROOT
-        return Run(rank, 0, self.length if whole else self.counts[rank])
+        return ElementRange(rank, 0, self.length if whole else self.counts[rank])
 
-    def gets(self, rank: int) -> list[Run] | None:
+    def expected_result(self, rank: int) -> list[ElementRange] | None:
         """What a rank has afterwards, piece by piece; None if it gets nothing."""
         collective = self.case.collective
         if collective == BARRIER or (collective in TO_ROOT and rank != self.case.root):
@@ -94,8 +94,12 @@ class Message:
         if collective in REDUCTIONS + FROM_ROOT:
             source = self.case.root if collective in FROM_ROOT else REDUCED
             whole = collective in UNDIVIDED
-            return [Run(source, 0, self.length) if whole else Run(source, self.starts[rank], self.counts[rank])]
-        return [Run(other, 0, count) for other, count in enumerate(self.counts)]
+            return [
+                ElementRange(source, 0, self.length)
+                if whole
+                else ElementRange(source, self.starts[rank], self.counts[rank])
+            ]
+        return [ElementRange(other, 0, count) for other, count in enumerate(self.counts)]
 
     def offset(self, rank: int) -> int:
         """Where in the larger of its two arrays a rank's own part lies, if one is a part of the other."""

@@ -21,7 +21,7 @@ from fanin_wire.operations import OPERATIONS, operation_by_name
 PERIOD = 65521
 LARGEST = 1000  # 4096 ranks of it stay below 2**24, where f32 stops being exact
 EXACT = {"f16": 1 << 11, "bf16": 1 << 8}  # whole numbers up to here are exact
-TWOS = 6  # ranks that may bring a factor of 2
+RANKS_WITH_FACTOR_2 = 6  # ranks that may bring a factor of 2
 SPECIAL_SHARE = 0.02  # of values where order matters: zeros of both signs, infinities, NaN
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan)
 DTYPES = tuple(entry.name for entry in DATATYPES)
@@ -29,7 +29,7 @@ OPS = tuple(entry.name.lower() for entry in OPERATIONS)
 MOVED = ""  # in the place of an operation: the data are moved, not combined
 
 
-class Data(NamedTuple):
+class ExactData(NamedTuple):
     """What the ranks of a job bring. seed: of the random numbers; size: ranks; op: a name of OPS, or MOVED."""
 
     seed: int
@@ -37,7 +37,7 @@ class Data(NamedTuple):
     dtype: str
     op: str
 
-    def of(self, rank: int, count: int = PERIOD) -> np.ndarray:
+    def contribution(self, rank: int, count: int = PERIOD) -> np.ndarray:
         """The first `count` elements of the period that `rank` brings: shape (count,), in the type's storage."""
         random = np.random.default_rng([self.seed, rank, zlib.crc32(f"{self.dtype} {self.op}".encode())])
         datatype = datatype_by_name(self.dtype)
@@ -49,7 +49,7 @@ class Data(NamedTuple):
         """The first `count` elements of the period that must come out of all ranks together."""
         rows = np.empty((self.size, count), datatype_by_name(self.dtype).numpy)
         for rank, row in enumerate(rows):
-            bits(row)[...] = bits(self.of(rank, count))
+            bits(row)[...] = bits(self.contribution(rank, count))
         return operation_by_name(self.op).oracle(rows, datatype_by_name(self.dtype))
 
     @property
@@ -58,13 +58,13 @@ class Data(NamedTuple):
         return max(1, min(LARGEST, EXACT.get(self.dtype, 1 << 24) // self.size))
 
 
-def _integers(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+def _integers(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
     limits = np.iinfo(datatype.numpy)
     values = random.integers(limits.min, limits.max, count, datatype.numpy, endpoint=True)
     if data.op == "prod":
         return values | 1  # even factors would soon leave nothing but 0
     if data.op in ("land", "lor", "lxor"):
-        return np.where(_truths(random, datatype, data, rank, count), values | 1, 0).astype(datatype.numpy)
+        return np.where(_booleans(random, datatype, data, rank, count), values | 1, 0).astype(datatype.numpy)
     if data.op in ("band", "bor"):  # few bits, or all but few
         further = random.integers(limits.min, limits.max, (2, count), datatype.numpy, endpoint=True)
         rare = values & further[0] & further[1]
@@ -72,12 +72,12 @@ def _integers(random: np.random.Generator, datatype: DataType, data: Data, rank:
     return values
 
 
-def _floats(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+def _floats(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
     if data.op in ("min", "max"):
         special = random.choice(SPECIALS, count)
         values = np.where(random.random(count) < SPECIAL_SHARE, special, random.standard_normal(count))
     elif data.op == "prod":
-        factors = random.integers(1, 2 if rank < TWOS else 1, count, endpoint=True)
+        factors = random.integers(1, 2 if rank < RANKS_WITH_FACTOR_2 else 1, count, endpoint=True)
         values = factors * random.choice((-1.0, 1.0), count)
     else:
         values = random.integers(-data.largest, data.largest, count, endpoint=True).astype(np.float64)
@@ -86,19 +86,19 @@ def _floats(random: np.random.Generator, datatype: DataType, data: Data, rank: i
     return values.astype(datatype.numpy)
 
 
-def _truths(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+def _booleans(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
     """So many that the result now and then depends on a single rank."""
     few = 1 / max(2, data.size)
     share = {"land": 1 - few, "lor": few}.get(data.op, 0.5)
     return random.random(count) < share
 
 
-def _complexes(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+def _complexes(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
     parts = random.integers(-data.largest, data.largest, (count, 2), endpoint=True)
     return (parts[:, 0] + 1j * parts[:, 1]).astype(datatype.numpy)
 
 
-def _pairs(random: np.random.Generator, datatype: DataType, data: Data, rank: int, count: int) -> np.ndarray:
+def _pairs(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
     """Few different values and indices, so that there are ties of both."""
     pairs = np.zeros(count, datatype.numpy)
     pairs["value"] = random.integers(-3, 3, count, endpoint=True)
@@ -109,17 +109,17 @@ def _pairs(random: np.random.Generator, datatype: DataType, data: Data, rank: in
     return pairs
 
 
-_VALUES: dict[Family, Callable[[np.random.Generator, DataType, Data, int, int], np.ndarray]] = {
+_VALUES: dict[Family, Callable[[np.random.Generator, DataType, ExactData, int, int], np.ndarray]] = {
     Family.INTEGER: _integers,
     Family.FLOAT: _floats,
     Family.SMALL_FLOAT: _floats,
-    Family.BOOL: _truths,
+    Family.BOOL: _booleans,
     Family.COMPLEX: _complexes,
     Family.PAIR: _pairs,
 }
 
 
-def rounded(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
+def rounding_values(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
     """Floats of a rank whose sums are rounded: their bits tell in which order they were added."""
     datatype = datatype_by_name(dtype)
     numbers = np.random.default_rng([seed, rank]).standard_normal(elements)

@@ -21,7 +21,7 @@ REPRODUCIBLE = ("none", "run", "shape")
 
 
 @dataclass(frozen=True)
-class Terms:
+class JobOptions:
     """How a job is computed.
 
     slots: segment buffers asked of each device
@@ -49,27 +49,27 @@ def chunk_for(mtu: int) -> int:
     return max(CHUNK_LIMITS[0], min(CHUNK_LIMITS[1], 1 << (room.bit_length() - 1)))
 
 
-def describe(running: Running, placement: Placement, terms: Terms | None = None) -> dict[str, object]:
+def describe(running: Running, placement: Placement, job_options: JobOptions | None = None) -> dict[str, object]:
     """The job as ranks read it. jid and key are random: the key tells this incarnation from every other.
 
     Within one node segments are longer, and so fewer: as many would not stay in a core's cache. Those of a reproducible
     job need a buffer for each rank, and stay short.
     """
-    terms = terms or Terms()
-    times = LOCAL_TIMES if len(placement.nics) == 1 and terms.reproducible == "none" else 1
+    job_options = job_options or JobOptions()
+    times = LOCAL_TIMES if len(placement.nics) == 1 and job_options.reproducible == "none" else 1
     chunk = chunk_for(running.fabric.mtu) * times
     nodes = [
-        {"address": nic.address, "ranks": list(ranks), "switches": list(way.switches), "ring": way.ring}
-        for nic, ranks, way in zip(placement.nics, placement.ranks, placement.ways, strict=True)
+        {"address": nic.address, "ranks": list(ranks), "switches": list(uplink.switches), "ring": uplink.ring}
+        for nic, ranks, uplink in zip(placement.nics, placement.ranks, placement.uplinks, strict=True)
     ]
     return {
         "jid": 1 + secrets.randbelow(0xFFFFFFFE),
         "key": secrets.randbits(32),
         "route": placement.route,
         "chunk": chunk,
-        "slots": max(SMALLEST_SLOTS, terms.slots // times),
-        "reproducible": terms.reproducible,
-        "wide": terms.wide,
+        "slots": max(SMALLEST_SLOTS, job_options.slots // times),
+        "reproducible": job_options.reproducible,
+        "wide": job_options.wide,
         "nodes": nodes,
     }
 
@@ -81,7 +81,7 @@ def write(running: Running, job: dict[str, object]) -> Path:
     return path
 
 
-def consequences(job: Path) -> Path:
+def exit_causes(job: Path) -> Path:
     """The file, beside the description of a job, in which ranks note that others have ended it."""
     return job.with_suffix(".consequences")
 
@@ -95,5 +95,5 @@ def environment(running: Running, placement: Placement, rank: int, job: Path) ->
         "FANIN_LOCAL_RANK": str(placement.ranks[node].index(rank)),
         "FANIN_SOCKET": str(running.state.socket(placement.nics[node].name)),
         "FANIN_JOB": str(job),
-        "FANIN_CONSEQUENCES": str(consequences(job)),
+        "FANIN_CONSEQUENCES": str(exit_causes(job)),
     }

@@ -26,16 +26,16 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import core_binding, job_file
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
-TAKEN_BACK = "-"  # in the file of consequences: the rank goes on in a job formed anew
+WITHDRAWN = "-"  # in the file of consequences: the rank goes on in a job formed anew
 
 
 @dataclass(frozen=True)
-class End:
+class JobOutcome:
     """How a job ended.
 
     failed_rank: the first that failed by itself, None if all ended well
@@ -45,7 +45,7 @@ class End:
 
     failed_rank: int | None = None
     status: int = 0
-    because: str = ""
+    reason: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -56,7 +56,7 @@ class End:
         if self.failed_rank is None:
             return "all ranks ended well"
         how = f"ended with exit code {self.status}" if self.status > 0 else f"was ended by {signal_name(-self.status)}"
-        why = f" after others had ended its job ({self.because})" if self.because else ""
+        why = f" after others had ended its job ({self.reason})" if self.reason else ""
         return f"rank {self.failed_rank} {how}{why}"
 
 
@@ -69,7 +69,7 @@ def signal_name(number: int) -> str:
 
 
 @dataclass
-class Ranks:
+class RankProcesses:
     """The running processes of a job, by rank. prefix: put the rank before every line of their output; bound: each is
     kept to a core."""
 
@@ -116,13 +116,13 @@ class Ranks:
                 self.failed.append(rank)
         return running
 
-    def end(self, consequences: dict[int, str]) -> End:
+    def end(self, exit_causes: dict[int, str]) -> JobOutcome:
         """How the job ended. consequences: why the job of a rank had ended, where that was the fault of others."""
         if not self.failed:
-            return End()
-        causes = [rank for rank in self.failed if rank not in consequences]
+            return JobOutcome()
+        causes = [rank for rank in self.failed if rank not in exit_causes]
         rank = (causes or self.failed)[0]
-        return End(rank, self.processes[rank].returncode, consequences.get(rank, ""))
+        return JobOutcome(rank, self.processes[rank].returncode, exit_causes.get(rank, ""))
 
     def stop(self) -> None:
         """End those that still run: SIGTERM, a little later SIGKILL."""
@@ -187,30 +187,30 @@ def launch(
     running: Running,
     placement: Placement,
     command: Sequence[str],
-    terms: Terms | None = None,
+    job_options: JobOptions | None = None,
     *,
     prefix: bool = False,
     grace: float = GRACE_SECONDS,
     keep_going: bool = False,
     bound: bool = False,
-) -> End:
+) -> JobOutcome:
     """Run `command` once per rank; how it ended. grace: seconds for the others when one has failed; keep_going: they
     have as long as they want; bound: each rank is kept to a core."""
-    job = job_file.write(running, job_file.describe(running, placement, terms))
-    consequences = job_file.consequences(job)
-    consequences.touch(mode=0o600)
-    ranks = Ranks()
+    job = job_file.write(running, job_file.describe(running, placement, job_options))
+    exit_causes = job_file.exit_causes(job)
+    exit_causes.touch(mode=0o600)
+    ranks = RankProcesses()
     try:
         ranks.start(running, placement, job, command, prefix, bound)
         ranks.wait(math.inf if keep_going else grace)
-        return ranks.end(read_consequences(consequences))
+        return ranks.end(read_exit_causes(exit_causes))
     finally:
         ranks.stop()
         job.unlink(missing_ok=True)
-        consequences.unlink(missing_ok=True)
+        exit_causes.unlink(missing_ok=True)
 
 
-def read_consequences(path: Path) -> dict[int, str]:
+def read_exit_causes(path: Path) -> dict[int, str]:
     """What ranks have noted (`fanin.consequence`): the last line of each counts, "RANK -" takes back what it has noted.
 
     A program can write into the file, or remove it: what is no such line is not one.
@@ -221,4 +221,4 @@ def read_consequences(path: Path) -> dict[int, str]:
             rank, _, status = line.partition(" ")
             if rank.isdecimal() and status:
                 noted[int(rank)] = status
-    return {rank: status for rank, status in noted.items() if status != TAKEN_BACK}
+    return {rank: status for rank, status in noted.items() if status != WITHDRAWN}

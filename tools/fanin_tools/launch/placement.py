@@ -8,7 +8,7 @@ from fanin_tools.errors import UsageError
 from fanin_tools.fabric.checks import MAX_RING_NODES
 from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.tree import Tree
-from fanin_tools.launch.uplinks import Way, is_one_ring, ways_of
+from fanin_tools.launch.uplinks import Uplinks, is_one_ring, uplinks_of
 from fanin_tools.quantities import counted
 
 ROUTES = ("auto", "tree", "ring", "local")
@@ -21,7 +21,7 @@ class Placement:
     route: str
     nics: tuple[Device, ...]
     ranks: tuple[tuple[int, ...], ...]
-    ways: tuple[Way, ...]
+    uplinks: tuple[Uplinks, ...]
 
     @property
     def size(self) -> int:
@@ -49,15 +49,15 @@ def place(fabric: Fabric, size: int, route: str) -> Placement:
         raise UsageError(f"{size} ranks", "use 1 or more")
     tree = Tree(fabric)
     nics = tree.nics()[:1] if route == "local" else tree.nics()
-    _check_room(fabric, nics, size, route)
+    _check_capacity(fabric, nics, size, route)
     counts = _even_counts([nic.ranks for nic in nics], size)
     used = tuple(nic for nic, count in zip(nics, counts, strict=True) if count)
-    ways = ways_of(tree, used) if fabric.switches else None
-    route = _resolve(route, fabric, used, ways)
-    return Placement(route, used, _blocks(counts), ways if ways and route == "tree" else (Way(),) * len(used))
+    uplinks = uplinks_of(tree, used) if fabric.switches else None
+    route = _resolve(route, fabric, used, uplinks)
+    return Placement(route, used, _blocks(counts), uplinks if uplinks and route == "tree" else (Uplinks(),) * len(used))
 
 
-def _check_room(fabric: Fabric, nics: tuple[Device, ...], size: int, route: str) -> None:
+def _check_capacity(fabric: Fabric, nics: tuple[Device, ...], size: int, route: str) -> None:
     if size <= sum(nic.ranks for nic in nics):
         return
     ranks = f"{counted(size, 'rank')} {'does' if size == 1 else 'do'} not fit on"
@@ -65,24 +65,24 @@ def _check_room(fabric: Fabric, nics: tuple[Device, ...], size: int, route: str)
         cause = f"{ranks} {nics[0].name} of fabric {fabric.name}, which takes {nics[0].ranks}"
         remedy = "start fewer, use another --route, or more --ranks-per-node"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
-    cause = f"{ranks} fabric {fabric.name}: {_rooms([nic.ranks for nic in nics])}"
+    cause = f"{ranks} fabric {fabric.name}: {_describe_capacity([nic.ranks for nic in nics])}"
     remedy = "start fewer, or bring a fabric up with more --nodes or --ranks-per-node"
     raise UsageError(cause, remedy, name="NO_RESOURCES")
 
 
-def _rooms(rooms: list[int]) -> str:
-    if len(rooms) == 1:
-        return f"its node takes {rooms[0]}"
-    if len(set(rooms)) == 1:
-        return f"its {len(rooms)} nodes take {rooms[0]} each"
-    return f"its {len(rooms)} nodes take {sum(rooms)}"
+def _describe_capacity(capacities: list[int]) -> str:
+    if len(capacities) == 1:
+        return f"its node takes {capacities[0]}"
+    if len(set(capacities)) == 1:
+        return f"its {len(capacities)} nodes take {capacities[0]} each"
+    return f"its {len(capacities)} nodes take {sum(capacities)}"
 
 
-def _even_counts(rooms: list[int], size: int) -> list[int]:
+def _even_counts(capacities: list[int], size: int) -> list[int]:
     """Ranks for each node: one after the other to the node that has the fewest and still has room."""
-    counts = [0] * len(rooms)
+    counts = [0] * len(capacities)
     for _ in range(size):
-        node = min((node for node, room in enumerate(rooms) if counts[node] < room), key=lambda node: counts[node])
+        node = min((node for node, room in enumerate(capacities) if counts[node] < room), key=lambda node: counts[node])
         counts[node] += 1
     return counts
 
@@ -92,12 +92,12 @@ def _blocks(counts: list[int]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(range(start, start + count)) for start, count in zip(starts, counts, strict=True) if count)
 
 
-def _resolve(route: str, fabric: Fabric, nics: tuple[Device, ...], ways: tuple[Way, ...] | None) -> str:
+def _resolve(route: str, fabric: Fabric, nics: tuple[Device, ...], uplinks: tuple[Uplinks, ...] | None) -> str:
     if len(nics) == 1:
         return "local"  # nothing leaves a single node, whatever the fabric has
     if route == "auto":
-        route = "tree" if ways and not is_one_ring(ways) else "ring"
-    if route == "tree" and not ways:
+        route = "tree" if uplinks and not is_one_ring(uplinks) else "ring"
+    if route == "tree" and not uplinks:
         cause = f"fabric {fabric.name} has no offloading switch above all {len(nics)} nodes, so no tree"
         raise UsageError(cause, "use --route ring, or a fabric with such a switch", name="NOT_SUPPORTED")
     if route == "ring" and len(nics) > MAX_RING_NODES:

@@ -22,9 +22,9 @@ from typing import Any
 
 import fanin
 from fanin import staging
-from fanin_tools.launch import JOB
-from fanin_tools.launch.collective_call import Case
-from fanin_tools.launch.verified_call import Trial
+from fanin_tools.launch import DEFAULT_JOB
+from fanin_tools.launch.collective_call import CollectiveCall
+from fanin_tools.launch.verified_call import VerifiedCall
 from fanin_wire.abi import Status
 
 JOIN_SECONDS = 30.0
@@ -32,87 +32,87 @@ JOIN_SECONDS = 30.0
 Answer = dict[str, Any]
 
 
-class Rank:
+class RankState:
     """The communicators of this process by name, and the trial that is prepared."""
 
     def __init__(self) -> None:
-        self.members: dict[str, fanin.Communicator] = {}
-        self.trial: Trial | None = None
+        self.communicators: dict[str, fanin.Communicator] = {}
+        self.call: VerifiedCall | None = None
         self.requests: list[fanin.Request] = []
 
-    def member(self, name: str) -> fanin.Communicator:
+    def communicator(self, name: str) -> fanin.Communicator:
         """This rank in the job called `name`."""
-        return self.members[name]
+        return self.communicators[name]
 
-    def prepared(self) -> Trial:
+    def prepared(self) -> VerifiedCall:
         """The trial that was prepared last."""
-        if self.trial is None:
+        if self.call is None:
             raise RuntimeError("nothing is prepared")
-        return self.trial
+        return self.call
 
     def end(self) -> None:
         """Leave all jobs."""
-        self.trial = None
-        for name in list(self.members):
-            self.members.pop(name).close()
+        self.call = None
+        for name in list(self.communicators):
+            self.communicators.pop(name).close()
 
 
-def join(rank: Rank, job: str, number: int, socket: str, name: str = JOB, staged: bool = True) -> Answer:
+def join(rank: RankState, job: str, number: int, socket: str, name: str = DEFAULT_JOB, staged: bool = True) -> Answer:
     """Become a member of the job described in the file `job`; `staged`: as of Crew.join."""
     os.environ[staging.VARIABLE] = str(staging.LARGEST if staged else 0)
-    rank.members[name] = fanin.Communicator(fanin.Job.from_file(job), number, socket, timeout=JOIN_SECONDS)
+    rank.communicators[name] = fanin.Communicator(fanin.Job.from_file(job), number, socket, timeout=JOIN_SECONDS)
     return {}
 
 
-def leave(rank: Rank, name: str = JOB) -> Answer:
+def leave(rank: RankState, name: str = DEFAULT_JOB) -> Answer:
     """Leave a job; the arrays go, too."""
-    rank.trial = None
-    rank.members.pop(name).close()
+    rank.call = None
+    rank.communicators.pop(name).close()
     return {}
 
 
-def prepare(rank: Rank, case: dict[str, Any], name: str = JOB) -> Answer:
+def prepare(rank: RankState, case: dict[str, Any], name: str = DEFAULT_JOB) -> Answer:
     """Make the arrays of a case and fill them."""
-    rank.trial = None  # its memory first: two cases may not fit
-    rank.trial = Trial(rank.member(name), Case(**case))
+    rank.call = None  # its memory first: two cases may not fit
+    rank.call = VerifiedCall(rank.communicator(name), CollectiveCall(**case))
     return {}
 
 
-def run(rank: Rank, repeat: int) -> Answer:
+def run(rank: RankState, repeat: int) -> Answer:
     """Take part in the prepared case `repeat` times."""
-    act = rank.prepared().act
+    run = rank.prepared().run
     starts, ends = [], []
     for _ in range(repeat):
         starts.append(time.monotonic_ns())
-        act()
+        run()
         ends.append(time.monotonic_ns())
     return {"start_ns": starts, "end_ns": ends}
 
 
-def verify(rank: Rank) -> Answer:
+def verify(rank: RankState) -> Answer:
     """Compare every bit of the result."""
     return {"wrong": rank.prepared().wrong()}
 
 
-def try_cases(rank: Rank, cases: list[dict[str, Any]], name: str = JOB) -> Answer:
+def try_cases(rank: RankState, cases: list[dict[str, Any]], name: str = DEFAULT_JOB) -> Answer:
     """Take part in one case after the other, and compare every bit of each."""
     answer: Answer = {"wrong": [], "start_ns": [], "end_ns": [], "stopped": None}
     for number, case in enumerate(cases):
         try:
-            _try_case(rank.member(name), Case(**case), number, answer)
+            _try_case(rank.communicator(name), CollectiveCall(**case), number, answer)
         except fanin.FaninError as error:
             answer["stopped"] = (number, error_answer(error)["error"])
             break
     return answer
 
 
-def _try_case(member: fanin.Communicator, case: Case, number: int, answer: Answer) -> None:
-    trial = Trial(member, case)
+def _try_case(communicator: fanin.Communicator, case: CollectiveCall, number: int, answer: Answer) -> None:
+    call = VerifiedCall(communicator, case)
     start = time.monotonic_ns()
-    trial.act()
+    call.run()
     answer["end_ns"].append(time.monotonic_ns())
     answer["start_ns"].append(start)
-    if mistakes := trial.wrong():
+    if mistakes := call.wrong():
         answer["wrong"].append((number, mistakes))
 
 

@@ -18,7 +18,7 @@ def wrong_elements(answers: Answers) -> dict[int, int]:
     return wrong
 
 
-def mistakes_of(answers: Answers) -> dict[int, int]:
+def count_wrong_elements(answers: Answers) -> dict[int, int]:
     """Wrong elements over all ranks, by number of the case; ToolError if a case failed instead."""
     failure = first_failure(answers)
     if failure is not None:
@@ -31,14 +31,14 @@ def first_failure(answers: Answers) -> tuple[int, ToolError] | None:
     stopped = [(*answer["stopped"], rank) for rank, answer in enumerate(answers) if answer["stopped"]]
     if not stopped:
         return None
-    number, error, rank = min(stopped, key=lambda entry: (entry[0], entry[1]["name"] in CONSEQUENCES, entry[2]))
+    number, error, rank = min(stopped, key=lambda entry: (entry[0], entry[1]["name"] in SECONDARY_ERRORS, entry[2]))
     return number, ToolError(error["name"], f"rank {rank}: {error['cause']}", error["remedy"])
 
 
-CONSEQUENCES = ("ABORTED", "PEER_LOST", "FLUSHED")  # of what happened to another rank
+SECONDARY_ERRORS = ("ABORTED", "PEER_LOST", "FLUSHED")  # of what happened to another rank
 
 
-def slowest(answers: Answers) -> list[float]:
+def elapsed_seconds(answers: Answers) -> list[float]:
     """Seconds that each of several runs took: from the last rank's start to the last rank's end."""
     starts, ends = (zip(*(answer[key] for answer in answers), strict=True) for key in ("start_ns", "end_ns"))
     return [(max(end) - max(start)) * 1e-9 for start, end in zip(starts, ends, strict=True)]

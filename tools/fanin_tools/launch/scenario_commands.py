@@ -22,26 +22,26 @@ from typing import Any
 import numpy as np
 
 import fanin
-from fanin_tools.launch import JOB
-from fanin_tools.launch.collective_call import Case
-from fanin_tools.launch.exact_data import rounded
-from fanin_tools.launch.rank_commands import COMMANDS, Answer, Rank
-from fanin_tools.launch.verified_call import SECONDS, Trial
+from fanin_tools.launch import DEFAULT_JOB
+from fanin_tools.launch.collective_call import CollectiveCall
+from fanin_tools.launch.exact_data import rounding_values
+from fanin_tools.launch.rank_commands import COMMANDS, Answer, RankState
+from fanin_tools.launch.verified_call import SECONDS, VerifiedCall
 
 
-def begin(rank: Rank, case: dict[str, Any], name: str = JOB) -> Answer:
+def begin(rank: RankState, case: dict[str, Any], name: str = DEFAULT_JOB) -> Answer:
     """Start a collective and return while it is under way."""
-    rank.trial = Trial(rank.member(name), Case(**case))
-    rank.requests = [rank.trial.start()]
+    rank.call = VerifiedCall(rank.communicator(name), CollectiveCall(**case))
+    rank.requests = [rank.call.start()]
     return {}
 
 
-def progress(rank: Rank, name: str = JOB) -> Answer:
+def progress(rank: RankState, name: str = DEFAULT_JOB) -> Answer:
     """Ask the device how far what is under way is."""
-    return {"progress": [entry._asdict() for entry in rank.member(name).progress()]}
+    return {"progress": [entry._asdict() for entry in rank.communicator(name).progress()]}
 
 
-def finish(rank: Rank) -> Answer:
+def finish(rank: RankState) -> Answer:
     """Wait for what was begun, and compare every bit."""
     for request in rank.requests:
         request.wait(SECONDS)
@@ -49,20 +49,23 @@ def finish(rank: Rank) -> Answer:
     return {"wrong": rank.prepared().wrong()}
 
 
-def share(rank: Rank, names: list[str], elements: int, messages: int) -> Answer:
+def share(rank: RankState, names: list[str], elements: int, messages: int) -> Answer:
     """Reduce in several jobs at once, all messages of all jobs under way from the beginning, posted in turns; odd ranks
     take the jobs in the opposite order."""
-    turn = names if rank.member(names[0]).rank % 2 == 0 else names[::-1]
-    trials = {name: Trial(rank.member(name), Case("allreduce", elements, seed=n)) for n, name in enumerate(names)}
+    turn = names if rank.communicator(names[0]).rank % 2 == 0 else names[::-1]
+    calls = {
+        name: VerifiedCall(rank.communicator(name), CollectiveCall("allreduce", elements, seed=n))
+        for n, name in enumerate(names)
+    }
     for name in names:
-        rank.member(name).barrier(timeout=SECONDS)
+        rank.communicator(name).barrier(timeout=SECONDS)
     started: dict[str, list[fanin.Request]] = {name: [] for name in names}
     for _ in range(messages):
         for name in turn:
-            started[name].append(trials[name].start())
+            started[name].append(calls[name].start())
     with ThreadPoolExecutor(len(names)) as waiters:
         ends = list(waiters.map(_ends, [started[name] for name in names]))
-    return {"end_ns": ends, "wrong": sum(trial.wrong() for trial in trials.values())}
+    return {"end_ns": ends, "wrong": sum(call.wrong() for call in calls.values())}
 
 
 def _ends(requests: list[fanin.Request]) -> list[int]:
@@ -74,36 +77,41 @@ def _ends(requests: list[fanin.Request]) -> list[int]:
     return ends
 
 
-def groups(rank: Rank, elements: int, name: str = JOB) -> Answer:
+def groups(rank: RankState, elements: int, name: str = DEFAULT_JOB) -> Answer:
     """Two overlapping groups of the job, even and odd ranks and two halves, with a collective under way in both; every
     second rank starts them in the opposite order."""
-    parent = rank.member(name)
+    parent = rank.communicator(name)
     parity, half = parent.split(parent.rank % 2), parent.split(2 * parent.rank // parent.size)
     assert parity is not None
     assert half is not None
     with parity, half:
-        trials = [Trial(parity, Case("allreduce", elements)), Trial(half, Case("allgather", elements))]
-        order = trials if parent.rank % 2 == 0 else trials[::-1]
-        for request in [trial.start() for trial in order]:
+        calls = [
+            VerifiedCall(parity, CollectiveCall("allreduce", elements)),
+            VerifiedCall(half, CollectiveCall("allgather", elements)),
+        ]
+        order = calls if parent.rank % 2 == 0 else calls[::-1]
+        for request in [call.start() for call in order]:
             request.wait(SECONDS)
-        return {"wrong": sum(trial.wrong() for trial in trials), "sizes": [parity.size, half.size]}
+        return {"wrong": sum(call.wrong() for call in calls), "sizes": [parity.size, half.size]}
 
 
-def repeat(rank: Rank, dtype: str, elements: int, runs: int, pause_ms: float, seed: int, name: str = JOB) -> Answer:
+def repeat(
+    rank: RankState, dtype: str, elements: int, runs: int, pause_ms: float, seed: int, name: str = DEFAULT_JOB
+) -> Answer:
     """Add up numbers whose sum depends on the order, several times, each rank late by a time of its own."""
-    member = rank.member(name)
-    source = rounded(seed, member.rank, dtype, elements)
+    communicator = rank.communicator(name)
+    source = rounding_values(seed, communicator.rank, dtype, elements)
     result = np.empty_like(source)
-    lateness = random.Random(f"{time.monotonic_ns()} {member.rank}")
+    lateness = random.Random(f"{time.monotonic_ns()} {communicator.rank}")
     digests = []
     for _ in range(runs):
         time.sleep(lateness.random() * pause_ms / 1000)
-        member.allreduce(source, out=result, datatype=dtype, timeout=SECONDS)
+        communicator.allreduce(source, out=result, datatype=dtype, timeout=SECONDS)
         digests.append(hashlib.sha256(result.tobytes()).hexdigest())
     return {"digests": digests}
 
 
-SCENES: dict[str, Callable[..., Answer]] = {
+SCENARIO_COMMANDS: dict[str, Callable[..., Answer]] = {
     "begin": begin,
     "progress": progress,
     "finish": finish,
@@ -111,4 +119,4 @@ SCENES: dict[str, Callable[..., Answer]] = {
     "groups": groups,
     "repeat": repeat,
 }
-ALL_COMMANDS = COMMANDS | SCENES
+COMMANDS_BY_NAME = COMMANDS | SCENARIO_COMMANDS

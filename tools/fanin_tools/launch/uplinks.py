@@ -11,7 +11,7 @@ from fanin_tools.fabric.tree import Tree
 
 
 @dataclass(frozen=True)
-class Way:
+class Uplinks:
     """The way up from a node.
 
     switches: addresses of the offloading switches above it, lowest first, up to the top switch of the job
@@ -22,7 +22,7 @@ class Way:
     ring: int | None = None
 
 
-def ways_of(tree: Tree, nics: Sequence[Device]) -> tuple[Way, ...] | None:
+def uplinks_of(tree: Tree, nics: Sequence[Device]) -> tuple[Uplinks, ...] | None:
     """The ways up from `nics` to the lowest offloading switch above all of them; None if there is none."""
     paths = [tree.offloading_above(nic) for nic in nics]
     top = next((switch for switch in paths[0] if all(switch in path for path in paths)), None)
@@ -30,14 +30,14 @@ def ways_of(tree: Tree, nics: Sequence[Device]) -> tuple[Way, ...] | None:
         return None
     rings = _rings(tree, nics)
     return tuple(
-        Way(tuple(switch.address for switch in path[: path.index(top) + 1]), ring)
+        Uplinks(tuple(switch.address for switch in path[: path.index(top) + 1]), ring)
         for path, ring in zip(paths, rings, strict=True)
     )
 
 
-def is_one_ring(ways: Sequence[Way]) -> bool:
+def is_one_ring(uplinks: Sequence[Uplinks]) -> bool:
     """Whether all nodes are in the same ring: then no switch has anything to add."""
-    return ways[0].ring is not None and len({way.ring for way in ways}) == 1
+    return uplinks[0].ring is not None and len({uplink.ring for uplink in uplinks}) == 1
 
 
 def _rings(tree: Tree, nics: Sequence[Device]) -> list[int | None]:

@@ -19,25 +19,25 @@ from typing import NoReturn
 import fanin
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
-from fanin_tools.launch.rank_commands import Answer, Rank, error_answer
-from fanin_tools.launch.scenario_commands import ALL_COMMANDS
+from fanin_tools.launch.rank_commands import Answer, RankState, error_answer
+from fanin_tools.launch.scenario_commands import COMMANDS_BY_NAME
 
 
-def obey(rank: Rank, line: str) -> Answer:
+def execute(rank: RankState, line: str) -> Answer:
     """Carry out one command; the answer."""
     command = json.loads(line)
     try:
-        return ALL_COMMANDS[command.pop("do")](rank, **command)
+        return COMMANDS_BY_NAME[command.pop("do")](rank, **command)
     except fanin.FaninError as error:
         return error_answer(error)
 
 
 def serve(connection: socket.socket) -> None:
     """Obey until there are no more commands."""
-    rank = Rank()
+    rank = RankState()
     with connection, connection.makefile("r") as commands:
         for line in commands:
-            connection.sendall(_line(obey(rank, line)))
+            connection.sendall(_line(execute(rank, line)))
     rank.end()
 
 
@@ -45,7 +45,7 @@ def _line(answer: Answer) -> bytes:
     return json.dumps(answer).encode() + b"\n"
 
 
-def _be_rank(connection: socket.socket, namespace: str) -> NoReturn:
+def _run_rank(connection: socket.socket, namespace: str) -> NoReturn:
     code = 1
     try:
         if namespace:
@@ -58,7 +58,7 @@ def _be_rank(connection: socket.socket, namespace: str) -> NoReturn:
         os._exit(code)
 
 
-def _answer_for_the_dead(ranks: dict[int, socket.socket]) -> None:
+def _report_dead_ranks(ranks: dict[int, socket.socket]) -> None:
     """Wait until all children have ended. ranks: their sockets by process id."""
     while ranks:
         process, status = os.wait()
@@ -82,9 +82,9 @@ def main() -> None:
             for other in connections:
                 if other is not connection:
                     other.close()
-            _be_rank(connection, namespace)
+            _run_rank(connection, namespace)
         ranks[process] = connection
-    _answer_for_the_dead(ranks)
+    _report_dead_ranks(ranks)
 
 
 if __name__ == "__main__":

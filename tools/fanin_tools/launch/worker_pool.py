@@ -18,7 +18,7 @@ from typing import Any, Self
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch import JOB, job_file
+from fanin_tools.launch import DEFAULT_JOB, job_file
 from fanin_tools.launch.placement import Placement, place
 
 ANSWER_SECONDS = 120.0
@@ -26,7 +26,7 @@ AFTER_ERROR_SECONDS = 10.0  # for the others to answer too: the worst error is t
 END_SECONDS = 5.0
 
 
-class Crew:
+class WorkerPool:
     """One worker process for each of `size` ranks on a fabric; `with` ends them."""
 
     def __init__(self, running: Running, size: int) -> None:
@@ -46,7 +46,7 @@ class Crew:
         for _, theirs in pairs:
             theirs.close()
 
-    def join(self, placement: Placement, job: dict[str, object], name: str = JOB, staged: bool = True) -> None:
+    def join(self, placement: Placement, job: dict[str, object], name: str = DEFAULT_JOB, staged: bool = True) -> None:
         """Let the ranks of `placement` join `job`; in later commands it is called `name`. staged: whether registered
         memory may stand in for ordinary memory, or the devices read and write that itself."""
         path = job_file.write(self.running, job)
@@ -59,7 +59,7 @@ class Crew:
         finally:
             path.unlink(missing_ok=True)
 
-    def ask(self, ranks: int | Sequence[int], do: str, **arguments: Any) -> list[dict[str, Any]]:
+    def call(self, ranks: int | Sequence[int], do: str, **arguments: Any) -> list[dict[str, Any]]:
         """Give ranks (a number: the first so many) the same command; their answers, by rank.
 
         ToolError names the rank that failed.

@@ -1,15 +1,53 @@
-"""What a soak run has done, and what it has found: one table of counts, of which some must be 0."""
+"""The tally of a stress run: how much work was done, and every violation with the command that repeats it.
+
+Every kind of stress run (simulation, fuzzing, real faults) adds to one tally.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import Any
+
+MAX_FINDINGS = 20  # of one run that are kept: the same defect usually appears many times
+
+
+class Work(StrEnum):
+    """What is counted as work. The values are the keys in JSON."""
+
+    SCHEDULES = "schedules"  # played by the simulator
+    DELIVERIES = "deliveries"  # packets delivered in these schedules
+    PACKETS = "packets"  # hostile packets given to engines in this process
+    ACCEPTED = "accepted"  # those that an engine has accepted
+    DATAGRAMS = "datagrams"  # hostile packets sent to devices over UDP
+    MESSAGES = "messages"  # hostile messages to control sockets
+    WORK_REQUESTS = "work_requests"  # hostile work requests
+    RING_OVERWRITES = "ring_overwrites"  # random bytes written over rings and doorbells
+    CONTROL_ROUNDS = "control_rounds"  # verified collectives of the job that runs beside hostile input
+    FAULT_ROUNDS = "fault_rounds"  # rounds of real faults
+    FAULTS_DURING_WORK = "faults_during_work"  # real faults that came while ranks were reducing
+    RIGHT_RESULTS = "right_results"  # of ranks in rounds of real faults
+    PACKETS_LOST = "packets_lost"  # in the simulator and by real faults
+
+
+HOSTILE_INPUT = (Work.PACKETS, Work.DATAGRAMS, Work.MESSAGES, Work.WORK_REQUESTS, Work.RING_OVERWRITES)
+
+
+class Violation(StrEnum):
+    """What must not happen. The values are the keys in JSON."""
+
+    WRONG_RESULT = "wrong_results"
+    HANG = "hangs"
+    LEAKED_SLOTS = "leaked_slots"
+    LEAKED_FILES = "leaked_files"
+    LEAKED_MEMORY = "leaked_memory"
+    OTHER = "other_violations"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that must not be. replay: the command that shows it again."""
+    """One violation: a description for people, and the shell command that repeats the run."""
 
     what: str
     replay: str
@@ -17,51 +55,53 @@ class Finding:
 
 @dataclass
 class Tally:
-    """Counts over all rounds.
+    """Counts and findings of a stress run.
 
-    schedules, deliveries: of the simulator; inputs: hostile ones; met: real faults that came while ranks were reducing
-    messages: right results of ranks amid real faults
-    faults: real and simulated, by kind; not_done: what this machine can not do, and what it lacks for it
+    work: amount of work by kind
+    faults, simulated_faults: injected faults by kind
+    errors: errors of ranks that the injected fault had to cause, by name of the exception
+    drops: hostile packets that engines and devices dropped, by reason
+    violations: number of violations by kind; a clean run has none
+    findings: the first violations of each run
+    not_done: what this machine can not do, and what it lacks for that
     """
 
     seed: int
     seconds: float = 0.0
-    schedules: int = 0
-    deliveries: int = 0
-    inputs: int = 0
-    rounds: int = 0
-    met: int = 0
-    messages: int = 0
-    packets_lost: int = 0
+    work: Counter[Work] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     simulated_faults: Counter[str] = field(default_factory=Counter)
-    wrong_results: int = 0
-    hangs: int = 0
-    other_violations: int = 0
-    leaked_slots: int = 0
-    leaked_files: int = 0
-    leaked_memory: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    drops: Counter[str] = field(default_factory=Counter)
+    violations: Counter[Violation] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     not_done: dict[str, str] = field(default_factory=dict)
+    _replay: str = ""
+    _context: str = ""
+    _kept: int = 0
 
-    @property
-    def zeros(self) -> dict[str, int]:
-        """What must be 0."""
-        return {
-            "wrong results": self.wrong_results,
-            "hangs": self.hangs,
-            "other violations": self.other_violations,
-            "leaks of segs": self.leaked_slots,
-            "leaks of files": self.leaked_files,
-            "leaks of memory": self.leaked_memory,
-        }
+    def begin(self, replay: str, context: str = "") -> None:
+        """Begin a run. Its findings carry the command `replay` and the words `context`."""
+        self._replay, self._context, self._kept = replay, context, 0
+
+    def find(self, violation: Violation, what: str, count: int = 1) -> None:
+        """Record `count` violations that have one description."""
+        self.violations[violation] += count
+        if self._kept < MAX_FINDINGS:
+            self.findings.append(Finding(f"{self._context}: {what}" if self._context else what, self._replay))
+            self._kept += 1
 
     @property
     def is_clean(self) -> bool:
-        """Whether all that must be 0 is."""
-        return not any(self.zeros.values())
+        """Whether there is no violation."""
+        return not self.violations.total()
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json`."""
-        counters = {"faults": dict(self.faults), "simulated_faults": dict(self.simulated_faults)}
-        return asdict(self) | counters
+        """The tally for JSON; counts of work and violations are keys of the object itself, zeros included."""
+        counts = {kind.value: self.work[kind] for kind in Work} | {
+            kind.value: self.violations[kind] for kind in Violation
+        }
+        counters = {name: dict(getattr(self, name)) for name in ("faults", "simulated_faults", "errors", "drops")}
+        findings = [asdict(finding) for finding in self.findings]
+        whole = {"seed": self.seed, "seconds": self.seconds}
+        return whole | counts | counters | {"findings": findings, "not_done": self.not_done}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import Random
 
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.link_faults import link_down, loss
@@ -14,14 +14,14 @@ from fanin_tools.stress.faults.process_faults import frozen_device, kill_device
 
 NODES = 3
 DETECTION_SECONDS = 1.0
-BRIEF = DETECTION_SECONDS / 5
+BRIEF_SECONDS = DETECTION_SECONDS / 5
 LOSSES = (10, 50, 200)  # per mille
 
-Inflict = Callable[[Running, random.Random], contextlib.AbstractContextManager[str | None]]
+Inject = Callable[[Running, Random], contextlib.AbstractContextManager[str | None]]
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A fault. inflict_on: for the time of a block, which gives the name of the device that it kills; None: to a rank,
     which is killed or else stopped for a while.
 
@@ -29,7 +29,7 @@ class Kind:
     """
 
     name: str
-    inflict_on: Inflict | None = None
+    inject_on: Inject | None = None
     is_of_link: bool = False
     loses: bool = False
     kills: bool = False
@@ -40,15 +40,15 @@ class Kind:
         """Whether a member is lost by it."""
         return self.kills or self.is_long
 
-    def inflict(self, running: Running, chance: random.Random) -> contextlib.AbstractContextManager[str | None]:
+    def inject(self, running: Running, random: Random) -> contextlib.AbstractContextManager[str | None]:
         """Let it happen to a device or a link for the time of the block; gives the name of the device that it kills."""
-        assert self.inflict_on is not None
-        return self.inflict_on(running, chance)
+        assert self.inject_on is not None
+        return self.inject_on(running, random)
 
 
-def is_of_rank(kind: Kind) -> bool:
+def is_of_rank(kind: FaultKind) -> bool:
     """Whether it happens to a rank."""
-    return kind.inflict_on is None
+    return kind.inject_on is None
 
 
 @contextlib.contextmanager
@@ -64,20 +64,31 @@ def _frozen_for_long(running: Running, device: str) -> Iterator[None]:
         yield
 
 
-def _nic(chance: random.Random) -> str:
-    return f"nic{chance.randrange(NODES)}"
+def _nic(random: Random) -> str:
+    return f"nic{random.randrange(NODES)}"
 
 
 KINDS = (
-    Kind("NIC killed", lambda running, chance: _killed(running, _nic(chance)), kills=True),
-    Kind("switch killed", lambda running, chance: _killed(running, "switch"), kills=True),
-    Kind("NIC stopped briefly", lambda running, chance: frozen_device(running, _nic(chance))),
-    Kind("switch stopped briefly", lambda running, chance: frozen_device(running, "switch")),
-    Kind("NIC stopped for long", lambda running, chance: _frozen_for_long(running, _nic(chance)), is_long=True),
-    Kind("rank killed", kills=True),
-    Kind("rank stopped"),
-    Kind(
-        "packets lost", lambda running, chance: loss(running.fabric, chance.choice(LOSSES)), is_of_link=True, loses=True
+    FaultKind("NIC killed", lambda running, random: _killed(running, _nic(random)), kills=True),
+    FaultKind("switch killed", lambda running, random: _killed(running, "switch"), kills=True),
+    FaultKind("NIC stopped briefly", lambda running, random: frozen_device(running, _nic(random))),
+    FaultKind("switch stopped briefly", lambda running, random: frozen_device(running, "switch")),
+    FaultKind(
+        "NIC stopped for long",
+        lambda running, random: _frozen_for_long(running, _nic(random)),
+        is_long=True,
     ),
-    Kind("link down briefly", lambda running, chance: link_down(running.fabric, _nic(chance)), is_of_link=True),
+    FaultKind("rank killed", kills=True),
+    FaultKind("rank stopped"),
+    FaultKind(
+        "packets lost",
+        lambda running, random: loss(running.fabric, random.choice(LOSSES)),
+        is_of_link=True,
+        loses=True,
+    ),
+    FaultKind(
+        "link down briefly",
+        lambda running, random: link_down(running.fabric, _nic(random)),
+        is_of_link=True,
+    ),
 )

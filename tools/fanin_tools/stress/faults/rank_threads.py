@@ -17,7 +17,7 @@ SLACK_SECONDS = 10.0  # of a thread over the bound of what it waits for
 BOUND_SECONDS = 20.0
 
 
-class Hanging(ToolError):
+class RanksHang(ToolError):
     """Ranks that have neither a result nor an error when they must."""
 
     def __init__(self, ranks: list[int], seconds: float) -> None:
@@ -25,7 +25,7 @@ class Hanging(ToolError):
         self.ranks = ranks
 
 
-def together(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECONDS) -> list[Any]:
+def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECONDS) -> list[Any]:
     """`act(rank)` of all ranks at the same time; what each returned, or the FaninError that it raised. Hanging: some
     have not ended in `seconds`. Any other exception is raised here."""
     outcomes: dict[int, Any] = {}
@@ -42,7 +42,7 @@ def together(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECON
     for thread in threads:
         thread.join(seconds + SLACK_SECONDS)
     if hanging := [rank for rank in range(count) if rank not in outcomes]:
-        raise Hanging(hanging, seconds + SLACK_SECONDS)
+        raise RanksHang(hanging, seconds + SLACK_SECONDS)
     for outcome in outcomes.values():
         if isinstance(outcome, BaseException) and not isinstance(outcome, FaninError):
             raise outcome
@@ -52,7 +52,7 @@ def together(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECON
 def describe(running: Running, size: int, route: str, slots: int = job_file.DEFAULT_SLOTS) -> tuple[Placement, Job]:
     """A new job of `size` ranks, spread over the nodes as `fanin run` does it."""
     placement = place(running.fabric, size, route)
-    return placement, Job.from_dict(job_file.describe(running, placement, job_file.Terms(slots)))
+    return placement, Job.from_dict(job_file.describe(running, placement, job_file.JobOptions(slots)))
 
 
 def socket_of(running: Running, placement: Placement, rank: int) -> str:
@@ -68,11 +68,11 @@ def job(running: Running, size: int, route: str, **parts: Any) -> Iterator[list[
     def join(rank: int) -> Communicator:
         return Communicator(description, rank, socket_of(running, placement, rank), timeout=BOUND_SECONDS)
 
-    members = together(size, join)
+    members = run_ranks(size, join)
     refusals = [member for member in members if isinstance(member, FaninError)]
     if refusals:
         raise refusals[0]
     try:
         yield members
     finally:
-        together(size, lambda rank: members[rank].close())
+        run_ranks(size, lambda rank: members[rank].close())

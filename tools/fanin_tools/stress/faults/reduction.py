@@ -13,7 +13,7 @@ REPEAT = 2
 PERIOD = 4093  # of the data, a prime: no segment is like another
 
 
-class Work:
+class ReductionProgress:
     """The work of all ranks of a round, as the fault sees it."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Work:
         return self._begun.is_set() and not self._over.is_set()
 
 
-def reduce(member: Communicator, elements: int, work: Work, zeros: int | None = None) -> int:
+def reduce(member: Communicator, elements: int, work: ReductionProgress, zeros: int | None = None) -> int:
     """Some allreduces; how many of them were wrong. zeros: a rank that brings other data, ones."""
     data = np.arange(elements, dtype="i4") % PERIOD
     shares = [rank + 1 for rank in range(member.size) if rank != zeros]

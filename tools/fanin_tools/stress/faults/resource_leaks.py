@@ -20,7 +20,7 @@ GROWTH = 32 << 20  # bytes: what the allocator keeps differs from time to time
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def holding(running: Running, seconds: float = RELEASE_SECONDS) -> list[str]:
+def devices_holding_resources(running: Running, seconds: float = RELEASE_SECONDS) -> list[str]:
     """Devices that still hold slots or jobs `seconds` after all ranks have left."""
     end = time.monotonic() + seconds
     while (found := [each.name for each in running.fabric.daemons if _holds(running, each)]) and time.monotonic() < end:
@@ -31,7 +31,7 @@ def holding(running: Running, seconds: float = RELEASE_SECONDS) -> list[str]:
 def _holds(running: Running, device: Device) -> bool:
     """A record without slots only tells late members why their job has ended."""
     try:
-        status = device_query.query(running.state.socket(device.name))
+        status = device_query.query_status(running.state.socket(device.name))
     except ToolError:
         return True
     jobs = [job for job in status["jobs"] if job["state"] != "aborted" or job["slots"]]
@@ -43,15 +43,15 @@ def resident(process: ProcessIdentity) -> int:
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * PAGE
 
 
-class Growth:
+class ResourceGrowth:
     """How devices grow over the rounds. A device that was restarted begins anew."""
 
     def __init__(self) -> None:
-        self._looks: dict[ProcessIdentity, int] = {}
+        self._measurements: dict[ProcessIdentity, int] = {}
         self._files: dict[ProcessIdentity, int] = {}
         self._bytes: dict[ProcessIdentity, int] = {}
 
-    def look(self, running: Running) -> tuple[dict[str, int], dict[str, int]]:
+    def measure(self, running: Running) -> tuple[dict[str, int], dict[str, int]]:
         """Between rounds: files and bytes that devices hold beyond what they should, by name; then these are normal."""
         files, memory = {}, {}
         for name, process in running.state.processes().items():
@@ -70,9 +70,9 @@ class Growth:
         return max(0, found - normal)
 
     def _more_memory(self, process: ProcessIdentity) -> int:
-        self._looks[process] = self._looks.get(process, 0) + 1
+        self._measurements[process] = self._measurements.get(process, 0) + 1
         found = resident(process)
-        if self._looks[process] <= SETTLED:
+        if self._measurements[process] <= SETTLED:
             self._bytes[process] = found
         more = found - self._bytes[process]
         if more <= GROWTH:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 
 from fanin import Communicator, FaninError
 from fanin_tools.fabric import lifecycle
@@ -24,135 +24,162 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.launch import job_file
 from fanin_tools.stress.faults import looping_rank
-from fanin_tools.stress.faults.fault_kinds import BRIEF, DETECTION_SECONDS, KINDS, NODES, Kind, is_of_rank
+from fanin_tools.stress.faults.fault_kinds import BRIEF_SECONDS, DETECTION_SECONDS, KINDS, NODES, FaultKind, is_of_rank
 from fanin_tools.stress.faults.link_faults import cut_super_packets, lost
 from fanin_tools.stress.faults.process_faults import frozen, kill
-from fanin_tools.stress.faults.rank_threads import Hanging, describe, job, socket_of, together
-from fanin_tools.stress.faults.reduction import Work, reduce
-from fanin_tools.stress.faults.resource_leaks import Growth, holding
-from fanin_tools.stress.faults.tally import Tally
+from fanin_tools.stress.faults.rank_threads import RanksHang, describe, job, run_ranks, socket_of
+from fanin_tools.stress.faults.reduction import ReductionProgress, reduce
+from fanin_tools.stress.faults.resource_leaks import ResourceGrowth, devices_holding_resources
+from fanin_tools.stress.tally import Tally, Violation, Work
 
 RANKS = 6
 MEBIBYTES = (16, 16, 16, 32, 64)  # of a message: most are short, so that there are many rounds
 ROUND_SECONDS = 60.0
-LONGEST_DELAY = 0.3  # s from the first request until the fault
-DUE = {"PeerLost", "DeviceLost"}  # errors, where a member is lost
+MAX_DELAY_SECONDS = 0.3  # s from the first request until the fault
+EXPECTED_ERRORS = {"PeerLost", "DeviceLost"}  # errors, where a member is lost
 # What faults of links need beside programs, and how it is tried
-RIGHTS = {
+PERMISSION_PROBES = {
     "the right to make network namespaces": ("unshare", "--net", "true"),
     "nftables in the kernel": ("unshare", "--net", "nft", "list", "ruleset"),
 }
 
 
-class Rounds:
+class FaultRounds:
     """Rounds on one running fabric; `tally` counts."""
 
-    def __init__(self, running: Running) -> None:
-        self.running, self.tally = running, Tally()
-        self._growth = Growth()
+    def __init__(self, running: Running, tally: Tally) -> None:
+        self.running, self.tally = running, tally
+        self._growth = ResourceGrowth()
         self._killed: str | None = None  # device, by the fault of this round
 
-    def play(self, seed: int) -> None:
+    def run(self, seconds: float, seed: int) -> None:
+        """Rounds with the seeds `seed`, `seed` + 1, ... for `seconds`; at least one round."""
+        end = time.monotonic() + seconds
+        self.run_round(seed)
+        while time.monotonic() < end:
+            seed += 1
+            self.run_round(seed)
+
+    def run_round(self, seed: int) -> None:
         """One round: fault, route, length and the moment of the fault by chance."""
-        chance = random.Random(seed)
-        kind = chance.choice([kind for kind in KINDS if self.running.fabric.netns or not kind.is_of_link])
-        route, elements = chance.choice(("tree", "ring")), chance.choice(MEBIBYTES) << 18
-        delay = chance.random() * LONGEST_DELAY
-        self.tally.begin(seed, f"{kind.name}, {route}, {elements >> 18} MiB", kind.name)
+        random = Random(seed)
+        kind = random.choice([kind for kind in KINDS if self.running.fabric.netns or not kind.is_of_link])
+        route, elements = random.choice(("tree", "ring")), random.choice(MEBIBYTES) << 18
+        delay = random.random() * MAX_DELAY_SECONDS
+        self.tally.begin(f"fanin soak --replay {seed}", f"{kind.name}, {route}, {elements >> 18} MiB")
+        self.tally.work[Work.FAULT_ROUNDS] += 1
+        self.tally.faults[kind.name] += 1
         self._killed = None
-        play = self._with_victim if is_of_rank(kind) else self._with_device
-        self._attempt(lambda: play(kind, route, elements, delay, chance))
-        self._attempt(self._mend)
-        self._attempt(self._look_after)
+        play = self._with_rank_fault if is_of_rank(kind) else self._with_device_fault
+        self._attempt(lambda: play(kind, route, elements, delay, random))
+        self._attempt(self._restart_dead_devices)
+        self._attempt(self._check_leaks)
 
     def _attempt(self, part: Callable[[], None]) -> None:
         """A part of the round: what ends it is a finding, and the series goes on."""
         try:
             part()
-        except Hanging as error:
-            self.tally.hang(error.ranks)
+        except RanksHang as error:
+            ranks = ", ".join(map(str, error.ranks))
+            self.tally.find(Violation.HANG, f"ranks {ranks} hang", len(error.ranks))
         except Exception as error:
-            self.tally.failure(error)
+            self.tally.find(Violation.OTHER, f"{type(error).__name__}: {error}")
 
-    def _with_device(self, kind: Kind, route: str, elements: int, delay: float, chance: random.Random) -> None:
-        work = Work()
+    def _with_device_fault(self, kind: FaultKind, route: str, elements: int, delay: float, random: Random) -> None:
+        work = ReductionProgress()
         with job(self.running, RANKS, route) as members:
-            strike = self._striking(work, delay, lambda: self._harm(kind, chance))
-            self._count(kind, lambda rank: work.do(lambda: reduce(members[rank], elements, work)), range(RANKS), strike)
+            inject = self._delayed_fault(work, delay, lambda: self._inject(kind, random))
+            self._count(kind, lambda rank: work.do(lambda: reduce(members[rank], elements, work)), range(RANKS), inject)
 
-    def _striking(self, work: Work, delay: float, harm: Callable[[], None]) -> Callable[[], None]:
+    def _delayed_fault(self, work: ReductionProgress, delay: float, fault: Callable[[], None]) -> Callable[[], None]:
         """`harm`, a moment after the ranks have begun."""
 
-        def strike() -> None:
+        def inject() -> None:
             work.wait_until_begun()
             time.sleep(delay)
-            self.tally.met += work.is_under_way
-            harm()
+            self.tally.work[Work.FAULTS_DURING_WORK] += work.is_under_way
+            fault()
 
-        return strike
+        return inject
 
-    def _harm(self, kind: Kind, chance: random.Random) -> None:
-        with kind.inflict(self.running, chance) as self._killed:
-            time.sleep(BRIEF)
+    def _inject(self, kind: FaultKind, random: Random) -> None:
+        with kind.inject(self.running, random) as self._killed:
+            time.sleep(BRIEF_SECONDS)
             if kind.loses:
-                time.sleep(BRIEF)
-                self.tally.packets_lost += lost(self.running.fabric)
+                time.sleep(BRIEF_SECONDS)
+                self.tally.work[Work.PACKETS_LOST] += lost(self.running.fabric)
 
-    def _with_victim(self, kind: Kind, route: str, elements: int, delay: float, chance: random.Random) -> None:
+    def _with_rank_fault(self, kind: FaultKind, route: str, elements: int, delay: float, random: Random) -> None:
         """One rank is a process, which is killed or stopped."""
-        victim = chance.randrange(RANKS)
+        target = random.randrange(RANKS)
         placement, description = describe(self.running, RANKS, route)
         path = job_file.write(self.running, description.to_dict())
         sockets = [socket_of(self.running, placement, rank) for rank in range(RANKS)]
 
-        work = Work()
+        work = ReductionProgress()
 
         def act(rank: int) -> int:
             with contextlib.closing(Communicator(description, rank, sockets[rank])) as member:
-                return reduce(member, elements, work, zeros=victim)
+                return reduce(member, elements, work, zeros=target)
 
-        others = [rank for rank in range(RANKS) if rank != victim]
-        command = [sys.executable, "-m", looping_rank.__name__, str(path), str(victim), sockets[victim], str(elements)]
+        others = [rank for rank in range(RANKS) if rank != target]
+        command = [sys.executable, "-m", looping_rank.__name__, str(path), str(target), sockets[target], str(elements)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             try:
-                strike = self._striking(work, delay, lambda: _harm_process(kind, process))
-                self._count(kind, lambda rank: work.do(lambda: act(rank)), others, strike)
+                inject = self._delayed_fault(work, delay, lambda: _inject_into_process(kind, process))
+                self._count(kind, lambda rank: work.do(lambda: act(rank)), others, inject)
             finally:
                 process.kill()
                 path.unlink(missing_ok=True)
 
-    def _count(self, kind: Kind, act: Callable[[int], int], ranks: Sequence[int], strike: Callable[[], None]) -> None:
+    def _count(
+        self, kind: FaultKind, act: Callable[[int], int], ranks: Sequence[int], inject: Callable[[], None]
+    ) -> None:
         """All ranks act; meanwhile there is a fault. act: gives the number of wrong results."""
-        thread = threading.Thread(target=self._attempt, args=(strike,))
+        thread = threading.Thread(target=self._attempt, args=(inject,))
         thread.start()
         try:
-            outcomes = together(len(ranks), lambda index: act(ranks[index]), ROUND_SECONDS)
+            outcomes = run_ranks(len(ranks), lambda index: act(ranks[index]), ROUND_SECONDS)
         finally:
             thread.join()
         for outcome in outcomes:
-            if isinstance(outcome, FaninError):
-                name = type(outcome).__name__
-                self.tally.error(name, kind.is_fatal and name in DUE)
-            else:
-                self.tally.result(outcome)
+            self._count_outcome(kind, outcome)
 
-    def _mend(self) -> None:
+    def _count_outcome(self, kind: FaultKind, outcome: FaninError | int) -> None:
+        """outcome: the error of a rank, or the number of its wrong results."""
+        if not isinstance(outcome, FaninError):
+            if outcome:
+                self.tally.find(Violation.WRONG_RESULT, f"{outcome} wrong results of a rank", outcome)
+            else:
+                self.tally.work[Work.RIGHT_RESULTS] += 1
+            return
+        name = type(outcome).__name__
+        if kind.is_fatal and name in EXPECTED_ERRORS:
+            self.tally.errors[name] += 1
+        else:
+            self.tally.find(Violation.OTHER, f"{name}, which this fault does not cause")
+
+    def _restart_dead_devices(self) -> None:
         """Restart what has died; only the device that the fault has killed may have."""
         dead = [name for name, process in self.running.state.processes().items() if not process.alive]
         for name in dead:
             if name != self._killed:
-                self.tally.crash(name)
+                self.tally.find(Violation.OTHER, f"{name} has ended by itself")
             lifecycle.restart(self.running.fabric.name, name, _silent)
 
-    def _look_after(self) -> None:
+    def _check_leaks(self) -> None:
         """What is left of the round in the devices."""
-        self.tally.leak("slots", dict.fromkeys(holding(self.running), 1))
-        files, memory = self._growth.look(self.running)
-        self.tally.leak("files", files)
-        self.tally.leak("memory", memory)
+        holding = dict.fromkeys(devices_holding_resources(self.running), 1)
+        files, memory = self._growth.measure(self.running)
+        leaks = (Violation.LEAKED_SLOTS, holding), (Violation.LEAKED_FILES, files), (Violation.LEAKED_MEMORY, memory)
+        for violation, devices in leaks:
+            if devices:
+                resource = violation.value.removeprefix("leaked_")
+                amounts = ", ".join(f"{name} {amount}" for name, amount in devices.items())
+                self.tally.find(violation, f"{resource} leak: {amounts}", len(devices))
 
 
-def _harm_process(kind: Kind, process: subprocess.Popen[bytes]) -> None:
+def _inject_into_process(kind: FaultKind, process: subprocess.Popen[bytes]) -> None:
     """When the rank has joined, and said so."""
     assert process.stdout is not None
     process.stdout.readline()
@@ -168,11 +195,11 @@ def _silent(text: str) -> None:
     """Progress that nobody looks at."""
 
 
-def lacking() -> str:
+def missing_requirements() -> str:
     """What this machine lacks for faults of links; "" if nothing."""
     tools = [tool for tool in ("ip", "tc", "nft", "unshare") if shutil.which(tool) is None]
     needs = (["root"] if os.geteuid() else []) + tools
-    return ", ".join(needs) or next((right for right, trial in RIGHTS.items() if not _works(trial)), "")
+    return ", ".join(needs) or next((right for right, trial in PERMISSION_PROBES.items() if not _works(trial)), "")
 
 
 def _works(command: Sequence[str]) -> bool:
@@ -182,7 +209,7 @@ def _works(command: Sequence[str]) -> bool:
 @contextlib.contextmanager
 def fabric() -> Iterator[Running]:
     """A fabric for rounds: in namespaces where this user may have them, else on loopback."""
-    netns = not lacking()
+    netns = not missing_requirements()
     shape = Shape(NODES, RANKS // NODES, netns=netns, detection=DETECTION_SECONDS)
     running = lifecycle.up(Plan(f"faults-{os.getpid()}", shape), _silent)
     try:
@@ -191,12 +218,3 @@ def fabric() -> Iterator[Running]:
         yield running
     finally:
         lifecycle.down(running.fabric.name)
-
-
-def run(seconds: float, seed: int) -> Tally:
-    """Rounds with the seeds `seed`, `seed` + 1, ... for `seconds`, at least one, on a fabric of their own."""
-    with fabric() as running:
-        rounds, end = Rounds(running), time.monotonic() + seconds
-        while not rounds.tally.rounds or time.monotonic() < end:
-            rounds.play(seed + rounds.tally.rounds)
-        return rounds.tally

@@ -8,6 +8,7 @@ import secrets
 import sys
 
 from fanin_tools.stress.fuzz.run import run
+from fanin_tools.stress.tally import Tally
 
 
 def main() -> int:
@@ -17,9 +18,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="default: one that is drawn and printed")
     arguments = parser.parse_args()
     seed = secrets.randbits(31) if arguments.seed is None else arguments.seed
-    tally = run(arguments.seconds, seed)
+    tally = Tally(seed)
+    run(arguments.seconds, seed, tally)
     print(json.dumps(tally.as_dict(), indent=2))
-    return 1 if tally.findings else 0
+    return 0 if tally.is_clean else 1
 
 
 if __name__ == "__main__":

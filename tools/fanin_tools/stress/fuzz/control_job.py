@@ -11,14 +11,14 @@ from fanin import Communicator, FaninError, Job
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
-from fanin_tools.stress.fuzz.tally import Tally
+from fanin_tools.stress.tally import Tally, Violation, Work
 
 ELEMENTS = 20_000
-BOUND_S = 60.0  # of one operation; hostile clients may make it slow, not wrong
+REPLY_SECONDS = 60.0  # of one operation; hostile clients may make it slow, not wrong
 FORK = multiprocessing.get_context("fork")
 
 
-class Bystander:
+class ControlJob:
     """The ranks of one job, one on each node, as processes; `with` runs it. `description`: jid, key and so on."""
 
     def __init__(self, running: Running, tally: Tally) -> None:
@@ -29,7 +29,7 @@ class Bystander:
         self._ending, self._rounds, self._found = FORK.Event(), FORK.Value("q", 0), FORK.SimpleQueue()
         self._ranks = [FORK.Process(target=self._rank, args=(rank,)) for rank in range(placement.size)]
 
-    def __enter__(self) -> Bystander:
+    def __enter__(self) -> ControlJob:
         for rank in self._ranks:
             rank.start()
         return self
@@ -37,31 +37,34 @@ class Bystander:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         for number, rank in enumerate(self._ranks):
-            rank.join(2 * BOUND_S)
+            rank.join(2 * REPLY_SECONDS)
             if rank.exitcode != 0:
                 rank.kill()
-                self._tally.find(f"rank {number} of the job that behaves ends with {rank.exitcode} (None: it hangs)")
+                how = "hangs" if rank.exitcode is None else f"ends with exit code {rank.exitcode}"
+                self._tally.find(Violation.OTHER, f"rank {number} of the control job {how}")
         while not self._found.empty():
-            self._tally.find(self._found.get())
-        self._tally.rounds += self._rounds.value
+            self._tally.find(Violation.OTHER, self._found.get())
+        self._tally.work[Work.CONTROL_ROUNDS] += self._rounds.value
 
     def _rank(self, rank: int) -> None:
         try:
-            with Communicator(Job.from_dict(self.description), rank, self._sockets[rank], timeout=BOUND_S) as member:
+            with Communicator(
+                Job.from_dict(self.description), rank, self._sockets[rank], timeout=REPLY_SECONDS
+            ) as member:
                 number = 0
                 while self._round(member, number):
                     number += 1
         except FaninError as error:
-            self._found.put(f"the job that behaves has failed on rank {rank}: {error}")
+            self._found.put(f"the control job fails on rank {rank}: {error}")
 
     def _round(self, member: Communicator, number: int) -> bool:
         """One allreduce of whole numbers. False: somebody has been told to end, and all have learnt it."""
         mine = whole_numbers(member.rank, number)
         mine[0] = self._ending.is_set()
-        result = np.array(member.allreduce(mine, timeout=BOUND_S))
+        result = np.array(member.allreduce(mine, timeout=REPLY_SECONDS))
         expected = np.sum([whole_numbers(rank, number) for rank in range(member.size)], axis=0, dtype=np.int64)
         if not np.array_equal(result[1:], np.asarray(expected)[1:]):
-            self._found.put(f"wrong bits on rank {member.rank} of the job that behaves")
+            self._found.put(f"rank {member.rank} of the control job has a wrong result")
         if member.rank == 0:
             self._rounds.value += 1
         return int(result[0]) == 0

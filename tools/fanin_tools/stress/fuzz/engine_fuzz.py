@@ -11,15 +11,15 @@ from fanin_nic.engine.tables import CHILD, JOB, MAX_CHILDREN, SLOT, Counter
 from fanin_nic.sim.device import StrayWrite
 from fanin_nic.sim.invariants import BrokenInvariant
 from fanin_tools.stress.fuzz import packet_mutation, packet_oracle
-from fanin_tools.stress.fuzz.tally import Tally
-from fanin_tools.stress.fuzz.targets import FIRST_CHILD, JIDS, KEYS, NOW, PARENT, SLOTS, STRANGER, Victim, victims
+from fanin_tools.stress.fuzz.targets import FIRST_CHILD, JIDS, KEYS, NOW, PARENT, SLOTS, STRANGER, Target, make_targets
+from fanin_tools.stress.tally import Tally, Violation, Work
 
 SOURCES = (FIRST_CHILD, FIRST_CHILD + 1, PARENT, STRANGER)
 LIFE = 48  # packets until an engine is set back to where it was whole
 ROUND = 4000  # packets between looks at the clock
 
 
-class Material(NamedTuple):
+class PacketSource(NamedTuple):
     """What packets are made of: addresses for compiled code, and the arrays that lie there."""
 
     templates: np.uint64
@@ -50,81 +50,83 @@ def place_of(array: np.ndarray) -> np.uint64:
     return np.uint64(array.ctypes.data)
 
 
-def material(seed: int) -> Material:
+def packet_source(seed: int) -> PacketSource:
     """Templates, fields, and a source of numbers that begins at `seed`."""
     templates, lengths = packet_mutation.template_table()
     table = packet_mutation.field_table()
     random, packet = np.array([seed * 2 + 1], np.uint64), np.zeros(packet_mutation.ROOM, np.uint8)
     random ^= np.uint64(0x9E3779B97F4A7C15)
     kept: tuple[np.ndarray, ...] = (templates, lengths, table, random)
-    places = {name: place_of(array) for name, array in zip(Material._fields, [*kept, packet], strict=False)}
-    return Material(**places, amount=len(lengths), rows=len(table), packet=packet, kept=kept)
+    places = {name: place_of(array) for name, array in zip(PacketSource._fields, [*kept, packet], strict=False)}
+    return PacketSource(**places, amount=len(lengths), rows=len(table), packet=packet, kept=kept)
 
 
-class Attack:
+class EngineFuzzer:
     """One victim and one sender. `knows`: whether the sender knows the key of the victim's first job."""
 
-    def __init__(self, victim: Victim, knows: bool, stuff: Material, tally: Tally) -> None:
-        self._victim, self._knows, self._stuff, self._tally = victim, knows, stuff, tally
-        self._engine = victim.device.engine
+    def __init__(self, target: Target, knows_key: bool, packets: PacketSource, tally: Tally) -> None:
+        self._target, self._knows_key, self._packets, self._tally = target, knows_key, packets, tally
+        self._engine = target.device.engine
         self._whole = self._engine.arena.copy()
         self._mirror = self._engine.arena.copy()
-        self._protected = np.array(protected(victim, jobs=(1,) if knows else (0, 1)), np.uint64)
-        self._watched = victim.device.watch.save()
+        self._protected = np.array(protected(target, jobs=(1,) if knows_key else (0, 1)), np.uint64)
+        self._watched = target.device.watch.save()
 
     def run(self, count: int) -> None:
         """Give the victim `count` packets."""
         for number in range(count):
             if number % LIFE == 0:
                 self._engine.arena[:] = self._whole
-                self._victim.device.watch.restore(self._watched)
+                self._target.device.watch.restore(self._watched)
             self._one()
 
     def _one(self) -> None:
-        stuff, base, size = self._stuff, self._engine.base, len(self._engine.arena)
+        packets, base, size = self._packets, self._engine.base, len(self._engine.arena)
         length = self._make()
-        source = SOURCES[stuff.draw(len(SOURCES))]
-        opcode = int(stuff.packet[0])
+        source = SOURCES[packets.draw(len(SOURCES))]
+        opcode = int(packets.packet[0])
         packet_oracle.remember(base, self._mirror.ctypes.data, size)
-        self._engine.packet(int(stuff.place), length, source, NOW)
-        verdict = packet_oracle.judge(
+        self._engine.packet(int(packets.place), length, source, NOW)
+        verdict = packet_oracle.classify(
             base, self._mirror.ctypes.data, size, opcode, self._protected.ctypes.data, len(self._protected)
         )
         self._note(verdict, length, source)
         self._engine.batch_end(NOW)
         try:
-            self._victim.device.perform()
+            self._target.device.perform()
         except (StrayWrite, BrokenInvariant) as error:
-            self._tally.find(f"{self._describe(length, source)}: {type(error).__name__} {error}")
+            self._tally.find(Violation.OTHER, f"{self._describe(length, source)}: {type(error).__name__} {error}")
 
     def _make(self) -> int:
         """The next packet; its length."""
-        stuff = self._stuff
-        length, kind = stuff.mutate(), stuff.draw(8)
-        if self._knows and kind:
-            packet_mutation.aim(stuff.place, JIDS[0], KEYS[0], SLOTS, stuff.random)
+        packets = self._packets
+        length, kind = packets.mutate(), packets.draw(8)
+        if self._knows_key and kind:
+            packet_mutation.aim(packets.place, JIDS[0], KEYS[0], SLOTS, packets.random)
         elif kind < 6:
-            packet_mutation.aim(stuff.place, JIDS[kind & 1], KEYS[kind & 1] ^ (1 << kind), SLOTS, stuff.random)
-        packet_mutation.make_sound(stuff.place, np.uint64(length), stuff.random)
+            packet_mutation.aim(packets.place, JIDS[kind & 1], KEYS[kind & 1] ^ (1 << kind), SLOTS, packets.random)
+        packet_mutation.make_plausible(packets.place, np.uint64(length), packets.random)
         return length
 
     def _note(self, verdict: int, length: int, source: int) -> None:
-        self._tally.packets += 1
+        self._tally.work[Work.PACKETS] += 1
         if verdict > 0:
             self._tally.drops[Counter(verdict).name.lower()] += 1
         elif verdict == packet_oracle.TAKEN:
-            self._tally.accepted += 1
+            self._tally.work[Work.ACCEPTED] += 1
         else:
-            self._tally.find(f"{self._describe(length, source)}: {packet_oracle.Verdict(verdict).name}")
+            self._tally.find(
+                Violation.OTHER, f"{self._describe(length, source)}: {packet_oracle.Verdict(verdict).name}"
+            )
 
     def _describe(self, length: int, source: int) -> str:
-        data = self._stuff.packet[:length].tobytes()
-        return f"{self._victim.name}, packet {data.hex()} from {source:#x}, {self._knows=}"
+        data = self._packets.packet[:length].tobytes()
+        return f"{self._target.name}, packet {data.hex()} from {source:#x}, {self._knows_key=}"
 
 
-def protected(victim: Victim, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
+def protected(target: Target, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
     """(offset, length) in the arena of all that belongs to jobs of a victim."""
-    engine = victim.device.engine
+    engine = target.device.engine
     header, pieces = engine.header, []
     for index in jobs:
         job = engine.tables["jobs"][index]
@@ -141,8 +143,10 @@ def protected(victim: Victim, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
 
 def attack_engines(seconds: float, seed: int, tally: Tally) -> None:
     """Hostile packets for so long, of both kinds of senders to each kind of device in turn."""
-    stuff = material(seed)
-    attacks = [Attack(victim, knows, stuff, tally) for victim in victims() for knows in (False, True)]
+    packets = packet_source(seed)
+    attacks = [
+        EngineFuzzer(target, knows_key, packets, tally) for target in make_targets() for knows_key in (False, True)
+    ]
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for attack in attacks:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import random as random_module
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 
 from fanin_tools.stress.fuzz import file_descriptors
-from fanin_tools.stress.fuzz.record_mutation import spoil
-from fanin_tools.stress.fuzz.tally import Tally
+from fanin_tools.stress.fuzz.record_mutation import corrupt
+from fanin_tools.stress.tally import Tally, Work
 from fanin_wire import abi
 from fanin_wire.abi import MessageType
 
-BOUND_S = 20.0  # longest that a living device takes for an answer
-PATIENCE_S = 0.2  # of a client that attacks
+REPLY_SECONDS = 20.0  # longest that a living device takes for an answer
+HOSTILE_REPLY_SECONDS = 0.2  # of a client that attacks
 REPLY_BYTES = 1 << 18
 LENGTH = 4 * file_descriptors.PAGE
 REQUESTS = {"ATTACH": abi.MESSAGE, "STATUS": abi.MESSAGE, "REGISTER": abi.REGISTER, "DEREGISTER": abi.REGISTER}
@@ -57,11 +57,11 @@ def collective(jid: int, lkey: int, address: int) -> np.ndarray:
 class HostileClient:
     """One connection to the device at `path`. Whatever the device answers is right. `patience`: seconds for a reply."""
 
-    def __init__(self, path: Path, random: random_module.Random, tally: Tally, patience: float = BOUND_S) -> None:
-        self._random, self._tally, self._patience = random, tally, patience
+    def __init__(self, path: Path, random: Random, tally: Tally, reply_seconds: float = REPLY_SECONDS) -> None:
+        self._random, self._tally, self._reply_seconds = random, tally, reply_seconds
         self._stream = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._stream.connect(str(path))  # waits for room in the backlog, as a connect with a time-out does not
-        self._stream.settimeout(patience)
+        self._stream.settimeout(reply_seconds)
         self._region: mmap.mmap | None = None
         self._sq_offset = self._cq_offset = self._lkey = 0
         self._doorbell = -1
@@ -76,7 +76,7 @@ class HostileClient:
 
     def ask(self, data: bytes, passed: list[int] | None = None) -> bytes:
         """The reply to a message; empty if the device has hung up. Descriptors of ATTACH's reply are kept."""
-        self._tally.messages += 1
+        self._tally.work[Work.MESSAGES] += 1
         try:
             socket.send_fds(self._stream, [data], passed or [])
             reply, received, _, _ = socket.recv_fds(self._stream, REPLY_BYTES, 4)
@@ -100,7 +100,7 @@ class HostileClient:
 
     # What it does
 
-    def behave(self) -> None:
+    def prepare_valid_state(self) -> None:
         """Attach, register, make queues and join a job of its own, so that what follows gets somewhere."""
         self.ask(message("ATTACH").tobytes())
         with file_descriptors.opened(["sealed"]) as passed:
@@ -115,18 +115,18 @@ class HostileClient:
         """Bytes, of any number, that mean nothing."""
         self._send(self._random.randbytes(self._random.choice((0, 1, 15, 16, 17, 48, 300, 5000))))
 
-    def send_odd_message(self) -> None:
+    def send_corrupt_message(self) -> None:
         """A request with members that are wrong, perhaps with descriptors of any kind."""
         kind = self._random.choice(list(REQUESTS))
         valid = local_job(self._jid) if kind == "JOIN" else message(kind, tag=self._random.randrange(9))
-        data = spoil(self._random, valid).tobytes()
+        data = corrupt(self._random, valid).tobytes()
         kinds = self._random.choices(list(file_descriptors.KINDS), k=self._random.choice((0, 0, 1, 1, 2, 9)))
         with file_descriptors.opened(kinds) as passed:
             self._send(data[: self._random.choice((len(data), len(data), len(data) - 4))], passed)
 
     def _send(self, data: bytes, passed: list[int] | None = None) -> None:
         """Send, and read what has come so far, or, now and then, nothing: a client need not read."""
-        self._tally.messages += 1
+        self._tally.work[Work.MESSAGES] += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
             self._stream.setblocking(False)
             socket.send_fds(self._stream, [data], passed or [])
@@ -135,14 +135,14 @@ class HostileClient:
                 self._keep(reply, received)
                 if not reply:
                     break
-        self._stream.settimeout(self._patience)
+        self._stream.settimeout(self._reply_seconds)
 
-    def post(self) -> None:
+    def post_corrupt_requests(self) -> None:
         """Requests with members that are wrong into the first send ring, and the doorbell."""
         for _ in range(self._random.randrange(1, 40) if self._region is not None else 0):
-            self.post_right(spoil(self._random, collective(self._jid, self._lkey, 4096)))
+            self.post_request(corrupt(self._random, collective(self._jid, self._lkey, 4096)))
 
-    def post_right(self, wqe: np.ndarray) -> None:
+    def post_request(self, wqe: np.ndarray) -> None:
         """One request as it is."""
         assert self._region is not None
         ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._sq_offset)
@@ -150,8 +150,8 @@ class HostileClient:
         entries = np.frombuffer(self._region, abi.WQE, count=abi.SQ_DEPTH, offset=first)
         entries[int(ring["producer"][0]) % abi.SQ_DEPTH] = wqe[0]
         ring["producer"] += 1
-        self._tally.work_requests += 1
-        self.ring()
+        self._tally.work[Work.WORK_REQUESTS] += 1
+        self.ring_doorbell()
 
     def completion(self) -> np.void | None:
         """The first completion that the device has ever stored; None if there is none."""
@@ -161,7 +161,7 @@ class HostileClient:
             return None
         return np.frombuffer(self._region, abi.CQE, count=1, offset=self._cq_offset + abi.RING.itemsize)[0]
 
-    def ring(self) -> None:
+    def ring_doorbell(self) -> None:
         """The doorbell; now and then also what only the device should do with it."""
         with contextlib.suppress(OSError):
             os.set_blocking(self._doorbell, False)
@@ -170,32 +170,37 @@ class HostileClient:
                 os.eventfd_read(self._doorbell)
             os.set_blocking(self._doorbell, True)
 
-    def scribble(self) -> None:
+    def overwrite_rings(self) -> None:
         """Numbers over any part of doorbells and rings."""
         if self._region is None:
             return
-        self._tally.scribbles += 1
+        self._tally.work[Work.RING_OVERWRITES] += 1
         size = self._random.choice((4, 64, 4096, 65536))
         start = self._random.randrange(0, min(len(self._region), 1 << 18), 4)
         filling = self._random.choice((self._random.randbytes(4), b"\0" * 4, b"\xff" * 4))
         end = min(start + size, len(self._region))
         self._region[start:end] = (filling * (size // 4))[: end - start]
-        self.ring()
+        self.ring_doorbell()
 
-    def act(self) -> None:
+    def random_action(self) -> None:
         """One of these."""
         actions: tuple[Callable[[], None], ...] = (
-            self.send_garbage, self.send_odd_message, self.send_odd_message, self.post, self.post, self.scribble,
-            self.behave,
-        )  # fmt: skip
+            self.send_garbage,
+            self.send_corrupt_message,
+            self.send_corrupt_message,
+            self.post_corrupt_requests,
+            self.post_corrupt_requests,
+            self.overwrite_rings,
+            self.prepare_valid_state,
+        )
         self._random.choice(actions)()
 
 
-def attack_device(path: Path, random: random_module.Random, tally: Tally, actions: int = 30) -> None:
+def attack_device(path: Path, random: Random, tally: Tally, actions: int = 30) -> None:
     """One hostile client from its first message to its end, which comes at any moment."""
-    client = HostileClient(path, random, tally, PATIENCE_S)
+    client = HostileClient(path, random, tally, HOSTILE_REPLY_SECONDS)
     with contextlib.closing(client), contextlib.suppress(TimeoutError):  # a JOIN may be answered after seconds
         if random.randrange(4):
-            client.behave()
+            client.prepare_valid_state()
         for _ in range(random.randrange(actions)):
-            client.act()
+            client.random_action()

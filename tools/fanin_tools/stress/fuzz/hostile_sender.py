@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 
 from fanin_tools.stress.fuzz import packet_mutation
-from fanin_tools.stress.fuzz.engine_fuzz import Material
-from fanin_tools.stress.fuzz.tally import Tally
+from fanin_tools.stress.fuzz.engine_fuzz import PacketSource
+from fanin_tools.stress.tally import Tally, Work
 from fanin_wire.fields import UDP_PORT
 
 SEGMENT_INDEX = packet_mutation.BTH.size + packet_mutation.CETH.byte_offset("segment_index")
@@ -19,8 +19,8 @@ SEGMENT_INDEX = packet_mutation.BTH.size + packet_mutation.CETH.byte_offset("seg
 class Sender:
     """A socket at an address, which may be that of a member of the job: any port of it will do."""
 
-    def __init__(self, address: str, stuff: Material, tally: Tally) -> None:
-        self._stuff, self._tally = stuff, tally
+    def __init__(self, address: str, packets: PacketSource, tally: Tally) -> None:
+        self._packets, self._tally = packets, tally
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((address, 0))
         self._address = ipaddress.IPv4Address(address).packed
@@ -32,15 +32,15 @@ class Sender:
 
     def send(self, device: str, jid: int, key: int) -> None:
         """One packet to a device, which names a job by a key that is not its own."""
-        stuff = self._stuff
-        length, kind = stuff.mutate(), stuff.draw(32)
+        packets = self._packets
+        length, kind = packets.mutate(), packets.draw(32)
         if kind & 1:
-            packet_mutation.aim(stuff.place, jid, key ^ (1 << kind), 256, stuff.random)
-        packet_mutation.make_sound(stuff.place, np.uint64(length), stuff.random)
-        covered = stuff.packet[:length].tobytes()
+            packet_mutation.aim(packets.place, jid, key ^ (1 << kind), 256, packets.random)
+        packet_mutation.make_plausible(packets.place, np.uint64(length), packets.random)
+        covered = packets.packet[:length].tobytes()
         icrc = b"\0" * 4 if kind == 0 else self._icrc(device, covered)
         self._socket.sendto(covered + icrc, (device, UDP_PORT))
-        self._tally.datagrams += 1
+        self._tally.work[Work.DATAGRAMS] += 1
 
     def _icrc(self, device: str, covered: bytes) -> bytes:
         """The ICRC of a packet from BTH to padding (SPEC.md, section 3)."""

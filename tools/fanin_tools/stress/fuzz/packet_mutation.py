@@ -59,7 +59,7 @@ def below(random, bound):
 
 
 @compiled
-def odd_value(random, bits):
+def boundary_value(random, bits):
     """A value for a field of so many bits: one of those at which code goes wrong, or any."""
     kind = below(random, 6)
     if kind == 0:
@@ -98,7 +98,7 @@ def mutate(packet, templates, lengths, count, table, rows, random):
         row = table + below(random, rows) * uint64(16)
         offset, bits = load_u64(row), load_u64(row + uint64(8))
         if (offset + bits) <= uint64(8 * ROOM):
-            store_field(packet, offset, bits, odd_value(random, bits))
+            store_field(packet, offset, bits, boundary_value(random, bits))
     if below(random, 4) == 0:
         for _ in range(below(random, 8)):
             store_u8(packet + below(random, ROOM), draw(random))
@@ -106,7 +106,7 @@ def mutate(packet, templates, lengths, count, table, rows, random):
 
 
 @compiled
-def make_sound(packet, length, random):
+def make_plausible(packet, length, random):
     """Give a packet, most of the time, the version and the length that let it through to where more is looked at."""
     if below(random, 16):
         store_u8(packet + uint64(1), load_u8(packet + uint64(1)) & 0x30)

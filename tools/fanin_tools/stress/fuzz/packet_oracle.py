@@ -70,7 +70,7 @@ def is_changed(base, mirror, size):
 
 
 @compiled
-def judge(base, mirror, size, opcode, protected, protected_count):
+def classify(base, mirror, size, opcode, protected, protected_count):
     """The verdict on a packet that the engine has just been given.
 
     protected: address of (offset, length) pairs of what the sender must not be able to change.

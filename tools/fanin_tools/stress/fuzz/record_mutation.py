@@ -5,11 +5,29 @@ Members come from the dtypes of `fanin_wire.abi`, so a new one gets wrong values
 
 from __future__ import annotations
 
-import random as random_module
+from random import Random
 
 import numpy as np
 
-ODD = (0, 1, 2, 7, 63, 64, 255, 256, 4095, 4096, 4097, 1 << 15, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 47, 1 << 63)
+BOUNDARY_VALUES = (
+    0,
+    1,
+    2,
+    7,
+    63,
+    64,
+    255,
+    256,
+    4095,
+    4096,
+    4097,
+    1 << 15,
+    1 << 16,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 47,
+    1 << 63,
+)
 
 
 def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
@@ -24,18 +42,20 @@ def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
     return [(start, dtype.itemsize)]
 
 
-def odd_number(random: random_module.Random, size: int) -> bytes:
+def boundary_number(random: Random, size: int) -> bytes:
     """A number of `size` bytes at which code goes wrong, or any."""
     bound = 1 << 8 * size
-    value = random.choice((random.choice(ODD), bound - 1 - random.choice(ODD), random.getrandbits(8 * size)))
+    value = random.choice(
+        (random.choice(BOUNDARY_VALUES), bound - 1 - random.choice(BOUNDARY_VALUES), random.getrandbits(8 * size))
+    )
     return (value % bound).to_bytes(size, "little")
 
 
-def spoil(random: random_module.Random, record: np.ndarray, most: int = 3) -> np.ndarray:
+def corrupt(random: Random, record: np.ndarray, most: int = 3) -> np.ndarray:
     """A copy of one record with up to `most` members replaced."""
     data = bytearray(record.tobytes())
     places = members(record.dtype)
     for _ in range(random.randint(0, most)):
         offset, size = random.choice(places)
-        data[offset : offset + size] = odd_number(random, size)
+        data[offset : offset + size] = boundary_number(random, size)
     return np.frombuffer(bytes(data), record.dtype, count=1).copy()

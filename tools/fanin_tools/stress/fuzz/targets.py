@@ -25,7 +25,7 @@ DEVICE, PARENT, STRANGER, FIRST_CHILD = (int(ipaddress.IPv4Address(f"10.0.0.{n}"
 DIGEST = (1, 2)
 
 
-class Victim(NamedTuple):
+class Target(NamedTuple):
     """An engine in the state in which it is attacked, and the addresses that its jobs know."""
 
     name: str
@@ -61,7 +61,7 @@ def give(device: Device, source: int, data: bytes) -> None:
     device.receive(Packet(source, DEVICE, Opcode.ACK, 0, data), NOW)
 
 
-def switch() -> Victim:
+def switch() -> Target:
     """A switch with two jobs of two children, one position of each half done."""
     device = Device("10.0.0.1", is_switch=True, limits=LIMITS, timing=Timing())
     for jid, key in zip(JIDS, KEYS, strict=True):
@@ -71,10 +71,10 @@ def switch() -> Victim:
         data = np.arange(CHUNK // 4, dtype="<f4").tobytes()
         contribution = {"op": 1, "dtype": 1, "flags": 0x43, "contributions": 1, "node_bitmap": 1, "mid": 1}
         give(device, FIRST_CHILD, packet(Opcode.CONTRIBUTION, data, jid=jid, key=key, source=0, **contribution))
-    return Victim("switch", device, [])
+    return Target("switch", device, [])
 
 
-def nic(route: abi.Route) -> Victim:
+def nic(route: abi.Route) -> Target:
     """A NIC with two jobs of one rank, each with an allreduce under way."""
     device = Device("10.0.0.1", limits=LIMITS, timing=Timing())
     memory = [np.zeros(ELEMENTS, "f4") for _ in range(4)]
@@ -91,7 +91,7 @@ def nic(route: abi.Route) -> Victim:
         while device.engine.serve(NOW):
             device.perform()
         device.perform()
-    return Victim(f"nic of a {route.name.lower()}", device, memory)
+    return Target(f"nic of a {route.name.lower()}", device, memory)
 
 
 def _join(jid: int, key: int, route: abi.Route) -> np.void:
@@ -124,6 +124,6 @@ def _allreduce(device: Device, client: int, jid: int, route: abi.Route, memory: 
     return wqe
 
 
-def victims() -> list[Victim]:
+def make_targets() -> list[Target]:
     """One of each kind."""
     return [switch(), nic(abi.Route.TREE), nic(abi.Route.RING)]

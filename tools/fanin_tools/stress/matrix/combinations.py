@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from random import Random
 from typing import Any
 
-from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, FORMS, REDUCTIONS, UNDIVIDED, Case
+from fanin_tools.launch.collective_call import BARRIER, CALL_FORMS, COLLECTIVES, REDUCTIONS, UNDIVIDED, CollectiveCall
 from fanin_tools.launch.exact_data import DTYPES, MOVED, OPS
-from fanin_tools.stress.matrix.pairwise import Choice, sample
+from fanin_tools.stress.matrix.pairwise import Combination, pairwise_sample
 from fanin_tools.stress.matrix.topologies import setups
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
@@ -28,37 +28,37 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "op": (*OPS, MOVED),
     "dtype": DTYPES,
     "size": SIZES,
-    "form": FORMS,
+    "form": CALL_FORMS,
     "registered": (True, False),
     "in_place": (True, False),
 }
 
 
-def sensible(choice: Choice) -> bool:
+def is_valid(combination: Combination) -> bool:
     """Whether a choice, of all dimensions or some, can be meant."""
-    collective, op, dtype = (choice.get(name) for name in ("collective", "op", "dtype"))
-    if collective == BARRIER and any(choice.get(name, value) != value for name, value in NO_DATA.items()):
+    collective, op, dtype = (combination.get(name) for name in ("collective", "op", "dtype"))
+    if collective == BARRIER and any(combination.get(name, value) != value for name, value in NO_DATA.items()):
         return False
     if collective is not None and op is not None and (collective in REDUCTIONS) == (op == MOVED):
         return False
     return op in (None, MOVED) or dtype is None or operation_by_name(op).takes(datatype_by_name(dtype))
 
 
-def case_of(choice: Choice, chance: random.Random) -> Case:
+def call_of(combination: Combination, random: Random) -> CollectiveCall:
     """The case that a whole choice describes. The rest, root and where the data begin, is left to chance."""
-    collective, dtype = choice["collective"], choice["dtype"]
-    return Case(
+    collective, dtype = combination["collective"], combination["dtype"]
+    return CollectiveCall(
         collective,
-        _elements(choice["size"], collective, datatype_by_name(dtype).itemsize),
+        _elements(combination["size"], collective, datatype_by_name(dtype).itemsize),
         dtype,
-        choice["op"],
-        root=chance.randrange(choice["setup"].size),
+        combination["op"],
+        root=random.randrange(combination["setup"].size),
         seed=SEED,
-        registered=choice["registered"],
-        in_place=choice["in_place"],
-        form=choice["form"],
+        registered=combination["registered"],
+        in_place=combination["in_place"],
+        form=combination["form"],
         period=PERIOD,
-        shift=chance.randrange(PERIOD),
+        shift=random.randrange(PERIOD),
     )
 
 
@@ -68,19 +68,19 @@ def _elements(size: str, collective: str, itemsize: int) -> int:
     return {"0": 0, "1": 1, "odd": ODD, "mtu-1": segment - 1, "mtu+1": segment + 1, "many": many}[size]
 
 
-def chosen(sampled: bool, seed: int, shapes: Collection[str], collectives: Collection[str]) -> list[Choice]:
+def select(sampled: bool, seed: int, shapes: Collection[str], collectives: Collection[str]) -> list[Combination]:
     """The cells with these shapes and collectives: a sample that covers every two values together, or all."""
     dimensions = DIMENSIONS | {
         "collective": tuple(name for name in COLLECTIVES if name in collectives),
         "setup": tuple(setup for setup in setups() if setup.shape in shapes),
     }
-    return list(sample(dimensions, sensible, seed) if sampled else _complete(dimensions, random.Random(seed)))
+    return list(pairwise_sample(dimensions, is_valid, seed) if sampled else _complete(dimensions, Random(seed)))
 
 
-def _complete(dimensions: Mapping[str, Sequence[Any]], chance: random.Random) -> Iterator[Choice]:
+def _complete(dimensions: Mapping[str, Sequence[Any]], random: Random) -> Iterator[Combination]:
     """Every collective, setup, operation, type and size; form and memory are left to chance."""
     names = ("setup", "collective", "op", "dtype", "size")
     for values in itertools.product(*(dimensions[name] for name in names)):
-        choice = dict(zip(names, values, strict=True))
-        if sensible(choice):
-            yield choice | {name: chance.choice(dimensions[name]) for name in dimensions if name not in names}
+        combination = dict(zip(names, values, strict=True))
+        if is_valid(combination):
+            yield combination | {name: random.choice(dimensions[name]) for name in dimensions if name not in names}

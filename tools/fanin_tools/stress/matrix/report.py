@@ -5,14 +5,14 @@ from __future__ import annotations
 from rich.table import Table
 
 from fanin_tools.stress.matrix.run import Result
-from fanin_tools.stress.matrix.topologies import SHAPES
+from fanin_tools.stress.matrix.topologies import TOPOLOGIES
 
 SHOWN_FAILURES = 20
 
 
 def table(result: Result) -> Table:
     """Collectives down, shapes across."""
-    shapes = [shape.name for shape in SHAPES if any(place[1] == shape.name for place in result.tried)]
+    shapes = [shape.name for shape in TOPOLOGIES if any(place[1] == shape.name for place in result.tried)]
     collectives = list(dict.fromkeys(place[0] for place in result.tried))
     shown = Table(title=f"{result.cases} cases, {len(result.failures)} wrong", title_justify="left")
     for column in ("collective", *shapes):

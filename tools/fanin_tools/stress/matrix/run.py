@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
-from fanin_tools.fabric.daemons import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import Case
+from fanin_tools.launch.collective_call import CollectiveCall
 from fanin_tools.launch.replies import first_failure, wrong_elements
-from fanin_tools.launch.worker_pool import Crew
+from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
-from fanin_tools.stress.matrix.combinations import case_of
-from fanin_tools.stress.matrix.pairwise import Choice
-from fanin_tools.stress.matrix.topologies import MODES, Setup
+from fanin_tools.stress.matrix.combinations import call_of
+from fanin_tools.stress.matrix.pairwise import Combination
+from fanin_tools.stress.matrix.topologies import MODES, JobSetup
 
 AT_ONCE = 100  # cases that a rank is given with one command
 
@@ -26,8 +26,8 @@ AT_ONCE = 100  # cases that a rank is given with one command
 class Failure:
     """A case that went wrong, on which setup, and how."""
 
-    setup: Setup
-    case: Case
+    setup: JobSetup
+    case: CollectiveCall
     what: str
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Result:
     tried: dict[tuple[str, str], int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
-    def add(self, setup: Setup, case: Case, what: str) -> None:
+    def add(self, setup: JobSetup, case: CollectiveCall, what: str) -> None:
         """Note a case; what: how it went wrong, "" if it did not."""
         place = (case.collective, setup.shape)
         self.tried[place] = self.tried.get(place, 0) + 1
@@ -66,36 +66,36 @@ class Result:
         return {"cases": self.cases, "failures": [str(failure) for failure in self.failures], "table": table}
 
 
-def run(running: Running, choices: Iterable[Choice], seed: int, say: Say) -> Result:
+def run(running: Running, selected: Iterable[Combination], seed: int, progress: ProgressCallback) -> Result:
     """Try all of `choices`, those of a setup in one job. seed: of what the choices leave to chance."""
-    chance = random.Random(seed)
-    cells: dict[Setup, list[Case]] = {}
-    for choice in choices:
-        cells.setdefault(choice["setup"], []).append(case_of(choice, chance))
+    random = Random(seed)
+    cells: dict[JobSetup, list[CollectiveCall]] = {}
+    for combination in selected:
+        cells.setdefault(combination["setup"], []).append(call_of(combination, random))
     result = Result()
-    with Crew(running, max((setup.size for setup in cells), default=0)) as crew:
+    with WorkerPool(running, max((setup.size for setup in cells), default=0)) as pool:
         for setup, cases in sorted(cells.items()):
-            say(f"{setup}: {counted(len(cases), 'case')} ...")
-            _try_all(crew, setup, cases, result)
+            progress(f"{setup}: {counted(len(cases), 'case')} ...")
+            _try_all(pool, setup, cases, result)
     return result
 
 
-def _try_all(crew: Crew, setup: Setup, cases: list[Case], result: Result) -> None:
+def _try_all(pool: WorkerPool, setup: JobSetup, cases: list[CollectiveCall], result: Result) -> None:
     """In one job; in another one after each case that ends it."""
     left = list(cases)
     while left:
-        placement = setup.placement(crew.running.fabric)
-        crew.join(placement, job_file.describe(crew.running, placement, MODES[setup.mode]), staged=setup.staged)
-        stopped = _try_until_stopped(crew, setup, left, result)
-        crew.ask(setup.size, "leave")
+        placement = setup.placement(pool.running.fabric)
+        pool.join(placement, job_file.describe(pool.running, placement, MODES[setup.mode]), staged=setup.staged)
+        stopped = _try_until_stopped(pool, setup, left, result)
+        pool.call(setup.size, "leave")
         left = left[stopped:]
 
 
-def _try_until_stopped(crew: Crew, setup: Setup, cases: list[Case], result: Result) -> int:
+def _try_until_stopped(pool: WorkerPool, setup: JobSetup, cases: list[CollectiveCall], result: Result) -> int:
     """How many of the cases were tried: all, unless one ended the job."""
     tried = 0
     for batch in _batches(cases):
-        answers = crew.ask(setup.size, "try", cases=[case.as_dict() for case in batch])
+        answers = pool.call(setup.size, "try", cases=[case.as_dict() for case in batch])
         wrong, failure = wrong_elements(answers), first_failure(answers)
         done = batch if failure is None else batch[: failure[0] + 1]
         for number, case in enumerate(done):
@@ -109,7 +109,7 @@ def _try_until_stopped(crew: Crew, setup: Setup, cases: list[Case], result: Resu
     return tried
 
 
-def _batches(cases: list[Case]) -> Iterator[list[Case]]:
+def _batches(cases: list[CollectiveCall]) -> Iterator[list[CollectiveCall]]:
     for start in itertools.count(0, AT_ONCE):
         if start >= len(cases):
             return

@@ -18,9 +18,9 @@ from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import Device, Fabric, Link
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.tree import Tree
-from fanin_tools.launch.job_file import Terms
+from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.uplinks import Way, ways_of
+from fanin_tools.launch.uplinks import Uplinks, uplinks_of
 from fanin_tools.quantities import counted
 
 ROOM = 8  # ranks on a node
@@ -48,7 +48,7 @@ class MatrixPlan(Plan):
 
 
 @dataclass(frozen=True)
-class NetworkShape:
+class Topology:
     """A way through a network. route: of its jobs; nics: that take part; per_node: numbers of ranks that are tried."""
 
     name: str
@@ -58,24 +58,24 @@ class NetworkShape:
 
 
 LEAF = NICS_BELOW["leaf"]
-SHAPES = (
-    NetworkShape("tree", "tree", LEAF, (1, 2, 3)),
-    NetworkShape("2 levels", "tree", ("nic0", *LEAF), (1, 2, 3)),
-    NetworkShape("ring", "ring", LEAF, (1, 2, 3)),
-    NetworkShape("local", "local", ("nic0",), (1, 2, 5)),
-    NetworkShape("mixed", "tree", ("nic0", *LEAF, *NICS_BELOW["plain"]), (1, 2)),
+TOPOLOGIES = (
+    Topology("tree", "tree", LEAF, (1, 2, 3)),
+    Topology("2 levels", "tree", ("nic0", *LEAF), (1, 2, 3)),
+    Topology("ring", "ring", LEAF, (1, 2, 3)),
+    Topology("local", "local", ("nic0",), (1, 2, 5)),
+    Topology("mixed", "tree", ("nic0", *LEAF, *NICS_BELOW["plain"]), (1, 2)),
 )
-BY_NAME = {shape.name: shape for shape in SHAPES}
+TOPOLOGY_BY_NAME = {shape.name: shape for shape in TOPOLOGIES}
 MODES = {
-    "": Terms(),
-    "reproducible run": Terms(reproducible="run"),
-    "reproducible shape": Terms(reproducible="shape"),
-    "wide partials": Terms(wide=True),
+    "": JobOptions(),
+    "reproducible run": JobOptions(reproducible="run"),
+    "reproducible shape": JobOptions(reproducible="shape"),
+    "wide partials": JobOptions(wide=True),
 }
 
 
 @dataclass(frozen=True, order=True)
-class Setup:
+class JobSetup:
     """A job: its shape, ranks on each node, and how it is computed (a name of MODES)."""
 
     shape: str
@@ -83,13 +83,13 @@ class Setup:
     mode: str
 
     def __str__(self) -> str:
-        members = f"{counted(self.size, 'rank')} on {counted(len(BY_NAME[self.shape].nics), 'node')}"
+        members = f"{counted(self.size, 'rank')} on {counted(len(TOPOLOGY_BY_NAME[self.shape].nics), 'node')}"
         return ", ".join(part for part in (self.shape, members, self.mode) if part)
 
     @property
     def size(self) -> int:
         """Ranks of the job."""
-        return self.per_node * len(BY_NAME[self.shape].nics)
+        return self.per_node * len(TOPOLOGY_BY_NAME[self.shape].nics)
 
     @property
     def staged(self) -> bool:
@@ -98,16 +98,16 @@ class Setup:
 
     def placement(self, fabric: Fabric) -> Placement:
         """Which rank runs where."""
-        shape = BY_NAME[self.shape]
+        shape = TOPOLOGY_BY_NAME[self.shape]
         nics = tuple(fabric.device(name) for name in shape.nics)
         blocks = tuple(tuple(range(node * self.per_node, (node + 1) * self.per_node)) for node in range(len(nics)))
-        ways = ways_of(Tree(fabric), nics) if shape.route == "tree" else None
-        return Placement(shape.route, nics, blocks, ways or (Way(),) * len(nics))
+        uplinks = uplinks_of(Tree(fabric), nics) if shape.route == "tree" else None
+        return Placement(shape.route, nics, blocks, uplinks or (Uplinks(),) * len(nics))
 
 
-def setups() -> Iterator[Setup]:
+def setups() -> Iterator[JobSetup]:
     """Every shape with every number of ranks; with two on a node in every mode."""
-    for shape in SHAPES:
+    for shape in TOPOLOGIES:
         for per_node in shape.per_node:
             for mode in MODES if per_node == 2 else ("",):
-                yield Setup(shape.name, per_node, mode)
+                yield JobSetup(shape.name, per_node, mode)

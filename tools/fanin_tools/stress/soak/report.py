@@ -5,25 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from fanin_tools.stress.tally import Tally
+from fanin_tools.stress.tally import HOSTILE_INPUT, Tally, Violation, Work
+
+VIOLATION_ROWS = {
+    Violation.WRONG_RESULT: "wrong results",
+    Violation.HANG: "hangs",
+    Violation.OTHER: "other violations",
+    Violation.LEAKED_SLOTS: "leaks of segment buffers",
+    Violation.LEAKED_FILES: "leaks of files",
+    Violation.LEAKED_MEMORY: "leaks of memory",
+}
 
 
-def rows(tally: Tally) -> list[tuple[str, str]]:
-    """The lines of the table."""
-    lines = [
+def rows(tally: Tally) -> list[tuple[str, str, bool]]:
+    """The rows of the table: name, value, and whether the value is a violation."""
+    work = tally.work
+    hostile_input = sum(work[kind] for kind in HOSTILE_INPUT)
+    shown = [
         ("seconds", f"{tally.seconds:.0f}"),
-        ("schedules simulated", f"{tally.schedules:,}"),
-        ("packets delivered in them", f"{tally.deliveries:,}"),
+        ("schedules simulated", f"{work[Work.SCHEDULES]:,}"),
+        ("packets delivered in them", f"{work[Work.DELIVERIES]:,}"),
         ("faults simulated", _by_kind(tally.simulated_faults)),
-        ("hostile inputs", f"{tally.inputs:,}"),
-        ("rounds of real faults", f"{tally.rounds:,}"),
+        ("hostile inputs", f"{hostile_input:,}"),
+        ("rounds of real faults", f"{work[Work.FAULT_ROUNDS]:,}"),
         ("real faults", _by_kind(tally.faults)),
-        ("those that met requests under way", f"{tally.met:,}"),
-        ("right results amid them", f"{tally.messages:,}"),
-        ("packets lost, real and simulated", f"{tally.packets_lost:,}"),
+        ("faults during a collective", f"{work[Work.FAULTS_DURING_WORK]:,}"),
+        ("right results in these rounds", f"{work[Work.RIGHT_RESULTS]:,}"),
+        ("packets lost, real and simulated", f"{work[Work.PACKETS_LOST]:,}"),
     ]
-    lines += [(name, f"{count:,}") for name, count in tally.zeros.items()]
-    return lines + [(f"not done: {what}", f"this machine lacks {lack}") for what, lack in tally.not_done.items()]
+    missing = [(f"not done: {what}", f"this machine lacks {lack}") for what, lack in tally.not_done.items()]
+    violations = [(name, tally.violations[violation]) for violation, name in VIOLATION_ROWS.items()]
+    return [
+        *((name, value, False) for name, value in shown),
+        *((name, f"{count:,}", count > 0) for name, count in violations),
+        *((name, value, False) for name, value in missing),
+    ]
 
 
 def _by_kind(kinds: Counter[str]) -> str:
@@ -31,17 +47,16 @@ def _by_kind(kinds: Counter[str]) -> str:
 
 
 def table(tally: Tally) -> Any:
-    """For a terminal; what must be 0 and is not stands out."""
+    """The table for a terminal. Violations are red."""
     from rich.table import Table
 
     verdict = "clean" if tally.is_clean else "NOT CLEAN"
     shown = Table(title=f"soak, seed {tally.seed}: {verdict}", title_justify="left", show_header=False)
-    for name, value in rows(tally):
-        style = "bold red" if tally.zeros.get(name) else None
-        shown.add_row(name, value, style=style)
+    for name, value, is_violation in rows(tally):
+        shown.add_row(name, value, style="bold red" if is_violation else None)
     return shown
 
 
 def findings(tally: Tally) -> list[str]:
-    """A line for each thing that must not be, with the command that replays it."""
-    return [f"{finding.what}\n    again: {finding.replay}" for finding in tally.findings]
+    """Two lines for each finding: what happened, and the command that repeats it."""
+    return [f"{finding.what}\n    to repeat: {finding.replay}" for finding in tally.findings]

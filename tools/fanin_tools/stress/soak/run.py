@@ -1,4 +1,4 @@
-"""A soak run: laps of all kinds of rounds until the time is over."""
+"""A soak run: cycles of all kinds of stress until the time is over."""
 
 from __future__ import annotations
 
@@ -6,50 +6,43 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from fanin_tools.stress.soak.rounds import FAULTS, FUZZING, SIMULATION, Round, fuzz, simulate, strikes
+from fanin_tools.stress.soak.rounds import FAULTS, FUZZING, SIMULATION, Round, fuzz, real_faults, simulate
 from fanin_tools.stress.tally import Tally
 
-LAP_SECONDS = 60.0
-SHARES = {SIMULATION: 0.3, FUZZING: 0.2, FAULTS: 0.5}  # of a lap
-SEEDS_OF_A_LAP = 10_000_000  # more than a lap of anything uses
+CYCLE_SECONDS = 60.0
+SHARES = {SIMULATION: 0.3, FUZZING: 0.2, FAULTS: 0.5}  # of a cycle
+SEEDS_PER_CYCLE = 10_000_000  # more than any kind uses in one cycle
 
-Tell = Callable[[str, float], None]  # what goes on, and the share of the time that is over
+SoakProgress = Callable[[str, float], None]  # called with the current kind and the share of the time that is over
 
 
-def soak(seconds: float, seed: int, kinds: tuple[str, ...], tell: Tell) -> Tally:
-    """Rounds of `kinds` for so many seconds, from `seed`; compiling comes before and does not count."""
+def soak(seconds: float, seed: int, kinds: tuple[str, ...], progress: SoakProgress) -> Tally:
+    """Run cycles of `kinds` for `seconds`. Compiling and bringing a fabric up come before and do not count."""
     tally = Tally(seed)
     with ExitStack() as stack:
         rounds: dict[str, Round] = {SIMULATION: simulate, FUZZING: fuzz}
-        tell("getting ready", 0.0)
+        progress("getting ready", 0.0)
         if FAULTS in kinds:
-            rounds[FAULTS] = stack.enter_context(strikes(tally))
+            rounds[FAULTS] = stack.enter_context(real_faults(tally))
         if SIMULATION in kinds:
             simulate(0, seed, tally)
-        begun = time.monotonic()
-        lap = 0
-        while (left := begun + seconds - time.monotonic()) > 0:
-            _lap(min(left, LAP_SECONDS), seed + lap * SEEDS_OF_A_LAP, kinds, rounds, tally, tell, 1 - left / seconds)
-            lap += 1
-        tally.seconds = time.monotonic() - begun
-    tell("done", 1.0)
+        start = time.monotonic()
+        total = sum(SHARES[kind] for kind in kinds)
+        while (left := start + seconds - time.monotonic()) > 0:
+            for kind in kinds:
+                progress(kind, 1 - left / seconds)
+                rounds[kind](min(left, CYCLE_SECONDS) * SHARES[kind] / total, seed, tally)
+            seed += SEEDS_PER_CYCLE
+        tally.seconds = time.monotonic() - start
+    progress("done", 1.0)
     return tally
 
 
-def _lap(
-    seconds: float, seed: int, kinds: tuple[str, ...], rounds: dict[str, Round], tally: Tally, tell: Tell, over: float
-) -> None:
-    whole = sum(SHARES[kind] for kind in kinds)
-    for kind in kinds:
-        tell(kind, over)
-        rounds[kind](seconds * SHARES[kind] / whole, seed, tally)
-
-
 def replay(seed: int) -> Tally:
-    """One round of real faults again."""
+    """Repeat one round of real faults."""
     tally = Tally(seed)
-    begun = time.monotonic()
-    with strikes(tally) as strike:
-        strike(0, seed, tally)
-    tally.seconds = time.monotonic() - begun
+    start = time.monotonic()
+    with real_faults(tally) as run_faults:
+        run_faults(0, seed, tally)
+    tally.seconds = time.monotonic() - start
     return tally
