@@ -12,6 +12,7 @@ from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.uplinks import Uplinks, uplinks_of
 from fanin_tools.stress.faults.rank_threads import describe, job, run_ranks, socket_of
+from fanin_wire.settings import JobSettings
 
 __all__ = ["across", "describe", "errors_of", "job", "placed", "run_ranks", "socket_of"]
 
@@ -21,7 +22,7 @@ def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -
     nics = tuple(running.fabric.nics[node] for node in nodes)
     uplinks = uplinks_of(Tree(running.fabric), nics) if route == "tree" else None
     placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), uplinks or (Uplinks(),) * len(nics))
-    described = Job.from_dict(job_file.describe(running, placement, job_file.JobOptions(slots)))
+    described = Job.from_dict(job_file.describe(running, placement, JobSettings(slots)))
     return described, [str(running.state.socket(nic.name)) for nic in nics]
 
 

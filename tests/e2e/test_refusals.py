@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -84,8 +85,11 @@ def test_lease_is_what_still_fits(running: Running, route: str) -> None:
 
 def test_switch_with_the_smallest_quota_decides(bench: Bench) -> None:
     fabric = bench.describe(Shape(2, LOCAL_RANKS, slots=64))
-    devices = [replace(device, slots=SMALLEST) if device.kind == "switch" else device for device in fabric.devices]
-    lean = bench.build(replace(fabric, devices=tuple(devices)))
+    devices = [
+        msgspec.structs.replace(device, slots=SMALLEST) if device.kind == "switch" else device
+        for device in fabric.devices
+    ]
+    lean = bench.build(msgspec.structs.replace(fabric, devices=tuple(devices)))
     placement, wanted = describe(lean, 4, "tree")
     with job(lean, 4, "tree", slots=32) as members:
         assert {member.status()["slots"] for member in members} == {SMALLEST}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
@@ -178,7 +179,7 @@ def test_restart_of_what_is_not_there_is_refused_by_name(up: Up, fabric: Fabric)
 def test_reused_pid_is_never_signalled(state_root: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         identity = ProcessIdentity.of(stranger.pid)
-        impostor = replace(identity, start_time=identity.start_time - 1)
+        impostor = dataclasses.replace(identity, start_time=identity.start_time - 1)
         assert identity.alive
         assert not impostor.alive
         terminate([impostor], 0.1)

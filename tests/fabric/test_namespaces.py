@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fanin_tools.doctor import system
 from fanin_tools.doctor.check import Level

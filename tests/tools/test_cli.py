@@ -16,10 +16,9 @@ import fanin_tools
 from fanin import job_rules
 from fanin_nic.engine.control import join
 from fanin_tools import quantities
-from fanin_tools.cli import options
 from fanin_tools.cli.app import app
 from fanin_tools.errors import UsageError
-from fanin_tools.launch import job_file
+from fanin_wire import limits
 
 FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
@@ -140,7 +139,7 @@ def test_version_names_what_must_fit_together() -> None:
 
 def test_smallest_lease_is_that_of_the_devices() -> None:
     """The same number in parts that do not import each other."""
-    assert options.SMALLEST_SLOTS == job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.FEWEST_SLOTS
+    assert limits.MIN_JOB_SLOTS == job_rules.FEWEST_SLOTS == join.FEWEST_SLOTS
 
 
 def test_without_a_command_the_help_is_shown() -> None:

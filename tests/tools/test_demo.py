@@ -22,8 +22,8 @@ from fanin_tools.demo.sections import SECTIONS, DemoResult, parse_sections
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds, first_failure
+from fanin_wire.settings import JobSettings
 
 PREFIX = "127.77.9"
 LINKS = {"nic0": LinkTraffic(64, 64, 66, 66)}
@@ -120,11 +120,9 @@ def test_expected_payload_of_the_switches_of_a_deep_tree() -> None:
 
 
 def test_expected_payload_of_wide_partials_is_twice_as_much_up() -> None:
-    job_options = JobOptions(wide=True)
-    assert expected(Shape(2), "tree", Task(1200, "f16", job_options=job_options)) == nics((2400, 1200), (2400, 1200))
-    assert expected(Shape(2), "tree", Task(1200, "f16", "max", job_options=job_options)) == nics(
-        (1200, 1200), (1200, 1200)
-    )
+    settings = JobSettings(wide=True)
+    assert expected(Shape(2), "tree", Task(1200, "f16", settings=settings)) == nics((2400, 1200), (2400, 1200))
+    assert expected(Shape(2), "tree", Task(1200, "f16", "max", settings=settings)) == nics((1200, 1200), (1200, 1200))
 
 
 def test_rows_of_devices_that_a_route_does_not_use_are_left_out() -> None:

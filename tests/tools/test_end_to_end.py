@@ -21,9 +21,9 @@ from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall, CollectiveData
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import place
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_wire.settings import JobSettings
 from tests.e2e.fabrics import eventually
 from tests.fabric.fixtures import ignore, own_state_folder
 
@@ -60,11 +60,11 @@ def test_route_verifies_and_carries_what_it_should(running: Running, route: str)
 
 
 @pytest.mark.parametrize(
-    "job_options", [JobOptions(), JobOptions(wide=True), JobOptions(reproducible="shape")], ids=str
+    "job_options", [JobSettings(), JobSettings(wide=True), JobSettings(reproducible="shape")], ids=str
 )
 @pytest.mark.parametrize("size", [4, 4096, (1 << 18) + 4096 + 4])
-def test_uneven_ring_carries_what_it_should(running: Running, size: int, job_options: JobOptions) -> None:
-    (outcome,) = allreduce.run(running, ["ring"], Task(size, "f16", job_options=job_options, cross_check=False), ignore)
+def test_uneven_ring_carries_what_it_should(running: Running, size: int, settings: JobSettings) -> None:
+    (outcome,) = allreduce.run(running, ["ring"], Task(size, "f16", settings=settings, cross_check=False), ignore)
     assert carried(outcome) == outcome.expected
 
 
@@ -92,7 +92,7 @@ def test_odd_sizes(running: Running, size: int) -> None:
 
 def test_a_small_lease_is_never_exceeded(running: Running) -> None:
     outcomes = allreduce.run(
-        running, ["tree", "ring"], Task(4 << 20, job_options=JobOptions(slots=64), cross_check=False), ignore
+        running, ["tree", "ring"], Task(4 << 20, settings=JobSettings(slots=64), cross_check=False), ignore
     )
     assert all(outcome.verified and outcome.use.slots <= outcome.use.lease == 64 for outcome in outcomes)
 
@@ -132,7 +132,8 @@ def test_memory_that_nothing_was_written_to_is_wrong(running: Running) -> None:
             case = CollectiveCall(collective, 1000)
             pool.call(RANKS, "prepare", case=case.as_dict())
             elements = [
-                sum(run.elements for run in CollectiveData(case, RANKS).gets(rank) or ()) for rank in range(RANKS)
+                sum(run.elements for run in CollectiveData(case, RANKS).expected_result(rank) or ())
+                for rank in range(RANKS)
             ]
             assert [answer["wrong"] for answer in pool.call(RANKS, "verify")] == elements
             pool.call(RANKS, "run", repeat=1)

@@ -195,7 +195,7 @@ def test_interrupt_ends_all_ranks(running: Running, tmp_path: Path) -> None:
     program = f"""
 import sys
 from fanin_tools.fabric import lifecycle
-from fanin_tools.launch.launcher import End, launch
+from fanin_tools.launch.launcher import JobOutcome, launch
 from fanin_tools.launch.placement import place
 running = lifecycle.find({running.fabric.name!r})
 code = "import os, time; open({str(tmp_path)!r} + '/' + str(os.getpid()), 'w').close(); time.sleep(600)"

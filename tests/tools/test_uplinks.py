@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import Fabric
@@ -12,9 +11,9 @@ from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.launch import job_file
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import place
 from fanin_wire import abi
+from fanin_wire.settings import JobSettings
 
 PREFIX = "127.77.9"
 DEEP = make("deep", Shape(8, 2, fanout=(2, 2, 2)), PREFIX)
@@ -94,7 +93,7 @@ def test_a_ring_has_a_limit_and_a_tree_has_not() -> None:
 )
 def test_segments_that_no_packet_carries_are_longer_and_fewer(route: str, mode: str, chunk: int, slots: int) -> None:
     """But those of a reproducible job, whose slots have a buffer for each rank."""
-    job = job_file.describe(Running(STAR, FabricState("any")), place(STAR, 4, route), JobOptions(64, mode))
+    job = job_file.describe(Running(STAR, FabricState("any")), place(STAR, 4, route), JobSettings(64, mode))
     assert (job["chunk"], job["slots"]) == (chunk, slots)
 
 
@@ -110,7 +109,7 @@ def test_segments_that_no_packet_carries_are_longer_and_fewer(route: str, mode: 
 def test_the_job_says_what_lies_above_each_node(
     state_root, fabric: Fabric, route: str, switches: list[list[str]], rings: list[int | None]
 ) -> None:
-    job = job_file.describe(Running(fabric, FabricState("any")), place(fabric, 4, route), JobOptions(64, "run", True))
+    job = job_file.describe(Running(fabric, FabricState("any")), place(fabric, 4, route), JobSettings(64, "run", True))
     assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (route, 64, "run", True)
     nodes = job["nodes"]
     assert isinstance(nodes, list)

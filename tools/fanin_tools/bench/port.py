@@ -19,6 +19,7 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.quantities import render_size
 from fanin_wire.fields import HEADER, Opcode
+from fanin_wire.limits import DEFAULT_MTU
 
 PAYLOADS = (256, 1024, 4096)  # bytes
 BATCH = 120  # packets of one transmit: 8 super-packets of 4 KiB
@@ -26,7 +27,6 @@ WINDOW = 4  # batches on the way
 VOLUME = 256 << 20  # bytes of one round
 MAX_BATCHES = 4000
 ROUNDS = 5
-MTU = 9000
 SENDER, RECEIVER, RECEIVED = range(3)  # shared words
 
 
@@ -78,7 +78,7 @@ def _send(fabric: Fabric, payload: int, batches: int, words: SharedWords) -> int
     actions["kind"], actions["length"], actions["payload"] = ActionKind.SEND, payload, data.ctypes.data
     actions["destination"] = int(ipaddress.IPv4Address(fabric.device("nic1").address))
     headers["opcode"], headers["length"] = Opcode.CONTRIBUTION, payload
-    with UdpPort(fabric.device("nic0").address, MTU) as port:
+    with UdpPort(fabric.device("nic0").address, DEFAULT_MTU) as port:
         words.barrier(SENDER, 2)
         tables = _addresses(actions, headers)
         return int(send_stream(port.state, *tables, BATCH, batches, WINDOW * BATCH, words.address(RECEIVED)))
@@ -89,6 +89,6 @@ def _addresses(*tables: Any) -> tuple[np.uint64, ...]:
 
 
 def _receive(fabric: Fabric, batches: int, words: SharedWords) -> int:
-    with UdpPort(fabric.device("nic1").address, MTU) as port:
+    with UdpPort(fabric.device("nic1").address, DEFAULT_MTU) as port:
         words.barrier(RECEIVER, 2)
         return int(receive_stream(port.state, batches * BATCH, words.address(RECEIVED)))

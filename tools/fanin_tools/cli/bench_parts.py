@@ -11,6 +11,7 @@ from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
+from fanin_wire.limits import MAX_LANES
 
 
 def add_to(app: typer.Typer) -> None:
@@ -113,7 +114,7 @@ def floor(
         int | None, typer.Option(min=1, max=60, help="With --nodes 1: its ranks. If not given: 4.")
     ] = None,
     lanes: Annotated[
-        int | None, typer.Option(min=1, max=16, help="With --nodes 1: cores of its NIC. If not given: 2.")
+        int | None, typer.Option(min=1, max=MAX_LANES, help="With --nodes 1: cores of its NIC. If not given: 2.")
     ] = None,
     sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M.")] = "8",
     netns: options.Netns = False,

@@ -9,6 +9,7 @@ import typer
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.quantities import parse_size
+from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
 
 if TYPE_CHECKING:
     from fanin_tools.demo.sections import DemoResult
@@ -25,7 +26,7 @@ def demo(
     size: Annotated[str, typer.Option("--bytes", help="Message per rank of the scene allreduce.")] = "16M",
     dtype: Annotated[str, typer.Option(help="Type of its elements: f32, i64, ...")] = "f32",
     op: Annotated[str, typer.Option(help="Its operation: sum, min, ...")] = "sum",
-    slots: options.Slots = options.DEFAULT_SLOTS,
+    slots: options.Slots = DEFAULT_JOB_SLOTS,
     reproducible: options.Reproducible = "none",
     wide: options.Wide = False,
     ordinary: Annotated[bool, typer.Option("--ordinary", help="Ordinary memory instead of registered.")] = False,
@@ -33,7 +34,7 @@ def demo(
     netns: options.Netns = False,
     rate: options.Rate = "",
     lanes: options.Lanes = None,
-    detection: options.Detection = options.DEFAULT_DETECTION,
+    detection: options.Detection = DEFAULT_DETECTION,
     name: options.Name = "demo",
     json_output: options.Json = False,
 ) -> None:
@@ -42,11 +43,9 @@ def demo(
     from fanin_tools.demo import sections as demonstration
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased
-    from fanin_tools.launch.job_file import JobOptions
 
-    job_options = JobOptions(slots, reproducible, wide)
-    job_options.check()
-    task = allreduce.Task(parse_size(size), dtype, op, job_options, registered=not ordinary)
+    settings = options.job_settings(slots, reproducible, wide)
+    task = allreduce.Task(parse_size(size), dtype, op, settings, registered=not ordinary)
     allreduce.check_task(task)
     shape = options.shape(
         nodes,

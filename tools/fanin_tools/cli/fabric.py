@@ -11,6 +11,7 @@ from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import render_size
+from fanin_wire.limits import DEFAULT_DETECTION
 
 app = typer.Typer(no_args_is_help=True, help="Devices and links on this machine.")
 
@@ -32,7 +33,7 @@ def up(
     netns: options.Netns = False,
     rate: options.Rate = "",
     lanes: options.Lanes = None,
-    detection: options.Detection = options.DEFAULT_DETECTION,
+    detection: options.Detection = DEFAULT_DETECTION,
     multicast: options.Multicast = True,
     json_output: options.Json = False,
 ) -> None:

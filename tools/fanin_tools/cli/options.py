@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.errors import UsageError
-from fanin_wire.detection import DEFAULT_DETECTION
+from fanin_wire.limits import DEFAULT_DETECTION, MAX_JOB_SLOTS, MAX_LANES, MIN_JOB_SLOTS
 
 if TYPE_CHECKING:
     from fanin_tools.fabric.generate import Shape
+    from fanin_wire.settings import JobSettings
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Option("--name", "--fabric", help="Name of the fabric.")]
@@ -32,7 +33,8 @@ Lanes = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Cores that each device uses: a power of two up to 16. If not given: 2 for one node, else 1.",
+        max=MAX_LANES,
+        help=f"Cores of each device: a power of two up to {MAX_LANES}. Default: 2 for one node, else 1.",
         show_default=False,
     ),
 ]
@@ -44,11 +46,12 @@ Multicast = Annotated[
 ]
 Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
 BindTo = Annotated[str, typer.Option(help="core: keep each rank to one core, in turn; none.")]
-SMALLEST_SLOTS = 4
 Slots = Annotated[
-    int, typer.Option(min=SMALLEST_SLOTS, help="Segment buffers that each job asks of each device: a power of two.")
+    int,
+    typer.Option(
+        min=MIN_JOB_SLOTS, max=MAX_JOB_SLOTS, help="Segment buffers that each job asks of each device: a power of two."
+    ),
 ]
-DEFAULT_SLOTS = 256
 Reproducible = Annotated[
     str, typer.Option(help="Same bits in every run: none; run, for one route; shape, for tree and ring together.")
 ]
@@ -87,6 +90,17 @@ def shape(
         detection=detection,
         multicast=multicast,
     )
+
+
+def job_settings(slots: int, reproducible: str, wide: bool) -> JobSettings:
+    """The settings of a job that these options mean; UsageError for a value that no job can have."""
+    from fanin_wire import settings
+
+    given = {"slots": slots, "reproducible": reproducible, "wide": wide}
+    try:
+        return settings.convert(given, settings.JobSettings)
+    except settings.InvalidSetting as error:
+        raise UsageError(f"--{error.place}: {error.cause}", error.remedy) from error
 
 
 def _levels(fanout: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import typer
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import ToolError, UsageError
+from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
 
 if TYPE_CHECKING:
     from fanin_tools.fabric.description import Fabric
@@ -28,8 +29,8 @@ def run(
     route: options.Route = "auto",
     reproducible: options.Reproducible = "none",
     wide: options.Wide = False,
-    detection: options.Detection = options.DEFAULT_DETECTION,
-    slots: options.Slots = options.DEFAULT_SLOTS,
+    detection: options.Detection = DEFAULT_DETECTION,
+    slots: options.Slots = DEFAULT_JOB_SLOTS,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not end the others once a rank fails.")] = False,
     bind_to: options.BindTo = "none",
@@ -40,13 +41,11 @@ def run(
     """Run PROGRAM once per rank on the local fabric; brings one up for the run if none is up."""
     from fanin_tools.fabric.lease import leased
     from fanin_tools.launch import core_binding, launcher
-    from fanin_tools.launch.job_file import JobOptions
     from fanin_tools.launch.mpirun import launcher_words
     from fanin_tools.launch.placement import check_route, place
 
     check_route(route)
-    job_options = JobOptions(slots, reproducible, wide)
-    job_options.check()
+    settings = options.job_settings(slots, reproducible, wide)
     core_binding.check(bind_to)
     if mpi:
         _refuse_beside_mpi(options.given(context, *OF_MPI))
@@ -61,7 +60,7 @@ def run(
             raise typer.Exit(_run_mpi(running, placement, mpirun, command))
         bound = bind_to == "core"
         outcome = launcher.launch(
-            running, placement, command, job_options, prefix=prefix, keep_going=keep_going, bound=bound
+            running, placement, command, settings, prefix=prefix, keep_going=keep_going, bound=bound
         )
     shown: dict[str, Any] = {"exit_code": outcome.exit_code, "failed_rank": outcome.failed_rank}
     if outcome.failed_rank is not None:

@@ -12,6 +12,7 @@ from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.quantities import parse_rate, parse_size
+from fanin_wire.limits import MIN_JOB_SLOTS
 
 if TYPE_CHECKING:
     from fanin_nic.sim.report import Report
@@ -42,7 +43,7 @@ def sim(
     ] = False,
     chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
     slots: Annotated[
-        int, typer.Option(min=options.SMALLEST_SLOTS, help="Seg buffers that each job leases, a power of two.")
+        int, typer.Option(min=MIN_JOB_SLOTS, help="Seg buffers that each job leases, a power of two.")
     ] = 64,
     storm: Annotated[
         bool,

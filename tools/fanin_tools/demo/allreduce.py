@@ -15,13 +15,13 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement, place
 from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import UnsupportedDataType, datatype_by_name
 from fanin_wire.operations import UnsupportedOperation, check_supported, operation_by_name
+from fanin_wire.settings import JobSettings
 
 ROUTES = ("tree", "ring", "local")
 CROSS_CHECKED = ("sum", "min", "max", "mean")
@@ -36,7 +36,7 @@ class Task:
     bytes: int
     dtype: str = "f32"
     op: str = "sum"
-    job_options: JobOptions = field(default_factory=JobOptions)
+    settings: JobSettings = field(default_factory=JobSettings)
     registered: bool = True
     cross_check: bool = True
 
@@ -154,7 +154,7 @@ def run_route(pool: WorkerPool, placement: Placement, task: Task, progress: Prog
     size, running = placement.size, pool.running
     members = f"{counted(size, 'rank')} on {counted(len(placement.nics), 'node')}"
     progress(f"{placement.route}: {members}, {counted(task.message_bytes, 'byte')} each ...")
-    job = job_file.describe(running, placement, task.job_options)
+    job = job_file.describe(running, placement, task.settings)
     pool.join(placement, job)
     further = task.further_ops()
     answers = pool.call(size, "try", cases=[task.case(op).as_dict() for op in further])
@@ -180,7 +180,7 @@ def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[s
     """What each device of a route must send and get, if nothing is sent again."""
     operation, datatype = operation_by_name(task.op), datatype_by_name(task.dtype)
     segmentation = expected_traffic.segmentation(
-        task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.job_options
+        task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.settings
     )
     return expected_traffic.expected(
         placement, segmentation, {switch.address: switch.name for switch in fabric.switches}

@@ -10,13 +10,13 @@ from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall, CollectiveData
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
+from fanin_wire.settings import JobSettings
 
 MESSAGE_ELEMENTS = 1 << 18  # of f32: 1 MiB; where parts are uneven, less
 ELEMENT_BYTES = 4
@@ -50,10 +50,10 @@ class CollectiveResult:
 
 
 def run(
-    pool: WorkerPool, placements: list[Placement], job_options: JobOptions, progress: ProgressCallback
+    pool: WorkerPool, placements: list[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> list[CollectiveResult]:
     """One row for each collective but allreduce."""
-    tried = {placement.route: _try_route(pool, placement, job_options, progress) for placement in placements}
+    tried = {placement.route: _try_route(pool, placement, settings, progress) for placement in placements}
     rows = []
     for number, name in enumerate(SHOWN):
         seconds = {route: times[number] for route, (times, _) in tried.items()}
@@ -64,11 +64,11 @@ def run(
 
 
 def _try_route(
-    pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback
+    pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback
 ) -> tuple[list[float], dict[int, int]]:
     """Seconds of each collective, and wrong elements by its number."""
     progress(f"{placement.route}: {counted(len(SHOWN), 'collective')} ...")
-    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
     answers = pool.call(placement.size, "try", cases=[_case(name, placement.size).as_dict() for name in SHOWN])
     pool.call(placement.size, "leave")
     mistakes = count_wrong_elements(answers)
@@ -81,7 +81,7 @@ def _case(name: str, size: int) -> CollectiveCall:
 
 
 def operations(
-    pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback
+    pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback
 ) -> SectionResult:
     """Every operation with every type that it takes, over one route."""
     pairs = [(op.name.lower(), kind.name) for op in OPERATIONS for kind in DATATYPES if op.takes(kind)]
@@ -89,7 +89,7 @@ def operations(
     cases = [
         CollectiveCall("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED, registered=False) for op, dtype in pairs
     ]
-    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
     answers = pool.call(placement.size, "try", cases=[case.as_dict() for case in cases])
     pool.call(placement.size, "leave")
     wrong = count_wrong_elements(answers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted, render_size
+from fanin_wire.settings import JobSettings
 
 ELEMENTS = 1 << 16  # of f32 in each message: 256 KiB
 MESSAGES = 24  # of each job, all under way at once
@@ -16,7 +16,7 @@ GROUP_ELEMENTS = 50_001
 
 
 def jobs(
-    pool: WorkerPool, placements: list[Placement], job_options: JobOptions, progress: ProgressCallback
+    pool: WorkerPool, placements: list[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> SectionResult:
     """One job over each of `placements`, with messages of all of them under way together. Those of the first two, which
     are alike, show how fairly they share."""
@@ -24,7 +24,7 @@ def jobs(
     progress(f"{' + '.join(routes)}: {counted(len(routes), 'job')} at once ...")
     names = [f"job{number}" for number in range(len(placements))]
     for name, placement in zip(names, placements, strict=True):
-        pool.join(placement, job_file.describe(pool.running, placement, job_options), name)
+        pool.join(placement, job_file.describe(pool.running, placement, settings), name)
     answers = pool.call(size, "share", names=names, elements=ELEMENTS, messages=MESSAGES)
     for name in names:
         pool.call(size, "leave", name=name)
@@ -42,12 +42,10 @@ def shares(ends: list[list[int]]) -> list[float]:
     return [count / sum(done) for count in done]
 
 
-def groups(
-    pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback
-) -> SectionResult:
+def groups(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
     """Two overlapping groups, made by split, with a collective under way in each."""
     progress(f"{placement.route}: overlapping groups ...")
-    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
     answers = pool.call(placement.size, "groups", elements=GROUP_ELEMENTS)
     pool.call(placement.size, "leave")
     wrong = sum(answer["wrong"] for answer in answers)

@@ -13,10 +13,10 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from fanin.plan import parts_of
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 from fanin_wire.datatypes import DataType
 from fanin_wire.operations import Operation
+from fanin_wire.settings import JobSettings
 
 
 class Payload(NamedTuple):
@@ -61,11 +61,11 @@ class Segmentation(NamedTuple):
 
 
 def segmentation(
-    length: int, chunk: int, operation: Operation, datatype: DataType, job_options: JobOptions
+    length: int, chunk: int, operation: Operation, datatype: DataType, settings: JobSettings
 ) -> Segmentation:
     """How devices cut a message that they reduce."""
-    shape = job_options.reproducible == "shape"
-    width = 2 if (job_options.wide or shape) and operation.widens(datatype) else 1
+    shape = settings.reproducible == "shape"
+    width = 2 if (settings.wide or shape) and operation.widens(datatype) else 1
     return Segmentation(length, chunk // width, width, rotates=not shape)
 
 

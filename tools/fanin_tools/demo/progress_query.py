@@ -6,20 +6,20 @@ from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_wire.settings import JobSettings
 
 ELEMENTS = 1 << 16
 
 
-def show(pool: WorkerPool, placement: Placement, job_options: JobOptions, progress: ProgressCallback) -> SectionResult:
+def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
     """All ranks but the last start an allreduce, the one before it asks; then the last one takes part.
 
     A NIC knows whom of its own ranks it waits for; what other nodes wait for it learns later, if at all.
     """
     progress(f"{placement.route}: a query ...")
-    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
     *early, late = range(placement.size)
     case = CollectiveCall("allreduce", ELEMENTS).as_dict()
     pool.call(early, "begin", case=case)

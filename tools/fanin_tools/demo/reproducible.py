@@ -12,12 +12,12 @@ from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
 from fanin_tools.launch.exact_data import rounding_values
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
+from fanin_wire.settings import JobSettings
 
 RUNS = 5
 PAUSE_MS = 3.0
@@ -27,24 +27,24 @@ DTYPES = ("f32", "bf16")
 
 
 def show(
-    pool: WorkerPool, placements: Sequence[Placement], job_options: JobOptions, progress: ProgressCallback
+    pool: WorkerPool, placements: Sequence[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> list[SectionResult]:
     """Mode "run" over each of `placements`, and mode "shape" over all of them together."""
     section_results = [
-        _patterns(pool, [placement], replace(job_options, reproducible="run"), progress) for placement in placements
+        _patterns(pool, [placement], replace(settings, reproducible="run"), progress) for placement in placements
     ]
-    return [*section_results, _patterns(pool, placements, replace(job_options, reproducible="shape"), progress)]
+    return [*section_results, _patterns(pool, placements, replace(settings, reproducible="shape"), progress)]
 
 
 def _patterns(
-    pool: WorkerPool, placements: Sequence[Placement], job_options: JobOptions, progress: ProgressCallback
+    pool: WorkerPool, placements: Sequence[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> SectionResult:
     route = "+".join(placement.route for placement in placements)
-    progress(f"{route}: reproducible {job_options.reproducible} ...")
+    progress(f"{route}: reproducible {settings.reproducible} ...")
     verified, counts = True, []
     for dtype in DTYPES:
-        digests = {digest for placement in placements for digest in _digests(pool, placement, job_options, dtype)}
-        oracle = {_oracle(placements[0], dtype, job_options)} if placements[0].route == "tree" else digests
+        digests = {digest for placement in placements for digest in _digests(pool, placement, settings, dtype)}
+        oracle = {_oracle(placements[0], dtype, settings)} if placements[0].route == "tree" else digests
         verified &= len(digests) == 1 and digests == oracle
         counts.append(len(digests))
     what = f"{RUNS * len(placements)} runs, ranks late"
@@ -52,22 +52,22 @@ def _patterns(
         f"{counted(count, 'pattern')} of {dtype}" for dtype, count in zip(DTYPES, counts, strict=True)
     )
     outcome = f"1 pattern ({', '.join(DTYPES)})" if set(counts) == {1} else patterns
-    return SectionResult(f"reproducible {job_options.reproducible}", route, what, outcome, verified)
+    return SectionResult(f"reproducible {settings.reproducible}", route, what, outcome, verified)
 
 
-def _digests(pool: WorkerPool, placement: Placement, job_options: JobOptions, dtype: str) -> set[str]:
+def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtype: str) -> set[str]:
     """Of the results of all runs on all ranks."""
-    pool.join(placement, job_file.describe(pool.running, placement, job_options))
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
     arguments = {"dtype": dtype, "elements": ELEMENTS, "runs": RUNS, "pause_ms": PAUSE_MS, "seed": SEED}
     answers = pool.call(placement.size, "repeat", **arguments)
     pool.call(placement.size, "leave")
     return {digest for answer in answers for digest in answer["digests"]}
 
 
-def _oracle(placement: Placement, dtype: str, job_options: JobOptions) -> str:
+def _oracle(placement: Placement, dtype: str, settings: JobSettings) -> str:
     """Of what a tree of one switch must give: each NIC folds its ranks, the switch folds the NICs."""
     datatype, add = datatype_by_name(dtype), operation_by_name("sum")
-    wide = job_options.reproducible == "shape" and add.widens(datatype)
+    wide = settings.reproducible == "shape" and add.widens(datatype)
     partials = [
         add.partial(np.stack([rounding_values(SEED, rank, dtype, ELEMENTS) for rank in ranks]), datatype, wide=wide)
         for ranks in placement.ranks

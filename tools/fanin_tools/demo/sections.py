@@ -68,7 +68,7 @@ def run(
         if "allreduce" in sections:
             shown.outcomes = [allreduce.run_route(pool, placement, task, progress) for placement in placements]
         if "collectives" in sections:
-            shown.rows = collectives.run(pool, placements, task.job_options, progress)
+            shown.rows = collectives.run(pool, placements, task.settings, progress)
         shown.section_results = _run_sections(pool, sections, placements, task, progress)
     if "levels" in sections and not has_several_levels(running.fabric):
         plan = Plan(f"{running.fabric.name[:18]}-deep", replace(levels.SHAPE, netns=running.fabric.netns))
@@ -79,19 +79,19 @@ def run(
 def _run_sections(
     pool: WorkerPool, sections: Sequence[str], placements: list[Placement], task: Task, progress: ProgressCallback
 ) -> list[SectionResult]:
-    widest, job_options = placements[0], task.job_options
+    widest, settings = placements[0], task.settings
     across = [placement for placement in placements if placement.route != "local"] or placements
     found = []
     if "operations" in sections:
-        found.append(collectives.operations(pool, _thinned(pool.running.fabric, widest), job_options, progress))
+        found.append(collectives.operations(pool, _thinned(pool.running.fabric, widest), settings, progress))
     if "jobs" in sections:
-        found.append(concurrent_jobs.jobs(pool, [widest, widest, across[-1]], job_options, progress))
+        found.append(concurrent_jobs.jobs(pool, [widest, widest, across[-1]], settings, progress))
     if "groups" in sections:
-        found.append(concurrent_jobs.groups(pool, widest, job_options, progress))
+        found.append(concurrent_jobs.groups(pool, widest, settings, progress))
     if "reproducible" in sections:
-        found += reproducible.show(pool, across, job_options, progress)
+        found += reproducible.show(pool, across, settings, progress)
     if "query" in sections and widest.size > 1:
-        found.append(progress_query.show(pool, widest, job_options, progress))
+        found.append(progress_query.show(pool, widest, settings, progress))
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fanin_tools.doctor.check import CheckResult, Level
 
-LIBRARIES = ("numpy", "numba", "cffi", "scapy", "typer", "rich")
+LIBRARIES = ("numpy", "numba", "cffi", "msgspec", "scapy", "typer", "rich")
 
 # command, what it enables, how to get it
 COMMANDS = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from fanin_tools.fabric.description import Device, Fabric
+from fanin_wire import settings
 
 SHOWN = 4  # differences that are spelt out
 KINDS = {"nic": "NICs", "switch": "switches"}
@@ -42,9 +42,9 @@ def _device_differences(present: tuple[Device, ...], asked: tuple[Device, ...]) 
     others = {device.name: device for device in asked}
     for device in present:
         if device.name in others:
-            for field in fields(Device):
-                what = f"{field.name} of {KINDS[device.kind]}"
-                yield from _one(what, getattr(device, field.name), getattr(others[device.name], field.name))
+            for name in settings.fields(Device):
+                what = f"{name} of {KINDS[device.kind]}"
+                yield from _one(what, getattr(device, name), getattr(others[device.name], name))
 
 
 def _one(what: str, present: object, asked: object) -> Iterator[str]:

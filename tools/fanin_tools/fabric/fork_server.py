@@ -22,6 +22,7 @@ from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.fabric.tree import listeners, parent_group
+from fanin_wire.settings import DeviceSettings
 
 MODULE = "fanin_tools.fabric.fork_server"
 COMPILING = "compiling"
@@ -29,22 +30,20 @@ COMPILER = "fanin_nic.daemon.warm"
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 
 
-def arguments(device: Device, fabric: Fabric, state: FabricState) -> list[str]:
-    """Options of the daemon of `device`."""
-    options = {
-        "--name": device.name,
-        "--address": device.address,
-        "--socket": str(state.socket(device.name)),
-        "--mtu": str(fabric.mtu),
-        "--slots": str(device.slots),
-        "--lanes": str(fabric.lanes),
-        "--detection": str(fabric.detection),
-    }
-    if device.group:
-        options |= {"--group": device.group, "--group-size": str(len(listeners(fabric, device)))}
-    if group := parent_group(fabric, device):
-        options["--parent-group"] = group
-    return [word for pair in options.items() for word in pair]
+def device_settings(device: Device, fabric: Fabric, state: FabricState) -> DeviceSettings:
+    """The settings of the daemon of `device`."""
+    return DeviceSettings(
+        name=device.name,
+        address=device.address,
+        socket=str(state.socket(device.name)),
+        mtu=fabric.mtu,
+        slots=device.slots,
+        lanes=fabric.lanes,
+        detection=fabric.detection,
+        group=device.group,
+        group_size=len(listeners(fabric, device)) if device.group else 0,
+        parent_group=parent_group(fabric, device),
+    )
 
 
 def load() -> None:
@@ -69,7 +68,7 @@ def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
     try:
         if os.read(0, 1):
             _detach(device, fabric, state)
-            code = _run(device, fabric, state)
+            code = _serve(device, fabric, state)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -94,15 +93,10 @@ def _detach(device: Device, fabric: Fabric, state: FabricState) -> None:
         namespaces.enter(namespaces.namespace(fabric, device.host))
 
 
-def _run(device: Device, fabric: Fabric, state: FabricState) -> int:
+def _serve(device: Device, fabric: Fabric, state: FabricState) -> int:
     from fanin_nic.daemon import main
 
-    sys.argv = [f"fanin-{device.kind}", *arguments(device, fabric, state)]
-    try:
-        (main.nic if device.kind == "nic" else main.switch)()
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    return 0
+    return main.serve(device.kind, device_settings(device, fabric, state))
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from fanin_tools.fabric.checks import MAX_DEVICES, check
-from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
-from fanin_wire.detection import DEFAULT_DETECTION
+from fanin_tools.fabric.checks import check
+from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, invalid_settings_of
+from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_DEVICE_SLOTS, DEFAULT_MTU, MAX_DEVICES
 
 NETNS_PREFIX = "10.77.0"  # namespaces are islands: no other host sees these addresses
 PREVIEW_PREFIX = "127.77.0"
@@ -37,8 +37,8 @@ class Shape:
     direct: bool = False
     netns: bool = False
     rate: str = ""
-    slots: int = 4096
-    mtu: int = 9000
+    slots: int = DEFAULT_DEVICE_SLOTS
+    mtu: int = DEFAULT_MTU
     lanes: int | None = None
     fanout: tuple[int, ...] = ()
     plain_leaves: bool = False
@@ -80,25 +80,46 @@ def default_lanes(nodes: int) -> int:
 
 
 def make(name: str, shape: Shape, prefix: str = NETNS_PREFIX) -> Fabric:
-    """The description of a fabric called `name`. prefix: first three numbers of its first address."""
+    """The description of a fabric called `name`. prefix: the first three numbers of its first address."""
     _check_shape(shape)
+    with invalid_settings_of(OPTIONS):
+        fabric = _make(name, shape, prefix)
+    return check(fabric, OPTIONS)
+
+
+def _make(name: str, shape: Shape, prefix: str) -> Fabric:
     switches = [] if shape.direct else list(_switches(shape.levels))
     nic_addresses, switch_addresses = _addresses(prefix, shape.nodes, len(switches))
     devices = [
-        Device("nic", f"nic{node}", nic_addresses[node], f"host{node}", shape.ranks_per_node, shape.slots)
+        Device(
+            kind="nic",
+            name=f"nic{node}",
+            host=f"host{node}",
+            address=nic_addresses[node],
+            ranks=shape.ranks_per_node,
+            slots=shape.slots,
+        )
         for node in range(shape.nodes)
     ]
     lowest = len(shape.levels) - 1
     for place, address in zip(switches, switch_addresses, strict=True):
         plain = shape.plain_leaves and len(place) == lowest
-        named = _switch_name(place)
-        group = _group(address) if shape.multicast and shape.netns and lowest == 0 and not plain else ""
-        address = "" if plain else address
-        devices.append(Device("switch", named, address, named, 0, shape.slots, offload=not plain, group=group))
+        switch = _switch_name(place)
+        devices.append(
+            Device(
+                kind="switch",
+                name=switch,
+                host=switch,
+                address="" if plain else address,
+                slots=shape.slots,
+                offload=not plain,
+                group=_group(address) if shape.multicast and shape.netns and lowest == 0 and not plain else "",
+            )
+        )
     ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
     links = tuple(Link(pair, shape.rate) for pair in ends)
     lanes = shape.lanes or default_lanes(shape.nodes)
-    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, lanes, shape.detection), OPTIONS)
+    return Fabric(name, tuple(devices), links, shape.mtu, shape.netns, lanes, shape.detection)
 
 
 def _check_shape(shape: Shape) -> None:

@@ -4,59 +4,31 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 
-from fanin_tools.errors import UsageError
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch.placement import Placement
 from fanin_wire import abi, fields
+from fanin_wire.limits import MAX_JOB_CHUNK, MIN_CHUNK, MIN_JOB_SLOTS
+from fanin_wire.settings import JobSettings
 
-CHUNK_LIMITS = (256, 4096)  # InfiniBand's path MTUs
-LOCAL_TIMES = abi.LOCAL_CHUNK // CHUNK_LIMITS[1]  # so much longer are segments that no packet carries
-DEFAULT_SLOTS = 256
-SMALLEST_SLOTS = 4  # of a lease
-LARGEST_SLOTS = 1 << 20  # that a device may have
-REPRODUCIBLE = ("none", "run", "shape")
-
-
-@dataclass(frozen=True)
-class JobOptions:
-    """How a job is computed.
-
-    slots: segment buffers asked of each device
-    reproducible: "none": in order of arrival; "run": the same bits in every run; "shape": in a ring those of a tree too
-    wide: partials of f16 and bf16 travel as f32
-    """
-
-    slots: int = DEFAULT_SLOTS
-    reproducible: str = "none"
-    wide: bool = False
-
-    def check(self) -> None:
-        """Raise UsageError for a value that no job can have."""
-        if not SMALLEST_SLOTS <= self.slots <= LARGEST_SLOTS or self.slots & (self.slots - 1):
-            cause = f"--slots {self.slots} is no power of two from {SMALLEST_SLOTS} to {LARGEST_SLOTS}"
-            raise UsageError(cause, f"use for example {DEFAULT_SLOTS}")
-        if self.reproducible not in REPRODUCIBLE:
-            cause = f"--reproducible {self.reproducible!r} is not a mode"
-            raise UsageError(cause, f"use one of {', '.join(REPRODUCIBLE)}")
+LOCAL_TIMES = abi.LOCAL_CHUNK // MAX_JOB_CHUNK  # so much longer are segments that no packet carries
 
 
 def chunk_for(mtu: int) -> int:
     """Largest chunk in bytes, a power of two, whose packet fits into `mtu`."""
     room = mtu - fields.IPV4_UDP_SIZE - fields.TRANSPORT_SIZE - fields.ICRC_SIZE
-    return max(CHUNK_LIMITS[0], min(CHUNK_LIMITS[1], 1 << (room.bit_length() - 1)))
+    return max(MIN_CHUNK, min(MAX_JOB_CHUNK, 1 << (room.bit_length() - 1)))
 
 
-def describe(running: Running, placement: Placement, job_options: JobOptions | None = None) -> dict[str, object]:
+def describe(running: Running, placement: Placement, settings: JobSettings | None = None) -> dict[str, object]:
     """The job as ranks read it. jid and key are random: the key tells this incarnation from every other.
 
     Within one node segments are longer, and so fewer: as many would not stay in a core's cache. Those of a reproducible
     job need a buffer for each rank, and stay short.
     """
-    job_options = job_options or JobOptions()
-    times = LOCAL_TIMES if len(placement.nics) == 1 and job_options.reproducible == "none" else 1
+    settings = settings or JobSettings()
+    times = LOCAL_TIMES if len(placement.nics) == 1 and settings.reproducible == "none" else 1
     chunk = chunk_for(running.fabric.mtu) * times
     nodes = [
         {"address": nic.address, "ranks": list(ranks), "switches": list(uplink.switches), "ring": uplink.ring}
@@ -67,9 +39,9 @@ def describe(running: Running, placement: Placement, job_options: JobOptions | N
         "key": secrets.randbits(32),
         "route": placement.route,
         "chunk": chunk,
-        "slots": max(SMALLEST_SLOTS, job_options.slots // times),
-        "reproducible": job_options.reproducible,
-        "wide": job_options.wide,
+        "slots": max(MIN_JOB_SLOTS, settings.slots // times),
+        "reproducible": settings.reproducible,
+        "wide": settings.wide,
         "nodes": nodes,
     }
 

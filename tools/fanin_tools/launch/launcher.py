@@ -26,8 +26,8 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import core_binding, job_file
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
+from fanin_wire.settings import JobSettings
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
@@ -187,7 +187,7 @@ def launch(
     running: Running,
     placement: Placement,
     command: Sequence[str],
-    job_options: JobOptions | None = None,
+    settings: JobSettings | None = None,
     *,
     prefix: bool = False,
     grace: float = GRACE_SECONDS,
@@ -196,7 +196,7 @@ def launch(
 ) -> JobOutcome:
     """Run `command` once per rank; how it ended. grace: seconds for the others when one has failed; keep_going: they
     have as long as they want; bound: each rank is kept to a core."""
-    job = job_file.write(running, job_file.describe(running, placement, job_options))
+    job = job_file.write(running, job_file.describe(running, placement, settings))
     exit_causes = job_file.exit_causes(job)
     exit_causes.touch(mode=0o600)
     ranks = RankProcesses()

@@ -12,6 +12,8 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import Placement, place
+from fanin_wire.limits import DEFAULT_JOB_SLOTS
+from fanin_wire.settings import JobSettings
 
 SLACK_SECONDS = 10.0  # of a thread over the bound of what it waits for
 BOUND_SECONDS = 20.0
@@ -49,10 +51,10 @@ def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECO
     return [outcomes[rank] for rank in range(count)]
 
 
-def describe(running: Running, size: int, route: str, slots: int = job_file.DEFAULT_SLOTS) -> tuple[Placement, Job]:
+def describe(running: Running, size: int, route: str, slots: int = DEFAULT_JOB_SLOTS) -> tuple[Placement, Job]:
     """A new job of `size` ranks, spread over the nodes as `fanin run` does it."""
     placement = place(running.fabric, size, route)
-    return placement, Job.from_dict(job_file.describe(running, placement, job_file.JobOptions(slots)))
+    return placement, Job.from_dict(job_file.describe(running, placement, JobSettings(slots)))
 
 
 def socket_of(running: Running, placement: Placement, rank: int) -> str:

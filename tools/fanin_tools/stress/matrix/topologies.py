@@ -18,10 +18,10 @@ from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import Device, Fabric, Link
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.tree import Tree
-from fanin_tools.launch.job_file import JobOptions
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.uplinks import Uplinks, uplinks_of
 from fanin_tools.quantities import counted
+from fanin_wire.settings import JobSettings
 
 ROOM = 8  # ranks on a node
 NICS_BELOW = {"top": ("nic0",), "leaf": ("nic1", "nic2", "nic3"), "plain": ("nic4", "nic5", "nic6")}
@@ -37,11 +37,14 @@ class MatrixPlan(Plan):
     def at(self, prefix: str) -> Fabric:
         """The description with addresses that begin at `prefix`."""
         nics = [name for names in NICS_BELOW.values() for name in names]
-        devices = [Device("nic", name, f"{prefix}.{1 + node}", f"host{node}", ROOM) for node, name in enumerate(nics)]
+        devices = [
+            Device(kind="nic", name=name, address=f"{prefix}.{1 + node}", host=f"host{node}", ranks=ROOM)
+            for node, name in enumerate(nics)
+        ]
         for name in NICS_BELOW:
             number = SWITCH_ADDRESSES.get(name)
             address = f"{prefix}.{number}" if number else ""
-            devices.append(Device("switch", name, address, name, offload=number is not None))
+            devices.append(Device(kind="switch", name=name, address=address, host=name, offload=number is not None))
         ends = [(name, switch) for switch, names in NICS_BELOW.items() for name in names]
         ends += [("leaf", "top"), ("plain", "top")]
         return check(Fabric(self.name, tuple(devices), tuple(map(Link, ends))), "matrix")
@@ -67,10 +70,10 @@ TOPOLOGIES = (
 )
 TOPOLOGY_BY_NAME = {shape.name: shape for shape in TOPOLOGIES}
 MODES = {
-    "": JobOptions(),
-    "reproducible run": JobOptions(reproducible="run"),
-    "reproducible shape": JobOptions(reproducible="shape"),
-    "wide partials": JobOptions(wide=True),
+    "": JobSettings(),
+    "reproducible run": JobSettings(reproducible="run"),
+    "reproducible shape": JobSettings(reproducible="shape"),
+    "wide partials": JobSettings(wide=True),
 }
 
 
