@@ -22,6 +22,11 @@ ALLOWED = {
     "fanin": {"fanin_wire"},
     "fanin_tools": {"fanin", "fanin_nic", "fanin_wire"},
 }
+# The folders and modules of a package from the bottom up. Each may import only what stands before it.
+LAYERS = {
+    "fanin_tools": ["errors", "quantities", "fabric", "launch", "stress", "bench", "demo", "doctor", "cli"],
+    "fanin_tools.stress": ["tally", "faults", "fuzz", "matrix", "soak"],
+}
 FORBIDDEN_STEMS = {"util", "utils", "helper", "helpers", "manager", "misc", "common", "data2"}
 LONGEST_FILE = 450  # lines
 SOURCES = [path for package in PACKAGES.values() for path in sorted(package.rglob("*.py"))]
@@ -50,6 +55,40 @@ def test_imports_run_one_way(package: str) -> None:
     for path in files:
         ours = imported_packages(path) & PACKAGES.keys() - {package}
         assert ours <= ALLOWED[package], f"{name(path)} imports {sorted(ours - ALLOWED[package])}"
+
+
+def folder_of(package: str) -> Path:
+    first, *rest = package.split(".")
+    return PACKAGES[first].joinpath(*rest)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Dotted names of everything that a file imports, at any depth of it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_folder_and_module_is_in_a_layer(package: str) -> None:
+    folder = folder_of(package)
+    present = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert present - {"__init__", "__pycache__"} == set(LAYERS[package])
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_layers_import_downwards(package: str) -> None:
+    folder, layers = folder_of(package), LAYERS[package]
+    for number, layer in enumerate(layers):
+        above = {f"{package}.{other}" for other in layers[number + 1 :]}
+        files = [folder / f"{layer}.py"] if (folder / f"{layer}.py").exists() else (folder / layer).rglob("*.py")
+        for path in files:
+            imported = {".".join(each.split(".")[: package.count(".") + 2]) for each in imported_modules(path)}
+            assert not imported & above, f"{name(path)} imports {sorted(imported & above)}, which stand above it"
 
 
 @pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=name)

@@ -16,9 +16,9 @@ def test_no_case_of_the_sample_goes_wrong(bench: Bench) -> None:
     plan = MatrixPlan("matrix")
     bench.names.append(plan.name)
     running = lifecycle.up(plan, silent)
-    selected = select(True, SEED, TOPOLOGY_BY_NAME, COLLECTIVES)
-    result = run.run(running, selected, SEED, silent)
+    combinations = select(True, SEED, TOPOLOGY_BY_NAME, COLLECTIVES)
+    result = run.run(running, combinations, SEED, silent)
     assert report.failures(result) == []
-    assert result.cases == len(selected)
-    assert {shape for _, shape in result.tried} == set(TOPOLOGY_BY_NAME)
+    assert result.cases == len(combinations)
+    assert {topology for _, topology in result.executed} == set(TOPOLOGY_BY_NAME)
     assert_released(running)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_tools.launch.collective_call import COLLECTIVES, REDUCED, CollectiveCall, CollectiveData, ElementRange
+from fanin_tools.launch.collective_call import ALL_RANKS, COLLECTIVES, CollectiveCall, DataLayout, ElementRange
 
 SIZE, ROOT, ELEMENTS = 5, 3, 8
 
 
-def laid_out(case: CollectiveCall, runs: list[ElementRange] | None) -> list[int] | None:
+def laid_out(call: CollectiveCall, runs: list[ElementRange] | None) -> list[int] | None:
     """The elements of runs: 1000 * rank + place in what the rank brings; negative: place in what comes out."""
     if runs is None:
         return None
     return [
-        -place if run.rank == REDUCED else 1000 * run.rank + place
+        -place if run.rank == ALL_RANKS else 1000 * run.rank + place
         for run in runs
         for place in range(run.start, run.start + run.elements)
     ]
@@ -50,15 +50,15 @@ def by_hand(collective: str, counts: list[int]) -> tuple[list, list]:
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_every_rank_brings_and_gets_what_it_should(collective: str) -> None:
-    case = CollectiveCall(collective, ELEMENTS, root=ROOT)
-    message = CollectiveData(case, SIZE)
+    call = CollectiveCall(collective, ELEMENTS, root=ROOT)
+    message = DataLayout(call, SIZE)
     even = collective in ("allreduce", "reduce", "reduce_scatter", "broadcast", "allgather", "gather", "scatter")
     counts = [8] * SIZE if even or collective == "barrier" else [0, 4, 8, 0, 4]
-    contribution, expected_result = by_hand(collective.removesuffix(" uneven").removesuffix("v"), counts)
+    contribution, expected_result = by_hand(collective.removesuffix("v"), counts)
     for rank in range(SIZE):
         brought = message.contribution(rank)
-        assert laid_out(case, [brought] if brought else None) == contribution[rank]
-        assert laid_out(case, message.expected_result(rank)) == expected_result[rank]
+        assert laid_out(call, [brought] if brought else None) == contribution[rank]
+        assert laid_out(call, message.expected_result(rank)) == expected_result[rank]
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

@@ -20,7 +20,7 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import CollectiveCall, CollectiveData
+from fanin_tools.launch.collective_call import CollectiveCall, DataLayout
 from fanin_tools.launch.placement import place
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_wire.settings import JobSettings
@@ -60,7 +60,7 @@ def test_route_verifies_and_carries_what_it_should(running: Running, route: str)
 
 
 @pytest.mark.parametrize(
-    "job_options", [JobSettings(), JobSettings(wide=True), JobSettings(reproducible="shape")], ids=str
+    "settings", [JobSettings(), JobSettings(wide=True), JobSettings(reproducible="shape")], ids=str
 )
 @pytest.mark.parametrize("size", [4, 4096, (1 << 18) + 4096 + 4])
 def test_uneven_ring_carries_what_it_should(running: Running, size: int, settings: JobSettings) -> None:
@@ -129,15 +129,15 @@ def test_memory_that_nothing_was_written_to_is_wrong(running: Running) -> None:
     with WorkerPool(running, RANKS) as pool:
         pool.join(placement, job_file.describe(running, placement))
         for collective in ("allreduce", "allgather", "scatterv"):
-            case = CollectiveCall(collective, 1000)
-            pool.call(RANKS, "prepare", case=case.as_dict())
+            call = CollectiveCall(collective, 1000)
+            pool.call(RANKS, "prepare", call=call.as_dict())
             elements = [
-                sum(run.elements for run in CollectiveData(case, RANKS).expected_result(rank) or ())
+                sum(run.elements for run in DataLayout(call, RANKS).expected_result(rank) or ())
                 for rank in range(RANKS)
             ]
-            assert [answer["wrong"] for answer in pool.call(RANKS, "verify")] == elements
+            assert [reply["wrong"] for reply in pool.call(RANKS, "verify")] == elements
             pool.call(RANKS, "run", repeat=1)
-            assert [answer["wrong"] for answer in pool.call(RANKS, "verify")] == [0] * RANKS
+            assert [reply["wrong"] for reply in pool.call(RANKS, "verify")] == [0] * RANKS
         pool.call(RANKS, "leave")
 
 
@@ -155,7 +155,7 @@ def test_crew_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.Monke
     placement = place(running.fabric, 2, "tree")
     with WorkerPool(running, 2) as pool:
         pool.join(placement, job_file.describe(running, placement))
-        pool.call([0], "prepare", case=CollectiveCall("barrier", 0).as_dict())
+        pool.call([0], "prepare", call=CollectiveCall("barrier", 0).as_dict())
         pool._tell(0, {"do": "run", "repeat": 1})  # the other rank never comes
     eventually(lambda: members_of(pool._process.pid), lambda left: not left)
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fanin_tools.cli.app import app
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch.collective_call import COLLECTIVES, REDUCTIONS, CollectiveData
+from fanin_tools.launch.collective_call import COLLECTIVES, REDUCTIONS, DataLayout
 from fanin_tools.stress.matrix import combinations, pairwise, run
 from fanin_tools.stress.matrix.combinations import DIMENSIONS, SIZES, call_of, is_valid, select
 from fanin_tools.stress.matrix.topologies import TOPOLOGIES, TOPOLOGY_BY_NAME, JobSetup, MatrixPlan, setups
@@ -23,7 +23,7 @@ ALL = TOPOLOGY_BY_NAME, COLLECTIVES
 
 
 def test_the_fabric_has_every_shape() -> None:
-    uplinks = {shape.name: JobSetup(shape.name, 1, "").placement(FABRIC).uplinks for shape in TOPOLOGIES}
+    uplinks = {topology.name: JobSetup(topology.name, 1, "").placement(FABRIC).uplinks for topology in TOPOLOGIES}
     assert {len(uplink.switches) for uplink in uplinks["tree"]} == {1}
     assert {len(uplink.switches) for uplink in uplinks["2 levels"]} == {1, 2}
     assert [uplink.ring for uplink in uplinks["mixed"]] == [None] * 4 + [0] * 3
@@ -94,7 +94,7 @@ class WorkerPool:
     joined = 0
 
     def __init__(self, running: Running, size: int) -> None:
-        self.running, self.tried = running, 0
+        self.running, self.executed = running, 0
         self.commands: list[dict[str, Any]] = []
 
     def __enter__(self) -> WorkerPool:
@@ -108,18 +108,18 @@ class WorkerPool:
 
     def call(self, size: int, do: str, **arguments: Any) -> list[dict[str, Any]]:
         self.commands.append({"do": do, **arguments})
-        return [self._tried(len(arguments["cases"]), rank) for rank in range(size)] if do == "try" else []
+        return [self._tried(len(arguments["calls"]), rank) for rank in range(size)] if do == "try" else []
 
     def _tried(self, count: int, rank: int) -> dict[str, Any]:
         if rank == 0:
-            self.first, self.tried = self.tried, self.tried + count
+            self.first, self.executed = self.executed, self.executed + count
         answer: dict[str, Any] = {"wrong": [], "stopped": None}
         for number in range(count):
             place = self.first + number
             if place == self.fatal:
                 name = "OP_MISMATCH" if rank == 1 else "ABORTED"
                 answer["stopped"] = (number, {"name": name, "cause": "by hand", "remedy": "none"})
-                self.tried = place + 1
+                self.executed = place + 1
                 break
             if place in self.wrong:
                 answer["wrong"].append((number, 2))
@@ -135,7 +135,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> type[WorkerPool]:
     return Made
 
 
-def tried(pool: type[WorkerPool], count: int = 250) -> run.Result:
+def executed(pool: type[WorkerPool], count: int = 250) -> run.Result:
     cells = [
         combination for combination in select(False, 1, ("tree",), ("reduce",)) if combination["setup"].per_node == 1
     ][:count]
@@ -143,14 +143,14 @@ def tried(pool: type[WorkerPool], count: int = 250) -> run.Result:
 
 
 def test_every_case_is_counted(pool: type[WorkerPool]) -> None:
-    result = tried(pool)
+    result = executed(pool)
     assert (result.cases, result.failures, pool.joined) == (250, [], 1)
-    assert result.tried == {("reduce", "tree"): 250}
+    assert result.executed == {("reduce", "tree"): 250}
 
 
 def test_wrong_elements_of_all_ranks_are_told_with_the_case(pool: type[WorkerPool]) -> None:
     pool.wrong = (3, 240)
-    result = tried(pool)
+    result = executed(pool)
     assert len(result.failures) == result.failed("reduce", "tree") == 2
     assert str(result.failures[0]).startswith("tree, 3 ranks on 3 nodes: reduce sum of ")
     assert str(result.failures[0]).endswith(": 6 wrong elements")
@@ -158,14 +158,14 @@ def test_wrong_elements_of_all_ranks_are_told_with_the_case(pool: type[WorkerPoo
 
 def test_a_case_that_ends_the_job_is_one_failure_and_the_rest_is_tried(pool: type[WorkerPool]) -> None:
     pool.fatal = 120
-    result = tried(pool)
+    result = executed(pool)
     assert (result.cases, pool.joined) == (250, 2)
     assert [failure.what for failure in result.failures] == ["OP_MISMATCH: rank 1: by hand; none"]
 
 
 def test_the_last_case_may_end_the_job(pool: type[WorkerPool]) -> None:
     pool.fatal = 99
-    result = tried(pool, 100)
+    result = executed(pool, 100)
     assert (result.cases, len(result.failures), pool.joined) == (100, 1, 1)
 
 
@@ -193,5 +193,5 @@ def test_uneven_parts_are_there_and_empty_ones_too() -> None:
     (combination, *_) = [
         combination for combination in select(False, 1, ("tree",), ("gatherv",)) if combination["size"] == "many"
     ]
-    counts = CollectiveData(call_of(combination, random.Random(1)), combination["setup"].size).counts
+    counts = DataLayout(call_of(combination, random.Random(1)), combination["setup"].size).counts
     assert counts[0] == 0 < counts[1] < counts[2]

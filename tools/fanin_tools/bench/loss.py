@@ -70,25 +70,25 @@ def measure(running: Running, size: int, rounds: int, progress: ProgressCallback
 def _add(sample: Sample, pool: WorkerPool, route: str, rate: int, size: int) -> None:
     placement = place(pool.running.fabric, NODES, route)
     pool.join(placement, job_file.describe(pool.running, placement))
-    pool.call(NODES, "prepare", case=CollectiveCall("allreduce", size // 4).as_dict())
+    pool.call(NODES, "prepare", call=CollectiveCall("allreduce", size // 4).as_dict())
     pool.call(NODES, "run", repeat=1)
     before = _counters(pool.running)
     with loss(pool.running.fabric, rate):
-        answers = pool.call(NODES, "run", repeat=REPETITIONS)
+        replies = pool.call(NODES, "run", repeat=REPETITIONS)
         after = _counters(pool.running)
         sample.lost += lost(pool.running.fabric)
     sample.probes += after["tx_PROBE"] - before["tx_PROBE"]
     sample.resent += after["resent"] - before["resent"]
-    ranks = [[end - start for start, end in _spans(answer)] for answer in answers]
+    ranks = [[end - start for start, end in _spans(reply)] for reply in replies]
     sample.times_ms += [time * 1e-6 for time in slowest_rank(ranks)]
-    if wrong := sum(answer["wrong"] for answer in pool.call(NODES, "verify")):
+    if wrong := sum(reply["wrong"] for reply in pool.call(NODES, "verify")):
         cause = f"{route}, {rate / 10:g} % lost: {wrong} elements have a wrong bit"
         raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
     pool.call(NODES, "leave")
 
 
-def _spans(answer: dict[str, list[int]]) -> list[tuple[int, int]]:
-    return list(zip(answer["start_ns"], answer["end_ns"], strict=True))
+def _spans(reply: dict[str, list[int]]) -> list[tuple[int, int]]:
+    return list(zip(reply["start_ns"], reply["end_ns"], strict=True))
 
 
 def _counters(running: Running) -> dict[str, int]:

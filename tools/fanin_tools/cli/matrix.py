@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def matrix(
     sample: Annotated[bool, typer.Option("--sample", help="Few cases that cover every two values together.")] = False,
     seed: Annotated[int, typer.Option(help="Of the sample, and of what every case leaves to chance.")] = 1,
-    shapes: Annotated[str, typer.Option(help="Only these, for example ring,mixed; all otherwise.")] = "",
+    topologies: Annotated[str, typer.Option(help="Only these, for example ring,mixed; all otherwise.")] = "",
     collectives: Annotated[str, typer.Option(help="Only these, for example reduce,barrier; all otherwise.")] = "",
     name: options.Name = "matrix",
     json_output: options.Json = False,
@@ -31,11 +31,11 @@ def matrix(
     from fanin_tools.stress.matrix.run import run
     from fanin_tools.stress.matrix.topologies import TOPOLOGY_BY_NAME, MatrixPlan
 
-    wanted = _named(shapes, TOPOLOGY_BY_NAME, "a shape"), _named(collectives, COLLECTIVES, "a collective")
-    selected = select(sample, seed, *wanted)
-    print_progress(f"{len(selected)} cases, seed {seed}")
+    wanted = _named(topologies, TOPOLOGY_BY_NAME, "a shape"), _named(collectives, COLLECTIVES, "a collective")
+    combinations = select(sample, seed, *wanted)
+    print_progress(f"{len(combinations)} cases, seed {seed}")
     with leased(MatrixPlan(name), print_progress) as running:
-        result = run(running, selected, seed, print_progress)
+        result = run(running, combinations, seed, print_progress)
     if json_output:
         print_json({"seed": seed, "sample": sample, **result.as_dict()})
     else:

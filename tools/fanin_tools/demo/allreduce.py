@@ -50,7 +50,7 @@ class Task:
         """Bytes of the message."""
         return self.elements * datatype_by_name(self.dtype).itemsize
 
-    def case(self, op: str = "") -> CollectiveCall:
+    def call(self, op: str = "") -> CollectiveCall:
         """What is measured; or a smaller message for another op, in the other kind of memory."""
         if not op:
             return CollectiveCall(
@@ -157,10 +157,10 @@ def run_route(pool: WorkerPool, placement: Placement, task: Task, progress: Prog
     job = job_file.describe(running, placement, task.settings)
     pool.join(placement, job)
     further = task.further_ops()
-    answers = pool.call(size, "try", cases=[task.case(op).as_dict() for op in further])
-    wrong = sum(count_wrong_elements(answers).values())
+    replies = pool.call(size, "try", calls=[task.call(op).as_dict() for op in further])
+    wrong = sum(count_wrong_elements(replies).values())
     before = accounting.snapshot(running)
-    mistakes, seconds = _reduce(pool, size, task)
+    wrong, seconds = _reduce(pool, size, task)
     use = accounting.between(running, before, accounting.snapshot(running), int(str(job["jid"])))
     pool.call(size, "leave")
     return RouteResult(
@@ -169,7 +169,7 @@ def run_route(pool: WorkerPool, placement: Placement, task: Task, progress: Prog
         ranks=size,
         bytes=task.message_bytes,
         seconds=seconds,
-        wrong=wrong + mistakes,
+        wrong=wrong + wrong,
         checked=(task.op, *further),
         expected=expected_payload(running.fabric, placement, task),
         use=use,
@@ -189,7 +189,7 @@ def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[s
 
 def _reduce(pool: WorkerPool, size: int, task: Task) -> tuple[int, float]:
     """Wrong elements on all ranks, and seconds from the last rank's start to the last rank's end."""
-    pool.call(size, "prepare", case=task.case().as_dict())
+    pool.call(size, "prepare", call=task.call().as_dict())
     times = pool.call(size, "run", repeat=1)
-    wrong = sum(answer["wrong"] for answer in pool.call(size, "verify"))
+    wrong = sum(reply["wrong"] for reply in pool.call(size, "verify"))
     return wrong, elapsed_seconds(times)[0]

@@ -9,7 +9,7 @@ from fanin_tools.demo.allreduce import SEED
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall, CollectiveData
+from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall, DataLayout
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
 from fanin_tools.launch.worker_pool import WorkerPool
@@ -57,8 +57,8 @@ def run(
     rows = []
     for number, name in enumerate(SHOWN):
         seconds = {route: times[number] for route, (times, _) in tried.items()}
-        wrong = {route: mistakes.get(number, 0) for route, (_, mistakes) in tried.items()}
-        message = CollectiveData(_case(name, placements[0].size), placements[0].size)
+        wrong = {route: wrong.get(number, 0) for route, (_, wrong) in tried.items()}
+        message = DataLayout(_call_of(name, placements[0].size), placements[0].size)
         rows.append(CollectiveResult(name, 0 if name == BARRIER else ELEMENT_BYTES * message.length, seconds, wrong))
     return rows
 
@@ -69,13 +69,13 @@ def _try_route(
     """Seconds of each collective, and wrong elements by its number."""
     progress(f"{placement.route}: {counted(len(SHOWN), 'collective')} ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
-    answers = pool.call(placement.size, "try", cases=[_case(name, placement.size).as_dict() for name in SHOWN])
+    replies = pool.call(placement.size, "try", calls=[_call_of(name, placement.size).as_dict() for name in SHOWN])
     pool.call(placement.size, "leave")
-    mistakes = count_wrong_elements(answers)
-    return elapsed_seconds(answers), mistakes
+    wrong = count_wrong_elements(replies)
+    return elapsed_seconds(replies), wrong
 
 
-def _case(name: str, size: int) -> CollectiveCall:
+def _call_of(name: str, size: int) -> CollectiveCall:
     elements = MESSAGE_ELEMENTS if name in UNDIVIDED else MESSAGE_ELEMENTS // size
     return CollectiveCall(name, elements, root=size - 1, seed=SEED)
 
@@ -86,13 +86,13 @@ def operations(
     """Every operation with every type that it takes, over one route."""
     pairs = [(op.name.lower(), kind.name) for op in OPERATIONS for kind in DATATYPES if op.takes(kind)]
     progress(f"{placement.route}: {len(pairs)} pairs of operation and type ...")
-    cases = [
+    calls = [
         CollectiveCall("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED, registered=False) for op, dtype in pairs
     ]
     pool.join(placement, job_file.describe(pool.running, placement, settings))
-    answers = pool.call(placement.size, "try", cases=[case.as_dict() for case in cases])
+    replies = pool.call(placement.size, "try", calls=[call.as_dict() for call in calls])
     pool.call(placement.size, "leave")
-    wrong = count_wrong_elements(answers)
+    wrong = count_wrong_elements(replies)
     bad = ", ".join(f"{pairs[number][0]} of {pairs[number][1]}" for number in sorted(wrong))
     what = f"{len(OPERATIONS)} ops x {len(DATATYPES)} types"
     return SectionResult(

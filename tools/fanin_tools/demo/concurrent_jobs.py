@@ -25,12 +25,12 @@ def jobs(
     names = [f"job{number}" for number in range(len(placements))]
     for name, placement in zip(names, placements, strict=True):
         pool.join(placement, job_file.describe(pool.running, placement, settings), name)
-    answers = pool.call(size, "share", names=names, elements=ELEMENTS, messages=MESSAGES)
+    replies = pool.call(size, "share", names=names, elements=ELEMENTS, messages=MESSAGES)
     for name in names:
         pool.call(size, "leave", name=name)
-    wrong = sum(answer["wrong"] for answer in answers)
+    wrong = sum(reply["wrong"] for reply in replies)
     setting = f"{MESSAGES} x {render_size(4 * ELEMENTS)} in each"
-    first, second = shares(answers[0]["end_ns"][:2])
+    first, second = shares(replies[0]["end_ns"][:2])
     outcome = f"wrong: {counted(wrong, 'element')}" if wrong else f"equal ones {first:.0%} : {second:.0%}"
     return SectionResult(f"{len(names)} jobs at once", "+".join(routes), setting, outcome, not wrong)
 
@@ -46,9 +46,9 @@ def groups(pool: WorkerPool, placement: Placement, settings: JobSettings, progre
     """Two overlapping groups, made by split, with a collective under way in each."""
     progress(f"{placement.route}: overlapping groups ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
-    answers = pool.call(placement.size, "groups", elements=GROUP_ELEMENTS)
+    replies = pool.call(placement.size, "groups", elements=GROUP_ELEMENTS)
     pool.call(placement.size, "leave")
-    wrong = sum(answer["wrong"] for answer in answers)
-    sizes = " and ".join(str(size) for size in answers[0]["sizes"])
+    wrong = sum(reply["wrong"] for reply in replies)
+    sizes = " and ".join(str(size) for size in replies[0]["sizes"])
     outcome = f"wrong: {counted(wrong, 'element')}" if wrong else "every bit, in any order"
     return SectionResult("groups", placement.route, f"overlap: {sizes}", outcome, not wrong)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from fanin.plan import parts_of
 from fanin_tools.launch.placement import Placement
 from fanin_wire.datatypes import DataType
+from fanin_wire.message_parts import part_sizes
 from fanin_wire.operations import Operation
 from fanin_wire.settings import JobSettings
 
@@ -52,8 +52,8 @@ class Segmentation(NamedTuple):
         if not rotates:
             return [0] * (nodes - 1) + [self.length]
         ends = [0] * nodes
-        for part in parts_of(self.length):  # the host cuts what is long, and each part begins anew
-            full, rest = divmod(sum(part.sizes), self.segment)
+        for part in part_sizes(self.length):  # the first segment of each part completes at node 0 again
+            full, rest = divmod(part, self.segment)
             for node in range(nodes):
                 ends[node] += self.segment * len(range(node, full, nodes))
             ends[full % nodes] += rest

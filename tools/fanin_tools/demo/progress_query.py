@@ -21,13 +21,13 @@ def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress
     progress(f"{placement.route}: a query ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     *early, late = range(placement.size)
-    case = CollectiveCall("allreduce", ELEMENTS).as_dict()
-    pool.call(early, "begin", case=case)
-    (answer,) = pool.call(early[-1:], "progress")
-    pool.call([late], "begin", case=case)
+    call = CollectiveCall("allreduce", ELEMENTS).as_dict()
+    pool.call(early, "begin", call=call)
+    (reply,) = pool.call(early[-1:], "progress")
+    pool.call([late], "begin", call=call)
     wrong = sum(each["wrong"] for each in pool.call(placement.size, "finish"))
     pool.call(placement.size, "leave")
-    (entry,) = answer["progress"]
+    (entry,) = reply["progress"]
     outcome = f"{entry['done']} of {entry['segments']}, waits for {entry['waiting_for']}"
     verified = not wrong and entry["done"] == 0 and set(entry["waiting_for"]) <= {late}
     return SectionResult("query", placement.route, f"rank {late} is late", outcome, verified)

@@ -59,9 +59,9 @@ def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtyp
     """Of the results of all runs on all ranks."""
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     arguments = {"dtype": dtype, "elements": ELEMENTS, "runs": RUNS, "pause_ms": PAUSE_MS, "seed": SEED}
-    answers = pool.call(placement.size, "repeat", **arguments)
+    replies = pool.call(placement.size, "repeat", **arguments)
     pool.call(placement.size, "leave")
-    return {digest for answer in answers for digest in answer["digests"]}
+    return {digest for reply in replies for digest in reply["digests"]}
 
 
 def _oracle(placement: Placement, dtype: str, settings: JobSettings) -> str:

@@ -1,3 +1,3 @@
-"""A job: ranks placed on the nodes of a fabric, what they are told of it, and their processes."""
+"""Jobs: the placement of ranks on the nodes of a fabric, the description of the job, and the processes."""
 
-DEFAULT_JOB = "job"  # what a crew calls its job where it has only one
+DEFAULT_JOB = "job"  # name of the only job of a worker pool

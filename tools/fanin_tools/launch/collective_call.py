@@ -1,7 +1,7 @@
-"""A collective to be tried: what each rank brings to it, and what each must have afterwards.
+"""A collective call to be verified: the data that each rank contributes, and the result that each rank must have.
 
-Written from the meaning of the collectives, not from the library's own table of them, which it is to judge. A message
-is one run of elements, or one part for each rank, one after the other.
+Written from the meaning of the collectives, not from the table of the library, which it has to verify. A message is one
+range of elements, or one part for each rank, in the order of the ranks.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ from typing import Any, NamedTuple
 
 from fanin_tools.launch.exact_data import MOVED, PERIOD, ExactData
 
-REDUCTIONS = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter uneven")
+REDUCTIONS = ("allreduce", "reduce", "reduce_scatter", "reduce_scatterv")
 DATA_MOVEMENTS = ("broadcast", "allgather", "gather", "scatter", "allgatherv", "gatherv", "scatterv")
 BARRIER = "barrier"
 COLLECTIVES = (*REDUCTIONS, *DATA_MOVEMENTS, BARRIER)
-VECTOR = ("reduce_scatter uneven", "allgatherv", "gatherv", "scatterv")
+VECTOR = ("reduce_scatterv", "allgatherv", "gatherv", "scatterv")  # collectives with a count for each rank
 UNDIVIDED = ("allreduce", "reduce", "broadcast")
 FROM_ROOT = ("broadcast", "scatter", "scatterv")
 TO_ROOT = ("reduce", "gather", "gatherv")
-CALL_FORMS = ("blocking", "again", "nonblocking", "persistent")  # again: blocking, and tried the second time
-REDUCED = -1  # in the place of a rank: the data of all, combined
+CALL_FORMS = ("blocking", "repeated", "nonblocking", "persistent")  # repeated: the same blocking call twice
+ALL_RANKS = -1  # in the place of a rank: the data of all ranks, reduced
 
 
 @dataclass(frozen=True)
 class CollectiveCall:
-    """One collective with its parameters; equal on every rank.
+    """One collective with its parameters. They are the same on every rank.
 
-    elements: of the message, or of a rank's part of it; where parts are uneven, of the largest
-    registered: in memory that the device maps; in_place: the result lies where the data lay
-    period: elements after which the data repeat, 0: as many as the message has, up to PERIOD; shift: where they begin
+    elements: number in the message, or in a rank's part of it; of a vector collective, in the largest part
+    registered: whether the arrays lie in memory that the device maps
+    in_place: whether the result lies in the memory of the data
+    form: one of CALL_FORMS
+    period: number of elements after which the data repeat; 0: as many as the message has, up to PERIOD
+    shift: the place of the repetition at which the data begin
     """
 
     collective: str
@@ -46,7 +49,7 @@ class CollectiveCall:
     shift: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """What is given to a rank process."""
+        """The call as a rank process gets it."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -59,48 +62,45 @@ class CollectiveCall:
 
 
 class ElementRange(NamedTuple):
-    """`elements` that follow each other, from place `start` on, of the data of `rank`, or of what is REDUCED."""
+    """`elements` neighbouring elements of the data of `rank` (or of ALL_RANKS), from element `start` on."""
 
     rank: int
     start: int
     elements: int
 
 
-class CollectiveData:
-    """A case among `size` ranks."""
+class DataLayout:
+    """Where the data of a call among `size` ranks come from and go to."""
 
-    def __init__(self, case: CollectiveCall, size: int) -> None:
-        self.case, self.size = case, size
-        uneven = case.collective in VECTOR
-        self.counts = [case.elements * (rank % 3) // 2 if uneven else case.elements for rank in range(size)]
+    def __init__(self, call: CollectiveCall, size: int) -> None:
+        self.call, self.size = call, size
+        vector = call.collective in VECTOR
+        self.counts = [call.elements * (rank % 3) // 2 if vector else call.elements for rank in range(size)]
         self.starts = list(accumulate(self.counts, initial=0))
-        self.length = case.elements if case.collective in UNDIVIDED else self.starts[-1]
-        self.data = ExactData(case.seed, size, case.dtype, case.op if case.collective in REDUCTIONS else MOVED)
-        self.period = case.period or min(PERIOD, self.length)
+        self.length = call.elements if call.collective in UNDIVIDED else self.starts[-1]
+        self.data = ExactData(call.seed, size, call.dtype, call.op if call.collective in REDUCTIONS else MOVED)
+        self.period = call.period or min(PERIOD, self.length)
 
     def contribution(self, rank: int) -> ElementRange | None:
-        """What a rank brings; None if it brings nothing."""
-        collective = self.case.collective
-        if collective == BARRIER or (collective in FROM_ROOT and rank != self.case.root):
+        """The data that a rank contributes; None if it contributes nothing."""
+        collective = self.call.collective
+        if collective == BARRIER or (collective in FROM_ROOT and rank != self.call.root):
             return None
         whole = collective in REDUCTIONS + FROM_ROOT
         return ElementRange(rank, 0, self.length if whole else self.counts[rank])
 
     def expected_result(self, rank: int) -> list[ElementRange] | None:
-        """What a rank has afterwards, piece by piece; None if it gets nothing."""
-        collective = self.case.collective
-        if collective == BARRIER or (collective in TO_ROOT and rank != self.case.root):
+        """The result that a rank must have, piece by piece; None if it gets nothing."""
+        collective = self.call.collective
+        if collective == BARRIER or (collective in TO_ROOT and rank != self.call.root):
             return None
         if collective in REDUCTIONS + FROM_ROOT:
-            source = self.case.root if collective in FROM_ROOT else REDUCED
-            whole = collective in UNDIVIDED
-            return [
-                ElementRange(source, 0, self.length)
-                if whole
-                else ElementRange(source, self.starts[rank], self.counts[rank])
-            ]
+            source = self.call.root if collective in FROM_ROOT else ALL_RANKS
+            if collective in UNDIVIDED:
+                return [ElementRange(source, 0, self.length)]
+            return [ElementRange(source, self.starts[rank], self.counts[rank])]
         return [ElementRange(other, 0, count) for other, count in enumerate(self.counts)]
 
     def offset(self, rank: int) -> int:
-        """Where in the larger of its two arrays a rank's own part lies, if one is a part of the other."""
-        return 0 if self.case.collective in UNDIVIDED else self.starts[rank]
+        """Element at which a rank's own part begins in the larger of its two arrays, if they share memory."""
+        return 0 if self.call.collective in UNDIVIDED else self.starts[rank]

@@ -1,7 +1,7 @@
-"""Binding: each rank of a job kept to one core, in turn, as the launchers of MPI do with `--bind-to core`.
+"""Binding of each rank to one core, in turn, as the launchers of MPI do it with `--bind-to core`.
 
-Ranks that wait by yielding look alike to the scheduler, whoever else is on their core: it may leave three beside each
-other, and the device with the fourth, for as long as the job lasts.
+The scheduler does not tell a rank that waits by yielding from one that computes. It may leave three ranks on one core,
+and the device beside the fourth, for the whole time of the job.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
 def check(choice: str) -> None:
-    """UsageError for what is none of CHOICES."""
+    """Raise UsageError unless `choice` is one of CHOICES."""
     if choice not in CHOICES:
         raise UsageError(f"--bind-to {choice}: ranks are not bound to that", f"use one of {', '.join(CHOICES)}")
 
 
 @contextmanager
 def bound(rank: int) -> Iterator[None]:
-    """What this thread starts in the block is kept to the core of its rank: of those that the thread may use."""
+    """Bind the processes that this thread starts in the block to the core of `rank`, of those that it may use."""
     usable = os.sched_getaffinity(0)
     present = cores(usable)
     core = present[rank % len(present)]
@@ -37,7 +37,7 @@ def bound(rank: int) -> Iterator[None]:
 
 
 def cores(usable: set[int]) -> list[set[int]]:
-    """The cores behind some of the numbers that Linux gives to hardware threads: of each core these numbers."""
+    """Group hardware threads by core. usable: their numbers; only these appear in the result."""
     found: list[set[int]] = []
     for thread in sorted(usable):
         if not any(thread in core for core in found):
@@ -46,7 +46,7 @@ def cores(usable: set[int]) -> list[set[int]]:
 
 
 def siblings(thread: int) -> set[int]:
-    """The hardware threads of a core, of which one is given; it alone where the system does not say."""
+    """The hardware threads of the core that has `thread`; only `thread` if the system does not tell."""
     try:
         ranges = Path(SIBLINGS.format(thread)).read_text().split(",")  # as in 0,4 or 0-1
         ends = [[int(end) for end in each.split("-")] for each in ranges]

@@ -1,9 +1,9 @@
-"""Data whose reduction is known: the same bits come out in whatever order and grouping they are combined.
+"""Data with an exact reduction: every order and every grouping of the ranks gives the same bits.
 
-So sums are of whole numbers, small enough to be exact in the type; products of signs and a few twos; the rest is exact
-by nature. Data that are only moved are random bytes. The values repeat after PERIOD elements. PERIOD is a prime: no two
-segments of a message begin at the same place of it, so a segment that is put to a wrong place shows; and numpy's
-reference has to be computed over one period only.
+Sums are of whole numbers that are small enough to be exact in the type. Products are of signs and a few factors of 2.
+The other operations are exact for all values. Data that are only moved are random bytes. The values repeat after PERIOD
+elements. PERIOD is a prime, so that no two segments of a message begin with the same values, and a segment in a wrong
+place is found. The reference of numpy is computed over one period only.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_name
 from fanin_wire.operations import OPERATIONS, operation_by_name
 
 PERIOD = 65521
-LARGEST = 1000  # 4096 ranks of it stay below 2**24, where f32 stops being exact
+LARGEST = 1000  # the sum over 4096 ranks stays below 2**24, the limit of exact whole numbers in f32
 EXACT = {"f16": 1 << 11, "bf16": 1 << 8}  # whole numbers up to here are exact
-RANKS_WITH_FACTOR_2 = 6  # ranks that may bring a factor of 2
-SPECIAL_SHARE = 0.02  # of values where order matters: zeros of both signs, infinities, NaN
+RANKS_WITH_FACTOR_2 = 6  # ranks that may contribute a factor of 2
+SPECIAL_SHARE = 0.02  # share of zeros of both signs, infinities and NaN
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan)
 DTYPES = tuple(entry.name for entry in DATATYPES)
 OPS = tuple(entry.name.lower() for entry in OPERATIONS)
-MOVED = ""  # in the place of an operation: the data are moved, not combined
+MOVED = ""  # in the place of an operation: the data are moved, not reduced
 
 
 class ExactData(NamedTuple):
-    """What the ranks of a job bring. seed: of the random numbers; size: ranks; op: a name of OPS, or MOVED."""
+    """The data of the ranks of a job. seed: of the random numbers; size: number of ranks; op: one of OPS, or MOVED."""
 
     seed: int
     size: int
@@ -38,7 +38,7 @@ class ExactData(NamedTuple):
     op: str
 
     def contribution(self, rank: int, count: int = PERIOD) -> np.ndarray:
-        """The first `count` elements of the period that `rank` brings: shape (count,), in the type's storage."""
+        """The first `count` elements of the period of `rank`: shape (count,), in the storage type of numpy."""
         random = np.random.default_rng([self.seed, rank, zlib.crc32(f"{self.dtype} {self.op}".encode())])
         datatype = datatype_by_name(self.dtype)
         if self.op == MOVED:
@@ -46,7 +46,7 @@ class ExactData(NamedTuple):
         return _VALUES[datatype.family](random, datatype, self, rank, count)
 
     def reduced(self, count: int = PERIOD) -> np.ndarray:
-        """The first `count` elements of the period that must come out of all ranks together."""
+        """The first `count` elements of the period of the reduction over all ranks: shape (count,)."""
         rows = np.empty((self.size, count), datatype_by_name(self.dtype).numpy)
         for rank, row in enumerate(rows):
             bits(row)[...] = bits(self.contribution(rank, count))
@@ -54,7 +54,7 @@ class ExactData(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """Numbers up to here, from each rank, have an exact sum."""
+        """The largest number that each rank may contribute to an exact sum."""
         return max(1, min(LARGEST, EXACT.get(self.dtype, 1 << 24) // self.size))
 
 
@@ -62,7 +62,7 @@ def _integers(random: np.random.Generator, datatype: DataType, data: ExactData, 
     limits = np.iinfo(datatype.numpy)
     values = random.integers(limits.min, limits.max, count, datatype.numpy, endpoint=True)
     if data.op == "prod":
-        return values | 1  # even factors would soon leave nothing but 0
+        return values | 1  # a product of even factors is soon 0
     if data.op in ("land", "lor", "lxor"):
         return np.where(_booleans(random, datatype, data, rank, count), values | 1, 0).astype(datatype.numpy)
     if data.op in ("band", "bor"):  # few bits, or all but few
@@ -87,7 +87,7 @@ def _floats(random: np.random.Generator, datatype: DataType, data: ExactData, ra
 
 
 def _booleans(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
-    """So many that the result now and then depends on a single rank."""
+    """Values with so many true ones that some results depend on a single rank."""
     few = 1 / max(2, data.size)
     share = {"land": 1 - few, "lor": few}.get(data.op, 0.5)
     return random.random(count) < share
@@ -99,7 +99,7 @@ def _complexes(random: np.random.Generator, datatype: DataType, data: ExactData,
 
 
 def _pairs(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
-    """Few different values and indices, so that there are ties of both."""
+    """Pairs with few different values and indices, so that both have ties."""
     pairs = np.zeros(count, datatype.numpy)
     pairs["value"] = random.integers(-3, 3, count, endpoint=True)
     pairs["index"] = random.integers(0, data.size, count)
@@ -120,7 +120,7 @@ _VALUES: dict[Family, Callable[[np.random.Generator, DataType, ExactData, int, i
 
 
 def rounding_values(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
-    """Floats of a rank whose sums are rounded: their bits tell in which order they were added."""
+    """Floats of a rank with rounded sums: the bits of a sum depend on the order of the additions."""
     datatype = datatype_by_name(dtype)
     numbers = np.random.default_rng([seed, rank]).standard_normal(elements)
     if datatype.family is Family.SMALL_FLOAT:
@@ -129,21 +129,21 @@ def rounding_values(seed: int, rank: int, dtype: str, elements: int) -> np.ndarr
 
 
 def bits(array: np.ndarray) -> np.ndarray:
-    """The elements of a flat array as whole numbers, padding included; those of 16 bytes as rows of two."""
+    """The elements of a flat array as unsigned integers, padding included; elements of 16 bytes as rows of two."""
     if array.dtype.itemsize == 16:
         return array.view(np.uint64).reshape(-1, 2)
     return array.view(f"u{array.dtype.itemsize}")
 
 
 def fill(array: np.ndarray, period: np.ndarray, start: int = 0) -> None:
-    """Repeat `period` over the flat `array`, from place `start` of the repetition on."""
+    """Fill the flat `array` with repetitions of `period`. start: the place of the repetition to begin at."""
     have = bits(array)
     for place, piece in _pieces(array.size, period, start):
         have[place : place + len(piece)] = piece
 
 
 def wrong_elements(array: np.ndarray, period: np.ndarray, start: int = 0) -> int:
-    """How many elements of the flat `array` differ in any bit from `period` repeated, from place `start` on."""
+    """Number of elements of the flat `array` with a bit that differs from the repetitions of `period`."""
     have, wrong = bits(array), 0
     for place, piece in _pieces(array.size, period, start):
         differs = have[place : place + len(piece)] != piece
@@ -152,7 +152,7 @@ def wrong_elements(array: np.ndarray, period: np.ndarray, start: int = 0) -> int
 
 
 def _pieces(count: int, period: np.ndarray, start: int) -> list[tuple[int, np.ndarray]]:
-    """Where in an array of `count` elements which bits belong."""
+    """The pieces of an array of `count` elements: their places, and the bits that belong there."""
     whole, pieces, place = bits(period), [], 0
     while place < count:
         first = (start + place) % len(whole)

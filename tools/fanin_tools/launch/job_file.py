@@ -1,4 +1,4 @@
-"""What every rank is told of its job: a JSON file and environment variables."""
+"""The description of a job that every rank gets: a JSON file and environment variables."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LOCAL_TIMES = abi.LOCAL_CHUNK // MAX_JOB_CHUNK  # so much longer are segments th
 
 
 def chunk_for(mtu: int) -> int:
-    """Largest chunk in bytes, a power of two, whose packet fits into `mtu`."""
+    """The largest chunk in bytes, a power of two, with packets that fit into `mtu`."""
     room = mtu - fields.IPV4_UDP_SIZE - fields.TRANSPORT_SIZE - fields.ICRC_SIZE
     return max(MIN_CHUNK, min(MAX_JOB_CHUNK, 1 << (room.bit_length() - 1)))
 
 
 def describe(running: Running, placement: Placement, settings: JobSettings | None = None) -> dict[str, object]:
-    """The job as ranks read it. jid and key are random: the key tells this incarnation from every other.
+    """The description of a job. jid and key are random; the key tells this job from all earlier ones with its jid.
 
-    Within one node segments are longer, and so fewer: as many would not stay in a core's cache. Those of a reproducible
-    job need a buffer for each rank, and stay short.
+    A job within one node has longer and fewer segments, since no packet limits their length and their buffers then
+    stay in the cache of a core. A reproducible job needs a buffer for each rank, so its segments stay short.
     """
     settings = settings or JobSettings()
     times = LOCAL_TIMES if len(placement.nics) == 1 and settings.reproducible == "none" else 1
@@ -47,14 +47,14 @@ def describe(running: Running, placement: Placement, settings: JobSettings | Non
 
 
 def write(running: Running, job: dict[str, object]) -> Path:
-    """Write `job` into the folder of its fabric; whoever calls removes it again."""
+    """Write `job` into the folder of its fabric. The caller removes the file."""
     path = running.state.folder / f"job-{job['jid']:08x}.json"
     path.write_text(json.dumps(job))
     return path
 
 
 def exit_causes(job: Path) -> Path:
-    """The file, beside the description of a job, in which ranks note that others have ended it."""
+    """The file beside the description of a job in which ranks note that others have ended the job."""
     return job.with_suffix(".consequences")
 
 

@@ -1,4 +1,4 @@
-"""What an mpiexec calls in the place of ssh: a script that starts a command in the namespace of a host."""
+"""A launch agent for mpiexec: a script, called in the place of ssh, that starts a command in the namespace of a host."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.namespaces import namespace
 
-VALUED = "BbcDEeFIiJLlmOoPpQRSWw"  # options of ssh whose value is the next word
-# Called as ssh is: options, host, command. Each host has a name of its own: MPIs take equal names for one host.
+VALUED = "BbcDEeFIiJLlmOoPpQRSWw"  # options of ssh that take the next word as their value
+# Arguments as of ssh: options, host, command. Each host gets a name of its own: MPIs take equal names for one host.
 SCRIPT = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do
     case $1 in -[%(valued)s]) shift ;; esac
@@ -29,7 +29,7 @@ exec ip netns exec "$network" unshare --uts sh -c "hostname $network; $*"
 
 
 def write(fabric: Fabric, path: Path) -> Path:
-    """The script for the hosts of a fabric, which are called by the addresses of their NICs."""
+    """Write the script for the hosts of a fabric. The name of a host is the address of its NIC."""
     cases = [f"{nic.address}) network={namespace(fabric, nic.host)} ;;" for nic in fabric.nics]
     hosts = ", ".join(nic.address for nic in fabric.nics)
     path.write_text(SCRIPT % {"valued": VALUED, "cases": "\n".join(cases), "fabric": fabric.name, "hosts": hosts})
@@ -38,6 +38,6 @@ def write(fabric: Fabric, path: Path) -> Path:
 
 
 def inside_first(fabric: Fabric) -> list[str]:
-    """What to put before mpiexec: it runs on the first host, whose name it must know."""
+    """The words to put before mpiexec, so that it runs on the first host under the name of that host."""
     name = namespace(fabric, fabric.nics[0].host)
     return ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh"]

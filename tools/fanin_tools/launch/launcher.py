@@ -1,8 +1,8 @@
-"""The processes of a job: all started, all ended; the first that fails by itself decides.
+"""The processes of a job. The first rank that fails by itself decides the exit code.
 
-A rank that fails leaves the others time to report it in their own words (the devices tell them that a peer is lost);
-then they are told to end, then made to. Such others may end first, but have noted that it was not their fault.
-Without such a limit (`keep_going`) they go on until they end by themselves: as programs do that rebuild their job.
+After a failure the other ranks have some seconds to report it themselves, since the devices tell them that a peer is
+lost. Then they get SIGTERM, and later SIGKILL. A rank may end before the one that failed; it has then noted that
+another rank was the cause. With `keep_going` there is no time limit: programs that rebuild their job go on.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from fanin_wire.settings import JobSettings
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
-WITHDRAWN = "-"  # in the file of consequences: the rank goes on in a job formed anew
+WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a job formed anew
 
 
 @dataclass(frozen=True)
 class JobOutcome:
     """How a job ended.
 
-    failed_rank: the first that failed by itself, None if all ended well
+    failed_rank: the first rank that failed by itself; None if none failed
     status: exit code of its process, -N if signal N ended it
-    because: why its job had ended, if all that failed only followed others: a name as of an exception
+    reason: name of the error that ended the job, if every failed rank only followed others
     """
 
     failed_rank: int | None = None
@@ -49,7 +49,7 @@ class JobOutcome:
 
     @property
     def exit_code(self) -> int:
-        """As a shell gives it: 128 + N for signal N."""
+        """The exit code as a shell gives it: 128 + N for signal N."""
         return self.status if self.status >= 0 else 128 - self.status
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class JobOutcome:
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9; signals without a name by their number."""
+    """Name of a signal, for example SIGKILL; "signal N" if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -70,17 +70,17 @@ def signal_name(number: int) -> str:
 
 @dataclass
 class RankProcesses:
-    """The running processes of a job, by rank. prefix: put the rank before every line of their output; bound: each is
-    kept to a core."""
+    """The processes of a job, by rank."""
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     printers: list[threading.Thread] = field(default_factory=list)
-    failed: list[int] = field(default_factory=list)  # in the order in which they were seen to
+    failed: list[int] = field(default_factory=list)  # in the order of their end
 
     def start(
         self, running: Running, placement: Placement, job: Path, command: Sequence[str], prefix: bool, bound: bool
     ) -> None:
-        """Start every rank on the host of its NIC."""
+        """Start every rank on the host of its NIC. prefix: put the rank before every line of its output; bound: bind
+        each rank to a core."""
         for rank in range(placement.size):
             host = placement.nics[placement.node_of(rank)].host
             line = [*namespaces.prefix_command(running.fabric, host), *command]
@@ -97,7 +97,7 @@ class RankProcesses:
         self.printers[-1].start()
 
     def wait(self, grace_seconds: float) -> None:
-        """Wait until all have ended; once one has failed, for `grace_seconds` more at most."""
+        """Wait until all have ended, but at most `grace_seconds` after the first failure."""
         end = math.inf
         while left := self._running():
             if self.failed:
@@ -107,7 +107,7 @@ class RankProcesses:
             wait_for_any(left, None if end == math.inf else end - time.monotonic())
 
     def _running(self) -> list[subprocess.Popen[bytes]]:
-        """Those that have not ended; notes which have failed."""
+        """The processes that have not ended. Notes the ranks that have failed."""
         running = []
         for rank, process in enumerate(self.processes):
             if process.poll() is None:
@@ -125,7 +125,7 @@ class RankProcesses:
         return JobOutcome(rank, self.processes[rank].returncode, exit_causes.get(rank, ""))
 
     def stop(self) -> None:
-        """End those that still run: SIGTERM, a little later SIGKILL."""
+        """End the processes that still run: SIGTERM, and SIGKILL after TERMINATE_SECONDS."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             for process in self._running():
                 process.send_signal(number)
@@ -137,7 +137,7 @@ class RankProcesses:
 
 
 def require_program(program: str) -> None:
-    """UsageError NO_PROGRAM where there is none that can be started."""
+    """Raise UsageError NO_PROGRAM unless `program` can be started."""
     if shutil.which(program) is None:
         found = Path(program).exists()
         cause = f"{program} can not be started: {'it is not executable' if found else 'there is no such program'}"
@@ -173,7 +173,7 @@ def wait_for_any(processes: Sequence[subprocess.Popen[bytes]], seconds: float | 
 
 
 def wait_for_all(processes: Sequence[subprocess.Popen[Any]], seconds: float | None) -> bool:
-    """Wait until all have ended, at most `seconds`; whether they have."""
+    """Wait until all have ended, at most `seconds`. Returns whether they have."""
     end = None if seconds is None else time.monotonic() + seconds
     for process in processes:
         try:
@@ -194,8 +194,21 @@ def launch(
     keep_going: bool = False,
     bound: bool = False,
 ) -> JobOutcome:
-    """Run `command` once per rank; how it ended. grace: seconds for the others when one has failed; keep_going: they
-    have as long as they want; bound: each rank is kept to a core."""
+    """Run `command` once for each rank.
+
+    Args:
+        running: the fabric.
+        placement: the nodes and the ranks on each.
+        command: program and arguments.
+        settings: of the job; None for the defaults.
+        prefix: put the rank before every line of output.
+        grace: seconds for the other ranks after a failure.
+        keep_going: no time limit for the other ranks.
+        bound: bind each rank to a core.
+
+    Returns:
+        How the job ended.
+    """
     job = job_file.write(running, job_file.describe(running, placement, settings))
     exit_causes = job_file.exit_causes(job)
     exit_causes.touch(mode=0o600)
@@ -211,9 +224,10 @@ def launch(
 
 
 def read_exit_causes(path: Path) -> dict[int, str]:
-    """What ranks have noted (`fanin.consequence`): the last line of each counts, "RANK -" takes back what it has noted.
+    """The errors that ended the job of a rank, as the library noted them. The last line of each rank counts; "RANK -"
+    withdraws its note.
 
-    A program can write into the file, or remove it: what is no such line is not one.
+    A program can write into the file, or remove it. Lines of any other form are ignored.
     """
     noted: dict[int, str] = {}
     with suppress(OSError):

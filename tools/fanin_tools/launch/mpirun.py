@@ -1,4 +1,4 @@
-"""A program of MPI on a local fabric: started by its own mpirun, with the shim preloaded."""
+"""An MPI program on a local fabric, started by its own mpirun with the shim preloaded."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.m
 
 
 def command_line(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> list[str]:
-    """What to start. UsageError NOT_SUPPORTED for a fabric in namespaces, NO_PROGRAM where there is no launcher.
+    """The command line. The shim is preloaded into the ranks only, not into the launcher.
 
-    The shim is preloaded into the ranks only, not into the launcher.
+    Raises:
+        UsageError: NOT_SUPPORTED for a fabric in namespaces, NO_PROGRAM if there is no such launcher.
     """
     if running.fabric.netns:
         cause = "fanin run --mpi starts all ranks in one network namespace"
@@ -31,7 +32,7 @@ def command_line(running: Running, placement: Placement, launcher: str, command:
 
 
 def launcher_words(launcher: str) -> list[str]:
-    """A launcher and its options. UsageError NO_PROGRAM where there is none."""
+    """A launcher and its options as words. Raises UsageError NO_PROGRAM if there is no such launcher."""
     words = shlex.split(launcher)
     if not words or shutil.which(words[0]) is None:
         remedy = "install an MPI, or name its launcher with --mpirun"
@@ -40,7 +41,7 @@ def launcher_words(launcher: str) -> list[str]:
 
 
 def environment(running: Running, placement: Placement) -> dict[str, str]:
-    """Variables of every rank. The sockets are those of all nodes, of which each rank takes its own."""
+    """Environment variables of every rank. FANIN_SOCKET has the sockets of all nodes; a rank takes that of its node."""
     sockets = [str(running.state.socket(nic.name)) for nic in placement.nics]
     present = os.environ.get("LD_PRELOAD", "")
     return {
@@ -51,7 +52,7 @@ def environment(running: Running, placement: Placement) -> dict[str, str]:
 
 
 def launch(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> int:
-    """Run it to its end; the exit code of the launcher, as a shell gives it."""
+    """Run `command` to its end. Returns the exit code of the launcher, as a shell gives it."""
     line = command_line(running, placement, launcher, command)
     with subprocess.Popen(line, stdin=subprocess.DEVNULL) as process:
         try:

@@ -1,4 +1,4 @@
-"""Which rank runs on which node: blocks of consecutive ranks, as even as the nodes allow."""
+"""Placement of ranks on nodes: blocks of consecutive ranks, as even as the nodes allow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUTES = ("auto", "tree", "ring", "local")
 
 @dataclass(frozen=True)
 class Placement:
-    """The nodes that take part, in order, and the global ranks on each, ascending. ways: up from each, in a tree."""
+    """The nodes of a job in order, the global ranks on each, ascending, and in a tree the uplinks of each node."""
 
     route: str
     nics: tuple[Device, ...]
@@ -29,20 +29,26 @@ class Placement:
         return sum(len(ranks) for ranks in self.ranks)
 
     def node_of(self, rank: int) -> int:
-        """Index of the node that `rank` runs on."""
+        """Index of the node of `rank`."""
         return next(node for node, ranks in enumerate(self.ranks) if rank in ranks)
 
 
 def check_route(route: str) -> None:
-    """Raise UsageError unless there is such a route."""
+    """Raise UsageError unless `route` is one of ROUTES."""
     if route not in ROUTES:
         raise UsageError(f"{route!r} is not a route", f"use one of {', '.join(ROUTES)}")
 
 
 def place(fabric: Fabric, size: int, route: str) -> Placement:
-    """Place `size` ranks on `fabric` for a job of that route ("auto": chosen after the nodes and the switches).
+    """Place `size` ranks on `fabric`.
 
-    Raises UsageError: NO_RESOURCES if there is no room, NOT_SUPPORTED if the fabric has no such route.
+    Args:
+        fabric: the fabric.
+        size: number of ranks.
+        route: one of ROUTES. "auto": tree if an offloading switch is above all nodes of the job, else ring.
+
+    Raises:
+        UsageError: NO_RESOURCES if there is no room, NOT_SUPPORTED if the fabric has no such route.
     """
     check_route(route)
     if size < 1:
@@ -79,7 +85,7 @@ def _describe_capacity(capacities: list[int]) -> str:
 
 
 def _even_counts(capacities: list[int], size: int) -> list[int]:
-    """Ranks for each node: one after the other to the node that has the fewest and still has room."""
+    """Number of ranks of each node. Each rank goes to the node with the fewest ranks that has room."""
     counts = [0] * len(capacities)
     for _ in range(size):
         node = min((node for node, room in enumerate(capacities) if counts[node] < room), key=lambda node: counts[node])
@@ -94,7 +100,7 @@ def _blocks(counts: list[int]) -> tuple[tuple[int, ...], ...]:
 
 def _resolve(route: str, fabric: Fabric, nics: tuple[Device, ...], uplinks: tuple[Uplinks, ...] | None) -> str:
     if len(nics) == 1:
-        return "local"  # nothing leaves a single node, whatever the fabric has
+        return "local"  # nothing leaves a single node
     if route == "auto":
         route = "tree" if uplinks and not is_one_ring(uplinks) else "ring"
     if route == "tree" and not uplinks:

@@ -1,16 +1,16 @@
-"""What a rank of a crew holds between commands, and the commands that every use of a crew needs.
+"""The state of a worker's rank between commands, and the commands that every user of a worker pool needs.
 
-| command | keys | answer |
+| command | arguments | reply |
 | --- | --- | --- |
 | join | name, job (path), number, socket, staged | |
-| prepare | name, case | |
+| prepare | name, call | |
 | run | repeat | start_ns, end_ns: lists of CLOCK_MONOTONIC |
-| verify | | wrong: elements of the result with a wrong bit |
-| try | name, cases | wrong: pairs of a case's number and its wrong elements; start_ns, end_ns of each; stopped |
+| verify | | wrong: number of elements of the result with a wrong bit |
+| try | name, calls | wrong: pairs (number of the call, its wrong elements); start_ns, end_ns of each; stopped |
 | leave | name | |
 
-name: of the job that is meant. A case is a `Case` as a dictionary. stopped: number and error of the case that could not
-be tried, after which none was; else null.
+`name` is the name of the job within the pool. A call is a CollectiveCall as a dictionary. `stopped` has the number and
+the error of the call that failed, after which no call was made; it is null if none failed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from collections.abc import Callable
 from typing import Any
 
 import fanin
-from fanin import staging
 from fanin_tools.launch import DEFAULT_JOB
 from fanin_tools.launch.collective_call import CollectiveCall
 from fanin_tools.launch.verified_call import VerifiedCall
 from fanin_wire.abi import Status
 
 JOIN_SECONDS = 30.0
+STAGING_VARIABLE = "FANIN_STAGING"  # bytes of the longest message that is staged; 4 MiB if it is not set
 
-Answer = dict[str, Any]
+Reply = dict[str, Any]
 
 
 class RankState:
-    """The communicators of this process by name, and the trial that is prepared."""
+    """The communicators of this process by name, and the call that is prepared."""
 
     def __init__(self) -> None:
         self.communicators: dict[str, fanin.Communicator] = {}
@@ -41,11 +41,11 @@ class RankState:
         self.requests: list[fanin.Request] = []
 
     def communicator(self, name: str) -> fanin.Communicator:
-        """This rank in the job called `name`."""
+        """The communicator of the job called `name`."""
         return self.communicators[name]
 
     def prepared(self) -> VerifiedCall:
-        """The trial that was prepared last."""
+        """The call that was prepared last."""
         if self.call is None:
             raise RuntimeError("nothing is prepared")
         return self.call
@@ -57,75 +57,78 @@ class RankState:
             self.communicators.pop(name).close()
 
 
-def join(rank: RankState, job: str, number: int, socket: str, name: str = DEFAULT_JOB, staged: bool = True) -> Answer:
-    """Become a member of the job described in the file `job`; `staged`: as of Crew.join."""
-    os.environ[staging.VARIABLE] = str(staging.LARGEST if staged else 0)
+def join(rank: RankState, job: str, number: int, socket: str, name: str = DEFAULT_JOB, staged: bool = True) -> Reply:
+    """Join the job that the file `job` describes. staged: as in WorkerPool.join."""
+    if staged:
+        os.environ.pop(STAGING_VARIABLE, None)
+    else:
+        os.environ[STAGING_VARIABLE] = "0"
     rank.communicators[name] = fanin.Communicator(fanin.Job.from_file(job), number, socket, timeout=JOIN_SECONDS)
     return {}
 
 
-def leave(rank: RankState, name: str = DEFAULT_JOB) -> Answer:
-    """Leave a job; the arrays go, too."""
+def leave(rank: RankState, name: str = DEFAULT_JOB) -> Reply:
+    """Leave a job and free the arrays."""
     rank.call = None
     rank.communicators.pop(name).close()
     return {}
 
 
-def prepare(rank: RankState, case: dict[str, Any], name: str = DEFAULT_JOB) -> Answer:
-    """Make the arrays of a case and fill them."""
-    rank.call = None  # its memory first: two cases may not fit
-    rank.call = VerifiedCall(rank.communicator(name), CollectiveCall(**case))
+def prepare(rank: RankState, call: dict[str, Any], name: str = DEFAULT_JOB) -> Reply:
+    """Allocate and fill the arrays of a call."""
+    rank.call = None  # frees its memory first: the arrays of two calls may not fit
+    rank.call = VerifiedCall(rank.communicator(name), CollectiveCall(**call))
     return {}
 
 
-def run(rank: RankState, repeat: int) -> Answer:
-    """Take part in the prepared case `repeat` times."""
-    run = rank.prepared().run
+def run(rank: RankState, repeat: int) -> Reply:
+    """Make the prepared call `repeat` times."""
+    make_call = rank.prepared().run
     starts, ends = [], []
     for _ in range(repeat):
         starts.append(time.monotonic_ns())
-        run()
+        make_call()
         ends.append(time.monotonic_ns())
     return {"start_ns": starts, "end_ns": ends}
 
 
-def verify(rank: RankState) -> Answer:
+def verify(rank: RankState) -> Reply:
     """Compare every bit of the result."""
     return {"wrong": rank.prepared().wrong()}
 
 
-def try_cases(rank: RankState, cases: list[dict[str, Any]], name: str = DEFAULT_JOB) -> Answer:
-    """Take part in one case after the other, and compare every bit of each."""
-    answer: Answer = {"wrong": [], "start_ns": [], "end_ns": [], "stopped": None}
-    for number, case in enumerate(cases):
+def try_calls(rank: RankState, calls: list[dict[str, Any]], name: str = DEFAULT_JOB) -> Reply:
+    """Make one call after the other, and compare every bit of each result."""
+    reply: Reply = {"wrong": [], "start_ns": [], "end_ns": [], "stopped": None}
+    for number, call in enumerate(calls):
         try:
-            _try_case(rank.communicator(name), CollectiveCall(**case), number, answer)
+            _try_call(rank.communicator(name), CollectiveCall(**call), number, reply)
         except fanin.FaninError as error:
-            answer["stopped"] = (number, error_answer(error)["error"])
+            reply["stopped"] = (number, error_reply(error)["error"])
             break
-    return answer
+    return reply
 
 
-def _try_case(communicator: fanin.Communicator, case: CollectiveCall, number: int, answer: Answer) -> None:
-    call = VerifiedCall(communicator, case)
+def _try_call(communicator: fanin.Communicator, call: CollectiveCall, number: int, reply: Reply) -> None:
+    verified = VerifiedCall(communicator, call)
     start = time.monotonic_ns()
-    call.run()
-    answer["end_ns"].append(time.monotonic_ns())
-    answer["start_ns"].append(start)
-    if mistakes := call.wrong():
-        answer["wrong"].append((number, mistakes))
+    verified.run()
+    reply["end_ns"].append(time.monotonic_ns())
+    reply["start_ns"].append(start)
+    if wrong := verified.wrong():
+        reply["wrong"].append((number, wrong))
 
 
-def error_answer(error: fanin.FaninError) -> Answer:
-    """The answer to a command that failed."""
+def error_reply(error: fanin.FaninError) -> Reply:
+    """The reply to a command that failed."""
     return {"error": {"name": Status(error.status).name, "cause": error.detail, "remedy": error.remedy}}
 
 
-COMMANDS: dict[str, Callable[..., Answer]] = {
+COMMANDS: dict[str, Callable[..., Reply]] = {
     "join": join,
     "leave": leave,
     "prepare": prepare,
     "run": run,
     "verify": verify,
-    "try": try_cases,
+    "try": try_calls,
 }

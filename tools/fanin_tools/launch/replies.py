@@ -1,4 +1,4 @@
-"""What the answers of all ranks to a list of cases say together."""
+"""What the replies of all ranks to a list of calls say together."""
 
 from __future__ import annotations
 
@@ -6,39 +6,37 @@ from typing import Any
 
 from fanin_tools.errors import ToolError
 
-Answers = list[dict[str, Any]]  # by rank
+Replies = list[dict[str, Any]]  # by rank
+SECONDARY_ERRORS = ("ABORTED", "PEER_LOST", "FLUSHED")  # errors that follow from what happened to another rank
 
 
-def wrong_elements(answers: Answers) -> dict[int, int]:
-    """Wrong elements over all ranks, by number of the case."""
+def wrong_elements(replies: Replies) -> dict[int, int]:
+    """Number of wrong elements over all ranks, by number of the call."""
     wrong: dict[int, int] = {}
-    for answer in answers:
-        for number, count in answer["wrong"]:
+    for reply in replies:
+        for number, count in reply["wrong"]:
             wrong[number] = wrong.get(number, 0) + count
     return wrong
 
 
-def count_wrong_elements(answers: Answers) -> dict[int, int]:
-    """Wrong elements over all ranks, by number of the case; ToolError if a case failed instead."""
-    failure = first_failure(answers)
+def count_wrong_elements(replies: Replies) -> dict[int, int]:
+    """Number of wrong elements over all ranks, by number of the call. Raises ToolError if a call failed."""
+    failure = first_failure(replies)
     if failure is not None:
         raise failure[1]
-    return wrong_elements(answers)
+    return wrong_elements(replies)
 
 
-def first_failure(answers: Answers) -> tuple[int, ToolError] | None:
-    """Number and error of the first case that a rank could not take part in; of several errors one that explains."""
-    stopped = [(*answer["stopped"], rank) for rank, answer in enumerate(answers) if answer["stopped"]]
+def first_failure(replies: Replies) -> tuple[int, ToolError] | None:
+    """Number and error of the first call that failed on a rank. An error that is no consequence is preferred."""
+    stopped = [(*reply["stopped"], rank) for rank, reply in enumerate(replies) if reply["stopped"]]
     if not stopped:
         return None
     number, error, rank = min(stopped, key=lambda entry: (entry[0], entry[1]["name"] in SECONDARY_ERRORS, entry[2]))
     return number, ToolError(error["name"], f"rank {rank}: {error['cause']}", error["remedy"])
 
 
-SECONDARY_ERRORS = ("ABORTED", "PEER_LOST", "FLUSHED")  # of what happened to another rank
-
-
-def elapsed_seconds(answers: Answers) -> list[float]:
-    """Seconds that each of several runs took: from the last rank's start to the last rank's end."""
-    starts, ends = (zip(*(answer[key] for answer in answers), strict=True) for key in ("start_ns", "end_ns"))
+def elapsed_seconds(replies: Replies) -> list[float]:
+    """Seconds of each call: from the start of the last rank to the end of the last rank."""
+    starts, ends = (zip(*(reply[key] for reply in replies), strict=True) for key in ("start_ns", "end_ns"))
     return [(max(end) - max(start)) * 1e-9 for start, end in zip(starts, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""What lies above the nodes of a job: the switches that compute for it, and the rings of NICs on plain switches."""
+"""The uplinks of a job's nodes: the switches that compute for the job, and the rings of NICs on plain switches."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fanin_tools.fabric.tree import Tree
 
 @dataclass(frozen=True)
 class Uplinks:
-    """The way up from a node.
+    """The uplinks of a node.
 
-    switches: addresses of the offloading switches above it, lowest first, up to the top switch of the job
-    ring: number of the ring that it forms with its neighbours on a plain switch; None where its NIC sends up itself
+    switches: addresses of the offloading switches above the node, lowest first, up to the top switch of the job
+    ring: number of the ring that the node forms with its neighbours on a plain switch; None if it is in no ring
     """
 
     switches: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Uplinks:
 
 
 def uplinks_of(tree: Tree, nics: Sequence[Device]) -> tuple[Uplinks, ...] | None:
-    """The ways up from `nics` to the lowest offloading switch above all of them; None if there is none."""
+    """The uplinks of `nics`, up to the lowest offloading switch above all of them; None if there is no such switch."""
     paths = [tree.offloading_above(nic) for nic in nics]
     top = next((switch for switch in paths[0] if all(switch in path for path in paths)), None)
     if top is None:
@@ -36,12 +36,12 @@ def uplinks_of(tree: Tree, nics: Sequence[Device]) -> tuple[Uplinks, ...] | None
 
 
 def is_one_ring(uplinks: Sequence[Uplinks]) -> bool:
-    """Whether all nodes are in the same ring: then no switch has anything to add."""
+    """Whether all nodes are in the same ring. Then no switch has anything to reduce."""
     return uplinks[0].ring is not None and len({uplink.ring for uplink in uplinks}) == 1
 
 
 def _rings(tree: Tree, nics: Sequence[Device]) -> list[int | None]:
-    """For each NIC the number of its ring; one that is alone on its plain switch needs none."""
+    """For each NIC the number of its ring; None for a NIC that is alone on its plain switch."""
     plain = [_plain_switch(tree, nic) for nic in nics]
     members = Counter(plain)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(n for n in plain if n and members[n] > 1))}
@@ -49,6 +49,6 @@ def _rings(tree: Tree, nics: Sequence[Device]) -> list[int | None]:
 
 
 def _plain_switch(tree: Tree, nic: Device) -> str | None:
-    """Name of the switch that a NIC hangs on, if that does not offload."""
+    """Name of the lowest switch above a NIC, if that switch does not offload."""
     switch = tree.above(nic)[0]
     return None if switch.offload else switch.name

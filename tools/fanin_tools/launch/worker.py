@@ -1,9 +1,9 @@
-"""The rank processes of a crew: one process imports everything, then forks, one child for each rank.
+"""The processes of a worker pool: the first process imports all modules, then forks one child for each rank.
 
-Arguments: DESCRIPTOR:NAMESPACE of each rank, a connected socket and the network namespace that it runs in (none: ""). A
-rank obeys commands that come over its socket as lines of JSON, and answers each with one line. A command is
-{"do": name, ...}; `rank` and `scenes` list them. An error is answered as {"error": {name, cause, remedy}}. The end of
-the commands ends the rank. The first process ends when all ranks have; it answers for one that dies.
+Arguments: DESCRIPTOR:NAMESPACE for each rank: a connected socket and the network namespace of the rank ("" for
+none). Commands come over the socket as lines of JSON, {"do": name, ...}; the rank replies to each with one line.
+`rank_commands` and `scenario_commands` list the commands. An error is {"error": {name, cause, remedy}}. A rank ends at
+the end of its commands. The first process ends after all ranks; it sends an error for a rank that has died.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import NoReturn
 import fanin
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
-from fanin_tools.launch.rank_commands import Answer, RankState, error_answer
+from fanin_tools.launch.rank_commands import RankState, Reply, error_reply
 from fanin_tools.launch.scenario_commands import COMMANDS_BY_NAME
 
 
-def execute(rank: RankState, line: str) -> Answer:
-    """Carry out one command; the answer."""
+def execute(rank: RankState, line: str) -> Reply:
+    """Carry out one command and return the reply."""
     command = json.loads(line)
     try:
         return COMMANDS_BY_NAME[command.pop("do")](rank, **command)
     except fanin.FaninError as error:
-        return error_answer(error)
+        return error_reply(error)
 
 
 def serve(connection: socket.socket) -> None:
-    """Obey until there are no more commands."""
+    """Carry out commands until the connection ends."""
     rank = RankState()
     with connection, connection.makefile("r") as commands:
         for line in commands:
@@ -41,8 +41,8 @@ def serve(connection: socket.socket) -> None:
     rank.end()
 
 
-def _line(answer: Answer) -> bytes:
-    return json.dumps(answer).encode() + b"\n"
+def _line(reply: Reply) -> bytes:
+    return json.dumps(reply).encode() + b"\n"
 
 
 def _run_rank(connection: socket.socket, namespace: str) -> NoReturn:
@@ -59,7 +59,7 @@ def _run_rank(connection: socket.socket, namespace: str) -> NoReturn:
 
 
 def _report_dead_ranks(ranks: dict[int, socket.socket]) -> None:
-    """Wait until all children have ended. ranks: their sockets by process id."""
+    """Wait until all children have ended, and send an error for each that died. ranks: sockets by process id."""
     while ranks:
         process, status = os.wait()
         with ranks.pop(process) as connection:
@@ -70,11 +70,11 @@ def _report_dead_ranks(ranks: dict[int, socket.socket]) -> None:
 
 
 def main() -> None:
-    """Fork the ranks and stay until they have ended. What libraries print goes to the error output."""
+    """Fork the ranks and wait until they have ended. The output of libraries goes to the error output."""
     os.dup2(2, 1)
     places = [argument.partition(":") for argument in sys.argv[1:]]
     connections = [socket.socket(fileno=int(descriptor)) for descriptor, _, _ in places]
-    gc.freeze()  # memory that is never looked at again stays shared
+    gc.freeze()  # so that the collector does not write to pages that the children share
     ranks = {}
     for connection, (_, _, namespace) in zip(connections, places, strict=True):
         process = os.fork()

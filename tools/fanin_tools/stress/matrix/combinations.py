@@ -14,7 +14,7 @@ from fanin_tools.stress.matrix.topologies import setups
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
 
-CHUNK = 4096  # payload bytes of a segment on the fabric of the matrix
+SEGMENT_BYTES = 4096  # payload bytes of a segment on the fabric of the matrix
 SIZES = ("0", "1", "odd", "mtu-1", "mtu+1", "many")
 ODD = 37  # elements
 MANY_SEGMENTS = {True: 20, False: 5}  # of an undivided message; of a part
@@ -63,16 +63,16 @@ def call_of(combination: Combination, random: Random) -> CollectiveCall:
 
 
 def _elements(size: str, collective: str, itemsize: int) -> int:
-    segment = CHUNK // itemsize
+    segment = SEGMENT_BYTES // itemsize
     many = MANY_SEGMENTS[collective in UNDIVIDED] * segment + 3
     return {"0": 0, "1": 1, "odd": ODD, "mtu-1": segment - 1, "mtu+1": segment + 1, "many": many}[size]
 
 
-def select(sampled: bool, seed: int, shapes: Collection[str], collectives: Collection[str]) -> list[Combination]:
+def select(sampled: bool, seed: int, topologies: Collection[str], collectives: Collection[str]) -> list[Combination]:
     """The cells with these shapes and collectives: a sample that covers every two values together, or all."""
     dimensions = DIMENSIONS | {
         "collective": tuple(name for name in COLLECTIVES if name in collectives),
-        "setup": tuple(setup for setup in setups() if setup.shape in shapes),
+        "setup": tuple(setup for setup in setups() if setup.topology in topologies),
     }
     return list(pairwise_sample(dimensions, is_valid, seed) if sampled else _complete(dimensions, Random(seed)))
 

@@ -12,18 +12,20 @@ SHOWN_FAILURES = 20
 
 def table(result: Result) -> Table:
     """Collectives down, shapes across."""
-    shapes = [shape.name for shape in TOPOLOGIES if any(place[1] == shape.name for place in result.tried)]
-    collectives = list(dict.fromkeys(place[0] for place in result.tried))
-    shown = Table(title=f"{result.cases} cases, {len(result.failures)} wrong", title_justify="left")
-    for column in ("collective", *shapes):
+    topologies = [
+        topology.name for topology in TOPOLOGIES if any(place[1] == topology.name for place in result.executed)
+    ]
+    collectives = list(dict.fromkeys(place[0] for place in result.executed))
+    shown = Table(title=f"{result.calls} cases, {len(result.failures)} wrong", title_justify="left")
+    for column in ("collective", *topologies):
         shown.add_column(column, justify="left" if column == "collective" else "right")
     for collective in collectives:
-        shown.add_row(collective, *(_cell(result, collective, shape) for shape in shapes))
+        shown.add_row(collective, *(_cell(result, collective, topology) for topology in topologies))
     return shown
 
 
-def _cell(result: Result, collective: str, shape: str) -> str:
-    count, failed = result.tried.get((collective, shape), 0), result.failed(collective, shape)
+def _cell(result: Result, collective: str, topology: str) -> str:
+    count, failed = result.executed.get((collective, topology), 0), result.failed(collective, topology)
     return f"[bold red]{failed} of {count} wrong[/]" if failed else str(count)
 
 

@@ -19,7 +19,7 @@ from fanin_tools.stress.matrix.combinations import call_of
 from fanin_tools.stress.matrix.pairwise import Combination
 from fanin_tools.stress.matrix.topologies import MODES, JobSetup
 
-AT_ONCE = 100  # cases that a rank is given with one command
+CALLS_PER_COMMAND = 100  # cases that a rank is given with one command
 
 
 @dataclass(frozen=True)
@@ -27,90 +27,90 @@ class Failure:
     """A case that went wrong, on which setup, and how."""
 
     setup: JobSetup
-    case: CollectiveCall
+    call: CollectiveCall
     what: str
 
     def __str__(self) -> str:
-        return f"{self.setup}: {self.case}: {self.what}"
+        return f"{self.setup}: {self.call}: {self.what}"
 
 
 @dataclass
 class Result:
     """Cases tried by collective and shape of network, and those that went wrong."""
 
-    tried: dict[tuple[str, str], int] = field(default_factory=dict)
+    executed: dict[tuple[str, str], int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
-    def add(self, setup: JobSetup, case: CollectiveCall, what: str) -> None:
+    def add(self, setup: JobSetup, call: CollectiveCall, what: str) -> None:
         """Note a case; what: how it went wrong, "" if it did not."""
-        place = (case.collective, setup.shape)
-        self.tried[place] = self.tried.get(place, 0) + 1
+        place = (call.collective, setup.topology)
+        self.executed[place] = self.executed.get(place, 0) + 1
         if what:
-            self.failures.append(Failure(setup, case, what))
+            self.failures.append(Failure(setup, call, what))
 
     @property
-    def cases(self) -> int:
+    def calls(self) -> int:
         """Number of all cases."""
-        return sum(self.tried.values())
+        return sum(self.executed.values())
 
-    def failed(self, collective: str, shape: str) -> int:
+    def failed(self, collective: str, topology: str) -> int:
         """Number of cases of a cell of the table that went wrong."""
-        return sum(each.case.collective == collective and each.setup.shape == shape for each in self.failures)
+        return sum(each.call.collective == collective and each.setup.topology == topology for each in self.failures)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for `--json`."""
         table = [
-            {"collective": collective, "shape": shape, "cases": count, "failures": self.failed(collective, shape)}
-            for (collective, shape), count in self.tried.items()
+            {"collective": collective, "shape": topology, "cases": count, "failures": self.failed(collective, topology)}
+            for (collective, topology), count in self.executed.items()
         ]
-        return {"cases": self.cases, "failures": [str(failure) for failure in self.failures], "table": table}
+        return {"cases": self.calls, "failures": [str(failure) for failure in self.failures], "table": table}
 
 
-def run(running: Running, selected: Iterable[Combination], seed: int, progress: ProgressCallback) -> Result:
+def run(running: Running, combinations: Iterable[Combination], seed: int, progress: ProgressCallback) -> Result:
     """Try all of `choices`, those of a setup in one job. seed: of what the choices leave to chance."""
     random = Random(seed)
     cells: dict[JobSetup, list[CollectiveCall]] = {}
-    for combination in selected:
+    for combination in combinations:
         cells.setdefault(combination["setup"], []).append(call_of(combination, random))
     result = Result()
     with WorkerPool(running, max((setup.size for setup in cells), default=0)) as pool:
-        for setup, cases in sorted(cells.items()):
-            progress(f"{setup}: {counted(len(cases), 'case')} ...")
-            _try_all(pool, setup, cases, result)
+        for setup, calls in sorted(cells.items()):
+            progress(f"{setup}: {counted(len(calls), 'case')} ...")
+            _execute_all(pool, setup, calls, result)
     return result
 
 
-def _try_all(pool: WorkerPool, setup: JobSetup, cases: list[CollectiveCall], result: Result) -> None:
+def _execute_all(pool: WorkerPool, setup: JobSetup, calls: list[CollectiveCall], result: Result) -> None:
     """In one job; in another one after each case that ends it."""
-    left = list(cases)
+    left = list(calls)
     while left:
         placement = setup.placement(pool.running.fabric)
         pool.join(placement, job_file.describe(pool.running, placement, MODES[setup.mode]), staged=setup.staged)
-        stopped = _try_until_stopped(pool, setup, left, result)
+        stopped = _execute_until_stopped(pool, setup, left, result)
         pool.call(setup.size, "leave")
         left = left[stopped:]
 
 
-def _try_until_stopped(pool: WorkerPool, setup: JobSetup, cases: list[CollectiveCall], result: Result) -> int:
+def _execute_until_stopped(pool: WorkerPool, setup: JobSetup, calls: list[CollectiveCall], result: Result) -> int:
     """How many of the cases were tried: all, unless one ended the job."""
-    tried = 0
-    for batch in _batches(cases):
-        answers = pool.call(setup.size, "try", cases=[case.as_dict() for case in batch])
-        wrong, failure = wrong_elements(answers), first_failure(answers)
+    executed = 0
+    for batch in _batches(calls):
+        replies = pool.call(setup.size, "try", calls=[call.as_dict() for call in batch])
+        wrong, failure = wrong_elements(replies), first_failure(replies)
         done = batch if failure is None else batch[: failure[0] + 1]
-        for number, case in enumerate(done):
+        for number, call in enumerate(done):
             what = f"{counted(wrong[number], 'wrong element')}" if number in wrong else ""
             if failure is not None and number == failure[0]:
                 what = str(failure[1])
-            result.add(setup, case, what)
-        tried += len(done)
+            result.add(setup, call, what)
+        executed += len(done)
         if failure is not None:
             break
-    return tried
+    return executed
 
 
-def _batches(cases: list[CollectiveCall]) -> Iterator[list[CollectiveCall]]:
-    for start in itertools.count(0, AT_ONCE):
-        if start >= len(cases):
+def _batches(calls: list[CollectiveCall]) -> Iterator[list[CollectiveCall]]:
+    for start in itertools.count(0, CALLS_PER_COMMAND):
+        if start >= len(calls):
             return
-        yield cases[start : start + AT_ONCE]
+        yield calls[start : start + CALLS_PER_COMMAND]

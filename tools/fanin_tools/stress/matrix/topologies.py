@@ -68,7 +68,7 @@ TOPOLOGIES = (
     Topology("local", "local", ("nic0",), (1, 2, 5)),
     Topology("mixed", "tree", ("nic0", *LEAF, *NICS_BELOW["plain"]), (1, 2)),
 )
-TOPOLOGY_BY_NAME = {shape.name: shape for shape in TOPOLOGIES}
+TOPOLOGY_BY_NAME = {topology.name: topology for topology in TOPOLOGIES}
 MODES = {
     "": JobSettings(),
     "reproducible run": JobSettings(reproducible="run"),
@@ -81,18 +81,18 @@ MODES = {
 class JobSetup:
     """A job: its shape, ranks on each node, and how it is computed (a name of MODES)."""
 
-    shape: str
+    topology: str
     per_node: int
     mode: str
 
     def __str__(self) -> str:
-        members = f"{counted(self.size, 'rank')} on {counted(len(TOPOLOGY_BY_NAME[self.shape].nics), 'node')}"
-        return ", ".join(part for part in (self.shape, members, self.mode) if part)
+        members = f"{counted(self.size, 'rank')} on {counted(len(TOPOLOGY_BY_NAME[self.topology].nics), 'node')}"
+        return ", ".join(part for part in (self.topology, members, self.mode) if part)
 
     @property
     def size(self) -> int:
         """Ranks of the job."""
-        return self.per_node * len(TOPOLOGY_BY_NAME[self.shape].nics)
+        return self.per_node * len(TOPOLOGY_BY_NAME[self.topology].nics)
 
     @property
     def staged(self) -> bool:
@@ -101,16 +101,16 @@ class JobSetup:
 
     def placement(self, fabric: Fabric) -> Placement:
         """Which rank runs where."""
-        shape = TOPOLOGY_BY_NAME[self.shape]
-        nics = tuple(fabric.device(name) for name in shape.nics)
+        topology = TOPOLOGY_BY_NAME[self.topology]
+        nics = tuple(fabric.device(name) for name in topology.nics)
         blocks = tuple(tuple(range(node * self.per_node, (node + 1) * self.per_node)) for node in range(len(nics)))
-        uplinks = uplinks_of(Tree(fabric), nics) if shape.route == "tree" else None
-        return Placement(shape.route, nics, blocks, uplinks or (Uplinks(),) * len(nics))
+        uplinks = uplinks_of(Tree(fabric), nics) if topology.route == "tree" else None
+        return Placement(topology.route, nics, blocks, uplinks or (Uplinks(),) * len(nics))
 
 
 def setups() -> Iterator[JobSetup]:
     """Every shape with every number of ranks; with two on a node in every mode."""
-    for shape in TOPOLOGIES:
-        for per_node in shape.per_node:
+    for topology in TOPOLOGIES:
+        for per_node in topology.per_node:
             for mode in MODES if per_node == 2 else ("",):
-                yield JobSetup(shape.name, per_node, mode)
+                yield JobSetup(topology.name, per_node, mode)
