@@ -1,5 +1,5 @@
-"""Who takes part in a comparison: ours in each of its ways, every peer that is installed, and each of them with ours
-below it (the MPI shim, which sends its collectives to our devices)."""
+"""The contenders of a comparison: Fanin in each variant, every installed peer, and every peer with the MPI shim, which
+offloads its collectives to the devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from fanin_tools.launch.placement import place
 
 @dataclass(frozen=True)
 class Contender:
-    """start: its ranks, on a fabric, for the time of a block. shim: an MPI that is to use our devices."""
+    """A contender. start: starts its ranks on a fabric for the time of a block. shim: whether it is an MPI with the
+    shim."""
 
     title: str
     ours: bool
@@ -34,12 +35,16 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """For the command line."""
+        """The name on the command line."""
         return self.title.lower().replace(" ", "-")
 
 
 def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Contender]:
-    """Those of these names, or all; ours first. folder: of the peers' environments. UsageError for a name of nobody."""
+    """The contenders called `names`, or all; ours first. folder: of the peers' environments.
+
+    Raises:
+        UsageError: for a name that no contender has.
+    """
     every = [ours(setup, variant) for variant in setup.variants]
     for peer, binaries in peers.installed(folder):
         every += [_other(setup, peer, binaries), _with_shim(setup, peer, binaries)]
@@ -50,7 +55,7 @@ def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Co
 
 
 def ours(setup: Setup, variant: Variant) -> Contender:
-    """Our ranks, over a way."""
+    """Fanin in one variant."""
     return Contender(variant.title, True, lambda running: _our_session(running, setup, variant))
 
 
@@ -91,7 +96,7 @@ def _our_session(running: Running, setup: Setup, variant: Variant) -> Iterator[S
 def _peer_session(
     running: Running, setup: Setup, title: str, peer: Peer, binaries: Path, variables: dict[str, str]
 ) -> Iterator[Session]:
-    """variables: more of them, for the ranks alone."""
+    """variables: further environment variables, for the ranks alone."""
     with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
         command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), variables, bound=setup.binds)
         yield from _open(Session(title, bool(variables), setup.ranks, Path(folder), [command]))

@@ -1,7 +1,8 @@
-"""Compiled parts of the floor: how a rank and its devices wait for each other and wake each other, and no more.
+"""Compiled parts of the floor: a rank and its devices wait for each other and wake each other.
 
-Each word of shared memory is in a cache line of its own. Between a rank and a device are two, the number of the round
-that the rank has begun, and of that which the device has done for it. Everybody has one that says whether he sleeps.
+Each word of shared memory is in a cache line of its own. A rank and a device share two words: the number of the round
+that the rank has begun, and the number of the round that the device has done. Every process has a word that says
+whether it sleeps.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def await_word(word, number, sleeping_flag, event, yields):
 
 @compiled
 def is_ready(descriptor):
-    """Sleep until there is something to read, or a signal comes; False if nothing comes for long."""
+    """Sleep until there is something to read or a signal comes. Returns False after TIMEOUT_MS."""
     place = stack_bytes(8)
     entry = pollfd_at(place)
     entry.fd = descriptor

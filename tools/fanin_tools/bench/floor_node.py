@@ -1,4 +1,4 @@
-"""The floor of one node: its ranks, and the lanes of its NIC."""
+"""The floor of one node: its ranks and the lanes of its NIC."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fanin_tools.quantities import render_size
 from fanin_wire.abi import LONG_BYTES
 
 PAGE = 4096
-FEWEST_BYTES = int(split.FEWEST_BYTES)  # that a lane gets: of less a device gives all to one
+FEWEST_BYTES = int(split.FEWEST_BYTES)  # of a lane: a device gives shorter messages to one lane
 
 
 def measure(ranks: int, lanes: int, sizes: Sequence[int], progress: ProgressCallback) -> list[Row]:
-    """Every size and number of yields."""
+    """Measure every size with every number of yields."""
     compile_all()
     rows = []
     for size in sizes:
@@ -33,14 +33,14 @@ def measure(ranks: int, lanes: int, sizes: Sequence[int], progress: ProgressCall
 
 
 def compile_all() -> None:
-    """Once, before there are processes that would each do so."""
+    """Compile the kernels once, before processes are forked that would each compile them."""
     none, events, nowhere = np.zeros(0, np.uint64), np.zeros(0, np.int32), np.uint64(0)
     floor.compile_rank()
     run_lane(none, none, nowhere, none, 0, events, 0, 0, none, none, nowhere, nowhere, SUM, False)
 
 
 class FloorMeasurement:
-    """What the processes of one measurement share, and what each of them does."""
+    """One measurement: the memory that its processes share, and the work of each process."""
 
     def __init__(self, ranks: int, lanes: int, size: int, rank_yields: int, lane_yields: int) -> None:
         self._ranks, self._bytes = ranks, size
@@ -53,7 +53,7 @@ class FloorMeasurement:
         self._shared = SharedState(ranks, self._lanes, ranks + self._lanes, apart=False)
 
     def run(self) -> Summary:
-        """All rounds."""
+        """Run all rounds."""
         tasks: list[Task] = [("", lambda rank=rank: self._rank(rank)) for rank in range(self._ranks)]  # type: ignore[misc]
         tasks += [("", lambda lane=lane: self._lane(lane)) for lane in range(self._lanes)]  # type: ignore[misc]
         try:
@@ -66,7 +66,7 @@ class FloorMeasurement:
         return self._shared.run_rank(rank, self._rank_yields, self._bytes)
 
     def _part(self, lane: int) -> tuple[np.uint64, np.uint64]:
-        """The bytes of a lane, whole pages but the last."""
+        """First and last byte of a lane: whole pages, but for the last."""
         pages = -(-self._bytes // PAGE)
         first, end = (min(self._bytes, -(-pages * number // self._lanes) * PAGE) for number in (lane, lane + 1))
         return np.uint64(first), np.uint64(end)

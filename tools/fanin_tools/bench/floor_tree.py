@@ -1,4 +1,4 @@
-"""The floor over hosts: a rank and a NIC on each, and a switch, over loopback or namespaces."""
+"""The floor over hosts: a rank and a NIC on each host, and a switch, over loopback or namespaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MIN_BUFFER, MAX_BUFFER = (
 
 
 def measure(nodes: int, netns: bool, sizes: Sequence[int], name: str, progress: ProgressCallback) -> list[Row]:
-    """Every size and number of yields, with a rank on each of `nodes` hosts."""
+    """Measure every size with every number of yields, with a rank on each of `nodes` hosts."""
     for size in sizes:
         require_buffer(nodes, size)
     compile_all()
@@ -46,7 +46,7 @@ def measure(nodes: int, netns: bool, sizes: Sequence[int], name: str, progress: 
 
 
 def compile_all() -> None:
-    """Once, before there are processes that would each do so."""
+    """Compile the kernels once, before processes are forked that would each compile them."""
     nowhere, counts = np.uint64(0), np.zeros(1, np.int64)
     floor.compile_rank()
     run_nic(nowhere, nowhere, nowhere, nowhere, 0, 0, 0, 0, 0, 0, (nowhere,) * 3, nowhere, False)
@@ -54,12 +54,12 @@ def compile_all() -> None:
 
 
 def grow_buffer(udp: socket.socket, needed: int) -> int:
-    """Let a socket hold so many bytes of packets, if the system does; the bytes that it can hold."""
+    """Let a socket hold `needed` bytes of packets, if the system allows it. Returns the bytes that it can hold."""
     return set_buffer(udp, SO_RCVBUFFORCE, socket.SO_RCVBUF, min(max(MIN_BUFFER, 2 * needed), MAX_BUFFER))
 
 
 def require_buffer(nodes: int, size: int) -> None:
-    """NO_RESOURCES if the socket of the switch can not hold what all nodes may have on their way of a message."""
+    """Raise ToolError NO_RESOURCES if the socket of the switch can not hold the packets that all nodes may send."""
     needed = nodes * min(packet_bytes(size), int(WINDOW))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         room = grow_buffer(udp, needed)
@@ -69,19 +69,21 @@ def require_buffer(nodes: int, size: int) -> None:
 
 
 def packet_bytes(size: int) -> int:
-    """Of all packets of a message of `size` bytes."""
+    """Bytes of all packets of a message of `size` bytes."""
     whole, rest = divmod(size, PAYLOAD)
     return whole * int(PACKET) + (rest + int(HEADERS + TAIL) if rest else 0)
 
 
 class Message:
-    """Packets of a message of `size` bytes in memory that processes share: `factor` times `floor.elements`."""
+    """The packets of a message of `size` bytes in shared memory. Its data are `factor` times `floor.elements`."""
 
     def __init__(self, size: int, factor: int = 0) -> None:
         self._bytes = size
         self.packets, self.size = -(-size // PAYLOAD), packet_bytes(size)
         data = floor.elements(size) * np.float32(factor)
-        self._memory = shared_bytes(self.packets * int(PACKET) + BUFFER)  # a datagram may come where there is no room
+        self._memory = shared_bytes(
+            self.packets * int(PACKET) + BUFFER
+        )  # room for a whole datagram after the last packet
         self.address = address_of(self._memory)
         for number in range(self.packets):
             packet = self._memory[number * int(PACKET) : min((number + 1) * int(PACKET), self.size)]
@@ -89,13 +91,13 @@ class Message:
             packet[int(HEADERS) : -int(TAIL)].view(np.float32)[:] = data[number * PAYLOAD // 4 :][: PAYLOAD // 4]
 
     def payloads(self) -> np.ndarray:
-        """All elements, f32. (Headers are whole elements, too.)"""
+        """All elements, f32. (The length of the headers is a whole number of elements.)"""
         packets = self._memory[: self.packets * int(PACKET)].view(np.float32).reshape(self.packets, -1)
         return packets[:, int(HEADERS) // 4 : -int(TAIL) // 4].reshape(-1)[: self._bytes // 4]
 
 
 class FloorMeasurement:
-    """What the processes of one measurement share, and what each of them does."""
+    """One measurement: the memory that its processes share, and the work of each process."""
 
     def __init__(self, fabric: Fabric, size: int, checks: bool, rank_yields: int, device_yields: int) -> None:
         self._fabric, self._bytes, self._checks = fabric, size, checks
@@ -107,7 +109,7 @@ class FloorMeasurement:
         self._shared = SharedState(count, count, 2 * count + 1, apart=True)
 
     def run(self) -> Summary:
-        """All rounds."""
+        """Run all rounds."""
         tasks: list[Task] = [(host_of(self._fabric, "switch"), self._switch)]
         for number, nic in enumerate(self._fabric.nics):
             host = host_of(self._fabric, nic.name)
@@ -168,7 +170,7 @@ class FloorMeasurement:
         return bool(good)
 
     def _receiver(self, stack: ExitStack, address: str, messages: int, group: str) -> int:
-        """A socket with room for so many messages, bound to `group`, if there is one."""
+        """A socket with room for `messages` messages. It joins `group`, if that is not ""."""
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
         grow_buffer(udp, messages * min(self._data[0].size, int(WINDOW)))
         udp.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)

@@ -1,8 +1,8 @@
-"""Goodput against loss: allreduce between real devices in namespaces, while the kernel loses their packets at random.
+"""Goodput against loss: allreduce between real devices in namespaces, while the kernel loses packets at random.
 
-All rates and routes take turns, several times: what else the machine does meets all of them. Each measurement is a job
-of its own, since what a device learns of a network it learns for a job; the first message, which the job begins with,
-is lossless and does not count.
+All rates and routes take turns several times, so that other load of the machine affects all of them. Each measurement
+is a job of its own, because a device learns the properties of a network for each job. The first message of a job is
+sent without loss and does not count.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ REPETITIONS = 5
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table, over all rounds. goodput: bytes of the message a second, of the median; share: of that
-    without loss; slowest_ms: the slowest message; lost, probes, resent: for each message, over all links and devices.
+    """A row of the table, over all rounds.
+
+    median_ms, slowest_ms: of all messages
+    goodput: bytes of the message per second of the median
+    share: of the goodput without loss
+    lost, probes, resent: packets for each message, over all links and devices
     """
 
     route: str
@@ -46,7 +50,7 @@ class Row:
 
 @dataclass
 class Sample:
-    """What was measured of a route and a rate. times_ms: of each message, of its slowest rank."""
+    """The measurements of a route and a rate. times_ms: time of the slowest rank for each message."""
 
     times_ms: list[float] = field(default_factory=list)
     lost: int = 0
@@ -55,7 +59,7 @@ class Sample:
 
 
 def measure(running: Running, size: int, rounds: int, progress: ProgressCallback) -> list[Row]:
-    """Allreduce of `size` bytes of f32 at every rate of loss over every route."""
+    """Measure allreduce of `size` bytes of f32 at every rate of loss over every route."""
     require_loss(running.fabric)
     cut_super_packets(running.fabric)
     samples = {(route, rate): Sample() for route in ROUTES for rate in PER_MILLE}

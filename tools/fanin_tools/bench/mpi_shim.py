@@ -1,7 +1,7 @@
-"""An MPI whose collectives go to our devices: what its ranks are told, and whether they did.
+"""An MPI with the shim: the environment of its ranks, and the calls that were not offloaded.
 
-A call that the shim leaves to the MPI is measured as well as any other, and would be taken for ours. So what the shim
-reports at the end is compared with the calls that were made.
+The shim may leave a call to the MPI, whose time must not count as that of the devices. So the report of the shim at the
+end is compared with the calls that were made.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fanin_tools.launch.placement import place
 from fanin_tools.quantities import counted
 
 THRESHOLDS = "FANIN_MPI_THRESHOLDS"
-EVERYTHING = "all=0-"  # whatever pays by itself: the table is to say what does
+EVERYTHING = "all=0-"  # offload every size, also where that is slower
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +\d+ +(\d+)(.*)$", re.MULTILINE)
 
 
 def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
-    """Variables of every rank: the shim, its devices, the report at the end."""
+    """Environment variables of every rank: the shim, its devices, the report at the end."""
     thresholds = os.environ.get(THRESHOLDS, EVERYTHING)
     return mpirun.environment(running, place(running.fabric, ranks, route)) | {
         "FANIN_MPI_REPORT": "1",
@@ -29,7 +29,12 @@ def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
 
 
 def shortfall(report: str, calls: int) -> str:
-    """Of what all ranks have said, and of the allreduces that they made: what was not offloaded; "" if all was."""
+    """The calls that were not offloaded, in words; "" if all were.
+
+    Args:
+        report: the output of all ranks.
+        calls: number of allreduces that they made.
+    """
     rows = {name: (int(offloaded), int(left), why.strip()) for name, offloaded, left, why in ROW.findall(report)}
     if "Allreduce" not in rows:
         return "nothing offloaded: the shim has reported no call"
@@ -40,6 +45,6 @@ def shortfall(report: str, calls: int) -> str:
 
 
 def left_to_mpi(report: str) -> str | None:
-    """The rows of the report that have calls which were not offloaded, as words; None if there is no report."""
+    """The rows of the report with calls that were not offloaded, in words; None if there is no report."""
     rows = ROW.findall(report)
     return "; ".join(f"{name} {left} {why.strip()}" for name, _, left, why in rows if int(left)) if rows else None

@@ -1,4 +1,4 @@
-"""What the UDP port alone carries between two processes: super-packets, headers and ICRCs, no engine and no DMA."""
+"""Throughput of the UDP port alone between two processes: super-packets, headers and ICRCs, no engine, no DMA."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SENDER, RECEIVER, RECEIVED = range(3)  # shared words
 
 @dataclass(frozen=True)
 class Row:
-    """Medians of rounds; bandwidth: payload bytes per second."""
+    """Medians of the rounds. bandwidth: payload bytes per second."""
 
     payload: int
     packets_per_second: float
@@ -40,7 +40,7 @@ class Row:
 
 
 def measure(netns: bool, name: str, progress: ProgressCallback) -> list[Row]:
-    """Every payload size, from one host to another through a switch (`netns`), or over loopback."""
+    """Measure every payload size, from one host to another through a switch (`netns`), or over loopback."""
     compile_all()
     rows = []
     with network(name, Shape(2, 1, netns=netns)) as fabric:
@@ -53,7 +53,7 @@ def measure(netns: bool, name: str, progress: ProgressCallback) -> list[Row]:
 
 
 def compile_all() -> None:
-    """Once, before there are processes that would each do so."""
+    """Compile the kernels once, before processes are forked that would each compile them."""
     nowhere, words = np.uint64(0), SharedWords(1)
     send_stream(nowhere, nowhere, nowhere, 0, 0, 0, words.address(0))
     receive_stream(nowhere, 0, words.address(0))

@@ -1,5 +1,5 @@
-"""Compiled ends of a stream of packets through two ports. The receiver counts in shared memory what has come: so many
-are under way at most, and none is lost for want of room."""
+"""The compiled ends of a stream of packets through two ports. The receiver counts packets in shared memory, and the
+sender keeps a window, so that no packet is lost for want of buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_NS = 2_000_000_000  # ns without any packet
 
 @compiled
 def send_stream(port, actions, headers, batch, batches, window, received):
-    """Nanoseconds from the first packet sent to the last one received; -1 if packets do not arrive any more."""
+    """Send all batches. Returns nanoseconds from the first packet sent to the last one received; -1 after a timeout."""
     start = monotonic_ns()
     for number in range(1, batches + 1):
         if not _await_received(received, int64(number * batch - window)):
@@ -40,7 +40,7 @@ def _await_received(received, count):
 
 @compiled
 def receive_stream(port, total, received):
-    """Take `total` packets; how many have come when none comes any more."""
+    """Receive `total` packets. Returns how many have come, also after a timeout."""
     found, deadline = int64(0), monotonic_ns() + TIMEOUT_NS
     while found < total and monotonic_ns() < deadline:
         packets = receive(port)

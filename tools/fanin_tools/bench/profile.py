@@ -1,4 +1,4 @@
-"""Where the devices' time goes in an allreduce: by stage, from counters that they switch on for as long as we ask."""
+"""Profile of the devices in an allreduce: their time by stage, from counters that they enable on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fanin_tools.fabric.description import Device
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
-MAX_OPERATIONS, MIN_OPERATIONS = 5000, 10  # operations that are profiled
+MAX_OPERATIONS, MIN_OPERATIONS = 5000, 10  # numbers of profiled operations
 WAITING = ("look", "yield", "sleep")  # stages in which a device has nothing to do
 TITLES = {
     "post": "doorbells, work requests taken",
@@ -38,7 +38,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A stage of the devices of one kind at one size: microseconds and laps of one device, for one operation."""
+    """A stage of the devices of one kind at one size: microseconds and laps of one device for one operation."""
 
     bytes: int
     kind: str
@@ -50,7 +50,7 @@ class Row:
 def measure(
     running: Running, setup: Setup, variant: Variant, sizes: Sequence[int], progress: ProgressCallback
 ) -> list[Row]:
-    """Every size, over one way of ours."""
+    """Profile every size in one variant."""
     rows = []
     devices = running.fabric.daemons if variant.route == "tree" else running.fabric.nics
     with ours(setup, variant).start(running) as session:
@@ -61,7 +61,7 @@ def measure(
 
 
 def operations(size: int) -> int:
-    """How many are profiled: short ones often, since the beginning and the end of a profile are in it, too."""
+    """Number of operations to profile. It is high for short messages, to hide the start and the end of the profile."""
     return max(MIN_OPERATIONS, min(MAX_OPERATIONS, 4 * VOLUME // size))
 
 
@@ -81,7 +81,7 @@ def _profile(running: Running, session: Session, size: int, devices: Sequence[De
 
 
 def _rows(size: int, kind: str, profiles: list[dict[str, tuple[int, int]]]) -> list[Row]:
-    """What the devices of a kind did, on average."""
+    """The average over the devices of a kind."""
     share = len(profiles) * operations(size)
     rows = []
     for stage in TITLES:
@@ -91,6 +91,6 @@ def _rows(size: int, kind: str, profiles: list[dict[str, tuple[int, int]]]) -> l
 
 
 def busy(rows: Sequence[Row], size: int, kind: str) -> float:
-    """Microseconds of an operation in which a device of the kind has something to do."""
+    """Microseconds of an operation in which a device of the kind works."""
     found = [row for row in rows if (row.bytes, row.kind) == (size, kind) and row.stage not in WAITING]
     return sum(row.microseconds for row in found)

@@ -1,4 +1,4 @@
-"""How far a measurement is: a bar on a terminal, else a line now and then."""
+"""The progress of a measurement: a bar on a terminal, else some lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fanin_tools.fabric.daemons import ProgressCallback
 
 
 class Steps:
-    """Steps of known number. The bar is drawn only between steps, never while something is measured."""
+    """A known number of steps. They are shown between measurements, never during one."""
 
     def __init__(self, count: int, progress: ProgressCallback) -> None:
         self._count, self._done = count, 0
@@ -18,20 +18,20 @@ class Steps:
         self._shown = ""
 
     def note(self, text: str) -> None:
-        """Something beside the steps."""
+        """Print a line that is no step."""
         self._progress(text)
 
     def next(self, text: str) -> None:
-        """The next step begins."""
+        """Begin the next step."""
         self._done += 1
         subject = text.partition(":")[0]
-        if subject != self._shown:  # no terminal: a line for each size, not for each turn
+        if subject != self._shown:  # a line for each size, not for each turn
             self._shown = subject
             self._progress(f"[{self._done:4} of {self._count}] {subject}")
 
 
 class Bar(Steps):
-    """The same on a terminal."""
+    """Steps as a bar on a terminal."""
 
     def __init__(self, count: int, progress: ProgressCallback) -> None:
         from rich.console import Console
@@ -43,11 +43,11 @@ class Bar(Steps):
         self._task = self._bar.add_task("", total=count)
 
     def note(self, text: str) -> None:
-        """Something beside the steps."""
+        """Print a line that is no step."""
         self._bar.console.print(text)
 
     def next(self, text: str) -> None:
-        """The next step begins."""
+        """Begin the next step."""
         self._bar.update(self._task, completed=self._done, description=text, refresh=True)
         self._done += 1
 
@@ -61,7 +61,7 @@ class Bar(Steps):
 
 @contextlib.contextmanager
 def steps_of(count: int, progress: ProgressCallback) -> Iterator[Steps]:
-    """Steps as this error output can show them."""
+    """Steps for a terminal if the error output is one, else as lines."""
     if sys.stderr.isatty():
         with Bar(count, progress) as bar:
             yield bar

@@ -1,4 +1,4 @@
-"""What a program pays before its first collective: importing the library, attaching to a device, joining a job."""
+"""The time of a program before its first collective: import of the library, attach to a device, join of a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
 
 IMPORTS, ATTACHES = 15, 50
-# In an interpreter of its own: how long it took, and what it brought along.
+# Runs in an interpreter of its own and prints the time of the import, and whether it loaded the compiler.
 PROGRAM = """
 import json, sys, time
 start = time.perf_counter_ns()
@@ -29,14 +29,14 @@ print(json.dumps([time.perf_counter_ns() - start, "numba" in sys.modules]))
 
 @dataclass(frozen=True)
 class Row:
-    """What was timed, and how long it took."""
+    """One measured step."""
 
     what: str
     microseconds: Summary
 
 
 def measure(running: Running, progress: ProgressCallback) -> list[Row]:
-    """On a fabric of one node."""
+    """Measure every step on a fabric of one node."""
     progress("importing ...")
     rows = [Row("import fanin, in a new interpreter", Summary.of([_import() for _ in range(IMPORTS)]))]
     socket = running.state.socket(running.fabric.nics[0].name)

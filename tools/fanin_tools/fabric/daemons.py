@@ -1,4 +1,4 @@
-"""Start the daemons of a fabric and wait until each answers."""
+"""Start the daemons of a fabric, and wait until each of them answers."""
 
 from __future__ import annotations
 
@@ -17,21 +17,28 @@ from fanin_tools.fabric.state import FabricState
 ProgressCallback = Callable[[str], None]
 Start = Callable[[Fabric, FabricState, ProgressCallback], Iterator[tuple[str, ProcessIdentity]]]
 
-START_LOG = ".start"  # in the place of a device's name, which never begins so
+START_LOG = ".start"  # log of the fork server; no name of a device begins with a dot
 
 READY_SECONDS = 120.0  # a device on a slow machine
 POLL_SECONDS = 0.05
 STATUS_TIMEOUT_SECONDS = 2.0
 LOG_LINES = 5  # of a dead device, in the error
-# Threads of a library that nothing here uses would not survive the fork.
+# Threads do not survive a fork, and OpenBLAS would start some.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def start(
     fabric: Fabric, state: FabricState, progress: ProgressCallback, names: Sequence[str] = ()
 ) -> Iterator[tuple[str, ProcessIdentity]]:
-    """Start all daemons of `fabric`, or those called `names`; names and processes. They begin when the caller has taken
-    the last one."""
+    """Start all daemons of `fabric`, or those called `names`.
+
+    Yields:
+        The name and the process of each. The daemons begin to work when the caller has taken the last one, so that it
+        can record every process before.
+
+    Raises:
+        ToolError: COMPILATION_FAILED if the device code can not be loaded.
+    """
     command = [sys.executable, "-m", fork_server.MODULE, fabric.name, *names]
     with (
         state.log(START_LOG).open("w") as log,
@@ -54,7 +61,8 @@ def start(
 
 
 def wait_until_ready(processes: dict[str, ProcessIdentity], state: FabricState, seconds: float = READY_SECONDS) -> None:
-    """Wait until every device answers STATUS; ToolError DEVICE_LOST or TIMEOUT names the one that does not."""
+    """Wait until every device answers a STATUS request. Raises ToolError DEVICE_LOST with the name of one that does not
+    within `seconds`."""
     end = time.monotonic() + seconds
     for name, process in processes.items():
         while not answers(state, name):
@@ -66,7 +74,7 @@ def wait_until_ready(processes: dict[str, ProcessIdentity], state: FabricState, 
 
 
 def answers(state: FabricState, device: str) -> bool:
-    """Whether a device answers STATUS now."""
+    """Whether a device answers a STATUS request now."""
     if not state.socket(device).exists():
         return False
     try:

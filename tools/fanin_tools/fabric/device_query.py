@@ -1,4 +1,4 @@
-"""Ask a device for its status over its control socket."""
+"""Query the status of a device over its control socket."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ STATUS_TAG = 1
 
 
 def query_status(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
-    """The STATUS reply of the device whose control socket is `path`, as a dictionary.
+    """The STATUS reply of the device with the control socket `path`, as a dictionary.
 
-    Raises ToolError NO_DEVICE if nobody answers there, VERSION_MISMATCH or the device's own status if it refuses.
+    Raises:
+        ToolError: NO_DEVICE if no device answers, VERSION_MISMATCH if it has another version of the host interface, or
+            the status with which it refuses.
     """
     with status_connection(path, timeout_seconds) as status:
         return status
@@ -29,7 +31,8 @@ def query_status(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
 
 @contextmanager
 def profiling(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
-    """For the time of the block the device counts where its time goes: `query` has "profile". Raises as `query`."""
+    """Let the device profile itself for the time of the block; `query_status` then has "profile". Raises as
+    `query_status`."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_seconds)
         _decode(path, _exchange(connection, path, abi.MessageType.PROFILE))
@@ -38,8 +41,10 @@ def profiling(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
 
 @contextmanager
 def status_connection(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
-    """As `query`, with the connection kept while the caller looks at the device: by then the device has seen the end
-    of every connection that was closed before, since it serves them in order."""
+    """As `query_status`, with the connection open for the time of the block.
+
+    The device serves connections in order, so it has seen the end of every connection that was closed before.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_seconds)
         yield _decode(path, _exchange(connection, path))

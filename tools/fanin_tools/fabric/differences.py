@@ -1,4 +1,4 @@
-"""In what two descriptions of a fabric differ, in words."""
+"""The differences of two descriptions of a fabric, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = {"nic": "NICs", "switch": "switches"}
 
 
 def describe(present: Fabric, asked: Fabric) -> str:
-    """What is otherwise in `present` than in `asked`, for an error."""
+    """The settings in which `present` differs from `asked`, for an error."""
     found = list(dict.fromkeys(_differences(present, asked)))
     more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return ", ".join(found[:SHOWN]) + more or "the order of its devices"
@@ -38,7 +38,7 @@ def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
 
 
 def _device_differences(present: tuple[Device, ...], asked: tuple[Device, ...]) -> Iterator[str]:
-    """Of devices that both have, property by property; a property is named once for each pair of values."""
+    """Differences of the devices that both have. The caller removes repetitions."""
     others = {device.name: device for device in asked}
     for device in present:
         if device.name in others:

@@ -1,9 +1,9 @@
-"""Start the daemons of a fabric: one process loads the device code, then forks, one child for each device.
+"""Fork server: a process that loads the device code once, then forks one child for each device of a fabric.
 
 `python -m fanin_tools.fabric.fork_server NAME [DEVICE...]` reads the description from the state folder of the fabric
-NAME. It prints COMPILING if the code is not in the cache, then "DEVICE PID" for each (of those named, if some are),
-then ends; the devices live on. Each begins only when it has read a byte from the input, where the caller puts them when
-all devices have been written down: so none is ever left that nobody knows of.
+NAME. It prints COMPILING if the code is not in the cache, then "DEVICE PID" for each device, or for each that is named,
+and ends. The devices stay. Each device waits for one byte from the input before it begins. The caller writes these
+bytes when it has recorded all processes, so that no device is ever left that no record names.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def device_settings(device: Device, fabric: Fabric, state: FabricState) -> Devic
 
 
 def load() -> None:
-    """Load the compiled code of the device; say so and have it compiled, if nobody has yet: by a process that ends, for
-    the compiler takes 700 MB, which all devices would keep."""
+    """Load the compiled code of the device. If it is not in the cache, announce that and let another process compile
+    it: the compiler takes 700 MB of memory, which the devices would keep."""
     from fanin_nic.native.compiled import COMPLETE
 
     if not COMPLETE.exists():
@@ -62,9 +62,9 @@ def load() -> None:
 
 
 def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
-    """In the child: wait to be written down, then run the daemon with its output in its log."""
+    """In the child: wait until the process is recorded, then run the daemon with its output in its log."""
     code = 1
-    os.dup2(2, 1)  # the caller waits for the end of the other output
+    os.dup2(2, 1)  # the caller reads the standard output to its end
     try:
         if os.read(0, 1):
             _detach(device, fabric, state)
@@ -77,10 +77,10 @@ def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
 
 
 def _detach(device: Device, fabric: Fabric, state: FabricState) -> None:
-    """A process group, a log, a name and a network of its own; no end of a terminal ends it.
+    """Give the process a process group, a log, a name and a network of its own, and make it ignore SIGHUP.
 
-    Not a session: Linux shares cores out among sessions first (autogroup), and then a device that yields, with nothing
-    to do, does so to nobody; ranks that share its core wait for nothing.
+    The process stays in its session. Linux divides cores among sessions first (autogroup), so a device in a session of
+    its own would not yield its core to ranks of another session.
     """
     os.setpgid(0, 0)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -106,7 +106,7 @@ def main() -> None:
     if fabric is None:
         raise ToolError("NO_FABRIC", f"there is no fabric {state.name}", "fanin fabric up")
     load()
-    gc.freeze()  # memory that is never looked at again stays shared
+    gc.freeze()  # so that the collector does not write to pages that the children share
     for device in fabric.daemons:
         if sys.argv[2:] and device.name not in sys.argv[2:]:
             continue

@@ -1,4 +1,4 @@
-"""A fabric for the time of one command: used if it is up, else brought up, and taken down by the last of its users."""
+"""Lease of a fabric for the time of one command. The last command that holds a lease takes the fabric down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from fanin_tools.fabric.processes import ProcessIdentity
 
 @contextlib.contextmanager
 def leased(wanted: Fabric | Plan, progress: ProgressCallback) -> Iterator[Running]:
-    """`wanted`, up. Left up afterwards if it was brought up to stay, or others use it."""
+    """Lease the fabric `wanted` for the time of the block; bring it up if it is not up.
+
+    At the end the fabric is taken down, unless `fanin fabric up` brought it up or other commands lease it.
+    """
     leaseholder = ProcessIdentity.of(os.getpid())
     lifecycle.clean_up(progress)
     running = lifecycle.up(wanted, progress, leaseholder=leaseholder)
@@ -29,5 +32,5 @@ def leased(wanted: Fabric | Plan, progress: ProgressCallback) -> Iterator[Runnin
 
 
 def private_name() -> str:
-    """Of a fabric for this process alone: commands that run at the same time do not meet."""
+    """A name for the fabric of this process alone."""
     return f"run-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""Bring a fabric up, look at it, take it down. Whatever fails in between, nothing is left behind."""
+"""Bring a fabric up, query it, take it down. After a failure nothing is left behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TERMINATE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Running:
-    """A fabric that is up, and where its devices listen. fresh: whether this call brought it up."""
+    """A fabric that is up, and the folder of its state. fresh: whether this call brought it up."""
 
     fabric: Fabric
     state: FabricState
@@ -32,14 +32,18 @@ def up(
     start: daemons.Start = daemons.start,
     leaseholder: ProcessIdentity | None = None,
 ) -> Running:
-    """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
+    """Bring a fabric up and wait until every device answers. Does nothing if the fabric is up already.
 
-    user: for whose time; without one it stays up, also if it was up for the time of others.
+    Args:
+        wanted: a description, or a plan. A plan gets addresses that nothing else uses, or the addresses of the fabric
+            of its name that is up.
+        progress: called with a line for the user.
+        start: starts the daemons.
+        leaseholder: the process that leases the fabric; None: the fabric stays up until it is taken down.
 
-    A plan gets addresses that nobody else uses, or those of the fabric of its name that is up. Raises ToolError
-    FABRIC_DIFFERS if another fabric of that name is up, or namespaces that it would make are there; FABRIC_INCOMPLETE
-    if some of its devices run and others do not: somebody may use them. What this call has begun is not left behind if
-    it fails.
+    Raises:
+        ToolError: FABRIC_DIFFERS if a different fabric of that name is up or its namespaces exist; FABRIC_INCOMPLETE if
+            only some of its devices run, which other programs may use. A failed call leaves nothing behind.
     """
     folder = FabricState(wanted.name)
     with state.locked():
@@ -66,7 +70,7 @@ def up(
 
 @contextlib.contextmanager
 def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
-    """The description with its addresses, which nobody else takes for the time of the block."""
+    """The description with addresses, which are reserved for the time of the block."""
     if isinstance(wanted, Fabric):
         yield wanted
     elif wanted.shape.netns:
@@ -85,7 +89,7 @@ def _add_leaseholder(folder: FabricState, leaseholder: ProcessIdentity | None) -
 
 
 def release(name: str, leaseholder: ProcessIdentity) -> None:
-    """End the use of a fabric for the time of `user`; takes it down if it was the last and nobody keeps it."""
+    """End the lease of `leaseholder`. Takes the fabric down if it was the last lease."""
     folder = FabricState(name)
     with state.locked():
         leaseholders = folder.leaseholders
@@ -102,7 +106,7 @@ def release(name: str, leaseholder: ProcessIdentity) -> None:
 
 
 def clean_up(progress: daemons.ProgressCallback) -> None:
-    """Take down what was up for the time of commands that were killed."""
+    """Take down the fabrics whose leaseholders were all killed."""
     with state.locked():
         for folder in map(FabricState, state.names()):
             leaseholders = folder.leaseholders
@@ -131,7 +135,7 @@ def _bring_up(
 
 
 def _healthy(folder: FabricState) -> Fabric | None:
-    """The description, if every device of it runs."""
+    """The description, if all its devices run."""
     fabric, processes = folder.description(), folder.processes()
     if fabric is None:
         return None
@@ -140,7 +144,7 @@ def _healthy(folder: FabricState) -> Fabric | None:
 
 
 def _refuse_incomplete(folder: FabricState) -> None:
-    """ToolError FABRIC_INCOMPLETE if some devices run and others do not."""
+    """Raise ToolError FABRIC_INCOMPLETE if some devices run and others do not."""
     fabric, processes = folder.description(), folder.processes()
     names = [name for name, process in processes.items() if process.alive]
     if fabric is None or not names:
@@ -160,17 +164,20 @@ def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan)
 
 
 def find(name: str) -> Running | None:
-    """The fabric `name` if it is up and whole."""
+    """The fabric `name`, if all its devices run."""
     folder = FabricState(name)
     fabric = _healthy(folder) if folder.exists else None
     return Running(fabric, folder) if fabric is not None else None
 
 
 def restart(name: str, device: str, progress: daemons.ProgressCallback) -> Running:
-    """End the daemon `device` of fabric `name`, if it still runs, and start it anew; the others are not touched.
+    """End the daemon `device` of the fabric `name`, if it still runs, and start it anew. Its jobs are lost.
 
-    The jobs that it was in are lost. Raises ToolError NO_FABRIC, UsageError NO_DEVICE (there is no such daemon), or
-    DEVICE_LOST (it does not start; the rest of the fabric stays up).
+    The other devices are not touched.
+
+    Raises:
+        ToolError: NO_FABRIC, or DEVICE_LOST if the device does not start; the rest of the fabric then stays up.
+        UsageError: NO_DEVICE if there is no such daemon.
     """
     folder = FabricState(name)
     with state.locked():
@@ -192,7 +199,7 @@ def restart(name: str, device: str, progress: daemons.ProgressCallback) -> Runni
 
 
 def down(name: str) -> bool:
-    """Take the fabric `name` down, whatever state it is in; False if there was nothing."""
+    """Take the fabric `name` down, also after a crash. Returns whether there was anything to take down."""
     folder = FabricState(name)
     with state.locked():
         present = folder.exists
@@ -212,7 +219,7 @@ def _clean(folder: FabricState) -> None:
 
 
 def status(name: str) -> dict[str, Any]:
-    """What every device of fabric `name` says of itself; `answer` is None for one that is gone, silent or plain."""
+    """The status of every device of the fabric `name`; `answer` is None if a device is gone, silent or plain."""
     folder = FabricState(name)
     fabric = folder.description()
     if fabric is None:

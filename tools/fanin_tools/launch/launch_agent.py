@@ -1,4 +1,4 @@
-"""A launch agent for mpiexec: a script, called in the place of ssh, that starts a command in the namespace of a host."""
+"""A launch agent for mpiexec: a script in the place of ssh that starts a command in the namespace of a host."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Real faults on a running fabric: packets lost, links cut, devices and ranks killed or frozen."""
+"""Real faults on a running fabric: lost packets, links that go down, devices and ranks that are killed or frozen."""

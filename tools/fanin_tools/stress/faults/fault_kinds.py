@@ -1,4 +1,4 @@
-"""The kinds of faults that rounds choose from."""
+"""The kinds of faults for rounds of real faults."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ Inject = Callable[[Running, Random], contextlib.AbstractContextManager[str | Non
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A fault. inflict_on: for the time of a block, which gives the name of the device that it kills; None: to a rank,
-    which is killed or else stopped for a while.
+    """A kind of fault.
 
-    kills: it ends a process; is_fatal: ranks may be told that a member is lost; else all must have right results
+    inject_on: injects the fault into a device or a link for the time of a block, whose value is the name of the device
+        that it kills, or None. It is None for faults of ranks.
+    is_of_link: whether it happens to a link
+    loses: whether it loses packets
+    kills: whether it ends a process
+    is_long: whether it lasts longer than the detection time
     """
 
     name: str
@@ -37,17 +41,17 @@ class FaultKind:
 
     @property
     def is_fatal(self) -> bool:
-        """Whether a member is lost by it."""
+        """Whether members may be lost. After other faults all results must be right."""
         return self.kills or self.is_long
 
     def inject(self, running: Running, random: Random) -> contextlib.AbstractContextManager[str | None]:
-        """Let it happen to a device or a link for the time of the block; gives the name of the device that it kills."""
+        """Inject it into a device or a link for the time of the block, whose value is the device that it kills."""
         assert self.inject_on is not None
         return self.inject_on(running, random)
 
 
 def is_of_rank(kind: FaultKind) -> bool:
-    """Whether it happens to a rank."""
+    """Whether the fault happens to a rank, which is killed or stopped."""
     return kind.inject_on is None
 
 

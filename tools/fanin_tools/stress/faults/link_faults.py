@@ -1,4 +1,4 @@
-"""What links do: lose packets at random, one by one, and go down and up. Of fabrics in namespaces (`--netns`)."""
+"""Faults of the links of a fabric in namespaces: random loss of single packets, and links that go down."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fanin_tools.fabric.description import Fabric
 from fanin_wire.fields import UDP_PORT
 
 COMMAND_SECONDS = 20.0
-HOOKS = {"arriving": "input", "leaving": "output"}  # nftables: where a host meets its packets
+HOOKS = {"arriving": "input", "leaving": "output"}  # hooks of nftables
 TABLE = "fanin_loss"
 
 
 def inside(fabric: Fabric, host: str, *command: str, text: str | None = None) -> str:
-    """Output of a command on a host; ToolError COMMAND_FAILED if it fails. text: its input."""
+    """Run a command on a host and return its output. text: its input. Raises ToolError COMMAND_FAILED if it fails."""
     whole = [*namespaces.prefix_command(fabric, host), *command]
     done = subprocess.run(whole, capture_output=True, text=True, input=text, timeout=COMMAND_SECONDS)
     if done.returncode:
@@ -29,20 +29,20 @@ def inside(fabric: Fabric, host: str, *command: str, text: str | None = None) ->
 
 
 def interfaces(fabric: Fabric, device: str) -> list[str]:
-    """Interfaces of a device's links."""
+    """Names of the interfaces of a device."""
     ends = [(index, link) for index, link in enumerate(fabric.links) if device in link.ends]
     return [namespaces.interface(fabric, index, fabric.device(device)) for index, _ in ends]
 
 
 def cut_super_packets(fabric: Fabric) -> None:
-    """Let every packet pass the links by itself, so that a loss or a capture is of one packet."""
+    """Let the links carry single packets instead of super-packets, so that loss and capture are of one packet."""
     for device in fabric.devices:
         for name in interfaces(fabric, device.name):
             inside(fabric, device.host, "ip", "link", "set", "dev", name, "gso_max_segs", "1")
 
 
 def require_loss(fabric: Fabric) -> None:
-    """ToolError NOT_SUPPORTED unless packets of `fabric` can be lost here."""
+    """Raise ToolError NOT_SUPPORTED unless this machine can lose packets of `fabric`."""
     if shutil.which("nft") is None:
         raise ToolError("NOT_SUPPORTED", "loss needs the command nft", "install nftables")
     if not fabric.netns:
@@ -53,13 +53,17 @@ def require_loss(fabric: Fabric) -> None:
 def loss(
     fabric: Fabric, per_mille: int, direction: str = "arriving", hosts: Sequence[str] | None = None
 ) -> Iterator[None]:
-    """Lose that many of a thousand RoCEv2 packets, each by chance, for the time of the block.
+    """Lose RoCEv2 packets at random for the time of the block.
 
-    direction: "arriving" or "leaving", as the hosts see it. hosts: names of hosts; all by default.
+    Args:
+        fabric: a fabric in namespaces.
+        per_mille: how many of a thousand packets are lost.
+        direction: "arriving" or "leaving", from the view of the hosts.
+        hosts: names of hosts; None: all.
     """
     require_loss(fabric)
     places = list(hosts) if hosts is not None else [device.host for device in fabric.daemons]
-    with contextlib.ExitStack() as undo:  # all of it, also where a part fails
+    with contextlib.ExitStack() as undo:  # undoes all changes, also if one fails
         for host in places:
             undo.callback(inside, fabric, host, "nft", "-f", "-", text=f"table ip {TABLE}\ndelete table ip {TABLE}\n")
             inside(fabric, host, "nft", "-f", "-", text=_ruleset(per_mille, HOOKS[direction]))
@@ -72,7 +76,7 @@ def _ruleset(per_mille: int, hook: str) -> str:
 
 
 def lost(fabric: Fabric, hosts: Sequence[str] | None = None) -> int:
-    """Packets that `loss` has dropped so far; within its block."""
+    """Number of packets that `loss` has dropped. Call it within the block of `loss`."""
     places = list(hosts) if hosts is not None else [device.host for device in fabric.daemons]
     return sum(_dropped(inside(fabric, host, "nft", "--json", "list", "table", "ip", TABLE)) for host in places)
 
@@ -84,7 +88,7 @@ def _dropped(listing: str) -> int:
 
 @contextlib.contextmanager
 def link_down(fabric: Fabric, device: str) -> Iterator[None]:
-    """The links of a device are down for the time of the block. (Direct links would lose their routes with it.)"""
+    """Take the links of a device down for the time of the block. Direct links would lose their routes."""
     if not fabric.netns or not fabric.switches:
         cause = f"fabric {fabric.name} has no links to a switch"
         raise ToolError("NOT_SUPPORTED", cause, "bring it up with --netns, and without --direct")

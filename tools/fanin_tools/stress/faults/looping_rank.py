@@ -1,7 +1,7 @@
-"""A rank in a process of its own, to be a victim: joins, says so, then reduces in a loop until it can not any more.
+"""A rank in a process of its own, as the target of a fault. It joins a job and reduces in a loop until an error.
 
-Arguments: job file, rank, control socket, elements of f32. Lines on the output: "joined"; "looping" after the first
-result; at the end the name of the error.
+Arguments: job file, rank, control socket, elements of f32. Lines of output: "joined"; "looping" after the first result;
+at the end the name of the error.
 """
 
 from __future__ import annotations

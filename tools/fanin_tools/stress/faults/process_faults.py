@@ -1,5 +1,6 @@
-"""What becomes of processes: devices of a fabric, by the process that is recorded for them, and ranks. A process that
-has ended meanwhile is never mistaken for another one with its number.
+"""Faults of processes, which are devices of a fabric or ranks: killed, or stopped for a time.
+
+A process is identified by its pid and start time, so that a reused pid is never signalled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ POLL_SECONDS = 0.01
 
 
 def process_of(running: Running, device: str) -> ProcessIdentity:
-    """The process of a device; UsageError NO_DEVICE if none is recorded."""
+    """The process of a device. Raises UsageError NO_DEVICE if none is recorded."""
     processes = running.state.processes()
     if device not in processes:
         names = ", ".join(processes)
@@ -28,13 +29,13 @@ def process_of(running: Running, device: str) -> ProcessIdentity:
 
 
 def kill(process: ProcessIdentity) -> None:
-    """End a process without any chance to clean up; returns when it is gone."""
+    """Kill a process (SIGKILL) and wait until it is gone."""
     send_signal(process, signal.SIGKILL)
     _require_gone(process)
 
 
 def kill_device(running: Running, device: str) -> None:
-    """End a device without any chance to clean up."""
+    """Kill the process of a device and wait until it is gone."""
     kill(process_of(running, device))
 
 
@@ -45,7 +46,7 @@ def _require_gone(process: ProcessIdentity) -> None:
 
 @contextlib.contextmanager
 def frozen(process: ProcessIdentity) -> Iterator[None]:
-    """A process does nothing for the time of the block (SIGSTOP); then it goes on."""
+    """Stop a process (SIGSTOP) for the time of the block."""
     send_signal(process, signal.SIGSTOP)
     try:
         _wait_until_stopped(process)
@@ -56,13 +57,13 @@ def frozen(process: ProcessIdentity) -> Iterator[None]:
 
 @contextlib.contextmanager
 def frozen_device(running: Running, device: str) -> Iterator[None]:
-    """A device does nothing for the time of the block."""
+    """Stop the process of a device for the time of the block."""
     with frozen(process_of(running, device)):
         yield
 
 
 def _wait_until_stopped(process: ProcessIdentity) -> None:
-    """All its threads, or none of them, have the signal when the process is shown as stopped."""
+    """Wait until the kernel shows the process as stopped; then all its threads have the signal."""
     end = time.monotonic() + END_SECONDS
     while process.alive and _state(process) != "T":
         if time.monotonic() > end:
@@ -75,5 +76,5 @@ def _state(process: ProcessIdentity) -> str:
 
 
 def open_descriptors(process: ProcessIdentity) -> int:
-    """How many files a process has open."""
+    """Number of open files of a process."""
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))

@@ -1,4 +1,4 @@
-"""The ranks of a job as threads of this process: what each of them gets, a result or an error, within a bound."""
+"""The ranks of a job as threads of this process. Each must have a result or an error within a time limit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fanin_tools.launch.placement import Placement, place
 from fanin_wire.limits import DEFAULT_JOB_SLOTS
 from fanin_wire.settings import JobSettings
 
-SLACK_SECONDS = 10.0  # of a thread over the bound of what it waits for
+SLACK_SECONDS = 10.0  # added to the time limit before a thread counts as hanging
 BOUND_SECONDS = 20.0
 
 
 class RanksHang(ToolError):
-    """Ranks that have neither a result nor an error when they must."""
+    """Ranks that have neither a result nor an error at the end of the time limit."""
 
     def __init__(self, ranks: list[int], seconds: float) -> None:
         super().__init__("TIMEOUT", f"ranks {ranks} hang after {seconds:g} s", "look at the logs of the devices")
@@ -28,8 +28,20 @@ class RanksHang(ToolError):
 
 
 def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECONDS) -> list[Any]:
-    """`act(rank)` of all ranks at the same time; what each returned, or the FaninError that it raised. Hanging: some
-    have not ended in `seconds`. Any other exception is raised here."""
+    """Call `act(rank)` for all ranks at the same time.
+
+    Args:
+        count: number of ranks.
+        act: what each rank does.
+        seconds: the time limit.
+
+    Returns:
+        What each rank returned, or the FaninError that it raised.
+
+    Raises:
+        RanksHang: some ranks have not ended within the time limit.
+        Exception: any other exception of a rank.
+    """
     outcomes: dict[int, Any] = {}
 
     def one(rank: int) -> None:
@@ -52,19 +64,19 @@ def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECO
 
 
 def describe(running: Running, size: int, route: str, slots: int = DEFAULT_JOB_SLOTS) -> tuple[Placement, Job]:
-    """A new job of `size` ranks, spread over the nodes as `fanin run` does it."""
+    """A new job of `size` ranks, placed as by `fanin run`."""
     placement = place(running.fabric, size, route)
     return placement, Job.from_dict(job_file.describe(running, placement, JobSettings(slots)))
 
 
 def socket_of(running: Running, placement: Placement, rank: int) -> str:
-    """Control socket of the NIC of a rank."""
+    """Control socket of the NIC of `rank`."""
     return str(running.state.socket(placement.nics[placement.node_of(rank)].name))
 
 
 @contextlib.contextmanager
 def job(running: Running, size: int, route: str, **parts: Any) -> Iterator[list[Communicator]]:
-    """The communicators of a new job, by rank; they leave at the end, whatever has become of the job."""
+    """The communicators of a new job, by rank. They leave the job at the end of the block."""
     placement, description = describe(running, size, route, **parts)
 
     def join(rank: int) -> Communicator:

@@ -1,4 +1,4 @@
-"""What the ranks of a round do: reduce, while the fault waits for them to begin."""
+"""The reductions of a round of real faults, and their progress, for which the fault waits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from fanin import Communicator
 
 REPEAT = 2
-PERIOD = 4093  # of the data, a prime: no segment is like another
+PERIOD = 4093  # of the data; a prime, so that no two segments are equal
 
 
 class ReductionProgress:
-    """The work of all ranks of a round, as the fault sees it."""
+    """How far the ranks of a round are."""
 
     def __init__(self) -> None:
         self._begun, self._over = threading.Event(), threading.Event()
@@ -24,25 +24,25 @@ class ReductionProgress:
         self._begun.set()
 
     def do(self, act: Callable[[], int]) -> int:
-        """`act` of a rank, to its end, whatever that is."""
+        """Call `act` for a rank and note its end."""
         try:
             return act()
         finally:
             self._over.set()
-            self._begun.set()  # if it could not even join: the fault comes all the same
+            self._begun.set()  # a rank that could not join does not keep the fault waiting
 
     def wait_until_begun(self) -> None:
-        """Of the first rank."""
+        """Wait until the first rank has begun."""
         self._begun.wait()
 
     @property
     def is_under_way(self) -> bool:
-        """Whether ranks have begun, and none is done."""
+        """Whether ranks have begun and none has ended."""
         return self._begun.is_set() and not self._over.is_set()
 
 
 def reduce(member: Communicator, elements: int, work: ReductionProgress, zeros: int | None = None) -> int:
-    """Some allreduces; how many of them were wrong. zeros: a rank that brings other data, ones."""
+    """Reduce REPEAT times and return the number of wrong results. zeros: a rank that contributes only ones."""
     data = np.arange(elements, dtype="i4") % PERIOD
     shares = [rank + 1 for rank in range(member.size) if rank != zeros]
     expected = (data * sum(shares) + (zeros is not None)).astype("f4")

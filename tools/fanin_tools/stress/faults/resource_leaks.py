@@ -1,4 +1,4 @@
-"""What the devices of a fabric hold: slots and jobs as they say, open files and memory as the kernel counts them."""
+"""Resource leaks of the devices of a fabric: slots and jobs by their status, open files and memory by the kernel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fanin_tools.stress.faults.process_faults import open_descriptors
 
 RELEASE_SECONDS = 20.0
 POLL_SECONDS = 0.05
-SETTLED = 3  # rounds after which a device has touched the memory that it uses
-GROWTH = 32 << 20  # bytes: what the allocator keeps differs from time to time
+SETTLED = 3  # rounds after which a device has touched all memory that it uses
+GROWTH = 32 << 20  # bytes that the allocator may keep
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def devices_holding_resources(running: Running, seconds: float = RELEASE_SECONDS) -> list[str]:
-    """Devices that still hold slots or jobs `seconds` after all ranks have left."""
+    """Names of the devices that still hold slots or jobs `seconds` after all ranks have left."""
     end = time.monotonic() + seconds
     while (found := [each.name for each in running.fabric.daemons if _holds(running, each)]) and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
@@ -29,7 +29,7 @@ def devices_holding_resources(running: Running, seconds: float = RELEASE_SECONDS
 
 
 def _holds(running: Running, device: Device) -> bool:
-    """A record without slots only tells late members why their job has ended."""
+    """Whether a device holds slots or jobs. The record of an ended job without slots is for late members only."""
     try:
         status = device_query.query_status(running.state.socket(device.name))
     except ToolError:
@@ -39,12 +39,12 @@ def _holds(running: Running, device: Device) -> bool:
 
 
 def resident(process: ProcessIdentity) -> int:
-    """Bytes of memory that a process has in use, proc(5)."""
+    """Resident memory of a process in bytes, proc(5)."""
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * PAGE
 
 
 class ResourceGrowth:
-    """How devices grow over the rounds. A device that was restarted begins anew."""
+    """Growth of the devices over rounds. A device that was restarted begins anew."""
 
     def __init__(self) -> None:
         self._measurements: dict[ProcessIdentity, int] = {}
@@ -52,7 +52,12 @@ class ResourceGrowth:
         self._bytes: dict[ProcessIdentity, int] = {}
 
     def measure(self, running: Running) -> tuple[dict[str, int], dict[str, int]]:
-        """Between rounds: files and bytes that devices hold beyond what they should, by name; then these are normal."""
+        """Measure the devices between two rounds.
+
+        Returns:
+            The numbers of open files and of bytes by which devices have grown, by name of the device. The next call
+            measures from there.
+        """
         files, memory = {}, {}
         for name, process in running.state.processes().items():
             if more := self._more_files(process):
@@ -65,7 +70,7 @@ class ResourceGrowth:
         end = time.monotonic() + RELEASE_SECONDS
         normal = self._files.setdefault(process, open_descriptors(process))
         while (found := open_descriptors(process)) > normal and time.monotonic() < end:
-            time.sleep(POLL_SECONDS)  # of clients that have just gone
+            time.sleep(POLL_SECONDS)  # the device may still close the files of clients that have just ended
         self._files[process] = min(found, normal) if found <= normal else found
         return max(0, found - normal)
 

@@ -1,8 +1,8 @@
-"""Rounds of real faults on a fabric of its own: a job reduces, something happens to it, and everybody gets an answer.
+"""Rounds of real faults on a fabric of their own: in each round a job reduces while one fault happens.
 
-What a round demands of every rank is a right result or, where a member was lost, a named error; afterwards of all
-devices that they hold nothing. A device that was killed is restarted, so that the next round has a whole fabric; one
-that has ended by itself is a finding, and so is whatever else ends a part of a round. Each round has a seed of its own.
+Every rank must have a right result or, if the fault may lose a member, a named error. Afterwards the devices must hold
+nothing. A device that was killed is restarted for the next round. A device that has ended by itself is a finding, and
+so is every exception in a part of a round. Each round has a seed of its own.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from fanin_tools.stress.faults.resource_leaks import ResourceGrowth, devices_hol
 from fanin_tools.stress.tally import Tally, Violation, Work
 
 RANKS = 6
-MEBIBYTES = (16, 16, 16, 32, 64)  # of a message: most are short, so that there are many rounds
+MEBIBYTES = (16, 16, 16, 32, 64)  # lengths of a message; most are short, so that there are many rounds
 ROUND_SECONDS = 60.0
-MAX_DELAY_SECONDS = 0.3  # s from the first request until the fault
-EXPECTED_ERRORS = {"PeerLost", "DeviceLost"}  # errors, where a member is lost
-# What faults of links need beside programs, and how it is tried
+MAX_DELAY_SECONDS = 0.3  # from the first request until the fault
+EXPECTED_ERRORS = {"PeerLost", "DeviceLost"}  # errors of ranks if a member is lost
+# Permissions that faults of links need, each with a command that fails without it
 PERMISSION_PROBES = {
     "the right to make network namespaces": ("unshare", "--net", "true"),
     "nftables in the kernel": ("unshare", "--net", "nft", "list", "ruleset"),
@@ -45,7 +45,7 @@ PERMISSION_PROBES = {
 
 
 class FaultRounds:
-    """Rounds on one running fabric; `tally` counts."""
+    """Rounds on one running fabric. Counts and findings go to `tally`."""
 
     def __init__(self, running: Running, tally: Tally) -> None:
         self.running, self.tally = running, tally
@@ -61,7 +61,7 @@ class FaultRounds:
             self.run_round(seed)
 
     def run_round(self, seed: int) -> None:
-        """One round: fault, route, length and the moment of the fault by chance."""
+        """Run one round. The seed chooses the fault, the route, the length and the moment of the fault."""
         random = Random(seed)
         kind = random.choice([kind for kind in KINDS if self.running.fabric.netns or not kind.is_of_link])
         route, elements = random.choice(("tree", "ring")), random.choice(MEBIBYTES) << 18
@@ -76,7 +76,7 @@ class FaultRounds:
         self._attempt(self._check_leaks)
 
     def _attempt(self, part: Callable[[], None]) -> None:
-        """A part of the round: what ends it is a finding, and the series goes on."""
+        """Run a part of the round. An exception is a finding, and the next part follows."""
         try:
             part()
         except RanksHang as error:
@@ -92,7 +92,7 @@ class FaultRounds:
             self._count(kind, lambda rank: work.do(lambda: reduce(members[rank], elements, work)), range(RANKS), inject)
 
     def _delayed_fault(self, work: ReductionProgress, delay: float, fault: Callable[[], None]) -> Callable[[], None]:
-        """`harm`, a moment after the ranks have begun."""
+        """A function that calls `fault` `delay` seconds after the ranks have begun."""
 
         def inject() -> None:
             work.wait_until_begun()
@@ -110,7 +110,7 @@ class FaultRounds:
                 self.tally.work[Work.PACKETS_LOST] += lost(self.running.fabric)
 
     def _with_rank_fault(self, kind: FaultKind, route: str, elements: int, delay: float, random: Random) -> None:
-        """One rank is a process, which is killed or stopped."""
+        """Run one rank as a process of its own, which the fault kills or stops."""
         target = random.randrange(RANKS)
         placement, description = describe(self.running, RANKS, route)
         path = job_file.write(self.running, description.to_dict())
@@ -135,7 +135,7 @@ class FaultRounds:
     def _count(
         self, kind: FaultKind, act: Callable[[int], int], ranks: Sequence[int], inject: Callable[[], None]
     ) -> None:
-        """All ranks act; meanwhile there is a fault. act: gives the number of wrong results."""
+        """Let all ranks act while a fault happens. act: returns the number of wrong results."""
         thread = threading.Thread(target=self._attempt, args=(inject,))
         thread.start()
         try:
@@ -160,7 +160,7 @@ class FaultRounds:
             self.tally.find(Violation.OTHER, f"{name}, which this fault does not cause")
 
     def _restart_dead_devices(self) -> None:
-        """Restart what has died; only the device that the fault has killed may have."""
+        """Restart dead devices. A device that the fault has not killed is a finding."""
         dead = [name for name, process in self.running.state.processes().items() if not process.alive]
         for name in dead:
             if name != self._killed:
@@ -168,7 +168,7 @@ class FaultRounds:
             lifecycle.restart(self.running.fabric.name, name, _silent)
 
     def _check_leaks(self) -> None:
-        """What is left of the round in the devices."""
+        """Record what devices still hold after the round."""
         holding = dict.fromkeys(devices_holding_resources(self.running), 1)
         files, memory = self._growth.measure(self.running)
         leaks = (Violation.LEAKED_SLOTS, holding), (Violation.LEAKED_FILES, files), (Violation.LEAKED_MEMORY, memory)
@@ -180,7 +180,7 @@ class FaultRounds:
 
 
 def _inject_into_process(kind: FaultKind, process: subprocess.Popen[bytes]) -> None:
-    """When the rank has joined, and said so."""
+    """Kill or stop the process when it has joined its job."""
     assert process.stdout is not None
     process.stdout.readline()
     identity = ProcessIdentity.of(process.pid)
@@ -192,11 +192,11 @@ def _inject_into_process(kind: FaultKind, process: subprocess.Popen[bytes]) -> N
 
 
 def _silent(text: str) -> None:
-    """Progress that nobody looks at."""
+    """Ignore progress."""
 
 
 def missing_requirements() -> str:
-    """What this machine lacks for faults of links; "" if nothing."""
+    """The programs or permissions that this machine lacks for faults of links; "" if none."""
     tools = [tool for tool in ("ip", "tc", "nft", "unshare") if shutil.which(tool) is None]
     needs = (["root"] if os.geteuid() else []) + tools
     return ", ".join(needs) or next((right for right, trial in PERMISSION_PROBES.items() if not _works(trial)), "")
@@ -208,7 +208,7 @@ def _works(command: Sequence[str]) -> bool:
 
 @contextlib.contextmanager
 def fabric() -> Iterator[Running]:
-    """A fabric for rounds: in namespaces where this user may have them, else on loopback."""
+    """Bring up a fabric for rounds: in namespaces if this user may create them, else on loopback."""
     netns = not missing_requirements()
     shape = Shape(NODES, RANKS // NODES, netns=netns, detection=DETECTION_SECONDS)
     running = lifecycle.up(Plan(f"faults-{os.getpid()}", shape), _silent)

@@ -1,1 +1,1 @@
-"""Hostile input for devices: packets, control messages, work requests and rings, from a seed that replays them."""
+"""Hostile input for engines and devices: packets, control messages, work requests and rings, all from one seed."""

@@ -1,4 +1,4 @@
-"""`python -m fanin_tools.stress.fuzz --seconds 60 --seed 7`: attack, print the tally; 1 if something is found."""
+"""`python -m fanin_tools.stress.fuzz --seconds 60 --seed 7` attacks and prints the tally; exit code 1 for a finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="python -m fanin_tools.stress.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--seed", type=int, default=None, help="default: one that is drawn and printed")
+    parser.add_argument("--seed", type=int, default=None, help="default: a random seed, which is printed")
     arguments = parser.parse_args()
     seed = secrets.randbits(31) if arguments.seed is None else arguments.seed
     tally = Tally(seed)

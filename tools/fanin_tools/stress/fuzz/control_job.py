@@ -1,4 +1,4 @@
-"""A job that behaves, beside hostile clients and packets: its results must stay right, to the last bit."""
+"""The control job: a correct job beside hostile clients and packets. Its results must stay right to the last bit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fanin_tools.launch.placement import place
 from fanin_tools.stress.tally import Tally, Violation, Work
 
 ELEMENTS = 20_000
-REPLY_SECONDS = 60.0  # of one operation; hostile clients may make it slow, not wrong
+REPLY_SECONDS = 60.0  # of one operation: hostile clients may make it slow
 FORK = multiprocessing.get_context("fork")
 
 
 class ControlJob:
-    """The ranks of one job, one on each node, as processes; `with` runs it. `description`: jid, key and so on."""
+    """The ranks of one job, one on each node, as processes for the time of a `with` block. description: of the job."""
 
     def __init__(self, running: Running, tally: Tally) -> None:
         self._tally = tally
@@ -58,7 +58,7 @@ class ControlJob:
             self._found.put(f"the control job fails on rank {rank}: {error}")
 
     def _round(self, member: Communicator, number: int) -> bool:
-        """One allreduce of whole numbers. False: somebody has been told to end, and all have learnt it."""
+        """Reduce and verify whole numbers once. Returns False when the job must end, on all ranks in the same round."""
         mine = whole_numbers(member.rank, number)
         mine[0] = self._ending.is_set()
         result = np.array(member.allreduce(mine, timeout=REPLY_SECONDS))
@@ -71,5 +71,5 @@ class ControlJob:
 
 
 def whole_numbers(rank: int, number: int) -> np.ndarray:
-    """What a rank brings to a round."""
+    """The contribution of a rank to a round: shape (ELEMENTS,), int64."""
     return np.random.default_rng([rank, number]).integers(-(2**20), 2**20, ELEMENTS, np.int64)

@@ -1,4 +1,6 @@
-"""Hostile packets into real engines, in this process: by somebody who knows a job's key, and by one who does not."""
+"""Hostile packets for real engines in this process, from a sender that knows the key of a job and from one that does
+not.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +17,29 @@ from fanin_tools.stress.fuzz.targets import FIRST_CHILD, JIDS, KEYS, NOW, PARENT
 from fanin_tools.stress.tally import Tally, Violation, Work
 
 SOURCES = (FIRST_CHILD, FIRST_CHILD + 1, PARENT, STRANGER)
-LIFE = 48  # packets until an engine is set back to where it was whole
-ROUND = 4000  # packets between looks at the clock
+LIFE = 48  # packets until an engine is reset to its first state
+ROUND = 4000  # packets between two readings of the clock
 
 
 class PacketSource(NamedTuple):
-    """What packets are made of: addresses for compiled code, and the arrays that lie there."""
+    """A source of hostile packets: addresses for compiled code, and the arrays at these addresses."""
 
     templates: np.uint64
     lengths: np.uint64
     table: np.uint64  # of fields
     random: np.uint64
-    place: np.uint64  # of the packet in the making
+    place: np.uint64  # of the current packet
     amount: int  # of templates
     rows: int  # of the table
     packet: np.ndarray
     kept: tuple[np.ndarray, ...]
 
     def draw(self, bound: int) -> int:
-        """A number below a bound."""
+        """A random number below a bound."""
         return int(packet_mutation.below(self.random, bound))
 
     def mutate(self) -> int:
-        """A packet that is almost right, and aimed at nobody; its length."""
+        """Make an almost valid packet and return its length."""
         return int(
             packet_mutation.mutate(
                 self.place, self.templates, self.lengths, self.amount, self.table, self.rows, self.random
@@ -51,7 +53,7 @@ def place_of(array: np.ndarray) -> np.uint64:
 
 
 def packet_source(seed: int) -> PacketSource:
-    """Templates, fields, and a source of numbers that begins at `seed`."""
+    """A source of packets with random numbers from `seed`."""
     templates, lengths = packet_mutation.template_table()
     table = packet_mutation.field_table()
     random, packet = np.array([seed * 2 + 1], np.uint64), np.zeros(packet_mutation.ROOM, np.uint8)
@@ -62,7 +64,7 @@ def packet_source(seed: int) -> PacketSource:
 
 
 class EngineFuzzer:
-    """One victim and one sender. `knows`: whether the sender knows the key of the victim's first job."""
+    """Fuzzes one target from one sender. knows_key: whether the sender knows the key of the target's first job."""
 
     def __init__(self, target: Target, knows_key: bool, packets: PacketSource, tally: Tally) -> None:
         self._target, self._knows_key, self._packets, self._tally = target, knows_key, packets, tally
@@ -73,7 +75,7 @@ class EngineFuzzer:
         self._watched = target.device.watch.save()
 
     def run(self, count: int) -> None:
-        """Give the victim `count` packets."""
+        """Give `count` packets to the target."""
         for number in range(count):
             if number % LIFE == 0:
                 self._engine.arena[:] = self._whole
@@ -98,7 +100,7 @@ class EngineFuzzer:
             self._tally.find(Violation.OTHER, f"{self._describe(length, source)}: {type(error).__name__} {error}")
 
     def _make(self) -> int:
-        """The next packet; its length."""
+        """Make the next packet and return its length."""
         packets = self._packets
         length, kind = packets.mutate(), packets.draw(8)
         if self._knows_key and kind:
@@ -125,7 +127,7 @@ class EngineFuzzer:
 
 
 def protected(target: Target, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(offset, length) in the arena of all that belongs to jobs of a victim."""
+    """Pairs (offset, length) of the memory in the arena that belongs to jobs of a target."""
     engine = target.device.engine
     header, pieces = engine.header, []
     for index in jobs:
@@ -142,7 +144,7 @@ def protected(target: Target, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def attack_engines(seconds: float, seed: int, tally: Tally) -> None:
-    """Hostile packets for so long, of both kinds of senders to each kind of device in turn."""
+    """Fuzz each kind of device from both kinds of senders in turns, for `seconds`."""
     packets = packet_source(seed)
     attacks = [
         EngineFuzzer(target, knows_key, packets, tally) for target in make_targets() for knows_key in (False, True)

@@ -1,4 +1,4 @@
-"""Descriptors of every kind that a client could pass, and that a device must not trip over."""
+"""File descriptors of every kind that a client can pass to a device."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ PAGE = 4096
 
 
 def memfd(seals: int = fcntl.F_SEAL_SHRINK, length: int = 4 * PAGE, flags: int = 0) -> int:
-    """A memfd with seals; `flags` of memfd_create."""
+    """A memfd with seals. flags: of memfd_create(2)."""
     made = os.memfd_create("fanin-hostile", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | flags)
-    with contextlib.suppress(OSError):  # huge pages may have none to give, and lengths of their own
+    with contextlib.suppress(OSError):  # the machine may have no huge pages
         os.ftruncate(made, length)
     fcntl.fcntl(made, fcntl.F_ADD_SEALS, seals)
     return made
 
 
 def path(name: str, flags: int = os.O_RDWR) -> Callable[[], int]:
-    """Function that opens a file."""
+    """A function that opens the file `name`."""
     return lambda: os.open(name, flags | os.O_CLOEXEC)
 
 
@@ -53,7 +53,7 @@ KINDS: dict[str, Callable[[], int]] = {
 
 @contextlib.contextmanager
 def opened(kinds: list[str]) -> Iterator[list[int]]:
-    """Descriptors of these kinds, those that this machine has; closed at the end."""
+    """Open descriptors of these kinds for the time of the block; kinds that this machine does not have are left out."""
     made: list[int] = []
     try:
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""Clients of a device that keep to no rule: messages, descriptors, rings, requests, and ends at any moment."""
+"""A client of a device that breaks all rules: in messages, descriptors, rings and requests, and by its end."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fanin_tools.stress.tally import Tally, Work
 from fanin_wire import abi
 from fanin_wire.abi import MessageType
 
-REPLY_SECONDS = 20.0  # longest that a living device takes for an answer
-HOSTILE_REPLY_SECONDS = 0.2  # of a client that attacks
+REPLY_SECONDS = 20.0  # a running device replies within this time
+HOSTILE_REPLY_SECONDS = 0.2  # for a client that attacks
 REPLY_BYTES = 1 << 18
 LENGTH = 4 * file_descriptors.PAGE
 REQUESTS = {"ATTACH": abi.MESSAGE, "STATUS": abi.MESSAGE, "REGISTER": abi.REGISTER, "DEREGISTER": abi.REGISTER}
@@ -28,7 +28,7 @@ REQUESTS |= {"JOIN": abi.JOIN}
 
 
 def message(kind: str, tag: int = 1, **values: int) -> np.ndarray:
-    """A request as it should be; `values` are members of its record."""
+    """A valid request. values: members of its record."""
     record = np.zeros(1, REQUESTS[kind])
     head = record if record.dtype == abi.MESSAGE else record["head"]
     head["version"], head["type"], head["tag"] = abi.ABI_VERSION, MessageType[kind], tag
@@ -38,12 +38,12 @@ def message(kind: str, tag: int = 1, **values: int) -> np.ndarray:
 
 
 def local_job(jid: int, key: int = 1, qp: int = 0) -> np.ndarray:
-    """JOIN of the only rank of a job on one node."""
+    """A valid JOIN of the only rank of a job on one node."""
     return message("JOIN", jid=jid, key=key, qp=qp, rank_bitmap=1, rank_mask=1, slots=8, chunk=256, node_count=1)
 
 
 def collective(jid: int, lkey: int, address: int) -> np.ndarray:
-    """An allreduce of one segment in such a job, from registered memory into itself."""
+    """A valid work request in such a job: allreduce of one segment, in place in registered memory."""
     wqe = np.zeros(1, abi.WQE)
     wqe["opcode"], wqe["flags"], wqe["op"], wqe["dtype"], wqe["contributors"] = 1, 1, 1, 1, 2
     wqe["jid"], wqe["chunk"], wqe["segments"], wqe["address_count"] = jid, 256, 1, 1
@@ -55,7 +55,7 @@ def collective(jid: int, lkey: int, address: int) -> np.ndarray:
 
 
 class HostileClient:
-    """One connection to the device at `path`. Whatever the device answers is right. `patience`: seconds for a reply."""
+    """One connection to the device at `path`. Every reply of the device is acceptable. reply_seconds: time for one."""
 
     def __init__(self, path: Path, random: Random, tally: Tally, reply_seconds: float = REPLY_SECONDS) -> None:
         self._random, self._tally, self._reply_seconds = random, tally, reply_seconds
@@ -68,14 +68,15 @@ class HostileClient:
         self._jid = random.randrange(1, 1 << 32)
 
     def close(self) -> None:
-        """End, without a word to the device."""
+        """End the connection without a message to the device."""
         if self._doorbell >= 0:
             os.close(self._doorbell)
         self._doorbell = -1
         self._stream.close()
 
     def ask(self, data: bytes, passed: list[int] | None = None) -> bytes:
-        """The reply to a message; empty if the device has hung up. Descriptors of ATTACH's reply are kept."""
+        """Send a message and return the reply; b"" if the device has closed the connection. The descriptors of a reply
+        to ATTACH are kept."""
         self._tally.work[Work.MESSAGES] += 1
         try:
             socket.send_fds(self._stream, [data], passed or [])
@@ -86,7 +87,7 @@ class HostileClient:
         return reply
 
     def read(self) -> bytes:
-        """A message that the device sends by itself: a late answer."""
+        """Read a message that the device sends by itself: a late reply."""
         return self._stream.recv(REPLY_BYTES)
 
     def _keep(self, reply: bytes, received: list[int]) -> None:
@@ -98,10 +99,8 @@ class HostileClient:
         for descriptor in received:
             os.close(descriptor)
 
-    # What it does
-
     def prepare_valid_state(self) -> None:
-        """Attach, register, make queues and join a job of its own, so that what follows gets somewhere."""
+        """Attach, register, create queues and join a job, so that later requests pass the first checks."""
         self.ask(message("ATTACH").tobytes())
         with file_descriptors.opened(["sealed"]) as passed:
             reply = self.ask(message("REGISTER", address=4096, length=LENGTH, access=3).tobytes(), passed)
@@ -112,11 +111,11 @@ class HostileClient:
         self.ask(local_job(self._jid).tobytes())
 
     def send_garbage(self) -> None:
-        """Bytes, of any number, that mean nothing."""
+        """Send random bytes, of any number."""
         self._send(self._random.randbytes(self._random.choice((0, 1, 15, 16, 17, 48, 300, 5000))))
 
     def send_corrupt_message(self) -> None:
-        """A request with members that are wrong, perhaps with descriptors of any kind."""
+        """Send a request with corrupt members, with descriptors of any kind or none."""
         kind = self._random.choice(list(REQUESTS))
         valid = local_job(self._jid) if kind == "JOIN" else message(kind, tag=self._random.randrange(9))
         data = corrupt(self._random, valid).tobytes()
@@ -125,7 +124,7 @@ class HostileClient:
             self._send(data[: self._random.choice((len(data), len(data), len(data) - 4))], passed)
 
     def _send(self, data: bytes, passed: list[int] | None = None) -> None:
-        """Send, and read what has come so far, or, now and then, nothing: a client need not read."""
+        """Send, then read the replies that have come, or none: a client may leave replies unread."""
         self._tally.work[Work.MESSAGES] += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
             self._stream.setblocking(False)
@@ -138,12 +137,12 @@ class HostileClient:
         self._stream.settimeout(self._reply_seconds)
 
     def post_corrupt_requests(self) -> None:
-        """Requests with members that are wrong into the first send ring, and the doorbell."""
+        """Post corrupt requests to the first send ring."""
         for _ in range(self._random.randrange(1, 40) if self._region is not None else 0):
             self.post_request(corrupt(self._random, collective(self._jid, self._lkey, 4096)))
 
     def post_request(self, wqe: np.ndarray) -> None:
-        """One request as it is."""
+        """Post one request without a change."""
         assert self._region is not None
         ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._sq_offset)
         first = self._sq_offset + abi.RING.itemsize
@@ -154,7 +153,7 @@ class HostileClient:
         self.ring_doorbell()
 
     def completion(self) -> np.void | None:
-        """The first completion that the device has ever stored; None if there is none."""
+        """The first completion that the device has stored; None if there is none."""
         assert self._region is not None
         ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._cq_offset)
         if not ring["producer"][0]:
@@ -162,7 +161,7 @@ class HostileClient:
         return np.frombuffer(self._region, abi.CQE, count=1, offset=self._cq_offset + abi.RING.itemsize)[0]
 
     def ring_doorbell(self) -> None:
-        """The doorbell; now and then also what only the device should do with it."""
+        """Ring the doorbell; sometimes also read it, as only the device should."""
         with contextlib.suppress(OSError):
             os.set_blocking(self._doorbell, False)
             os.eventfd_write(self._doorbell, self._random.choice((1, 1, 5, (1 << 64) - 2)))
@@ -171,7 +170,7 @@ class HostileClient:
             os.set_blocking(self._doorbell, True)
 
     def overwrite_rings(self) -> None:
-        """Numbers over any part of doorbells and rings."""
+        """Write bytes over any part of doorbells and rings."""
         if self._region is None:
             return
         self._tally.work[Work.RING_OVERWRITES] += 1
@@ -183,7 +182,7 @@ class HostileClient:
         self.ring_doorbell()
 
     def random_action(self) -> None:
-        """One of these."""
+        """Do one of the hostile actions."""
         actions: tuple[Callable[[], None], ...] = (
             self.send_garbage,
             self.send_corrupt_message,
@@ -197,9 +196,9 @@ class HostileClient:
 
 
 def attack_device(path: Path, random: Random, tally: Tally, actions: int = 30) -> None:
-    """One hostile client from its first message to its end, which comes at any moment."""
+    """Run one hostile client, which ends at any moment."""
     client = HostileClient(path, random, tally, HOSTILE_REPLY_SECONDS)
-    with contextlib.closing(client), contextlib.suppress(TimeoutError):  # a JOIN may be answered after seconds
+    with contextlib.closing(client), contextlib.suppress(TimeoutError):  # the reply to a JOIN may take seconds
         if random.randrange(4):
             client.prepare_valid_state()
         for _ in range(random.randrange(actions)):

@@ -1,4 +1,4 @@
-"""Hostile packets over UDP to real devices, with a right ICRC: who sends them knows everything but the key of a job."""
+"""Hostile packets over UDP to real devices, with a valid ICRC. The sender knows everything but the key of a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEGMENT_INDEX = packet_mutation.BTH.size + packet_mutation.CETH.byte_offset("seg
 
 
 class Sender:
-    """A socket at an address, which may be that of a member of the job: any port of it will do."""
+    """A socket at an address, which may be that of a member of the job."""
 
     def __init__(self, address: str, packets: PacketSource, tally: Tally) -> None:
         self._packets, self._tally = packets, tally
@@ -31,7 +31,7 @@ class Sender:
         self._socket.close()
 
     def send(self, device: str, jid: int, key: int) -> None:
-        """One packet to a device, which names a job by a key that is not its own."""
+        """Send one packet that names a job with a wrong key to a device."""
         packets = self._packets
         length, kind = packets.mutate(), packets.draw(32)
         if kind & 1:

@@ -1,7 +1,7 @@
-"""Packets that are almost right: templates with a few fields or bytes changed, in compiled code.
+"""Almost valid packets: templates with a few changed fields or bytes, in compiled code.
 
-Fields come from the tables of `fanin_wire.fields`, so a new one is mutated without a word here. Most packets keep a
-right version, length and job, since others do not get far.
+Fields come from the tables of `fanin_wire.fields`, so a new field needs no change here. Most packets keep a valid
+version, length and job, because the first checks drop the others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def template_table() -> tuple[np.ndarray, np.ndarray]:
 
 @compiled
 def draw(random):
-    """A number of 64 bits; `random` is the address of the state (xorshift64*)."""
+    """A random number of 64 bits (xorshift64*). random: address of the state."""
     state = load_u64(random)
     state ^= state >> uint64(12)
     state ^= state << uint64(25)
@@ -54,13 +54,13 @@ def draw(random):
 
 @compiled
 def below(random, bound):
-    """A number below a bound."""
+    """A random number below a bound."""
     return (draw(random) >> uint64(11)) % uint64(bound)
 
 
 @compiled
 def boundary_value(random, bits):
-    """A value for a field of so many bits: one of those at which code goes wrong, or any."""
+    """A value for a field of `bits` bits: a boundary value, or any."""
     kind = below(random, 6)
     if kind == 0:
         return uint64(0)
@@ -75,7 +75,7 @@ def boundary_value(random, bits):
 
 @compiled
 def store_field(packet, offset, bits, value):
-    """Write the lowest bits of a value, most significant first, to a field of any width and place."""
+    """Write the low bits of a value, most significant first, to a field of any width and place."""
     for index in range(min(uint64(64), bits)):
         place = offset + bits - uint64(1) - uint64(index)
         byte, shift = packet + place // uint64(8), uint64(7) - place % uint64(8)
@@ -85,7 +85,7 @@ def store_field(packet, offset, bits, value):
 
 @compiled
 def mutate(packet, templates, lengths, count, table, rows, random):
-    """Make a packet at address `packet` of one of `count` templates. Returns its length.
+    """Write a mutation of one of `count` templates to the address `packet`. Returns its length.
 
     table: address of `rows` pairs (offset, width) of fields; lengths: address of the templates' lengths.
     """
@@ -107,7 +107,7 @@ def mutate(packet, templates, lengths, count, table, rows, random):
 
 @compiled
 def make_plausible(packet, length, random):
-    """Give a packet, most of the time, the version and the length that let it through to where more is looked at."""
+    """Give most packets a valid version and length, so that they pass the first checks."""
     if below(random, 16):
         store_u8(packet + uint64(1), load_u8(packet + uint64(1)) & 0x30)
         store_u8(packet + uint64(VERSION), fields.WIRE_VERSION)
@@ -118,7 +118,7 @@ def make_plausible(packet, length, random):
 
 @compiled
 def aim(packet, jid, key, slots, random):
-    """Let a packet name a job, and, most of the time, a child of it and a slot that serves its position."""
+    """Let a packet name a job, and most packets also a child of the job and the slot of their position."""
     slots = uint64(slots)
     store_be32(packet + uint64(JID), jid)
     store_be32(packet + uint64(KEY), key)

@@ -1,6 +1,6 @@
-"""What a packet has done to an engine, in compiled code: taken, dropped under one name, or something that must not be.
+"""The oracle of hostile packets, in compiled code: a packet must be accepted, or dropped for one reason.
 
-Time stands still, so that even the note of when somebody was heard is a change that is seen.
+The clock of the engine stands still, so that an accepted packet changes the time of the last packet of its sender.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ DROPS = np.array([counter for counter in Counter if counter.name.startswith("DRO
 FIRST, LAST = int(DROPS.min()), int(DROPS.max())
 IS_DROP = np.array([counter in DROPS for counter in range(LAST + 1)])
 ORDINARY = int(Counter.ORDINARY_PACKETS)
-# Dropped, but answered or noted: what is old or known already, and what somebody must be told to stop.
+# Reasons for which a dropped packet may be answered: old and known packets, and jobs that the sender must end.
 ANSWERED = (Counter.DROP_STALE, Counter.DROP_DUPLICATE, Counter.DROP_VERSION, Counter.DROP_UNKNOWN_JOB)
 MAY_ANSWER = np.array([counter in (*ANSWERED, Counter.DROP_SENDER) for counter in range(LAST + 1)])
-# Taken without a change: they say that somebody lives, or what is known already.
+# Opcodes that may be accepted without a change: keep-alives, and what the engine knows already.
 MAY_BE_NEWS = np.zeros(256, np.bool_)
 MAY_BE_NEWS[[Opcode.KEEPALIVE, Opcode.ACK, Opcode.CONFIG_ACK, Opcode.WAIT]] = True
 
 
 class Verdict(enum.IntEnum):
-    """What must not be; a drop counter (above 0) or TAKEN otherwise."""
+    """TAKEN, or what must not happen. A positive verdict is the counter of a drop."""
 
     TAKEN = 0
-    SILENT = -1  # nothing was done, and no reason counted
+    SILENT = -1  # no change, and no reason counted
     COUNTED_TWICE = -2
-    CHANGED = -3  # dropped, but the engine is not as before
-    FOREIGN = -4  # a job was changed whose key the sender does not know
+    CHANGED = -3  # dropped, but the engine has changed
+    FOREIGN = -4  # a job has changed whose key the sender does not know
 
 
 TAKEN, SILENT, COUNTED_TWICE, CHANGED, FOREIGN = (int(verdict) for verdict in Verdict)
@@ -53,7 +53,7 @@ def differs(one, other, length):
 
 @compiled
 def remember(base, mirror, size):
-    """Copy the engine as it is before the packet."""
+    """Copy the state of the engine before a packet."""
     copy(uint64(mirror), uint64(base), uint64(size))
 
 
@@ -61,7 +61,7 @@ def remember(base, mirror, size):
 def is_changed(base, mirror, size):
     """Whether jobs, children, slots, queues, requests, regions or payload differ from the copy."""
     e = engine_at(uint64(base))
-    jobs = uint64(e.jobs) * JOB_SIZE  # without the spare record behind them
+    jobs = uint64(e.jobs) * JOB_SIZE  # without the spare record after them
     if differs(base + e.job_offset, mirror + e.job_offset, jobs):
         return True
     if differs(base + e.child_offset, mirror + e.child_offset, e.action_offset - e.child_offset):
@@ -71,9 +71,9 @@ def is_changed(base, mirror, size):
 
 @compiled
 def classify(base, mirror, size, opcode, protected, protected_count):
-    """The verdict on a packet that the engine has just been given.
+    """The verdict on the last packet of the engine.
 
-    protected: address of (offset, length) pairs of what the sender must not be able to change.
+    protected: address of (offset, length) pairs of memory that the sender must not be able to change.
     """
     base, mirror = uint64(base), uint64(mirror)
     e = engine_at(base)

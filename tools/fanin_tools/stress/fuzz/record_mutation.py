@@ -1,6 +1,6 @@
-"""Records of the host interface with a few members that are wrong.
+"""Records of the host interface with a few corrupt members.
 
-Members come from the dtypes of `fanin_wire.abi`, so a new one gets wrong values without a word here.
+Members come from the dtypes of `fanin_wire.abi`, so a new member needs no change here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BOUNDARY_VALUES = (
 
 
 def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
-    """(offset, bytes) of every number in a dtype, those of nested records and arrays too."""
+    """Pairs (offset, bytes) of every number in a dtype, also in nested records and arrays."""
     if dtype.subdtype:
         inner, shape = dtype.subdtype
         count = int(np.prod(shape))
@@ -43,7 +43,7 @@ def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
 
 
 def boundary_number(random: Random, size: int) -> bytes:
-    """A number of `size` bytes at which code goes wrong, or any."""
+    """A number of `size` bytes: a boundary value, or any."""
     bound = 1 << 8 * size
     value = random.choice(
         (random.choice(BOUNDARY_VALUES), bound - 1 - random.choice(BOUNDARY_VALUES), random.getrandbits(8 * size))
@@ -52,7 +52,7 @@ def boundary_number(random: Random, size: int) -> bytes:
 
 
 def corrupt(random: Random, record: np.ndarray, most: int = 3) -> np.ndarray:
-    """A copy of one record with up to `most` members replaced."""
+    """A copy of one record with up to `most` corrupt members."""
     data = bytearray(record.tobytes())
     places = members(record.dtype)
     for _ in range(random.randint(0, most)):

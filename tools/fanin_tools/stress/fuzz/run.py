@@ -1,4 +1,4 @@
-"""Everything hostile at once, for a while: into engines here, and at real devices beside a well-behaved job."""
+"""All kinds of hostile input: for engines in this process, and for real devices beside the control job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fanin_tools.stress.tally import Tally, Violation
 
 NODES = 2
 BURST = 200  # datagrams in a row
-ACTIVE_STATES = ("joining", "configuring", "active")  # states of jobs that somebody must be in
+ACTIVE_STATES = ("joining", "configuring", "active")  # states of jobs that have members
 ENGINES_SHARE = 0.4  # of the time
 
 
@@ -32,7 +32,7 @@ def run(seconds: float, seed: int, tally: Tally) -> None:
 
 
 def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> None:
-    """Bring a fabric up, attack its devices for so long while a job runs on it, and take it down."""
+    """Bring a fabric up, attack its devices for `seconds` while the control job runs, and take the fabric down."""
     name = f"hostile-{secrets.token_hex(4)}"
     try:
         running = lifecycle.up(Plan(name, Shape(NODES, 4, lanes=lanes)), lambda _text: None)
@@ -45,7 +45,7 @@ def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> No
 
 
 def attack_running(running: Running, control_job: ControlJob, seconds: float, seed: int, tally: Tally) -> None:
-    """Clients and packets in turn, from the addresses of members too."""
+    """Attack with clients and packets in turns, also from the addresses of members."""
     random, packets = Random(seed), packet_source(seed)
     devices = running.fabric.devices
     senders = [Sender(device.address, packets, tally) for device in devices]
@@ -68,7 +68,7 @@ def attack_running(running: Running, control_job: ControlJob, seconds: float, se
 
 
 def open_descriptors(running: Running) -> dict[str, int]:
-    """How many descriptors each device has open, always with the one of this question."""
+    """Number of open descriptors of each device, with the one of this query."""
     found = {}
     for device in running.fabric.devices:
         with device_query.status_connection(running.state.socket(device.name)) as status:
@@ -77,7 +77,7 @@ def open_descriptors(running: Running) -> dict[str, int]:
 
 
 def check_leaks(running: Running, before: dict[str, int], tally: Tally) -> None:
-    """Every device lives, and holds nothing of anybody who has gone: no job, no descriptor more than `before`."""
+    """Check that every device runs, and holds no job of an ended client and no more descriptors than `before`."""
     end = time.monotonic() + REPLY_SECONDS
     try:
         while (left := leaks(running, before)) and time.monotonic() < end:
@@ -92,7 +92,7 @@ def check_leaks(running: Running, before: dict[str, int], tally: Tally) -> None:
 
 
 def leaks(running: Running, before: dict[str, int]) -> list[str]:
-    """Jobs of clients that have gone (those that end may wait some seconds for an answer), and descriptors."""
+    """Leaks in words. A job of a client that has just ended may stay for some seconds."""
     found = []
     for nic in running.fabric.nics:
         jobs = device_query.query_status(running.state.socket(nic.name))["jobs"]

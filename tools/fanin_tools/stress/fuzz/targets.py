@@ -1,6 +1,6 @@
-"""Engines with running jobs, to be fed with hostile packets: a switch, a NIC of a tree, a NIC of a ring.
+"""Targets of hostile packets: engines with running jobs, of a switch, of a NIC in a tree and of a NIC in a ring.
 
-Each has two jobs. The hostile party may know the key of the first; the second, it must never change.
+Each has two jobs. The sender may know the key of the first job. It must never be able to change the second.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ DIGEST = (1, 2)
 
 
 class Target(NamedTuple):
-    """An engine in the state in which it is attacked, and the addresses that its jobs know."""
+    """An engine in the state in which it is attacked."""
 
     name: str
     device: Device
-    memory: list[np.ndarray]  # of its ranks; must live as long as the device
+    memory: list[np.ndarray]  # of its ranks: it must live as long as the device
 
 
 def pack(header: Header, **values: int) -> bytes:
-    """A header from its table of fields; what is not named is 0."""
+    """A header from its table of fields. Fields without a value are 0."""
     number = 0
     for field in header.fields:
         number = (number << field.bits) | (values.get(field.name, 0) & ((1 << field.bits) - 1))
@@ -48,7 +48,7 @@ def packet(opcode: Opcode, body: bytes = b"", **ceth: int) -> bytes:
 
 
 def config(bit: int, mask: int, route: abi.Route, boot_id: int = 0) -> bytes:
-    """Body of a CONFIG with one hop, to the victim."""
+    """Body of a CONFIG with one hop, to the target."""
     body = pack(
         CONFIG_BODY, boot_id=boot_id or 100 + bit, digest_high=DIGEST[0], digest_low=DIGEST[1], slots=SLOTS,
         window=SLOTS // 2, chunk=CHUNK, route=route, hops=1,
@@ -57,12 +57,12 @@ def config(bit: int, mask: int, route: abi.Route, boot_id: int = 0) -> bytes:
 
 
 def give(device: Device, source: int, data: bytes) -> None:
-    """A packet arrives."""
+    """Let a packet arrive."""
     device.receive(Packet(source, DEVICE, Opcode.ACK, 0, data), NOW)
 
 
 def switch() -> Target:
-    """A switch with two jobs of two children, one position of each half done."""
+    """A switch with two jobs of two children; one of two contributions to a position of each has arrived."""
     device = Device("10.0.0.1", is_switch=True, limits=LIMITS, timing=Timing())
     for jid, key in zip(JIDS, KEYS, strict=True):
         for bit in range(2):
@@ -125,5 +125,5 @@ def _allreduce(device: Device, client: int, jid: int, route: abi.Route, memory: 
 
 
 def make_targets() -> list[Target]:
-    """One of each kind."""
+    """One target of each kind."""
     return [switch(), nic(abi.Route.TREE), nic(abi.Route.RING)]

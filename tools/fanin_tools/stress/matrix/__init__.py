@@ -1,1 +1,1 @@
-"""`fanin matrix`: every collective over every shape of network, with every operation, type and size, against numpy."""
+"""The matrix: every collective over every topology, with every operation, type and size, compared with numpy."""

@@ -1,4 +1,4 @@
-"""The dimensions of the matrix: which choices of their values make sense, and the case that a choice describes."""
+"""The dimensions of the matrix, the valid combinations of their values, and the call that a combination describes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from fanin_wire.operations import operation_by_name
 SEGMENT_BYTES = 4096  # payload bytes of a segment on the fabric of the matrix
 SIZES = ("0", "1", "odd", "mtu-1", "mtu+1", "many")
 ODD = 37  # elements
-MANY_SEGMENTS = {True: 20, False: 5}  # of an undivided message; of a part
-PERIOD = 4093  # elements after which data repeat: a prime, and few enough to keep all periods
+MANY_SEGMENTS = {True: 20, False: 5}  # of an undivided message, or of a part
+PERIOD = 4093  # elements after which data repeat: a prime, and small enough to keep all periods in memory
 SEED = 20
-NO_DATA = {"dtype": "u8", "size": "0", "in_place": False, "registered": False}  # what stands for data in a barrier
+NO_DATA = {
+    "dtype": "u8",
+    "size": "0",
+    "in_place": False,
+    "registered": False,
+}  # the values of a barrier, which has no data
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "collective": COLLECTIVES,
@@ -35,7 +40,7 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
 
 
 def is_valid(combination: Combination) -> bool:
-    """Whether a choice, of all dimensions or some, can be meant."""
+    """Whether a combination, of all dimensions or of some, is valid."""
     collective, op, dtype = (combination.get(name) for name in ("collective", "op", "dtype"))
     if collective == BARRIER and any(combination.get(name, value) != value for name, value in NO_DATA.items()):
         return False
@@ -45,7 +50,7 @@ def is_valid(combination: Combination) -> bool:
 
 
 def call_of(combination: Combination, random: Random) -> CollectiveCall:
-    """The case that a whole choice describes. The rest, root and where the data begin, is left to chance."""
+    """The call that a whole combination describes. The root and the first value of the data are random."""
     collective, dtype = combination["collective"], combination["dtype"]
     return CollectiveCall(
         collective,
@@ -69,7 +74,11 @@ def _elements(size: str, collective: str, itemsize: int) -> int:
 
 
 def select(sampled: bool, seed: int, topologies: Collection[str], collectives: Collection[str]) -> list[Combination]:
-    """The cells with these shapes and collectives: a sample that covers every two values together, or all."""
+    """The combinations with these topologies and collectives.
+
+    sampled: only a sample in which every two values that can occur together do so. seed: of the sample, or of the
+    values that are left to chance.
+    """
     dimensions = DIMENSIONS | {
         "collective": tuple(name for name in COLLECTIVES if name in collectives),
         "setup": tuple(setup for setup in setups() if setup.topology in topologies),
@@ -78,7 +87,7 @@ def select(sampled: bool, seed: int, topologies: Collection[str], collectives: C
 
 
 def _complete(dimensions: Mapping[str, Sequence[Any]], random: Random) -> Iterator[Combination]:
-    """Every collective, setup, operation, type and size; form and memory are left to chance."""
+    """All combinations of collective, setup, operation, type and size; form and memory are random."""
     names = ("setup", "collective", "op", "dtype", "size")
     for values in itertools.product(*(dimensions[name] for name in names)):
         combination = dict(zip(names, values, strict=True))

@@ -1,7 +1,7 @@
-"""A small sample of the matrix in which every two values that can occur together do so at least once.
+"""Pairwise sampling: a small sample in which every two values that can occur together do so at least once.
 
-Greedy: of some choices that contain a pair still missing, the one with the most missing pairs is taken, until none is
-missing. Equal for equal seeds.
+The algorithm is greedy. Of some combinations with a missing pair, it takes the one with the most missing pairs, until
+none is missing. Equal seeds give equal samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CANDIDATES = 12  # that compete for a place in the sample
 def pairwise_sample(
     dimensions: Mapping[str, Sequence[Any]], is_valid: Callable[[Combination], bool], seed: int
 ) -> Iterator[Combination]:
-    """Choices that cover all sensible pairs of values of different dimensions."""
+    """Combinations that cover all valid pairs of values of different dimensions."""
     random = Random(seed)
     missing = dict.fromkeys(pairs_to_cover(dimensions, is_valid))
     while missing:
@@ -29,7 +29,7 @@ def pairwise_sample(
         made = [_completed(dict(wanted), dimensions, is_valid, random) for _ in range(CANDIDATES)]
         candidates = [combination for combination in made if combination is not None]
         if not candidates:
-            continue  # two values that make sense, but not with any of the others
+            continue  # the pair is valid, but not together with any other values
         best = max(
             candidates, key=lambda combination: sum(pair in missing for pair in pairs_of(combination, dimensions))
         )
@@ -39,7 +39,7 @@ def pairwise_sample(
 
 
 def pairs_to_cover(dimensions: Mapping[str, Sequence[Any]], is_valid: Callable[[Combination], bool]) -> Iterator[Pair]:
-    """Every two values of different dimensions that make sense together."""
+    """All valid pairs of values of different dimensions."""
     for one, other in itertools.combinations(dimensions, 2):
         for first, second in itertools.product(dimensions[one], dimensions[other]):
             if is_valid({one: first, other: second}):
@@ -47,7 +47,7 @@ def pairs_to_cover(dimensions: Mapping[str, Sequence[Any]], is_valid: Callable[[
 
 
 def pairs_of(combination: Combination, dimensions: Mapping[str, Sequence[Any]]) -> Iterator[Pair]:
-    """The pairs that a whole choice contains."""
+    """The pairs of a whole combination."""
     return itertools.combinations([(name, combination[name]) for name in dimensions], 2)
 
 
@@ -57,7 +57,7 @@ def _completed(
     is_valid: Callable[[Combination], bool],
     random: Random,
 ) -> Combination | None:
-    """The choice with a value for every dimension, drawn from those that still make sense; None where none does."""
+    """The combination with a random valid value for every other dimension; None if a dimension has none."""
     for name in [name for name in dimensions if name not in combination]:
         possible = [value for value in dimensions[name] if is_valid({**combination, name: value})]
         if not possible:

@@ -1,4 +1,4 @@
-"""The matrix as a table: how many cases of each collective on each shape of network, and how many went wrong."""
+"""The matrix as a table: the number of cases of each collective on each topology, and how many failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHOWN_FAILURES = 20
 
 
 def table(result: Result) -> Table:
-    """Collectives down, shapes across."""
+    """The table: a row for each collective, a column for each topology."""
     topologies = [
         topology.name for topology in TOPOLOGIES if any(place[1] == topology.name for place in result.executed)
     ]
@@ -30,7 +30,7 @@ def _cell(result: Result, collective: str, topology: str) -> str:
 
 
 def failures(result: Result) -> list[str]:
-    """The first failures, a line each."""
+    """The first failures, one line each."""
     lines = [str(failure) for failure in result.failures[:SHOWN_FAILURES]]
     more = len(result.failures) - len(lines)
     return [*lines, f"... and {more} more"] if more else lines

@@ -1,4 +1,4 @@
-"""Try the cells of the matrix: one crew of rank processes, one job for each setup, many cases in each job."""
+"""Run the matrix: one worker pool, one job for each setup, many calls in each job."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fanin_tools.stress.matrix.combinations import call_of
 from fanin_tools.stress.matrix.pairwise import Combination
 from fanin_tools.stress.matrix.topologies import MODES, JobSetup
 
-CALLS_PER_COMMAND = 100  # cases that a rank is given with one command
+CALLS_PER_COMMAND = 100
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A case that went wrong, on which setup, and how."""
+    """A call that failed: on which setup, and how."""
 
     setup: JobSetup
     call: CollectiveCall
@@ -36,13 +36,13 @@ class Failure:
 
 @dataclass
 class Result:
-    """Cases tried by collective and shape of network, and those that went wrong."""
+    """Number of calls by collective and topology, and the calls that failed."""
 
     executed: dict[tuple[str, str], int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, setup: JobSetup, call: CollectiveCall, what: str) -> None:
-        """Note a case; what: how it went wrong, "" if it did not."""
+        """Record a call. what: how it failed; "" if it did not."""
         place = (call.collective, setup.topology)
         self.executed[place] = self.executed.get(place, 0) + 1
         if what:
@@ -50,15 +50,15 @@ class Result:
 
     @property
     def calls(self) -> int:
-        """Number of all cases."""
+        """Number of all calls."""
         return sum(self.executed.values())
 
     def failed(self, collective: str, topology: str) -> int:
-        """Number of cases of a cell of the table that went wrong."""
+        """Number of failed calls of a cell of the table."""
         return sum(each.call.collective == collective and each.setup.topology == topology for each in self.failures)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for `--json`."""
+        """The result for `--json`."""
         table = [
             {"collective": collective, "shape": topology, "cases": count, "failures": self.failed(collective, topology)}
             for (collective, topology), count in self.executed.items()
@@ -81,7 +81,7 @@ def run(running: Running, combinations: Iterable[Combination], seed: int, progre
 
 
 def _execute_all(pool: WorkerPool, setup: JobSetup, calls: list[CollectiveCall], result: Result) -> None:
-    """In one job; in another one after each case that ends it."""
+    """Make all calls of a setup in one job, and in a new job after each call that ends it."""
     left = list(calls)
     while left:
         placement = setup.placement(pool.running.fabric)
@@ -92,7 +92,7 @@ def _execute_all(pool: WorkerPool, setup: JobSetup, calls: list[CollectiveCall],
 
 
 def _execute_until_stopped(pool: WorkerPool, setup: JobSetup, calls: list[CollectiveCall], result: Result) -> int:
-    """How many of the cases were tried: all, unless one ended the job."""
+    """Make calls until one ends the job. Returns how many were made."""
     executed = 0
     for batch in _batches(calls):
         replies = pool.call(setup.size, "try", calls=[call.as_dict() for call in batch])

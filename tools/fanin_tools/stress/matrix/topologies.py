@@ -1,4 +1,4 @@
-"""The shapes of network that are tried, all on one fabric; and the jobs that take these shapes.
+"""The topologies of the matrix, all on one fabric, and the jobs over them.
 
 ```
               top
@@ -30,7 +30,7 @@ SWITCH_ADDRESSES = {"top": 254, "leaf": 253}
 
 @dataclass(frozen=True)
 class MatrixPlan(Plan):
-    """The fabric above, with addresses still to be chosen."""
+    """The fabric above, whose addresses are not chosen yet."""
 
     shape: Shape = field(default_factory=Shape)
 
@@ -52,7 +52,7 @@ class MatrixPlan(Plan):
 
 @dataclass(frozen=True)
 class Topology:
-    """A way through a network. route: of its jobs; nics: that take part; per_node: numbers of ranks that are tried."""
+    """A topology of jobs. route: of the jobs; nics: that take part; per_node: numbers of ranks on each node."""
 
     name: str
     route: str
@@ -79,7 +79,7 @@ MODES = {
 
 @dataclass(frozen=True, order=True)
 class JobSetup:
-    """A job: its shape, ranks on each node, and how it is computed (a name of MODES)."""
+    """A job: its topology, the number of ranks on each node, and the name of its settings in MODES."""
 
     topology: str
     per_node: int
@@ -96,11 +96,11 @@ class JobSetup:
 
     @property
     def staged(self) -> bool:
-        """Whether registered memory stands in for ordinary memory in this job: both ways are to be tried."""
+        """Whether the library may use bounce buffers in this job. Half of the jobs cover each way."""
         return self.per_node % 2 == 0
 
     def placement(self, fabric: Fabric) -> Placement:
-        """Which rank runs where."""
+        """The placement of the ranks."""
         topology = TOPOLOGY_BY_NAME[self.topology]
         nics = tuple(fabric.device(name) for name in topology.nics)
         blocks = tuple(tuple(range(node * self.per_node, (node + 1) * self.per_node)) for node in range(len(nics)))
@@ -109,7 +109,7 @@ class JobSetup:
 
 
 def setups() -> Iterator[JobSetup]:
-    """Every shape with every number of ranks; with two on a node in every mode."""
+    """Every topology with every number of ranks; with two ranks on a node, in every mode."""
     for topology in TOPOLOGIES:
         for per_node in topology.per_node:
             for mode in MODES if per_node == 2 else ("",):

@@ -1,1 +1,1 @@
-"""`fanin soak`: simulation, hostile input and real faults in turns, as long as one likes; one table at the end."""
+"""The soak run: simulation, hostile input and real faults in turns, for any time, and one table at the end."""
