@@ -19,6 +19,6 @@ def test_no_case_of_the_sample_goes_wrong(bench: Bench) -> None:
     combinations = select(True, SEED, TOPOLOGY_BY_NAME, COLLECTIVES)
     result = run.run(running, combinations, SEED, silent)
     assert report.failures(result) == []
-    assert result.cases == len(combinations)
+    assert result.calls == len(combinations)
     assert {topology for _, topology in result.executed} == set(TOPOLOGY_BY_NAME)
     assert_released(running)

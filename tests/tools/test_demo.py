@@ -159,10 +159,10 @@ def test_all_routes_are_those_that_the_fabric_has(shape: Shape, routes: list[str
     assert routes_of(make("any", shape, PREFIX), "all") == routes
 
 
-def test_scenes_are_named() -> None:
+def test_sections_are_named() -> None:
     assert parse_sections("all") == SECTIONS
     assert parse_sections("query,allreduce") == ("query", "allreduce")
-    with pytest.raises(UsageError, match="'quarrel' is not a scene"):
+    with pytest.raises(UsageError, match="'quarrel' is not a section"):
         parse_sections("quarrel")
 
 

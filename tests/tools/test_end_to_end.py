@@ -103,7 +103,7 @@ def test_nothing_is_leased_afterwards(running: Running) -> None:
         assert device["answer"]["slots"]["leased"] == 0
 
 
-def test_every_scene_is_as_it_must_be(running: Running) -> None:
+def test_every_section_is_as_it_must_be(running: Running) -> None:
     shown = sections.run(running, sections.SECTIONS, ["tree", "ring", "local"], Task(1 << 16), ignore)
     assert [finding for finding in shown.section_results if not finding.verified] == []
     assert [row for row in shown.rows if not row.verified] == []

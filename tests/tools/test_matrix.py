@@ -144,7 +144,7 @@ def executed(pool: type[WorkerPool], count: int = 250) -> run.Result:
 
 def test_every_case_is_counted(pool: type[WorkerPool]) -> None:
     result = executed(pool)
-    assert (result.cases, result.failures, pool.joined) == (250, [], 1)
+    assert (result.calls, result.failures, pool.joined) == (250, [], 1)
     assert result.executed == {("reduce", "tree"): 250}
 
 
@@ -159,14 +159,14 @@ def test_wrong_elements_of_all_ranks_are_told_with_the_case(pool: type[WorkerPoo
 def test_a_case_that_ends_the_job_is_one_failure_and_the_rest_is_tried(pool: type[WorkerPool]) -> None:
     pool.fatal = 120
     result = executed(pool)
-    assert (result.cases, pool.joined) == (250, 2)
+    assert (result.calls, pool.joined) == (250, 2)
     assert [failure.what for failure in result.failures] == ["OP_MISMATCH: rank 1: by hand; none"]
 
 
 def test_the_last_case_may_end_the_job(pool: type[WorkerPool]) -> None:
     pool.fatal = 99
     result = executed(pool, 100)
-    assert (result.cases, len(result.failures), pool.joined) == (100, 1, 1)
+    assert (result.calls, len(result.failures), pool.joined) == (100, 1, 1)
 
 
 @pytest.mark.parametrize(("wrong", "code"), [((), 0), ((1,), 1)])
@@ -177,8 +177,8 @@ def test_the_command_fails_where_a_bit_is_wrong(
     pool.wrong = wrong
     running = Running(FABRIC, state=None)  # type: ignore[arg-type]
     monkeypatch.setattr("fanin_tools.fabric.lease.leased", lambda *_: contextlib.nullcontext(running))
-    command = ["matrix", "--sample", "--seed", "3", "--shapes", "local", "--collectives", "barrier,reduce", *options]
-    result = CliRunner().invoke(app, command)
+    selected = ["--topologies", "local", "--collectives", "barrier,reduce"]
+    result = CliRunner().invoke(app, ["matrix", "--sample", "--seed", "3", *selected, *options])
     assert result.exit_code == code
     if options:
         shown = json.loads(result.stdout)

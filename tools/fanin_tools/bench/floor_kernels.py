@@ -21,8 +21,10 @@ pollfd_at = record_at(POLLFD)
 
 @compiled
 def run_rank(begun, done, sleeping_flag, device_sleeps, event, device_events, yields, rounds, times):
-    """Begin each round at every device, and wait until all have done it. begun, done, device_sleeps, device_events: of
-    each device; `times`: address of the nanoseconds of each round. False if somebody does not answer any more."""
+    """Begin each round at every device, and wait until all devices have done it. Returns False after a timeout.
+
+    begun, done, device_sleeps, device_events: of each device; times: address of the nanoseconds of each round.
+    """
     for number in range(1, rounds + 1):
         start = monotonic_ns()
         for device in range(begun.size):

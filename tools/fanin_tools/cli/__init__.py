@@ -1,1 +1,1 @@
-"""The subcommands of `fanin`: options in, result out. What they do lies in the other packages."""
+"""The command line `fanin`: one module for each subcommand, which parses options and prints results."""

@@ -1,4 +1,4 @@
-"""The command `fanin`. Subcommands import what they need when they run, so that help and completion are quick."""
+"""The command `fanin`. Each subcommand imports its modules when it runs, so that help and completion are quick."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ app.command()(doctor)
 
 
 def show_version(wanted: bool) -> None:
-    """The versions of the package, of the wire protocol and of the host interface; then nothing else is done."""
+    """Print the versions of the package, of the wire protocol and of the host interface, and exit."""
     if not wanted:
         return
     from fanin_wire import abi, fields
@@ -55,15 +55,18 @@ Version = Annotated[
 
 @app.callback()
 def options_of_all(version: Version = False) -> None:
-    """Collective communication in the network devices. Exit code 1: it failed; 2: it was asked for wrongly."""
+    """Collective communication in the network devices. Exit code 1: failure; 2: wrong usage."""
 
 
 TERMINATED = 143  # 128 + SIGTERM, as a shell gives it
 
 
 def main() -> None:
-    """Entry point. SIGTERM unwinds as an interrupt does, so that ranks and borrowed fabrics are ended. SIGINT is taken
-    also where a shell script, which starts the command in the background, would have it ignored."""
+    """Entry point of `fanin`.
+
+    SIGTERM raises SystemExit, so that ranks and leased fabrics are ended. SIGINT raises KeyboardInterrupt also if a
+    shell script starts the command in the background, with SIGINT ignored.
+    """
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(output.obeying(lambda: app(prog_name="fanin", standalone_mode=False)))

@@ -1,4 +1,4 @@
-"""`fanin bench`: allreduce beside its peers; its subcommands measure more, or parts alone."""
+"""`fanin bench`: allreduce beside its peers. Subcommands measure other set-ups, or parts of the data path alone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ app.command("profile")(bench_profile.profile)
 app.command("thresholds")(bench_thresholds.thresholds)
 
 Peers = Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")]
-Sizes = Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M; else 8 B to --largest.")]
+Sizes = Annotated[str, typer.Option(help="Message sizes, as in 8,4K,1M. Default: 8 B to --largest.")]
 Largest = Annotated[str, typer.Option(help="Largest message.")]
-Rounds = Annotated[int, typer.Option(min=1, help="How often each contender has its turn at each size.")]
-PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw it as this picture.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Turns of each contender at each size.")]
+PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the result as this picture.")]
 Ranks = Annotated[int, typer.Option(min=2, help="Ranks on the node.")]
-Contenders = Annotated[str, typer.Option(help="Some of them, as in fanin,open-mpi,open-mpi-with-fanin; else all.")]
+Contenders = Annotated[str, typer.Option(help="Only these, as in fanin,open-mpi,open-mpi-with-fanin. Default: all.")]
 PEERS = Path(".bench")
 
 
@@ -54,8 +54,8 @@ def bench(
 
 def _refuse_before_subcommand(given: list[str], subcommand: str) -> None:
     if given:
-        cause = f"{', '.join(given)} before {subcommand}, which does not see it"
-        raise UsageError(cause, f"write options behind {subcommand}")
+        cause = f"{', '.join(given)} before {subcommand}, which does not get it"
+        raise UsageError(cause, f"write options after {subcommand}")
 
 
 @app.command()
@@ -113,7 +113,7 @@ def netns(
 @reporting
 def every(
     into: Annotated[Path, typer.Option(help="Folder for results.md, results.json and a picture of each set-up.")],
-    only: Annotated[str, typer.Option(help="Some of the set-ups, by the names of their pictures.")] = "",
+    only: Annotated[str, typer.Option(help="Only these set-ups, by the names of their pictures.")] = "",
     sizes: Sizes = "",
     largest: Largest = "256M",
     rounds: Rounds = 5,
@@ -163,9 +163,9 @@ def _measure(
     plots: dict[Setup, Path] | None = None,
     keep: Callable[[list[Comparison], Circumstances], None] | None = None,
 ) -> None:
-    """Measure one set-up after the other. Each is drawn, kept and shown at once: whatever becomes of the next ones.
+    """Measure one set-up after the other. Each is drawn, saved and shown at once, in case a later one fails.
 
-    keep: called with all that are there so far.
+    keep: called after each set-up with all comparisons so far.
     """
     from fanin_tools.bench import compare, machine, plot, report
     from fanin_tools.bench.contenders import contenders as select_contenders
@@ -195,7 +195,7 @@ def _measure(
 
 
 def _compare(setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, name: str) -> Comparison:
-    """On a fabric for this set-up alone."""
+    """Measure a set-up on a fabric of its own."""
     from fanin_tools.bench import compare
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.generate import Plan

@@ -1,4 +1,4 @@
-"""Subcommands of `fanin bench`: parts of the data path alone, and what loss costs."""
+"""Subcommands of `fanin bench` for parts of the data path alone, and for goodput while packets are lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fanin_wire.limits import MAX_LANES
 
 
 def add_to(app: typer.Typer) -> None:
-    """Make them subcommands of `app`."""
+    """Add them to `app` as subcommands."""
     for command in (loss, engine, memory, port, floor, start):
         app.command(command.__name__)(command)
 
@@ -23,8 +23,10 @@ def add_to(app: typer.Typer) -> None:
 @reporting
 def loss(
     size: Annotated[str, typer.Option("--bytes", help="Length of the message.")] = "16M",
-    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured, in turns.")] = 3,
-    plot: Annotated[Path | None, typer.Option(help="Draw it as this picture, with the table beside it.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each route and rate of loss.")] = 3,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the result as this picture, and write the table beside it.")
+    ] = None,
     name: options.Name = "loss",
     json_output: options.Json = False,
 ) -> None:
@@ -71,7 +73,7 @@ def engine(
 
 @reporting
 def memory(json_output: options.Json = False) -> None:
-    """Speed at which memory is read and written, and what that means for allreduce on one node."""
+    """Speed at which this machine reads and writes memory, which bounds allreduce on one node."""
     from fanin_tools.bench import memory
 
     speeds = memory.sweep(print_progress)
@@ -90,7 +92,7 @@ def memory(json_output: options.Json = False) -> None:
 
 @reporting
 def port(netns: options.Netns = False, name: options.Name = "port", json_output: options.Json = False) -> None:
-    """Packets and bytes per second through the UDP port alone, from one process to another."""
+    """Packets and bytes per second through the UDP port alone, between two processes."""
     from fanin_tools.bench import port
 
     rows = port.measure(netns, name, print_progress)
@@ -121,10 +123,10 @@ def floor(
     name: options.Name = "floor",
     json_output: options.Json = False,
 ) -> None:
-    """What an allreduce costs without an engine: the same processes, hops and bytes.
+    """The cost of an allreduce without an engine: the same processes, hops and bytes.
 
-    Devices only add up what comes, or (over hosts) take CRCs and copy results, too. Who waits yields, then sleeps: of
-    several numbers of yields the table has the best, --json all.
+    Devices only add their input, or (over hosts) also compute CRCs and copy results. A process that waits yields some
+    times, then sleeps. The table has the best of several numbers of yields, --json has all.
     """
     from fanin_tools.bench import floor, floor_node, floor_tree
     from fanin_tools.bench.compare import sizes_that_fit
@@ -133,7 +135,7 @@ def floor(
     if nodes == 1 and netns:
         raise UsageError("--netns needs hosts", "give --nodes 2 or more, or leave it out")
     if nodes > 1 and (ranks or lanes):
-        raise UsageError("--ranks and --lanes are of one node", "give --nodes 1, or leave them out")
+        raise UsageError("--ranks and --lanes are options for one node", "give --nodes 1, or leave them out")
     ranks, lanes = ranks or 4, lanes or 2
     lengths = sizes_that_fit(parse_sizes(sizes), nodes if nodes > 1 else ranks, print_progress)
     if nodes == 1:
@@ -154,7 +156,7 @@ def floor(
 
 @reporting
 def start(name: options.Name = "start", json_output: options.Json = False) -> None:
-    """What a program pays before its first collective: import, attach, join."""
+    """Time of a program before its first collective: import, attach, join."""
     from fanin_tools.bench import startup
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased

@@ -1,4 +1,4 @@
-"""`fanin bench profile`: where the devices' time goes."""
+"""`fanin bench profile`: the time of the devices by stage."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 def profile(
     sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,64M.")] = "8,64M",
     ranks: Annotated[int, typer.Option(min=2, help="Ranks on one node, or nodes with --netns.")] = 4,
-    route: Annotated[str, typer.Option(help="With --netns: tree (if not given) or ring.")] = "",
+    route: Annotated[str, typer.Option(help="With --netns: tree (the default) or ring.")] = "",
     netns: options.Netns = False,
     lanes: options.Lanes = None,
     ordinary: Annotated[bool, typer.Option("--ordinary", help="Data in memory that is not registered.")] = False,
     name: options.Name = "profile",
     json_output: options.Json = False,
 ) -> None:
-    """Where the devices' time goes in an allreduce, stage by stage."""
+    """Time of the devices in an allreduce, stage by stage."""
     from fanin_tools.bench import profile
     from fanin_tools.bench.compare import sizes_that_fit
     from fanin_tools.bench.setups import Setup, Variant, parse_sizes
@@ -47,7 +47,7 @@ def profile(
 
 def _route(asked: str, netns: bool) -> str:
     if asked and not netns:
-        raise UsageError(f"--route {asked} without --netns", "add --netns, or leave out --route: one node has one way")
+        raise UsageError(f"--route {asked} without --netns", "add --netns, or leave out --route")
     if asked not in ("", "tree", "ring"):
         raise UsageError(f"--route {asked} is not profiled", "use tree or ring")
     return (asked or "tree") if netns else "local"

@@ -1,4 +1,4 @@
-"""`fanin bench thresholds`: which collectives of an MPI pay on the devices, as a setting of the shim."""
+"""`fanin bench thresholds`: the collectives of an MPI that are worth offloading, as a setting of the shim."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ def thresholds(
     mpi: Annotated[str, typer.Option(help="The MPI, as a contender of fanin bench: open-mpi or mpich.")] = "open-mpi",
     ranks: Annotated[int, typer.Option(min=2, help="On one node; with --netns on a host each.")] = 4,
     netns: options.Netns = False,
-    slower: Annotated[float, typer.Option(min=1.0, help="Leave to the MPI what takes so many times as long.")] = 1.5,
+    slower: Annotated[
+        float, typer.Option(min=1.0, help="Leave a call to the MPI if it takes so many times as long.")
+    ] = 1.5,
     sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M.")] = "",
-    rounds: Annotated[int, typer.Option(min=1, help="How often both have their turn at each size.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of both at each size.")] = 3,
     peers: Annotated[Path, typer.Option(help="Folder of the MPIs' environments (make peers makes it).")] = Path(
         ".bench"
     ),
@@ -61,7 +63,7 @@ def _measure(setup: Setup, mpi: str, sizes: tuple[int, ...], rounds: int, peers:
 
 
 def _pair(setup: Setup, mpi: str, peers: Path) -> list[Contender]:
-    """An MPI, and the same with the shim."""
+    """An MPI, and the same MPI with the shim."""
     from fanin_tools.bench.contenders import contenders
 
     present = {contender.name: contender for contender in contenders(setup, peers)}

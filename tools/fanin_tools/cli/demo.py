@@ -21,9 +21,9 @@ def demo(
     ranks_per_node: options.RanksPerNode = 4,
     fanout: options.Fanout = "",
     plain_leaves: options.PlainLeaves = False,
-    sections: Annotated[str, typer.Option(help="What to show, for example allreduce,query; or all.")] = "all",
-    route: Annotated[str, typer.Option(help="tree, ring, local, or all that the fabric has.")] = "all",
-    size: Annotated[str, typer.Option("--bytes", help="Message per rank of the scene allreduce.")] = "16M",
+    sections: Annotated[str, typer.Option(help="Sections to show, for example allreduce,query; or all.")] = "all",
+    route: Annotated[str, typer.Option(help="tree, ring, local, or all routes of the fabric.")] = "all",
+    size: Annotated[str, typer.Option("--bytes", help="Message of each rank in the section allreduce.")] = "16M",
     dtype: Annotated[str, typer.Option(help="Type of its elements: f32, i64, ...")] = "f32",
     op: Annotated[str, typer.Option(help="Its operation: sum, min, ...")] = "sum",
     slots: options.Slots = DEFAULT_JOB_SLOTS,
@@ -38,7 +38,7 @@ def demo(
     name: options.Name = "demo",
     json_output: options.Json = False,
 ) -> None:
-    """Show what the devices do: every collective over every route, verified against numpy to the bit."""
+    """Run every collective over every route, and verify every bit with numpy."""
     from fanin_tools.demo import allreduce
     from fanin_tools.demo import sections as demonstration
     from fanin_tools.fabric.generate import Plan

@@ -13,7 +13,7 @@ STYLES = {Level.OK: "green", Level.LIMITED: "yellow", Level.MISSING: "yellow", L
 
 @reporting
 def doctor(json_output: options.Json = False) -> None:
-    """Say what this machine can do and what is missing for the rest. Fails only if nothing can work."""
+    """Check what this machine can do, and what is missing for the rest. Fails only if nothing can work."""
     from fanin_tools.doctor import software, system
 
     results = [*software.run_checks(), *system.run_checks()]

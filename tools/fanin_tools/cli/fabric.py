@@ -23,7 +23,7 @@ LEFT_COLUMNS = ("device", "address", "state")
 @reporting
 def up(
     context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(help="TOML description; the options make one otherwise.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="TOML description. Default: made from the options.")] = None,
     name: options.Name = "default",
     nodes: options.Nodes = None,
     ranks_per_node: options.RanksPerNode = 2,
@@ -66,17 +66,17 @@ def up(
 
 def _refuse_beside_file(given: list[str]) -> None:
     if given:
-        cause = f"{', '.join(given)} beside a description, which says all of it"
-        raise UsageError(cause, "change the file, or leave it out")
+        cause = f"{', '.join(given)} beside a description, which has all settings"
+        raise UsageError(cause, "change the file, or leave the option out")
 
 
 @app.command()
 @reporting
 def status(
-    name: Annotated[str | None, typer.Option("--name", help="Only this fabric; all otherwise.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only this fabric. Default: all.")] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Show what every device says of itself."""
+    """Show the status of every device."""
     from fanin_tools.fabric import lifecycle, state
 
     fabrics = [lifecycle.status(each) for each in ([name] if name else state.names())]
@@ -89,7 +89,7 @@ def status(
 
 
 def _print_tables(fabrics: list[dict[str, Any]]) -> None:
-    """Tables that fit into 80 columns; a long name is folded, and nothing is cut."""
+    """Print tables that fit into 80 columns. A long name is folded; nothing is cut off."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -124,7 +124,7 @@ def restart(
     name: options.Name = "default",
     json_output: options.Json = False,
 ) -> None:
-    """End one device, dead or alive, and start it anew. Jobs that it was in are lost; new ones can use it."""
+    """End one device, if it still runs, and start it anew. Its jobs are lost; new jobs can use it."""
     from fanin_tools.fabric import lifecycle
 
     process = lifecycle.restart(name, device, print_progress).state.processes()[device]
@@ -137,7 +137,7 @@ def restart(
 @app.command()
 @reporting
 def down(name: options.Name = "default", json_output: options.Json = False) -> None:
-    """End all devices and remove all that belongs to the fabric; also after a crash."""
+    """End all devices and remove everything of the fabric, also after a crash."""
     from fanin_tools.fabric import lifecycle
 
     present = lifecycle.down(name)

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @reporting
 def matrix(
-    sample: Annotated[bool, typer.Option("--sample", help="Few cases that cover every two values together.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the sample, and of what every case leaves to chance.")] = 1,
-    topologies: Annotated[str, typer.Option(help="Only these, for example ring,mixed; all otherwise.")] = "",
-    collectives: Annotated[str, typer.Option(help="Only these, for example reduce,barrier; all otherwise.")] = "",
+    sample: Annotated[bool, typer.Option("--sample", help="Few cases, which cover every two values together.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the sample and of all random choices.")] = 1,
+    topologies: Annotated[str, typer.Option(help="Only these, for example ring,mixed. Default: all.")] = "",
+    collectives: Annotated[str, typer.Option(help="Only these, for example reduce,barrier. Default: all.")] = "",
     name: options.Name = "matrix",
     json_output: options.Json = False,
 ) -> None:
-    """Every collective x shape of network x operation x type x size x ranks, on real devices, against numpy."""
+    """Run every collective x topology x operation x type x size x ranks on real devices, and verify with numpy."""
     from fanin_tools.fabric.lease import leased
     from fanin_tools.launch.collective_call import COLLECTIVES
     from fanin_tools.stress.matrix.combinations import select
     from fanin_tools.stress.matrix.run import run
     from fanin_tools.stress.matrix.topologies import TOPOLOGY_BY_NAME, MatrixPlan
 
-    wanted = _named(topologies, TOPOLOGY_BY_NAME, "a shape"), _named(collectives, COLLECTIVES, "a collective")
+    wanted = _named(topologies, TOPOLOGY_BY_NAME, "a topology"), _named(collectives, COLLECTIVES, "a collective")
     combinations = select(sample, seed, *wanted)
     print_progress(f"{len(combinations)} cases, seed {seed}")
     with leased(MatrixPlan(name), print_progress) as running:
@@ -44,7 +44,7 @@ def matrix(
 
 
 def _named(text: str, known: Collection[str], what: str) -> tuple[str, ...]:
-    """The names in a list with commas; all that there are where it is empty."""
+    """Parse names with commas; "" is all known names."""
     names = tuple(name.strip() for name in text.split(",")) if text else tuple(known)
     for name in names:
         if name not in known:

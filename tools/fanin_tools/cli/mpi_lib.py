@@ -14,7 +14,7 @@ LaunchAgent = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Also write a script that an mpirun calls in the place of ssh to enter the namespaces of a fabric.",
+        help="Also write a script that mpirun can call in the place of ssh to enter the namespaces of a fabric.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Options that several subcommands share."""
+"""Options that several subcommands have."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Option("--name", "--fabric", help="Name of the fabric.")]
 Nodes = Annotated[
-    int | None, typer.Option(min=1, help="Hosts, each with a NIC; 4, or as --fanout says.", show_default=False)
+    int | None,
+    typer.Option(min=1, help="Hosts, each with a NIC. Default: 4, or the product of --fanout.", show_default=False),
 ]
 Fanout = Annotated[
-    str, typer.Option(metavar="AxBx...", help="Tree of switches: how many below each, from the top down, NICs last.")
+    str, typer.Option(metavar="AxBx...", help="Tree of switches: devices below each switch, from the top, NICs last.")
 ]
 PlainLeaves = Annotated[
     bool, typer.Option("--plain-leaves", help="The lowest switches only forward; the NICs of each form a ring.")
@@ -38,18 +39,16 @@ Lanes = Annotated[
         show_default=False,
     ),
 ]
-Detection = Annotated[
-    float, typer.Option(metavar="SECONDS", help="Silence after which a device takes its neighbour for lost.")
-]
+Detection = Annotated[float, typer.Option(metavar="SECONDS", help="Silence after which a neighbour is lost.")]
 Multicast = Annotated[
-    bool, typer.Option("--multicast/--no-multicast", help="One switch over namespaces sends a result once, to all.")
+    bool, typer.Option("--multicast/--no-multicast", help="The only switch over namespaces multicasts results.")
 ]
-Route = Annotated[str, typer.Option(help="Way of the job: tree, ring, local, auto.")]
-BindTo = Annotated[str, typer.Option(help="core: keep each rank to one core, in turn; none.")]
+Route = Annotated[str, typer.Option(help="Route of the job: tree, ring, local, auto.")]
+BindTo = Annotated[str, typer.Option(help="core: bind each rank to one core, in turn; none.")]
 Slots = Annotated[
     int,
     typer.Option(
-        min=MIN_JOB_SLOTS, max=MAX_JOB_SLOTS, help="Segment buffers that each job asks of each device: a power of two."
+        min=MIN_JOB_SLOTS, max=MAX_JOB_SLOTS, help="Segment buffers that a job leases on each device: a power of two."
     ),
 ]
 Reproducible = Annotated[
@@ -72,7 +71,7 @@ def shape(
     detection: float = DEFAULT_DETECTION,
     multicast: bool = True,
 ) -> Shape:
-    """The shape of a fabric that these options mean."""
+    """The shape of a fabric, from these options."""
     from fanin_tools.fabric.generate import Shape
 
     levels = _levels(fanout)
@@ -93,7 +92,7 @@ def shape(
 
 
 def job_settings(slots: int, reproducible: str, wide: bool) -> JobSettings:
-    """The settings of a job that these options mean; UsageError for a value that no job can have."""
+    """The settings of a job, from these options. Raises UsageError for a value that is not allowed."""
     from fanin_wire import settings
 
     given = {"slots": slots, "reproducible": reproducible, "wide": wide}
@@ -111,7 +110,7 @@ def _levels(fanout: str) -> tuple[int, ...]:
 
 
 def given(context: typer.Context, *allowed: str) -> list[str]:
-    """The options that stand on the command line, as they are written, except for the parameters `allowed`."""
+    """The options on the command line, as they are written, except for the parameters `allowed`."""
     found = []
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")

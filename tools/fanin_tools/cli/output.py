@@ -1,4 +1,4 @@
-"""How results, progress and errors reach the user: results on the output, everything else on the error output."""
+"""Output for the user: results on the standard output, progress and errors on the error output."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
-# What the parser raises. typer has its parser from click or carries it along, by version; the base is the same.
+# The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
 ParserError: Any = typer.BadParameter.__mro__[1]
 
 
 def print_progress(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress on the error output."""
     print(text, file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
-    """A result for programs. Dataclasses are objects of their fields."""
+    """Print a result for programs. Dataclasses become objects of their fields."""
     print(json.dumps(value, indent=2, default=asdict))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A result for people: numbers with their units, aligned to the right."""
+    """Print a result for people, with cells aligned to the right."""
     from rich.console import Console
     from rich.table import Table
 
@@ -46,7 +46,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def reporting(command: Callable[P, R]) -> Callable[P, R]:
-    """Decorator of every subcommand: errors become one line (with --json: an object) and an exit code."""
+    """Decorate a subcommand: an error becomes one line (with --json also an object) and an exit code."""
 
     @functools.wraps(command)
     def wrapped(*arguments: P.args, **options: P.kwargs) -> R:
@@ -66,7 +66,7 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def report(failure: ToolError, as_json: bool) -> int:
-    """Tell the user of a failure; the exit code."""
+    """Report a failure to the user and return the exit code."""
     if as_json:
         print_json({"error": failure.as_dict()})
     print_progress(f"fanin: {failure}")
@@ -74,26 +74,26 @@ def report(failure: ToolError, as_json: bool) -> int:
 
 
 def obeying(application: Callable[[], int | None]) -> int:
-    """Run the whole command; its exit code. What the parser does not take is reported as every other error is."""
+    """Run the whole command and return its exit code. Errors of the parser are reported as all other errors."""
     try:
         return application() or 0
     except typer.Abort:
         return INTERRUPTED
     except ParserError as error:
         cause = " ".join(error.format_message().split()).rstrip(".")
-        if not cause:  # called without a command: the parser has shown the help
+        if not cause:  # without a command the parser has shown the help
             return UsageError.EXIT_CODE
         command = error.ctx.command_path if error.ctx else "fanin"
         return report(UsageError(cause, f"see {command} --help"), as_json=asks_for_json(sys.argv[1:]))
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` is among the arguments of this command; behind `--` they are those of a program."""
+    """Whether `--json` is an argument of this command. Arguments after `--` belong to a program."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in ours
 
 
 def _defect(error: Exception) -> ToolError:
-    """An exception that nobody foresaw is a defect of this command, not of its user."""
+    """The error for an unexpected exception, which is a defect of this command."""
     cause = f"{type(error).__name__}: {error}"
     return ToolError("INTERNAL_ERROR", cause, f"report this defect with the output under {TRACEBACK_VARIABLE}=1")

@@ -32,13 +32,15 @@ def run(
     detection: options.Detection = DEFAULT_DETECTION,
     slots: options.Slots = DEFAULT_JOB_SLOTS,
     prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
-    keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not end the others once a rank fails.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Do not end the other ranks after a failure.")
+    ] = False,
     bind_to: options.BindTo = "none",
-    mpi: Annotated[bool, typer.Option("--mpi", help="A program of MPI, started by mpirun with the shim.")] = False,
+    mpi: Annotated[bool, typer.Option("--mpi", help="PROGRAM uses MPI; mpirun starts it with the shim.")] = False,
     mpirun: Annotated[str, typer.Option(help="Launcher of --mpi, with its options.")] = "mpirun",
     json_output: options.Json = False,
 ) -> None:
-    """Run PROGRAM once per rank on the local fabric; brings one up for the run if none is up."""
+    """Run PROGRAM once for each rank on the local fabric. Brings a fabric up for the run if none is up."""
     from fanin_tools.fabric.lease import leased
     from fanin_tools.launch import core_binding, launcher
     from fanin_tools.launch.mpirun import launcher_words
@@ -64,7 +66,7 @@ def run(
         )
     shown: dict[str, Any] = {"exit_code": outcome.exit_code, "failed_rank": outcome.failed_rank}
     if outcome.failed_rank is not None:
-        failure = ToolError("PROGRAM_FAILED", str(outcome), "its error output above says why, if it said anything")
+        failure = ToolError("PROGRAM_FAILED", str(outcome), "see its error output above")
         print_progress(f"fanin: {failure}")
         shown["error"] = failure.as_dict()
     if json_output:
@@ -95,8 +97,8 @@ def _refuse_without_mpi(given: list[str]) -> None:
 
 
 def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float) -> Fabric | Plan:
-    """The fabric that is up, or one that just holds the ranks, for this run alone unless it has been named. One that is
-    up keeps its detection time."""
+    """The fabric that is up, which keeps its detection time; else a plan with room for the ranks, for this run alone
+    unless the user named the fabric."""
     from fanin_tools.fabric import lifecycle
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import private_name

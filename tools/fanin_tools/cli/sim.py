@@ -1,4 +1,4 @@
-"""`fanin sim`: one collective on a fabric that nobody has at hand, in virtual time; or storms of small ones."""
+"""`fanin sim`: one collective on a simulated fabric in virtual time, or many short schedules with faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @reporting
 def sim(
-    nodes: Annotated[int, typer.Option(min=0, help="Hosts; 0: as many as the fan-out has room for.")] = 0,
+    nodes: Annotated[int, typer.Option(min=0, help="Hosts. 0: as many as the fan-out allows.")] = 0,
     fanout: Annotated[
         str, typer.Option(help="Switches of each level, then nodes of each switch; or 'direct'.")
     ] = "4x8x8",
@@ -30,20 +30,22 @@ def sim(
     collective: Annotated[str, typer.Option(help="allreduce, reduce_scatter, broadcast, ...")] = "allreduce",
     op: Annotated[str, typer.Option(help="Operation of a reduction.")] = "sum",
     dtype: Annotated[str, typer.Option(help="Type of the elements.")] = "f32",
-    route: Annotated[str, typer.Option(help="Way of the job: tree or ring.")] = "tree",
-    rate: Annotated[str, typer.Option(help="Of every link, for example 100gbit; 0: links take no time.")] = "100gbit",
+    route: Annotated[str, typer.Option(help="Route of the job: tree or ring.")] = "tree",
+    rate: Annotated[
+        str, typer.Option(help="Rate of every link, for example 100gbit. 0: links take no time.")
+    ] = "100gbit",
     delay: Annotated[int, typer.Option(min=0, help="Propagation on a link, ns.")] = 500,
     loss: Annotated[float, typer.Option(min=0.0, max=0.9, help="Probability that a packet is lost.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="All that is random follows from it.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Equal jobs at the same time.")] = 1,
     reproducible: Annotated[str, typer.Option(help="none, run or shape.")] = "none",
-    wide: Annotated[bool, typer.Option("--wide", help="Partials of f16 and bf16 travel as f32.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Partial results of f16 and bf16 travel as f32.")] = False,
     plain_leaves: Annotated[
-        bool, typer.Option("--plain-leaves", help="The lowest switches do not offload: rings below them.")
+        bool, typer.Option("--plain-leaves", help="The lowest switches do not offload; their nodes form rings.")
     ] = False,
     chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
     slots: Annotated[
-        int, typer.Option(min=MIN_JOB_SLOTS, help="Seg buffers that each job leases, a power of two.")
+        int, typer.Option(min=MIN_JOB_SLOTS, help="Segment buffers that each job leases, a power of two.")
     ] = 64,
     storm: Annotated[
         bool,
@@ -56,7 +58,7 @@ def sim(
     processes: Annotated[int, typer.Option(min=1, max=256, help="Of a storm; one for each core.")] = 2,
     json_output: options.Json = False,
 ) -> None:
-    """Simulate a collective with the real engine in every NIC and switch; check the result, report what it took.
+    """Simulate a collective with the real engine in every NIC and switch, verify the result, and report the cost.
 
     With --storm: play thousands of schedules with faults and crashes, and check what must hold after every event.
     """
@@ -115,7 +117,7 @@ def _print_tables(scenario: Scenario, report: Report) -> None:
 
 
 def parse_fanout(text: str) -> tuple[int, ...]:
-    """Numbers of "4x8x8"; none of "direct"."""
+    """Parse a fan-out such as "4x8x8"; () for "direct"."""
     if text == "direct":
         return ()
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
@@ -130,7 +132,7 @@ def _simulate(scenario: Scenario) -> Report:
         scenario.check()
     except ScenarioInvalid as error:
         raise UsageError(str(error), error.remedy) from error
-    from fanin_nic.sim.run import Run, ScenarioFailed  # seconds, of which wrong use needs none
+    from fanin_nic.sim.run import Run, ScenarioFailed  # the import takes seconds: not for wrong usage
 
     run = Run(scenario)
     print_progress(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")

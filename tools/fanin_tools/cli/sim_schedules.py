@@ -1,4 +1,4 @@
-"""`fanin sim --storm` and `fanin sim --trace`: many schedules with faults, and one of them event by event."""
+"""`fanin sim --storm` and `fanin sim --trace`: many schedules with faults, or one of them event by event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REMEDY = "report this defect: the seed gives the same schedule again (fanin sim 
 
 
 def storm(seconds: float, seed: int, processes: int, *, as_json: bool) -> None:
-    """Play schedules for some seconds; ToolError if anything was broken."""
+    """Run schedules for some seconds. Raises ToolError after a violation."""
     print_progress(f"playing schedules from seed {seed} on, for {seconds:g} s in {processes} processes ...")
     tally = run(seconds, seed, processes)
     if as_json:  # the failures are in it
@@ -32,7 +32,7 @@ def storm(seconds: float, seed: int, processes: int, *, as_json: bool) -> None:
 
 
 def trace(seed: int) -> None:
-    """Play one seed, and print every event; ToolError if something was broken."""
+    """Run the schedule of one seed and print every event. Raises ToolError after a violation."""
     plan, outcome, lines = replay(seed)
     print(Story(plan).heading())
     for line in lines:
@@ -42,7 +42,7 @@ def trace(seed: int) -> None:
 
 
 def summary(tally: Tally) -> Table:
-    """How much was played, and what came of it."""
+    """The counts over all schedules."""
     table = Table(title="schedules", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -64,7 +64,7 @@ def summary(tally: Tally) -> Table:
 
 
 def faults(tally: Tally) -> Table:
-    """Faults by kind."""
+    """The number of faults of each kind."""
     table = Table(title="faults", title_justify="left")
     table.add_column("kind")
     table.add_column("number", justify="right")
@@ -74,7 +74,7 @@ def faults(tally: Tally) -> Table:
 
 
 def distribution(tally: Tally) -> Table:
-    """What schedules are like."""
+    """The distribution of the properties of a schedule."""
     table = Table(title="of a schedule (rounded down to half a power of two)", title_justify="left")
     for column in ("", "least", "one in ten below", "middle", "one in ten above", "greatest"):
         table.add_column(column, justify="right" if column else "left")
@@ -92,7 +92,7 @@ NAMES = {
 
 
 def tell(failure: Failure) -> None:
-    """A failure: the shortest schedule, and the end of its trace."""
+    """Print a failure: the shortest schedule, and the end of its trace."""
     print(f"\n{failure.heading}")
     for fault in failure.faults:
         print(f"  {fault}")

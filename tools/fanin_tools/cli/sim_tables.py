@@ -14,7 +14,7 @@ NANOSECOND = 1e-9
 
 
 def summary(scenario: Scenario, report: Report) -> Table:
-    """What was simulated and how long it took."""
+    """The scenario and its duration."""
     table = Table(title=f"{scenario.collective} on {scenario.nodes} nodes", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -31,7 +31,7 @@ def summary(scenario: Scenario, report: Report) -> Table:
 
 
 def links(report: Report) -> Table:
-    """One row for each level and direction, from the top down."""
+    """A row for each level and direction, from the top down."""
     table = Table(title="bytes on a link: least, median, most", title_justify="left")
     for column in ("level", "direction", "links", "packets", "payload", "on the wire"):
         table.add_column(column, justify="left" if column == "direction" else "right")
@@ -51,7 +51,7 @@ def _spread(spread: Spread) -> str:
 
 
 def occupancy(report: Report) -> Table:
-    """Some of the samples."""
+    """The use of segment buffers over time, in some samples."""
     table = Table(title="seg buffers in use: mean, most of a device", title_justify="left")
     table.add_column("time", justify="right")
     for group in report.groups:

@@ -1,4 +1,4 @@
-"""What a job cost the network: STATUS of all devices before and after, subtracted."""
+"""The traffic and the slots of a job: the difference of the status of all devices before and after."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Snapshot = dict[str, dict[str, Any]]  # device name -> its STATUS reply
 
 @dataclass(frozen=True)
 class LinkTraffic:
-    """Bytes that a device sent up and received from there: payload of segments, and IP packets as a whole."""
+    """Bytes that a device sent up and received from above: payload of segments, and whole IP packets."""
 
     payload_up: int
     payload_down: int
@@ -26,10 +26,12 @@ class LinkTraffic:
 
 @dataclass(frozen=True)
 class ResourceUse:
-    """What one run used.
+    """The resources that one run used.
 
-    links: of every NIC, and of every switch to the one above it
-    slots: the most that were occupied at once on any device, of `lease` on each
+    links: traffic of every NIC, and of every switch to the switch above it
+    slots: the most that were in use at once on any device
+    lease: slots that the job had on each device
+    probes: number of PROBE packets
     """
 
     links: dict[str, LinkTraffic]
@@ -39,14 +41,14 @@ class ResourceUse:
 
 
 def snapshot(running: Running) -> Snapshot:
-    """STATUS of every device of the fabric."""
+    """The status of every device of the fabric."""
     return {
         device.name: device_query.query_status(running.state.socket(device.name)) for device in running.fabric.daemons
     }
 
 
 def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> ResourceUse:
-    """Use of the links between two snapshots, and the slots of job `jid`."""
+    """The traffic between two snapshots, and the slots of the job `jid`."""
     jobs = [job for status in after.values() for job in status["jobs"] if job["jid"] == jid]
     tree = Tree(running.fabric)
     uplinks = {device: tree.offloading_above(device)[:1] for device in running.fabric.daemons}
@@ -63,7 +65,7 @@ def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Re
 
 
 def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, above: Sequence[Device]) -> LinkTraffic:
-    """Of all links of a NIC, which only lead up or round; of a switch, of the one that leads up."""
+    """The traffic of all links of a NIC, or of the uplink of a switch."""
     peers = after["links"] if device.kind == "nic" else [switch.address for switch in above]
 
     def total(status: dict[str, Any], key: str) -> int:

@@ -31,7 +31,7 @@ SEED = 20
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be reduced. registered: in memory that the device maps, else in ordinary memory of the process."""
+    """What to reduce. registered: in memory that the device maps, else in ordinary memory of the process."""
 
     bytes: int
     dtype: str = "f32"
@@ -42,7 +42,7 @@ class Task:
 
     @property
     def elements(self) -> int:
-        """Elements of the message: bytes, rounded up to whole elements."""
+        """Number of elements of the message: bytes, rounded up to whole elements."""
         return -(-self.bytes // datatype_by_name(self.dtype).itemsize)
 
     @property
@@ -51,7 +51,7 @@ class Task:
         return self.elements * datatype_by_name(self.dtype).itemsize
 
     def call(self, op: str = "") -> CollectiveCall:
-        """What is measured; or a smaller message for another op, in the other kind of memory."""
+        """The measured call; or a call with a smaller message for another op, in the other kind of memory."""
         if not op:
             return CollectiveCall(
                 "allreduce", self.elements, self.dtype, self.op, seed=SEED, registered=self.registered
@@ -60,18 +60,18 @@ class Task:
         return CollectiveCall("allreduce", elements, self.dtype, op, seed=SEED, registered=not self.registered)
 
     def further_ops(self) -> list[str]:
-        """Ops that are verified beside the one that is measured."""
+        """Ops to verify beside the measured one."""
         takes = [op for op in CROSS_CHECKED if operation_by_name(op).takes(datatype_by_name(self.dtype))]
         return [op for op in takes if op != self.op] if self.cross_check else []
 
 
 @dataclass(frozen=True)
 class RouteResult:
-    """What came of one route.
+    """The result of one route.
 
-    wrong: elements with a wrong bit, over all ranks
+    wrong: number of elements with a wrong bit, over all ranks
     checked: ops that were verified
-    expected: payload of each device that sends up or round, if nothing is sent again
+    expected: payload of each device that sends, if nothing is sent again
     """
 
     route: str
@@ -90,7 +90,7 @@ class RouteResult:
         return self.wrong == 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for `--json`."""
+        """The result for `--json`."""
         return {
             "route": self.route,
             "nodes": self.nodes,
@@ -106,7 +106,7 @@ class RouteResult:
 
 
 def check_task(task: Task) -> None:
-    """Raise UsageError for an op or a dtype that there is none of, or that do not go together."""
+    """Raise UsageError for an op or a dtype that does not exist, or an op that does not support the dtype."""
     try:
         check_supported(operation_by_name(task.op), datatype_by_name(task.dtype))
     except (UnsupportedOperation, UnsupportedDataType) as error:
@@ -114,9 +114,10 @@ def check_task(task: Task) -> None:
 
 
 def routes_of(fabric: Fabric, wanted: str) -> list[str]:
-    """The routes to show: the one asked for, or with "all" every one that this fabric has.
+    """The routes to show: `wanted`, or with "all" every route of this fabric.
 
-    Raises UsageError for a route that there is none of, or that this fabric does not have.
+    Raises:
+        UsageError: for a route that does not exist, or that this fabric does not have.
     """
     if wanted in ROUTES:
         placement_of(fabric, wanted)
@@ -136,13 +137,13 @@ def _has(fabric: Fabric, route: str) -> bool:
 
 
 def placement_of(fabric: Fabric, route: str) -> Placement:
-    """All ranks of the fabric, or with route local all of its first node."""
+    """The placement of all ranks of the fabric; with route local, of the ranks of its first node."""
     total = sum(nic.ranks for nic in fabric.nics)
     return place(fabric, Tree(fabric).nics()[0].ranks if route == "local" else total, route)
 
 
 def run(running: Running, routes: list[str], task: Task, progress: ProgressCallback) -> list[RouteResult]:
-    """Run and verify `task` over each of `routes`, with ranks of its own."""
+    """Run and verify `task` over each of `routes`, in a worker pool of its own."""
     check_task(task)
     placements = [placement_of(running.fabric, route) for route in routes]
     with WorkerPool(running, max(placement.size for placement in placements)) as pool:
@@ -177,7 +178,7 @@ def run_route(pool: WorkerPool, placement: Placement, task: Task, progress: Prog
 
 
 def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[str, Payload]:
-    """What each device of a route must send and get, if nothing is sent again."""
+    """The payload that each device of a route must send and receive, if nothing is sent again."""
     operation, datatype = operation_by_name(task.op), datatype_by_name(task.dtype)
     segmentation = expected_traffic.segmentation(
         task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.settings
@@ -188,7 +189,7 @@ def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[s
 
 
 def _reduce(pool: WorkerPool, size: int, task: Task) -> tuple[int, float]:
-    """Wrong elements on all ranks, and seconds from the last rank's start to the last rank's end."""
+    """Wrong elements over all ranks, and seconds from the start of the last rank to the end of the last rank."""
     pool.call(size, "prepare", call=task.call().as_dict())
     times = pool.call(size, "run", repeat=1)
     wrong = sum(reply["wrong"] for reply in pool.call(size, "verify"))

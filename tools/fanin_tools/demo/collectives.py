@@ -1,4 +1,4 @@
-"""Every collective over every route, each verified bit for bit; and every operation with every type that it takes."""
+"""Every collective over every route, and every operation with every type that it supports, verified bit for bit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = tuple(name for name in COLLECTIVES if name != "allreduce")
 
 @dataclass(frozen=True)
 class CollectiveResult:
-    """A collective: bytes of its message over the first route, and for each its seconds and wrong elements."""
+    """A collective: bytes of its message over the first route; seconds and wrong elements of each route."""
 
     collective: str
     bytes: int
@@ -39,7 +39,7 @@ class CollectiveResult:
         return not any(self.wrong.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for `--json`."""
+        """The result for `--json`."""
         return {
             "collective": self.collective,
             "bytes": self.bytes,
@@ -52,7 +52,7 @@ class CollectiveResult:
 def run(
     pool: WorkerPool, placements: list[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> list[CollectiveResult]:
-    """One row for each collective but allreduce."""
+    """Run every collective but allreduce over every placement. Returns a result for each collective."""
     tried = {placement.route: _try_route(pool, placement, settings, progress) for placement in placements}
     rows = []
     for number, name in enumerate(SHOWN):
@@ -66,7 +66,7 @@ def run(
 def _try_route(
     pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback
 ) -> tuple[list[float], dict[int, int]]:
-    """Seconds of each collective, and wrong elements by its number."""
+    """Seconds of each collective, and wrong elements by number of the collective."""
     progress(f"{placement.route}: {counted(len(SHOWN), 'collective')} ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     replies = pool.call(placement.size, "try", calls=[_call_of(name, placement.size).as_dict() for name in SHOWN])
@@ -83,7 +83,7 @@ def _call_of(name: str, size: int) -> CollectiveCall:
 def operations(
     pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback
 ) -> SectionResult:
-    """Every operation with every type that it takes, over one route."""
+    """Run every operation with every type that it supports over one route."""
     pairs = [(op.name.lower(), kind.name) for op in OPERATIONS for kind in DATATYPES if op.takes(kind)]
     progress(f"{placement.route}: {len(pairs)} pairs of operation and type ...")
     calls = [

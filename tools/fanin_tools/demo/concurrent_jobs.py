@@ -1,4 +1,4 @@
-"""Several jobs on the same devices at once: independent, fairly shared; groups of one job that overlap."""
+"""Several jobs on the same devices at once, which share them fairly; and overlapping groups of one job."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GROUP_ELEMENTS = 50_001
 def jobs(
     pool: WorkerPool, placements: list[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> SectionResult:
-    """One job over each of `placements`, with messages of all of them under way together. Those of the first two, which
-    are alike, show how fairly they share."""
+    """Run one job over each of `placements`, with the messages of all jobs under way at once. The first two jobs are
+    equal and show how they share the devices."""
     size, routes = placements[0].size, [placement.route for placement in placements]
     progress(f"{' + '.join(routes)}: {counted(len(routes), 'job')} at once ...")
     names = [f"job{number}" for number in range(len(placements))]
@@ -36,14 +36,14 @@ def jobs(
 
 
 def shares(ends: list[list[int]]) -> list[float]:
-    """Of the messages done when the first job was through, each job's share. ends: times of each job's messages."""
+    """Each job's share of the messages that were done when the first job ended. ends: times of each job's messages."""
     through = min(times[-1] for times in ends)
     done = [sum(time <= through for time in times) for times in ends]
     return [count / sum(done) for count in done]
 
 
 def groups(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
-    """Two overlapping groups, made by split, with a collective under way in each."""
+    """Run a collective in each of two overlapping groups, made by split, at the same time."""
     progress(f"{placement.route}: overlapping groups ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     replies = pool.call(placement.size, "groups", elements=GROUP_ELEMENTS)

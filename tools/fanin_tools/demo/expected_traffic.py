@@ -1,9 +1,9 @@
-"""What an allreduce must carry over each link, to the byte, if nothing is sent again.
+"""The payload that an allreduce must carry over each link, to the byte, if nothing is sent again.
 
-In a tree each device sends up a partial of each segment, and gets its result. In a ring a segment goes round to the
-node that completes it, and from there its result goes round to the node before that one. So a node sends each segment
-twice, but for those that it completes, and for those that the next node completes; and it gets each twice, but for
-those that it completes, and for those that the previous node completes.
+In a tree each device sends a partial result of each segment up and receives the result. In a ring a segment goes round
+to the node that completes it; from there the result goes round to the node before that one. So a node sends each
+segment twice, except that it sends only once a segment that it completes, or that the next node completes. It receives
+each segment twice, except that it receives only once a segment that it completes, or that the previous node completes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fanin_wire.settings import JobSettings
 
 
 class Payload(NamedTuple):
-    """Bytes of segments that a device sends and gets, over the link that leads up or those of its ring."""
+    """Bytes of segments that a device sends and receives, over its uplink or the links of its ring."""
 
     up: int
     down: int
 
     def plus(self, other: Payload) -> Payload:
-        """Both."""
+        """The sum of both."""
         return Payload(self.up + other.up, self.down + other.down)
 
 
@@ -34,8 +34,13 @@ NOTHING = Payload(0, 0)
 
 
 class Segmentation(NamedTuple):
-    """A message of `length` bytes in segments of `segment` bytes, whose partials are `width` times as long. rotates:
-    whether the segments complete at all nodes of a ring of all nodes in turn, else at the last one."""
+    """The segmentation of a message.
+
+    length: bytes of the message
+    segment: bytes of a segment
+    width: partial results are so many times as long as results
+    rotates: whether the segments complete at all nodes of a ring in turns; else all complete at the last node
+    """
 
     length: int
     segment: int
@@ -44,11 +49,11 @@ class Segmentation(NamedTuple):
 
     @property
     def whole_way(self) -> Payload:
-        """Of a link between a device and the one above it."""
+        """The payload of an uplink."""
         return Payload(self.width * self.length, self.length)
 
     def completed(self, nodes: int, rotates: bool) -> list[int]:
-        """Bytes that complete at each node of a ring."""
+        """Bytes of the segments that complete at each node of a ring."""
         if not rotates:
             return [0] * (nodes - 1) + [self.length]
         ends = [0] * nodes
@@ -63,14 +68,14 @@ class Segmentation(NamedTuple):
 def segmentation(
     length: int, chunk: int, operation: Operation, datatype: DataType, settings: JobSettings
 ) -> Segmentation:
-    """How devices cut a message that they reduce."""
+    """The segmentation of a message that is reduced."""
     shape = settings.reproducible == "shape"
     width = 2 if (settings.wide or shape) and operation.widens(datatype) else 1
     return Segmentation(length, chunk // width, width, rotates=not shape)
 
 
 def expected(placement: Placement, message: Segmentation, names: dict[str, str]) -> dict[str, Payload]:
-    """Of each device that sends up or round, by its name. names: of the switches, by address."""
+    """The expected payload of each device that sends, by name. names: of the switches, by address."""
     nics = [nic.name for nic in placement.nics]
     if placement.route == "local":
         return {}

@@ -1,4 +1,4 @@
-"""A tree of two levels of switches: verified, with what each switch sent up, which is the message, once."""
+"""An allreduce over a tree with two levels of switches. Each switch sends the message up once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TASK = Task(4 << 20, cross_check=False)
 
 
 def show(plan: Plan, progress: ProgressCallback) -> SectionResult:
-    """An allreduce on a fabric of its own."""
+    """Run an allreduce on a fabric of its own."""
     with leased(plan, progress) as running, WorkerPool(running, len(running.fabric.nics)) as pool:
         outcome = run_route(pool, placement_of(running.fabric, "tree"), TASK, progress)
         switches = [switch.name for switch in running.fabric.switches]

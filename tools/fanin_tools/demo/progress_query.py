@@ -1,4 +1,4 @@
-"""How far is it? Asked while a rank is still missing: the device says how much is done, and whom it waits for."""
+"""A query of the progress of a collective while a rank is missing: the device names the ranks that it waits for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ ELEMENTS = 1 << 16
 
 
 def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
-    """All ranks but the last start an allreduce, the one before it asks; then the last one takes part.
+    """Let all ranks but the last begin an allreduce, query the progress on the last of these, then let the last rank
+    begin.
 
-    A NIC knows whom of its own ranks it waits for; what other nodes wait for it learns later, if at all.
+    The query is on the node of the missing rank, since a NIC only knows for which of its own ranks it waits.
     """
     progress(f"{placement.route}: a query ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))

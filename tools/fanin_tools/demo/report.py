@@ -1,4 +1,4 @@
-"""What a demonstration showed, as tables that fit into 80 columns."""
+"""The results of a demonstration as tables that fit into 80 columns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fanin_tools.quantities import counted, render_size, render_time
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")
 LINK_COLUMNS = ("route", "device", "up", "down", "expected", "headers")
 COLLECTIVE_COLUMNS = ("collective", "bytes", "verified")
-FINDING_COLUMNS = ("scene", "route", "with", "outcome")
-TEXT_COLUMNS = ("route", "device", "verified", "collective", *FINDING_COLUMNS)
+SECTION_COLUMNS = ("section", "route", "with", "outcome")
+TEXT_COLUMNS = ("route", "device", "verified", "collective", *SECTION_COLUMNS)
 WRONG = "bold red"
 
 
 def tables(shown: DemoResult) -> Iterator[Table]:
-    """Those that have something to say."""
+    """All tables that have rows."""
     parts = (
         results(shown.outcomes),
         links(shown.outcomes),
@@ -34,7 +34,7 @@ def tables(shown: DemoResult) -> Iterator[Table]:
 
 
 def results(outcomes: list[RouteResult]) -> Table:
-    """One row per route."""
+    """A row for each route."""
     table = _table("allreduce in the network devices", RESULT_COLUMNS)
     for outcome in outcomes:
         table.add_row(
@@ -51,7 +51,7 @@ def results(outcomes: list[RouteResult]) -> Table:
 
 
 def links(outcomes: list[RouteResult]) -> Table:
-    """One row per device that a route leads through: payload bytes without headers, beside the expectation."""
+    """A row for each device of a route: payload without headers, beside the expected payload."""
     table = _table("payload on the links", LINK_COLUMNS)
     for outcome in outcomes:
         for name, link in outcome.use.links.items():
@@ -64,7 +64,7 @@ def links(outcomes: list[RouteResult]) -> Table:
 
 
 def collectives(rows: list[CollectiveResult]) -> Table:
-    """One row per collective, with its time over each route."""
+    """A row for each collective, with its time over each route."""
     routes = list(rows[0].seconds) if rows else []
     table = _table("collectives", (*COLLECTIVE_COLUMNS, *routes))
     for row in rows:
@@ -77,8 +77,8 @@ def collectives(rows: list[CollectiveResult]) -> Table:
 
 
 def section_results(rows: list[SectionResult]) -> Table:
-    """One row per scene."""
-    table = _table("many at once, again and again, over levels", FINDING_COLUMNS)
+    """A row for each section."""
+    table = _table("more than one collective after the other", SECTION_COLUMNS)
     for row in rows:
         outcome = row.outcome if row.verified else f"NO: {row.outcome}"
         table.add_row(row.section, row.route, row.setting, outcome, style=None if row.verified else WRONG)
@@ -102,5 +102,5 @@ def _both_ways(expected: Payload) -> str:
 
 
 def _overhead(link: LinkTraffic) -> str:
-    """Bytes of sent IP packets that are not payload, as a share of the payload."""
+    """Bytes of the sent IP packets without the payload, as a share of the payload."""
     return f"{(link.wire_up - link.payload_up) / link.payload_up:.2%}" if link.payload_up else "-"

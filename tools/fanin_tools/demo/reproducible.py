@@ -1,4 +1,4 @@
-"""Sums that are rounded, again and again with ranks late at random: the same bits every time, and numpy's."""
+"""Rounded sums, several times with ranks that are late at random: the bits are the same in every run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DTYPES = ("f32", "bf16")
 def show(
     pool: WorkerPool, placements: Sequence[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> list[SectionResult]:
-    """Mode "run" over each of `placements`, and mode "shape" over all of them together."""
+    """Show mode "run" over each of `placements`, and mode "shape" over all of them together."""
     section_results = [
         _patterns(pool, [placement], replace(settings, reproducible="run"), progress) for placement in placements
     ]
@@ -56,7 +56,7 @@ def _patterns(
 
 
 def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtype: str) -> set[str]:
-    """Of the results of all runs on all ranks."""
+    """The digests of the results of all runs on all ranks."""
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     arguments = {"dtype": dtype, "elements": ELEMENTS, "runs": RUNS, "pause_ms": PAUSE_MS, "seed": SEED}
     replies = pool.call(placement.size, "repeat", **arguments)
@@ -65,7 +65,7 @@ def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtyp
 
 
 def _oracle(placement: Placement, dtype: str, settings: JobSettings) -> str:
-    """Of what a tree of one switch must give: each NIC folds its ranks, the switch folds the NICs."""
+    """The digest of the result of a tree of one switch, from numpy: each NIC reduces its ranks, the switch the NICs."""
     datatype, add = datatype_by_name(dtype), operation_by_name("sum")
     wide = settings.reproducible == "shape" and add.widens(datatype)
     partials = [

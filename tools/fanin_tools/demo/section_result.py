@@ -1,4 +1,4 @@
-"""What a scene of the demonstration showed, in one line of a table."""
+"""The result of a section of the demonstration, as a row of a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SectionResult:
-    """scene: what was shown; route: of its jobs; setting: with what; outcome: what came out; verified: as it must."""
+    """A row: the section, the route of its jobs, the setting, the outcome, and whether the outcome is as it must be."""
 
     section: str
     route: str

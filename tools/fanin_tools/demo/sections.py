@@ -1,4 +1,4 @@
-"""The demonstration: its scenes one after the other, in the same rank processes."""
+"""The demonstration: its sections one after the other, in the same worker pool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECTIONS = ("allreduce", "collectives", "operations", "jobs", "groups", "reprodu
 
 @dataclass
 class DemoResult:
-    """What the scenes showed."""
+    """The results of all sections."""
 
     outcomes: list[RouteResult] = field(default_factory=list)
     rows: list[CollectiveResult] = field(default_factory=list)
@@ -31,7 +31,7 @@ class DemoResult:
 
     @property
     def verified(self) -> bool:
-        """Whether all of it was as it must be."""
+        """Whether all results are as they must be."""
         parts: list[RouteResult | CollectiveResult | SectionResult] = [
             *self.outcomes,
             *self.rows,
@@ -40,28 +40,30 @@ class DemoResult:
         return all(part.verified for part in parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for `--json`."""
+        """The results for `--json`."""
         return {
             "verified": self.verified,
             "routes": [outcome.as_dict() for outcome in self.outcomes],
             "collectives": [row.as_dict() for row in self.rows],
-            "scenes": list(self.section_results),
+            "sections": list(self.section_results),
         }
 
 
 def parse_sections(text: str) -> tuple[str, ...]:
-    """The scenes named in "allreduce,query", or with "all" all of them; UsageError for one that there is not."""
+    """Parse names of sections such as "allreduce,query"; "all" is all of them. Raises UsageError for an unknown
+    name.
+    """
     wanted = SECTIONS if text == "all" else tuple(text.split(","))
     for name in wanted:
         if name not in SECTIONS:
-            raise UsageError(f"{name!r} is not a scene", f"use some of {','.join(SECTIONS)}, or all")
+            raise UsageError(f"{name!r} is not a section", f"use some of {','.join(SECTIONS)}, or all")
     return wanted
 
 
 def run(
     running: Running, sections: Sequence[str], routes: Sequence[str], task: Task, progress: ProgressCallback
 ) -> DemoResult:
-    """Show `scenes` over `routes` of a fabric. task: of the scene allreduce; the others take its terms."""
+    """Run `sections` over `routes` of a fabric. task: of the section allreduce; all sections use its settings."""
     placements = [allreduce.placement_of(running.fabric, route) for route in routes]
     shown = DemoResult()
     with WorkerPool(running, max(placement.size for placement in placements)) as pool:
@@ -96,10 +98,10 @@ def _run_sections(
 
 
 def _thinned(fabric: Fabric, placement: Placement) -> Placement:
-    """The same route with at most two ranks on a node: enough to combine at every level."""
+    """A placement on the same route with at most two ranks on a node, which reduce at every level."""
     return place(fabric, min(placement.size, 2 * len(placement.nics)), placement.route)
 
 
 def has_several_levels(fabric: Fabric) -> bool:
-    """Whether the fabric itself has several levels of offloading switches."""
+    """Whether the fabric has several levels of offloading switches."""
     return sum(switch.offload for switch in fabric.switches) > 1

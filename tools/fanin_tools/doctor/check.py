@@ -1,4 +1,4 @@
-"""What one look at the machine found."""
+"""The result of one check of the machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """ok: there; limited: works, slower or in part; missing: something optional is not there; broken: nothing works."""
+    """ok: present; limited: works slower or in part; missing: something optional is absent; broken: nothing works."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -17,7 +17,13 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """subject: what was looked at; detail: what is there; enables: what it is needed for; remedy: if it is not ok."""
+    """The result of a check.
+
+    subject: what was checked
+    detail: what was found
+    enables: what needs it
+    remedy: what to do if it is not ok
+    """
 
     subject: str
     level: Level

@@ -1,4 +1,4 @@
-"""Programs and libraries: what is installed, in which version."""
+"""Checks of programs and libraries: which are installed, in which version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PEERS_FOLDER = Path(".bench")  # where `make bench` puts them
 
 
 def run_checks() -> Iterator[CheckResult]:
-    """Findings about software."""
+    """The results of all checks of software."""
     yield _python()
     for name in LIBRARIES:
         yield _library(name)

@@ -1,4 +1,4 @@
-"""Kernel and hardware: CPU, sockets, namespaces, RDMA devices, the cache of compiled code."""
+"""Checks of kernel and hardware: CPU, sockets, namespaces, RDMA devices, the cache of compiled code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RDMA_FOLDER = Path("/sys/class/infiniband")
 
 
 def run_checks() -> Iterator[CheckResult]:
-    """Findings about kernel and hardware."""
+    """The results of all checks of kernel and hardware."""
     yield CheckResult("CPUs", Level.OK, f"{len(os.sched_getaffinity(0))} usable", "everything")
     yield _checksum()
     yield _socket_option("UDP GSO", UDP_SEGMENT, 1400)
@@ -34,7 +34,7 @@ def run_checks() -> Iterator[CheckResult]:
 
 
 def _checksum() -> CheckResult:
-    """The ICRC is computed with carry-less multiplication where the CPU has it."""
+    """Check for carry-less multiplication, with which the ICRC is computed at memory speed."""
     flags = _cpu_flags()
     best = next((flag for flag in CARRYLESS if flag in flags), None)
     if best == CARRYLESS[0]:

@@ -60,7 +60,12 @@ class Result:
     def as_dict(self) -> dict[str, Any]:
         """The result for `--json`."""
         table = [
-            {"collective": collective, "shape": topology, "cases": count, "failures": self.failed(collective, topology)}
+            {
+                "collective": collective,
+                "topology": topology,
+                "cases": count,
+                "failures": self.failed(collective, topology),
+            }
             for (collective, topology), count in self.executed.items()
         ]
         return {"cases": self.calls, "failures": [str(failure) for failure in self.failures], "table": table}
