@@ -81,14 +81,14 @@ def test_rank_whose_nic_stood_still_is_not_of_it(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("victim", "survivors", "route"),
+    ("target", "survivors", "route"),
     [("nic0", [1, 2, 3], "tree"), ("switch-0", [0, 1, 2, 3], "ring")],
 )
-def test_below_two_levels_of_switches(bench: Bench, victim: str, survivors: list[int], route: str) -> None:
+def test_below_two_levels_of_switches(bench: Bench, target: str, survivors: list[int], route: str) -> None:
     """Beyond the top switch a dead NIC is named with all that share its switch; they stay all the same."""
     running = bench.up(Shape(4, 1, fanout=(2, 2), detection=DETECTION_S))
     with job(running, 4, "tree") as members:
-        kill_device(running, victim)
+        kill_device(running, target)
         assert shrunk(members, survivors) == expected(survivors, route)
     assert_released(running)
     bench.down(running)

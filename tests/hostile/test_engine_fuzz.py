@@ -13,7 +13,7 @@ from fanin_tools.stress.tally import Tally, Work
 from fanin_wire import fields
 from fanin_wire.golden import vectors
 
-PACKETS = 3000  # of each sender to each victim
+PACKETS = 3000  # of each sender to each target
 OFTEN = {"key", "sender", "slot", "stale", "duplicate", "unexpected", "length", "config", "ended"}
 OFTEN |= {"unknown_job", "unknown_opcode", "version", "short"}
 
@@ -46,7 +46,7 @@ def test_a_seed_replays() -> None:
 
 @pytest.mark.parametrize("knows_key", [False, True])
 def test_what_must_not_be_is_found(knows_key: bool) -> None:
-    """A judge who finds nothing would let all pass: change behind his back what each sender may not change."""
+    """The oracle must find a change, made behind its back, of memory that the sender must not be able to change."""
     tally, packets = Tally(5), packet_source(5)
     target = make_targets()[0]
     attacker = EngineFuzzer(target, knows_key, packets, tally)

@@ -38,15 +38,15 @@ class FakeState:
 
 
 class Series(FaultRounds):
-    """Rounds of which only the part under test is real. played: what the seeds have chosen."""
+    """Rounds of which only the part under test is real. chosen: the choices of the seeds."""
 
     def __init__(self) -> None:
         self.state = FakeState()
         super().__init__(SimpleNamespace(fabric=FABRIC, state=self.state), Tally(1))  # type: ignore[arg-type]
-        self.played: list[Any] = []
+        self.chosen: list[Any] = []
 
-    def _note(self, kind: FaultKind, route: str, elements: int, delay: float, chance: random.Random) -> None:
-        self.played.append((kind.name, route, elements, delay, chance.random()))
+    def _note(self, kind: FaultKind, route: str, elements: int, delay: float, source: random.Random) -> None:
+        self.chosen.append((kind.name, route, elements, delay, source.random()))
 
     _with_device_fault = _with_rank_fault = _note
 
@@ -72,9 +72,9 @@ def test_all_of_a_round_follows_from_its_seed() -> None:
     for seed in range(100):
         first.run_round(seed)
         second.run_round(seed)
-    assert first.played == second.played
+    assert first.chosen == second.chosen
     for part, least in enumerate((len(KINDS), 2, len(set(rounds.MEBIBYTES)), 90, 90)):
-        assert len({played[part] for played in first.played}) >= least
+        assert len({choice[part] for choice in first.chosen}) >= least
 
 
 def kind(name: str) -> FaultKind:
@@ -170,7 +170,7 @@ def test_whatever_ends_a_part_is_a_finding_and_the_series_goes_on(part: str, mon
         series.run_round(seed)
     assert series.tally.work[Work.FAULT_ROUNDS] == 20
     assert set(series.found) == {"ValueError: what now?"}
-    assert len(series.played) + series.tally.violations.total() >= 20
+    assert len(series.chosen) + series.tally.violations.total() >= 20
     assert {finding.replay for finding in series.tally.findings} <= {f"fanin soak --replay {n}" for n in range(20)}
 
 

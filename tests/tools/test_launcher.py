@@ -151,7 +151,7 @@ def test_ranks_that_all_follow_somebody_say_why(running: Running) -> None:
 )
 def test_notes_are_read_with_tolerance(text: str | None, noted: dict[int, str], tmp_path: Path) -> None:
     """Any program may write into the file, or remove it."""
-    path = tmp_path / "consequences"
+    path = tmp_path / "exit-causes"
     if text is not None:
         path.write_bytes(text.encode("latin-1"))
     assert read_exit_causes(path) == noted

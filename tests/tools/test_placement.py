@@ -113,5 +113,5 @@ def test_environment_of_a_rank(up: Up, fabric) -> None:
         "FANIN_LOCAL_RANK": "1",
         "FANIN_SOCKET": str(running.state.socket("nic1")),
         "FANIN_JOB": str(path),
-        "FANIN_CONSEQUENCES": str(path.with_suffix(".consequences")),
+        "FANIN_CONSEQUENCES": str(path.with_suffix(".exit-causes")),
     }

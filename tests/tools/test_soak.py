@@ -104,7 +104,7 @@ def test_only_known_kinds() -> None:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
+def fault_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
     """Two rounds on real devices: a rank is killed, a NIC is killed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("soak")))
@@ -118,11 +118,11 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
             yield playing.tally
 
 
-def test_rounds_of_real_faults_end_as_promised(played: Tally) -> None:
-    assert (dict(played.violations), played.findings) == ({}, [])
-    assert played.faults == Counter({"rank killed": 1, "NIC killed": 1})
-    assert played.work[Work.RIGHT_RESULTS] + played.errors.total() == (rounds.RANKS - 1) + rounds.RANKS
-    assert set(played.errors) <= {"PeerLost", "DeviceLost"}
+def test_rounds_of_real_faults_end_as_promised(fault_rounds: Tally) -> None:
+    assert (dict(fault_rounds.violations), fault_rounds.findings) == ({}, [])
+    assert fault_rounds.faults == Counter({"rank killed": 1, "NIC killed": 1})
+    assert fault_rounds.work[Work.RIGHT_RESULTS] + fault_rounds.errors.total() == (rounds.RANKS - 1) + rounds.RANKS
+    assert set(fault_rounds.errors) <= {"PeerLost", "DeviceLost"}
 
 
 def test_every_kind_of_fault_is_of_a_rank_or_can_be_inflicted() -> None:

@@ -88,7 +88,7 @@ class Comparison:
 def compare(
     running: Running, setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, steps: Steps
 ) -> Comparison:
-    """Measure every contender at every size, `rounds` times in turns. sizes: those of `fitting`."""
+    """Measure every contender at every size, `rounds` times in turns. sizes: as from `sizes_that_fit`."""
     rows: list[Row] = []
     sessions: list[Session] = []
     with contextlib.ExitStack() as stack:

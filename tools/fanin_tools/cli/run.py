@@ -1,4 +1,4 @@
-"""`fanin run -n N -- PROGRAM ARGUMENTS`, of Fanin's own or (`--mpi`) of MPI."""
+"""`fanin run -n N -- PROGRAM ARGUMENTS`, for programs of Fanin and, with `--mpi`, of MPI."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def sim(
         typer.Option("--storm", help="Instead: many short schedules with faults, from --seed on."),
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Play the one schedule of a storm that --seed names; print every event.")
+        bool, typer.Option("--trace", help="Run only the schedule of --seed, and print every event.")
     ] = False,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long a storm lasts.")] = 60.0,
     processes: Annotated[int, typer.Option(min=1, max=256, help="Of a storm; one for each core.")] = 2,
@@ -60,7 +60,7 @@ def sim(
 ) -> None:
     """Simulate a collective with the real engine in every NIC and switch, verify the result, and report the cost.
 
-    With --storm: play thousands of schedules with faults and crashes, and check what must hold after every event.
+    With --storm: run thousands of schedules with faults and crashes, and check all invariants after every event.
     """
     if trace:
         _trace(seed, json_output)

@@ -53,7 +53,7 @@ def summary(tally: Tally) -> Table:
     table.add_row("packets lost", str(tally.packets_lost))
     table.add_row("requests", str(tally.requests))
     table.add_row("that ended with an error, as they must", str(tally.failed_requests))
-    table.add_row("that named somebody as lost, who was", str(tally.accusations))
+    table.add_row("that named a lost member correctly", str(tally.accusations))
     table.add_row("jobs refused for want of slots", str(tally.shortages))
     for mood, count in sorted(tally.moods.items()):
         table.add_row(f"mood {mood}", str(count))

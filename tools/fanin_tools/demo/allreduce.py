@@ -1,4 +1,4 @@
-"""One verified allreduce for each route, in the same rank processes on the same fabric."""
+"""One verified allreduce for each route, in the same worker pool on the same fabric."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.settings import JobSettings
 
-MESSAGE_ELEMENTS = 1 << 18  # of f32: 1 MiB; where parts are uneven, less
+MESSAGE_ELEMENTS = 1 << 18  # of f32: 1 MiB; less in a vector collective
 ELEMENT_BYTES = 4
 OPERATION_ELEMENTS = 1500  # of each op and type: several segments, the last one not full
 SHOWN = tuple(name for name in COLLECTIVES if name != "allreduce")

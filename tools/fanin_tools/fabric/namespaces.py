@@ -70,7 +70,7 @@ def require() -> None:
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
     if tried.returncode:
         subprocess.run(["ip", "netns", "delete", name], capture_output=True)  # a part of it may exist
-        cause = f"this machine lets nobody make namespaces: {tried.stderr.strip()}"
+        cause = f"this machine does not allow namespaces: {tried.stderr.strip()}"
         raise ToolError("PERMISSION_DENIED", cause, "allow CAP_SYS_ADMIN here, or leave out --netns")
     _run(["ip", "netns", "delete", name])
 

@@ -12,6 +12,7 @@ from fanin_wire import abi, fields
 from fanin_wire.limits import MAX_JOB_CHUNK, MIN_CHUNK, MIN_JOB_SLOTS
 from fanin_wire.settings import JobSettings
 
+EXIT_CAUSES_VARIABLE = "FANIN_CONSEQUENCES"  # names the file of exit causes; the library reads it
 LOCAL_TIMES = abi.LOCAL_CHUNK // MAX_JOB_CHUNK  # so much longer are segments that no packet carries
 
 
@@ -55,7 +56,7 @@ def write(running: Running, job: dict[str, object]) -> Path:
 
 def exit_causes(job: Path) -> Path:
     """The file beside the description of a job in which ranks note that others have ended the job."""
-    return job.with_suffix(".consequences")
+    return job.with_suffix(".exit-causes")
 
 
 def environment(running: Running, placement: Placement, rank: int, job: Path) -> dict[str, str]:
@@ -67,5 +68,5 @@ def environment(running: Running, placement: Placement, rank: int, job: Path) ->
         "FANIN_LOCAL_RANK": str(placement.ranks[node].index(rank)),
         "FANIN_SOCKET": str(running.state.socket(placement.nics[node].name)),
         "FANIN_JOB": str(job),
-        "FANIN_CONSEQUENCES": str(exit_causes(job)),
+        EXIT_CAUSES_VARIABLE: str(exit_causes(job)),
     }

@@ -117,7 +117,7 @@ class RankProcesses:
         return running
 
     def end(self, exit_causes: dict[int, str]) -> JobOutcome:
-        """How the job ended. consequences: why the job of a rank had ended, where that was the fault of others."""
+        """How the job ended. exit_causes: for each rank whose job others ended, the name of the error."""
         if not self.failed:
             return JobOutcome()
         causes = [rank for rank in self.failed if rank not in exit_causes]

@@ -28,7 +28,7 @@ def count_wrong_elements(replies: Replies) -> dict[int, int]:
 
 
 def first_failure(replies: Replies) -> tuple[int, ToolError] | None:
-    """Number and error of the first call that failed on a rank. An error that is no consequence is preferred."""
+    """Number and error of the first call that failed on a rank. An error that follows from another one comes last."""
     stopped = [(*reply["stopped"], rank) for rank, reply in enumerate(replies) if reply["stopped"]]
     if not stopped:
         return None

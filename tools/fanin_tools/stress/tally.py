@@ -16,7 +16,7 @@ MAX_FINDINGS = 20  # of one run that are kept: the same defect usually appears m
 class Work(StrEnum):
     """What is counted as work. The values are the keys in JSON."""
 
-    SCHEDULES = "schedules"  # played by the simulator
+    SCHEDULES = "schedules"  # run by the simulator
     DELIVERIES = "deliveries"  # packets delivered in these schedules
     PACKETS = "packets"  # hostile packets given to engines in this process
     ACCEPTED = "accepted"  # those that an engine has accepted

@@ -70,8 +70,8 @@ class FaultRounds:
         self.tally.work[Work.FAULT_ROUNDS] += 1
         self.tally.faults[kind.name] += 1
         self._killed = None
-        play = self._with_rank_fault if is_of_rank(kind) else self._with_device_fault
-        self._attempt(lambda: play(kind, route, elements, delay, random))
+        run = self._with_rank_fault if is_of_rank(kind) else self._with_device_fault
+        self._attempt(lambda: run(kind, route, elements, delay, random))
         self._attempt(self._restart_dead_devices)
         self._attempt(self._check_leaks)
 
@@ -199,7 +199,7 @@ def missing_requirements() -> str:
     """The programs or permissions that this machine lacks for faults of links; "" if none."""
     tools = [tool for tool in ("ip", "tc", "nft", "unshare") if shutil.which(tool) is None]
     needs = (["root"] if os.geteuid() else []) + tools
-    return ", ".join(needs) or next((right for right, trial in PERMISSION_PROBES.items() if not _works(trial)), "")
+    return ", ".join(needs) or next((name for name, probe in PERMISSION_PROBES.items() if not _works(probe)), "")
 
 
 def _works(command: Sequence[str]) -> bool:

@@ -77,7 +77,7 @@ def select(sampled: bool, seed: int, topologies: Collection[str], collectives: C
     """The combinations with these topologies and collectives.
 
     sampled: only a sample in which every two values that can occur together do so. seed: of the sample, or of the
-    values that are left to chance.
+    values that are random.
     """
     dimensions = DIMENSIONS | {
         "collective": tuple(name for name in COLLECTIVES if name in collectives),

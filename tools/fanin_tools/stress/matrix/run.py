@@ -72,7 +72,7 @@ class Result:
 
 
 def run(running: Running, combinations: Iterable[Combination], seed: int, progress: ProgressCallback) -> Result:
-    """Try all of `choices`, those of a setup in one job. seed: of what the choices leave to chance."""
+    """Make the calls of all `combinations`, those of a setup in one job. seed: of the random choices."""
     random = Random(seed)
     cells: dict[JobSetup, list[CollectiveCall]] = {}
     for combination in combinations:

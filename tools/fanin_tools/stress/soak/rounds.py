@@ -19,7 +19,7 @@ HANGS = ("OPERATION_HANGS", "PACKET_STORM")
 
 
 def simulate(seconds: float, seed: int, tally: Tally) -> None:
-    """Play schedules of the simulator with the seeds `seed`, `seed` + 1, ..."""
+    """Run schedules of the simulator with the seeds `seed`, `seed` + 1, ..."""
     from fanin_nic.sim import storm
 
     found = storm.run(seconds, seed, PROCESSES)
