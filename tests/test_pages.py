@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 SPECIFICATION = ROOT / "protocol/fanin_wire/SPEC.md"

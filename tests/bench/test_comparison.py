@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.bench import bounds, machine, plot, report, setups, shim
-from fanin_tools.bench.compare import Comparison, Row, fitting
+from fanin_tools.bench import bounds, machine, mpi_shim, plot, report, setups
+from fanin_tools.bench.compare import Comparison, Row, sizes_that_fit
 from fanin_tools.bench.samples import Summary, slowest_rank
 from fanin_tools.bench.setups import EVERY_SETUP, OVER_NETWORK, Setup
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import make
 
-SHAPED = Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK)
+SHAPED = Setup(4, netns=True, rate="1gbit", variants=OVER_NETWORK)
 
 
 def summary(microseconds: float) -> Summary:
@@ -72,7 +72,7 @@ def test_json_has_the_lanes_that_were_used() -> None:
 
 
 def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
-    found = comparison(peers=False, setup=Setup(4, netns=True, ways=OVER_NETWORK))
+    found = comparison(peers=False, setup=Setup(4, netns=True, variants=OVER_NETWORK))
     assert report.markdown(found).splitlines()[2] == "| bytes | fanin tree | fanin ring | bandwidth |"
     assert report.explanation([found]).endswith("bandwidth: algorithm's, best of ours.")
     assert report.explanation([found, comparison()]).endswith("of the columns; of bound: least time in ours.")
@@ -95,7 +95,7 @@ fanin: THRESHOLD: outside the sizes of FANIN_MPI_THRESHOLDS
     ],
 )
 def test_what_the_shim_has_not_offloaded_is_told(report: str, words: str) -> None:
-    assert shim.shortfall(report, 480) == words
+    assert mpi_shim.shortfall(report, 480) == words
 
 
 def test_columns_of_the_shim_say_whether_they_are_ours() -> None:
@@ -120,7 +120,7 @@ def test_everything_is_saved(tmp_path: Path) -> None:
 
 def test_bound_of_shaped_links_is_the_message_over_the_rate() -> None:
     assert bounds.bound_us(SHAPED, 125_000_000) == pytest.approx(1e6)
-    assert bounds.bound_us(Setup(4, netns=True, ways=OVER_NETWORK), 8) is None
+    assert bounds.bound_us(Setup(4, netns=True, variants=OVER_NETWORK), 8) is None
 
 
 def test_bound_of_one_node_is_that_of_its_memory() -> None:
@@ -132,10 +132,10 @@ def test_bound_of_one_node_is_that_of_its_memory() -> None:
 
 def test_messages_for_which_there_is_no_memory_are_left_out() -> None:
     said: list[str] = []
-    assert fitting([8, 1 << 50], 16, said.append) == [8]
+    assert sizes_that_fit([8, 1 << 50], 16, said.append) == [8]
     assert said == ["left out for want of memory: 1.049e+06 GiB"]
     with pytest.raises(ToolError, match=r"NO_RESOURCES: 16 pairs of arrays of 1.049e\+06 GiB do not fit"):
-        fitting([1 << 50, 1 << 51], 16, said.append)
+        sizes_that_fit([1 << 50, 1 << 51], 16, said.append)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_large_messages_are_repeated_less_often(size: int, times: int) -> None:
 
 
 def test_multicast_can_be_left_out() -> None:
-    setup = Setup(4, netns=True, ways=OVER_NETWORK, multicast=False)
+    setup = Setup(4, netns=True, variants=OVER_NETWORK, multicast=False)
     assert setup.title == "4 namespaces, unshaped, no multicast"
     assert [switch.group for switch in make("f", setup.shape).switches] == [""]
     assert [bool(switch.group) for switch in make("f", Setup(4, netns=True).shape).switches] == [True]

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_nic.engine.kernels import kernel_table
-from fanin_tools.bench import engine, floor, floor_node, floor_tree, memory, port, start
+from fanin_tools.bench import engine, floor, floor_node, floor_tree, memory, port, startup
 from fanin_tools.bench.network import SharedWords, network, run_together
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.generate import Shape, make
@@ -53,17 +53,17 @@ def test_engines_at_once_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_packet_goes_through_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "VOLUME", 4 << 20)
     monkeypatch.setattr(port, "ROUNDS", 1)
-    rows = port.measure(netns=False, name="port", say=ignore)
+    rows = port.measure(netns=False, name="port", progress=ignore)
     assert [row.payload for row in rows] == [256, 1024, 4096]
     assert all(row.bandwidth == row.packets_per_second * row.payload > 0 for row in rows)
 
 
 @pytest.mark.process
 def test_packets_that_nobody_takes_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port, "_receive", lambda _fabric, _batches, words: words.meet(port.RECEIVER, 2))
+    monkeypatch.setattr(port, "_receive", lambda _fabric, _batches, words: words.barrier(port.RECEIVER, 2))
     monkeypatch.setattr(port, "PAYLOADS", (256,))
     with pytest.raises(ToolError, match="TIMEOUT: packets were lost"):
-        port.measure(netns=False, name="port", say=ignore)
+        port.measure(netns=False, name="port", progress=ignore)
 
 
 SHORT = (8, 6404, 65536)  # bytes: less than a packet, not a whole number of them, more than a super-packet
@@ -72,7 +72,7 @@ LONG = (*SHORT, 1 << 20)  # and more than the window, for which a socket must ho
 
 @pytest.fixture
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floor, "YIELDS", ((0, 0), (50, 50)))
+    monkeypatch.setattr(floor, "YIELD_COUNTS", ((0, 0), (50, 50)))
     monkeypatch.setattr(floor, "ROUNDS", 20)
 
 
@@ -91,20 +91,20 @@ def check_floor(rows: list[floor.Row], sizes: tuple[int, ...], kinds: int) -> No
 @pytest.mark.process
 @pytest.mark.usefixtures("few_rounds")
 def test_floor_over_loopback() -> None:
-    check_floor(floor_tree.measure(nodes=2, netns=False, sizes=SHORT, name="floor", say=ignore), SHORT, kinds=2)
+    check_floor(floor_tree.measure(nodes=2, netns=False, sizes=SHORT, name="floor", progress=ignore), SHORT, kinds=2)
 
 
 @pytest.mark.process
 @pytest.mark.usefixtures("few_rounds")
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_floor_of_a_node(lanes: int) -> None:
-    check_floor(floor_node.measure(ranks=3, lanes=lanes, sizes=LONG, say=ignore), LONG, kinds=1)
+    check_floor(floor_node.measure(ranks=3, lanes=lanes, sizes=LONG, progress=ignore), LONG, kinds=1)
 
 
 @needs_namespaces
 @pytest.mark.usefixtures("few_rounds")
 def test_floor_over_namespaces_leaves_none(state_root: object) -> None:
-    check_floor(floor_tree.measure(nodes=2, netns=True, sizes=LONG, name="bfloor", say=ignore), LONG, kinds=2)
+    check_floor(floor_tree.measure(nodes=2, netns=True, sizes=LONG, name="bfloor", progress=ignore), LONG, kinds=2)
     assert not {name for name in namespaces.existing() if name.startswith("fanin-bfloor-")}
 
 
@@ -113,13 +113,13 @@ def test_floor_over_namespaces_leaves_none(state_root: object) -> None:
 def test_floor_with_a_wrong_sum_is_no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor_node, "SUM", kernel_table()[Op.MAX][DType.F32])
     with pytest.raises(ToolError, match="WRONG_RESULT: a sum is wrong"):
-        floor_node.measure(ranks=2, lanes=1, sizes=SHORT, say=ignore)
+        floor_node.measure(ranks=2, lanes=1, sizes=SHORT, progress=ignore)
 
 
 def test_floor_needs_room_in_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor_tree, "set_buffer", lambda *_arguments: 16384)
     with pytest.raises(ToolError, match=r"NO_RESOURCES: a socket holds 16 KiB, and 16\.28 KiB may be on their way"):
-        floor_tree.measure(nodes=2, netns=False, sizes=(8, 8192), name="floor", say=ignore)
+        floor_tree.measure(nodes=2, netns=False, sizes=(8, 8192), name="floor", progress=ignore)
 
 
 @pytest.mark.parametrize("options", ["--nodes 1 --netns", "--nodes 2 --ranks 4", "--lanes 1"])
@@ -148,15 +148,15 @@ def test_a_network_of_somebody_else_is_refused_and_left(state_root: object) -> N
 
 @pytest.mark.process
 def test_import_does_not_bring_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert start._import() > 0
-    monkeypatch.setattr(start, "PROGRAM", "import numba\n" + start.PROGRAM)
+    assert startup._import() > 0
+    monkeypatch.setattr(startup, "PROGRAM", "import numba\n" + startup.PROGRAM)
     with pytest.raises(ToolError, match="WRONG_RESULT: import fanin has loaded numba"):
-        start._import()
+        startup._import()
 
 
 def test_start_is_measured(state_root: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start, "IMPORTS", 1)
-    monkeypatch.setattr(start, "ATTACHES", 3)
+    monkeypatch.setattr(startup, "IMPORTS", 1)
+    monkeypatch.setattr(startup, "ATTACHES", 3)
     result = CliRunner().invoke(app, ["bench", "start", "--json"])
     assert result.exit_code == 0, result.stderr
     assert [row["microseconds"]["samples"] for row in json.loads(result.stdout)["rows"]] == [1, 3, 3]
@@ -166,7 +166,7 @@ def test_start_is_measured(state_root: object, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.process
 def test_processes_run_at_once_and_each_in_its_own() -> None:
     words = SharedWords(2)
-    tasks = [("", lambda number=number: words.meet(number, 2)) for number in range(2)]
+    tasks = [("", lambda number=number: words.barrier(number, 2)) for number in range(2)]
     assert run_together(tasks) == [None, None]  # neither would have got beyond the meeting alone
 
 
@@ -175,16 +175,16 @@ def test_processes_meet_again_and_again() -> None:
     """Nobody goes on from a meeting before the last one has come to it."""
     words = SharedWords(2)
 
-    def meet(number: int) -> list[list[float]]:
+    def barrier(number: int) -> list[list[float]]:
         times = []
         for turn in range(4):
             time.sleep(0.02 * ((turn + number) % 2))  # the one is late, then the other
             before = time.monotonic()
-            words.meet(number, 2)
+            words.barrier(number, 2)
             times.append([before, time.monotonic()])
         return times
 
-    for first, second in zip(*run_together([("", lambda: meet(0)), ("", lambda: meet(1))]), strict=True):
+    for first, second in zip(*run_together([("", lambda: barrier(0)), ("", lambda: barrier(1))]), strict=True):
         assert max(first[0], second[0]) <= min(first[1], second[1])
 
 

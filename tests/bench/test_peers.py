@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench import compare, launch_agent, peers
+from fanin_tools.bench import compare, peers
 from fanin_tools.bench import contenders as module
 from fanin_tools.bench.contenders import contenders
 from fanin_tools.bench.setups import Setup
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape, make
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import launch_agent
 from tests.fabric.fixtures import Up
 from tests.fabric.test_namespaces import needs_namespaces
 
@@ -92,7 +93,7 @@ def test_ours_are_bound_in_turn(bound: bool, up: Up, fabric: Fabric, monkeypatch
     running, begun = up(fabric), []
     monkeypatch.setattr(module, "Session", lambda *arguments: begun.append(arguments[-1]) or contextlib.nullcontext())
     monkeypatch.setattr(module, "_open", lambda session: iter([session]))
-    with module.ours(Setup(2, bound=bound), Setup().ways[0]).start(running):
+    with module.ours(Setup(2, bound=bound), Setup().variants[0]).start(running):
         assert [command.bound for command in begun[0]] == ([0, 1] if bound else [None] * 2)
 
 

@@ -10,10 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_nic.native.profile import Profile, Stage, lap
-from fanin_tools import control
 from fanin_tools.bench import profile
-from fanin_tools.cli import app
-from fanin_tools.fabric import lifecycle
+from fanin_tools.cli.app import app
+from fanin_tools.fabric import device_query, lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from tests.fabric.fixtures import ignore
 
@@ -40,7 +39,7 @@ def await_control(path: Path, before: int) -> int:
     """Nanoseconds in the control socket as soon as they are more. What a device serves in one go it counts at its end:
     a question that comes meanwhile is answered without its own time, and without that of the one before."""
     for _ in range(1000):
-        if (nanoseconds := int(control.query(path)["profile"]["control"][0])) > before:
+        if (nanoseconds := int(device_query.query_status(path)["profile"]["control"][0])) > before:
             return nanoseconds
     pytest.fail(f"a thousand questions have taken no time of the device beyond {before} ns")
 
@@ -48,18 +47,18 @@ def await_control(path: Path, before: int) -> int:
 def test_a_device_counts_as_long_as_somebody_asks(state_root: object) -> None:
     running = lifecycle.up(Plan("profile", Shape(1, 1, lanes=2)), ignore)
     path = running.state.socket("nic0")
-    assert control.query(path)["profile"] is None
-    with control.profiled(path):
-        with control.profiled(path):
+    assert device_query.query_status(path)["profile"] is None
+    with device_query.profiling(path):
+        with device_query.profiling(path):
             first = await_control(path, 0)
         assert await_control(path, first) > first
-    assert control.query(path)["profile"] is None
+    assert device_query.query_status(path)["profile"] is None
     lifecycle.down("profile")
 
 
 @pytest.mark.parametrize("options", [[], ["--ordinary"]])
 def test_stages_of_an_allreduce(state_root: object, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
-    monkeypatch.setattr(profile, "MOST", 20)
+    monkeypatch.setattr(profile, "MAX_OPERATIONS", 20)
     monkeypatch.setenv("FANIN_STAGING", "0")  # else ranks pass ordinary memory on through registered memory
     result = CliRunner().invoke(app, ["bench", "profile", "--ranks", "2", "--sizes", "8,8M", "--json", *options])
     assert result.exit_code == 0, result.stderr

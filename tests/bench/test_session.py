@@ -22,7 +22,7 @@ from fanin_tools.bench.session import Command, Session
 from fanin_tools.bench.setups import repetitions
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import binding
+from fanin_tools.launch import core_binding
 from tests.bench.fake_rank import FakeLibrary
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +61,7 @@ def test_a_rank_is_kept_to_its_core(folder: Path, bound: int | None) -> None:
     """What it says of that comes as what it died of."""
     mine = os.sched_getaffinity(0)
     line = [sys.executable, "-c", "import os; raise SystemExit(f'{sorted(os.sched_getaffinity(0))} are mine')"]
-    expected = mine if bound is None else binding.cores(mine)[bound % len(binding.cores(mine))]
+    expected = mine if bound is None else core_binding.cores(mine)[bound % len(core_binding.cores(mine))]
     with pytest.raises(ToolError, match=re.escape(f"{sorted(expected)} are mine")):
         Session("Other", False, 1, folder, [Command(line, dict(os.environ), bound)])
 
@@ -144,7 +144,7 @@ def test_command_that_can_not_be_started(folder: Path) -> None:
 @pytest.mark.process
 def test_rank_that_connects_and_says_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr(module, "LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(module, "EXIT_SECONDS", 0.1)
     with pytest.raises(ToolError, match=r"PEER_FAILED: Other: timed out"):
         Session("Other", False, 1, folder, [python(folder, f"import sys, time; {CONNECT}; time.sleep(3600)")])
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench import rank_program, shim
+from fanin_tools.bench import mpi_shim, rank_program
 from fanin_tools.bench.thresholds import COLLECTIVES, SIZES, Cell, value
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 
 
 def cells(name: str, *ratios: float) -> list[Cell]:
@@ -46,9 +46,9 @@ def test_without_known_sizes_it_is_all_or_nothing(name: str, ratios: tuple[float
 
 def test_calls_that_were_not_offloaded_spoil_the_measurement() -> None:
     head = "fanin: calls of all ranks        offloaded            bytes  left to MPI  why\n"
-    assert shim.left_to_mpi("nothing") is None
-    assert shim.left_to_mpi(head + "fanin: Bcast     4       2048        0\n") == ""
-    assert shim.left_to_mpi(head + "fanin: Bcast     4       2048        3  THRESHOLD 3\n") == "Bcast 3 THRESHOLD 3"
+    assert mpi_shim.left_to_mpi("nothing") is None
+    assert mpi_shim.left_to_mpi(head + "fanin: Bcast     4       2048        0\n") == ""
+    assert mpi_shim.left_to_mpi(head + "fanin: Bcast     4       2048        3  THRESHOLD 3\n") == "Bcast 3 THRESHOLD 3"
 
 
 class OneOfThree:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanin_tools import control
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric import device_query, lifecycle
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import NETNS_PREFIX, Shape, make
 from fanin_tools.fabric.lifecycle import Running
@@ -58,7 +57,7 @@ def statuses(running: Running) -> Statuses:
     found = {}
     for device in running.fabric.devices:
         try:
-            found[device.name] = control.query(running.state.socket(device.name))
+            found[device.name] = device_query.query_status(running.state.socket(device.name))
         except ToolError:
             continue
     return found

@@ -8,20 +8,21 @@ from typing import Any
 from fanin import FaninError, Job
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
-from fanin_tools.faults.ranks import describe, job, socket_of, together
-from fanin_tools.job import job_file
-from fanin_tools.job.placement import Placement
-from fanin_tools.job.ways import Way, ways_of
+from fanin_tools.launch import job_file
+from fanin_tools.launch.placement import Placement
+from fanin_tools.launch.uplinks import Uplinks, uplinks_of
+from fanin_tools.stress.faults.rank_threads import describe, job, run_ranks, socket_of
+from fanin_wire.settings import JobSettings
 
-__all__ = ["across", "describe", "errors_of", "job", "placed", "socket_of", "together"]
+__all__ = ["across", "describe", "errors_of", "job", "placed", "run_ranks", "socket_of"]
 
 
 def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -> tuple[Job, list[str]]:
     """A new job of one rank on each of `nodes` (numbers of NICs), and the control socket of each rank."""
     nics = tuple(running.fabric.nics[node] for node in nodes)
-    ways = ways_of(Tree(running.fabric), nics) if route == "tree" else None
-    placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), ways or (Way(),) * len(nics))
-    described = Job.from_dict(job_file.describe(running, placement, job_file.Terms(slots)))
+    uplinks = uplinks_of(Tree(running.fabric), nics) if route == "tree" else None
+    placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), uplinks or (Uplinks(),) * len(nics))
+    described = Job.from_dict(job_file.describe(running, placement, JobSettings(slots)))
     return described, [str(running.state.socket(nic.name)) for nic in nics]
 
 

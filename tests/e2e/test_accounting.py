@@ -14,7 +14,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire import fields
 from tests.e2e.fabrics import BOUND_S, Bench, Statuses, counter, drops, statuses, undisturbed
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 4, 8
 CHUNK = 4096
@@ -48,7 +48,7 @@ def reduce(members: list[Communicator], repeat: int = 1, elements: int = MESSAGE
             members[rank].allreduce(array, out=result)
         return float(result.min())
 
-    return together(len(members), act)
+    return run_ranks(len(members), act)
 
 
 def measured(running: Running, route: str, **work: int) -> tuple[Statuses, Statuses]:
@@ -166,5 +166,5 @@ def test_results_are_the_message_of_every_rank(running: Running) -> None:
             return members[rank].allreduce(np.arange(MESSAGE // 4, dtype=np.float32) * (rank + 1))
 
         expected = np.arange(MESSAGE // 4, dtype=np.float32) * sum(range(1, RANKS + 1))
-        for result in together(RANKS, act):
+        for result in run_ranks(RANKS, act):
             np.testing.assert_allclose(result, expected, rtol=1e-6)

@@ -20,12 +20,12 @@ from scapy.utils import rdpcap
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.links import cut_super_packets
+from fanin_tools.stress.faults.link_faults import cut_super_packets
 from fanin_wire import fields
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import BTH, CETH, CONFIG, CONFIG_ACK
 from tests.e2e.fabrics import BOUND_S, Bench, Statuses, statuses, undisturbed
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 RANKS = 2
 CHUNK = 4096
@@ -72,7 +72,7 @@ def file(running: Running, route: str, tmp_path_factory: pytest.TempPathFactory)
         before = statuses(running)
         with capturing(running, path), job(running, RANKS, route) as members:
             array = np.arange(ELEMENTS, dtype="f4")
-            results = together(RANKS, lambda rank: members[rank].allreduce(array, timeout=BOUND_S))
+            results = run_ranks(RANKS, lambda rank: members[rank].allreduce(array, timeout=BOUND_S))
             assert all(np.array_equal(result, 2 * array) for result in results)
         return before, statuses(running)
 

@@ -14,7 +14,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_wire.datatypes import DATATYPES, Family, datatype_by_name
 from fanin_wire.operations import OPERATIONS, operation_by_name
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 4, 8
 ROUTES = ("tree", "ring", "local")
@@ -62,7 +62,7 @@ def assert_all(outcomes: list[np.ndarray], expected: np.ndarray) -> None:
 
 
 def reduce_all(members: list[Communicator], inputs: list[np.ndarray], op: str, **keywords: Any) -> list[np.ndarray]:
-    return together(
+    return run_ranks(
         len(members), lambda rank: members[rank].allreduce(inputs[rank], op=op, timeout=BOUND_S, **keywords)
     )
 
@@ -123,7 +123,7 @@ def test_ordinary_memory_that_devices_read_themselves(unstaged: list[Communicato
         apart = unstaged[rank].allreduce(source, timeout=BOUND_S)
         return [apart, unstaged[rank].allreduce(source, out=source, timeout=BOUND_S)]
 
-    outcomes = [each for both in together(len(unstaged), act) for each in both]
+    outcomes = [each for both in run_ranks(len(unstaged), act) for each in both]
     assert_all(outcomes, (np.arange(elements) % 1000 * 4 + 6).astype("f4"))
 
 
@@ -142,7 +142,7 @@ def test_kinds_of_memory(members: list[Communicator], kinds: tuple[bool, bool], 
         return returned
 
     size = len(members)
-    assert_all(together(size, act), (np.arange(elements) % 1000 * size + sum(range(size))).astype("f4"))
+    assert_all(run_ranks(size, act), (np.arange(elements) % 1000 * size + sum(range(size))).astype("f4"))
 
 
 def test_out_in_another_kind_of_memory_than_the_input(members: list[Communicator]) -> None:
@@ -150,7 +150,7 @@ def test_out_in_another_kind_of_memory_than_the_input(members: list[Communicator
         result = members[rank].alloc(9000, np.int64)
         return members[rank].allreduce(np.full(9000, rank), out=result, timeout=BOUND_S)
 
-    assert_all(together(len(members), act), np.full(9000, sum(range(len(members)))))
+    assert_all(run_ranks(len(members), act), np.full(9000, sum(range(len(members)))))
 
 
 def test_read_only_and_scattered_inputs(members: list[Communicator]) -> None:
@@ -165,7 +165,7 @@ def test_read_only_and_scattered_inputs(members: list[Communicator]) -> None:
 
     total = whole * size + sum(range(size))
     expected = [total, total.T, total[::3, 1::7], total]
-    for outcome in together(size, act):
+    for outcome in run_ranks(size, act):
         for have, want in zip(outcome, expected, strict=True):
             assert have.shape == want.shape
             assert np.array_equal(have, want)
@@ -179,7 +179,7 @@ def test_anything_with_a_buffer(members: list[Communicator]) -> None:
         return result
 
     expected = np.full(300, sum(range(len(members))), "<i4").tobytes()
-    assert together(len(members), act) == [expected] * len(members)
+    assert run_ranks(len(members), act) == [expected] * len(members)
 
 
 def test_no_dimension_and_many_dimensions(members: list[Communicator]) -> None:
@@ -189,7 +189,7 @@ def test_no_dimension_and_many_dimensions(members: list[Communicator]) -> None:
             members[rank].allreduce(np.full((2, 3, 5, 7), rank, "i8"), timeout=BOUND_S),
         )
 
-    for scalar, block in together(len(members), act):
+    for scalar, block in run_ranks(len(members), act):
         assert scalar.shape == ()
         assert scalar == sum(range(len(members)))
         assert block.shape == (2, 3, 5, 7)
@@ -208,7 +208,7 @@ def test_many_outstanding_requests_of_all_sizes(members: list[Communicator]) -> 
 
     count = len(members)
     expected = [sum(range(count)) + number * count if size else 0 for number, size in enumerate(sizes)]
-    assert together(count, act) == [expected] * count
+    assert run_ranks(count, act) == [expected] * count
 
 
 def test_operations_and_types_in_turn_without_waiting(members: list[Communicator]) -> None:
@@ -218,7 +218,7 @@ def test_operations_and_types_in_turn_without_waiting(members: list[Communicator
         requests = [members[rank].iallreduce(numbers(7, rank, dtype, 2500), op=op) for op, dtype in plan]
         return [request.wait(BOUND_S) for request in requests]
 
-    for outcome in together(len(members), act):
+    for outcome in run_ranks(len(members), act):
         for (op, dtype), have in zip(plan, outcome, strict=True):
             inputs = np.stack([numbers(7, rank, dtype, 2500) for rank in range(len(members))])
             assert bits(have) == bits(operation_by_name(op).oracle(inputs))

@@ -18,9 +18,9 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.victims import kill_device
+from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench, assert_released
-from tests.e2e.members import across, errors_of, job, together
+from tests.e2e.members import across, errors_of, job, run_ranks
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
@@ -52,7 +52,7 @@ def deaths(running: Running, device: str, routes: Iterable[str]) -> Aftermath:
         jobs = {name: stack.enter_context(job(running, RANKS, JOBS[name], slots=64)) for name in names}
         busy = [members for name, members in jobs.items() if name.startswith("busy")]
         for members in busy:
-            together(RANKS, lambda rank, members=members: members[rank].allreduce(np.ones(9)))
+            run_ranks(RANKS, lambda rank, members=members: members[rank].allreduce(np.ones(9)))
         for members in busy:
             for member in members:
                 member.iallreduce(np.ones(ELEMENTS, "f4"))
@@ -63,7 +63,7 @@ def deaths(running: Running, device: str, routes: Iterable[str]) -> Aftermath:
             name, rank = everyone[index]
             reduce_until_it_fails(jobs[name][rank], 9 if name.startswith("silent") else ELEMENTS)
 
-        found = together(len(everyone), act, BOUND_S)
+        found = run_ranks(len(everyone), act, BOUND_S)
         for (name, _), outcome in zip(everyone, found, strict=True):
             outcomes.setdefault(name, []).append(outcome)
     return Aftermath(running, outcomes)
@@ -100,10 +100,10 @@ def test_nodes_that_are_left_carry_new_jobs(without_nic: Aftermath) -> None:
     running = without_nic.running
     for route in ("tree", "ring"):
         description, sockets = across(running, (0, 2), route)
-        members = together(2, lambda rank, d=description, s=sockets: Communicator(d, rank, s[rank], timeout=BOUND_S))
-        results = together(2, lambda rank, m=members: m[rank].allreduce(np.ones(9), timeout=BOUND_S)[0])
+        members = run_ranks(2, lambda rank, d=description, s=sockets: Communicator(d, rank, s[rank], timeout=BOUND_S))
+        results = run_ranks(2, lambda rank, m=members: m[rank].allreduce(np.ones(9), timeout=BOUND_S)[0])
         assert results == [2.0, 2.0]
-        together(2, lambda rank, m=members: m[rank].close())
+        run_ranks(2, lambda rank, m=members: m[rank].close())
 
 
 @pytest.mark.parametrize("name", [name for name, route in JOBS.items() if route == "tree"])
@@ -113,7 +113,7 @@ def test_killed_switch_is_a_lost_peer_to_all(without_switch: Aftermath, name: st
 
 def test_rings_do_not_need_the_switch(without_switch: Aftermath) -> None:
     with job(without_switch.running, RANKS, "ring") as members:
-        assert together(RANKS, lambda rank: members[rank].allreduce(np.ones(9))[0]) == [RANKS] * RANKS
+        assert run_ranks(RANKS, lambda rank: members[rank].allreduce(np.ones(9))[0]) == [RANKS] * RANKS
 
 
 def test_all_is_released_after_the_death_of_the_switch(without_switch: Aftermath) -> None:
@@ -128,4 +128,4 @@ def test_fabric_that_is_brought_up_again_carries_new_jobs(bench: Bench, without_
     again = bench.build(fabric)
     assert again.fresh
     with job(again, RANKS, "tree") as members:
-        assert together(RANKS, lambda rank: members[rank].allreduce(np.ones(8))[0]) == [RANKS] * RANKS
+        assert run_ranks(RANKS, lambda rank: members[rank].allreduce(np.ones(8))[0]) == [RANKS] * RANKS

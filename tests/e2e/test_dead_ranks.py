@@ -15,9 +15,9 @@ import pytest
 from fanin import Communicator, FaninError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults import looping_rank
+from fanin_tools.stress.faults import looping_rank
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import describe, errors_of, socket_of, together
+from tests.e2e.members import describe, errors_of, run_ranks, socket_of
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
@@ -40,9 +40,9 @@ def process(job_file: Path, rank: int, socket: str, elements: int = ELEMENTS) ->
             found.kill()
 
 
-def expect(victim: subprocess.Popen[str], line: str) -> None:
-    assert victim.stdout is not None
-    assert victim.stdout.readline() == f"{line}\n"
+def expect(target: subprocess.Popen[str], line: str) -> None:
+    assert target.stdout is not None
+    assert target.stdout.readline() == f"{line}\n"
 
 
 def loop(member: Communicator) -> None:
@@ -54,16 +54,16 @@ def loop(member: Communicator) -> None:
         assert array[0] == array[-1] == member.size
 
 
-@pytest.mark.parametrize(("route", "victim"), [("tree", 3), ("ring", 3), ("local", 1), ("tree", 0)])
-def test_rank_that_is_killed_in_the_middle(running: Running, tmp_path: Path, route: str, victim: int) -> None:
+@pytest.mark.parametrize(("route", "target"), [("tree", 3), ("ring", 3), ("local", 1), ("tree", 0)])
+def test_rank_that_is_killed_in_the_middle(running: Running, tmp_path: Path, route: str, target: int) -> None:
     size = LOCAL_RANKS if route == "local" else RANKS
     placement, description = describe(running, size, route)
     path = tmp_path / "job.json"
     path.write_text(json.dumps(description.to_dict()))
-    with process(path, victim, socket_of(running, placement, victim)) as child:
+    with process(path, target, socket_of(running, placement, target)) as child:
 
         def act(rank: int) -> Any:
-            if rank == victim:
+            if rank == target:
                 expect(child, "joined")
                 expect(child, "looping")
                 child.kill()
@@ -74,16 +74,16 @@ def test_rank_that_is_killed_in_the_middle(running: Running, tmp_path: Path, rou
             finally:
                 member.close()
 
-        outcomes = together(size, act, 2 * BOUND_S)
-    others = [rank for rank in range(size) if rank != victim]
+        outcomes = run_ranks(size, act, 2 * BOUND_S)
+    others = [rank for rank in range(size) if rank != target]
     assert {errors_of(outcomes)[rank] for rank in others} == {"PeerLost"}
     for rank in others:
-        assert_named(outcomes[rank], victim, here=placement.node_of(rank) == placement.node_of(victim))
+        assert_named(outcomes[rank], target, here=placement.node_of(rank) == placement.node_of(target))
     assert_released(running)
 
 
-def assert_named(error: FaninError, victim: int, here: bool) -> None:
+def assert_named(error: FaninError, target: int, here: bool) -> None:
     """On its own node the rank itself, elsewhere the ranks of its node."""
-    assert victim in error.missing_ranks
-    node = victim - victim % LOCAL_RANKS
-    assert error.missing_ranks == ((victim,) if here else tuple(range(node, node + LOCAL_RANKS)))
+    assert target in error.missing_ranks
+    node = target - target % LOCAL_RANKS
+    assert error.missing_ranks == ((target,) if here else tuple(range(node, node + LOCAL_RANKS)))

@@ -12,7 +12,7 @@ from fanin import Communicator, errors
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import describe, errors_of, job, socket_of, together
+from tests.e2e.members import describe, errors_of, job, run_ranks, socket_of
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
@@ -54,7 +54,7 @@ def test_rank_that_never_joins_is_named(running: Running, route: str, silent: in
             return None
         return Communicator(description, rank, socket_of(running, placement, rank), timeout=SHORT_S)
 
-    outcomes = together(size, act)
+    outcomes = run_ranks(size, act)
     others = [rank for rank in range(size) if rank != silent]
     assert {errors_of(outcomes)[rank] for rank in others} == {"Timeout"}
     here = f"ranks of this node that are missing (bits): [{silent % LOCAL_RANKS}]"
@@ -75,7 +75,7 @@ def test_rank_that_does_not_post_is_named(running: Running, route: str, silent: 
         def act(rank: int) -> Any:
             return None if rank == silent else members[rank].allreduce(ONES, timeout=SHORT_S)
 
-        outcomes = together(size, act)
+        outcomes = run_ranks(size, act)
         others = [rank for rank in range(size) if rank != silent]
         assert {errors_of(outcomes)[rank] for rank in others} == {"Timeout"}
         named = {rank for other in others for rank in outcomes[other].missing_ranks}
@@ -106,7 +106,7 @@ def test_without_a_time_out_a_late_rank_is_waited_for(running: Running, route: s
                 time.sleep(2.5)  # longer than probes and keep-alives take to speak up
             return float(members[rank].allreduce(ONES).max())
 
-        assert together(size, act) == [size] * size
+        assert run_ranks(size, act) == [size] * size
 
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
@@ -114,7 +114,7 @@ def test_time_out_that_is_long_enough_does_nothing(running: Running, route: str)
     size = size_of(route)
     with job(running, size, route) as members:
         for _ in range(3):
-            outcomes = together(size, lambda rank: members[rank].allreduce(ONES, timeout=BOUND_S)[0])
+            outcomes = run_ranks(size, lambda rank: members[rank].allreduce(ONES, timeout=BOUND_S)[0])
             assert outcomes == [size] * size
 
 
@@ -124,7 +124,7 @@ def test_rank_that_leaves_while_others_wait(running: Running, route: str) -> Non
     with job(running, size, route) as members:
         requests = [member.iallreduce(ONES) for member in members[1:]]
         members[0].close()
-        outcomes = together(size - 1, lambda rank: requests[rank].wait(BOUND_S))
+        outcomes = run_ranks(size - 1, lambda rank: requests[rank].wait(BOUND_S))
         assert errors_of(outcomes) == ["Aborted"] * (size - 1)
         assert 0 in {rank for outcome in outcomes for rank in outcome.missing_ranks}
     assert_released(running)
@@ -137,7 +137,7 @@ def test_rank_whose_block_ends_with_an_exception(running: Running, route: str) -
         requests = [member.iallreduce(ONES) for member in members[1:]]
         with pytest.raises(ZeroDivisionError), members[0]:
             _ = 1 // 0
-        outcomes = together(size - 1, lambda rank: requests[rank].wait(BOUND_S))
+        outcomes = run_ranks(size - 1, lambda rank: requests[rank].wait(BOUND_S))
         assert errors_of(outcomes) == ["PeerLost"] * (size - 1)
         assert 0 in {rank for outcome in outcomes for rank in outcome.missing_ranks}
     assert_released(running)

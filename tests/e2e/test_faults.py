@@ -20,11 +20,11 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
-from fanin_tools.faults.links import cut_super_packets, link_down
-from fanin_tools.faults.victims import frozen, frozen_device, kill_device, open_descriptors, process_of
+from fanin_tools.stress.faults.link_faults import cut_super_packets, link_down
+from fanin_tools.stress.faults.process_faults import frozen, frozen_device, kill_device, open_descriptors, process_of
 from fanin_wire.fields import UDP_PORT
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, eventually, silent, statuses, undisturbed
-from tests.e2e.members import describe, errors_of, job, socket_of, together
+from tests.e2e.members import describe, errors_of, job, run_ranks, socket_of
 from tests.e2e.test_dead_ranks import expect, process
 
 NODES, RANKS = 3, 6
@@ -58,10 +58,10 @@ def reduce(member: Communicator, elements: int) -> bool:
 @contextlib.contextmanager
 def under_way(members: list[Communicator]) -> Iterator[list[Any]]:
     """In the block all ranks reduce, and have begun; behind it the list has what each got."""
-    together(len(members), lambda rank: members[rank].barrier(timeout=BOUND_S))
+    run_ranks(len(members), lambda rank: members[rank].barrier(timeout=BOUND_S))
     outcomes: list[Any] = []
     thread = threading.Thread(
-        target=lambda: outcomes.extend(together(len(members), lambda rank: reduce(members[rank], ELEMENTS), BOUND_S))
+        target=lambda: outcomes.extend(run_ranks(len(members), lambda rank: reduce(members[rank], ELEMENTS), BOUND_S))
     )
     thread.start()
     while not any(progress.done for progress in members[0].progress()) and thread.is_alive():
@@ -73,7 +73,7 @@ def under_way(members: list[Communicator]) -> Iterator[list[Any]]:
 def works(running: Running, route: str = "tree") -> bool:
     """Whether a new job gives right results."""
     with job(running, RANKS, route) as members:
-        return together(RANKS, lambda rank: reduce(members[rank], 10_000)) == [True] * RANKS
+        return run_ranks(RANKS, lambda rank: reduce(members[rank], 10_000)) == [True] * RANKS
 
 
 # Links
@@ -126,7 +126,7 @@ def test_rank_that_is_stopped_is_slow_not_dead(running: Running, tmp_path: Path,
                 return rounds
 
             expect_lines(child)
-            outcomes = together(RANKS, act, BOUND_S)
+            outcomes = run_ranks(RANKS, act, BOUND_S)
         assert [outcomes[rank] for rank in range(RANKS) if rank != 3] == [[RANKS, RANKS]] * (RANKS - 1)
         return before, statuses(running)
 
@@ -244,7 +244,7 @@ def test_late_rank_costs_headers_and_no_payload(running: Running, route: str) ->
         return reduce(members[rank], FEW)
 
     with job(running, RANKS, route) as members:
-        assert together(RANKS, act, BOUND_S) == [True] * RANKS
+        assert run_ranks(RANKS, act, BOUND_S) == [True] * RANKS
     spent = {name: counter(seen[1], name) - counter(seen[0], name) for name in COUNTED}
     asked = spent.pop("tx_PROBE")
     assert spent == dict.fromkeys(spent, 0)

@@ -15,7 +15,7 @@ import pytest
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, pid_of
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 2, 4
 IDLE_S = 10.0
@@ -60,7 +60,7 @@ def test_idle_devices_use_no_cpu(running: Running, with_job: bool) -> None:
         return
     with job(running, RANKS, "tree") as tree, job(running, RANKS, "ring") as ring:
         for members in (tree, ring):
-            together(RANKS, lambda rank, members=members: members[rank].allreduce(np.ones(5000), timeout=BOUND_S))
+            run_ranks(RANKS, lambda rank, members=members: members[rank].allreduce(np.ones(5000), timeout=BOUND_S))
         assert max(busy_shares(running).values()) < IDLE_SHARE
 
 
@@ -71,7 +71,7 @@ def test_devices_share_the_session_of_who_starts_them_and_outlive_its_terminal(r
         assert (os.getsid(pid), os.getpgid(pid)) == (os.getsid(0), pid)
         os.kill(pid, signal.SIGHUP)
     with job(running, RANKS, "tree") as members:
-        sums = together(RANKS, lambda rank: members[rank].allreduce(np.ones(1, "f4"), timeout=BOUND_S))
+        sums = run_ranks(RANKS, lambda rank: members[rank].allreduce(np.ones(1, "f4"), timeout=BOUND_S))
     assert [total[0] for total in sums] == [RANKS] * RANKS
 
 
@@ -85,7 +85,7 @@ def test_devices_stay_small(running: Running, registered: bool) -> None:
             array[:] = 1
             return members[rank].allreduce(array, out=array, timeout=60)
 
-        results = together(RANKS, act, 60)
+        results = run_ranks(RANKS, act, 60)
         assert all((result == RANKS).all() for result in results)
         for device in running.fabric.devices:
             assert private_mb(pid_of(running, device.name)) < RESIDENT_MB, device.name

@@ -12,7 +12,7 @@ import pytest
 from fanin import Communicator, errors
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.victims import frozen_device
+from fanin_tools.stress.faults.process_faults import frozen_device
 from tests.e2e.fabrics import Bench
 from tests.e2e.members import across
 

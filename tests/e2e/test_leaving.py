@@ -15,7 +15,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire.abi import SQ_DEPTH, Status, WqeFlag
 from tests.e2e.fabrics import Bench
-from tests.e2e.members import placed, together
+from tests.e2e.members import placed, run_ranks
 from tests.host.work_requests import BOUND_S, post_patiently, request_over
 
 FEW, MANY = 100, SQ_DEPTH + 50  # more than the device takes out of the send ring
@@ -61,7 +61,7 @@ def joined(running: Running, route: str) -> Iterator[list[Rank]]:
         ranks = [Rank(socket) for socket in sockets]
         for rank in ranks:
             stack.callback(rank.context.close)
-        leases = together(len(ranks), lambda number: ranks[number].qp.join(job.membership(number), BOUND_S))
+        leases = run_ranks(len(ranks), lambda number: ranks[number].qp.join(job.membership(number), BOUND_S))
         assert all(lease.chunk == job.chunk for lease in leases)
         yield ranks
 

@@ -9,9 +9,9 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.links import cut_super_packets, loss, lost
+from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, statuses, undisturbed
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 3, 6
 ELEMENTS = 1 << 20  # of i32: 1024 segments
@@ -48,7 +48,7 @@ def reduce(running: Running, route: str, elements: int, repeat: int = 1) -> None
                     return False
             return True
 
-        assert together(RANKS, act, BOUND_S) == [True] * RANKS
+        assert run_ranks(RANKS, act, BOUND_S) == [True] * RANKS
 
 
 @pytest.mark.parametrize(("per_mille", "elements"), LOSSES)

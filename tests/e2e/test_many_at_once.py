@@ -8,7 +8,7 @@ import pytest
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 4, 8
 ELEMENTS = 3000
@@ -34,7 +34,7 @@ def test_two_hundred_operations_of_all_kinds_under_way(running: Running, route: 
                 pending.append((one.iallgather(np.full(4, 1, "i4")), 1))
             return all((request.wait(BOUND_S) == value).all() for request, value in reversed(pending))
 
-        assert together(RANKS, act) == [True] * RANKS
+        assert run_ranks(RANKS, act) == [True] * RANKS
     assert_released(running)
 
 
@@ -52,7 +52,7 @@ def test_persistent_requests_started_in_another_order_on_each_rank(running: Runn
             return sums
 
         total = float(sum(range(RANKS)))
-        assert together(RANKS, act) == [[total + RANKS * number for number in range(3)]] * RANKS
+        assert run_ranks(RANKS, act) == [[total + RANKS * number for number in range(3)]] * RANKS
     assert_released(running)
 
 
@@ -72,5 +72,5 @@ def test_groups_that_overlap_used_in_opposite_orders(running: Running) -> None:
             return sums
 
         expected = [(sum(range(rank // 4 * 4, rank // 4 * 4 + 4)), sum(range(rank % 2, RANKS, 2))) for rank in range(8)]
-        assert together(RANKS, act) == expected
+        assert run_ranks(RANKS, act) == expected
     assert_released(running)

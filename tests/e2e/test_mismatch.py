@@ -11,7 +11,7 @@ from fanin import Communicator, FaninError, errors
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import errors_of, job, together
+from tests.e2e.members import errors_of, job, run_ranks
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
@@ -50,7 +50,7 @@ def call_twice(members: list[Communicator], odd: list[int], wrong: dict[str, Any
                 outcomes.append(error)
         return outcomes
 
-    first, second = zip(*together(len(members), act), strict=True)
+    first, second = zip(*run_ranks(len(members), act), strict=True)
     return list(first), list(second)
 
 
@@ -94,7 +94,7 @@ def test_what_only_hosts_know_is_compared_too(running: Running, route: str, diff
             except FaninError as error:
                 return error
 
-        assert errors_of(together(size, act)) == ["OpMismatch"] * size
+        assert errors_of(run_ranks(size, act)) == ["OpMismatch"] * size
     assert_released(running)
 
 
@@ -117,7 +117,7 @@ def test_a_duplicate_of_a_job_that_has_ended_goes_on(running: Running) -> None:
             with members[rank].dup() as again:
                 return float(again.allreduce(again.alloc(10) + 1)[0])
 
-        assert together(RANKS, act) == [RANKS] * RANKS
+        assert run_ranks(RANKS, act) == [RANKS] * RANKS
     assert_released(running)
 
 
@@ -135,13 +135,13 @@ def test_a_mismatch_later_leaves_the_results_before_it(running: Running) -> None
                     outcomes.append("mismatch")
             return outcomes
 
-        assert together(RANKS, act) == [["right", "right", "mismatch"]] * RANKS
+        assert run_ranks(RANKS, act) == [["right", "right", "mismatch"]] * RANKS
 
 
 def test_zero_elements_on_one_rank_only(running: Running) -> None:
     """It takes no segment, so the difference shows in the number of the next message."""
     with job(running, RANKS, "tree") as members:
         members[3].allreduce(np.ones(0, "f4"))
-        outcomes = together(RANKS, lambda rank: members[rank].allreduce(**RIGHT, timeout=BOUND_S))
+        outcomes = run_ranks(RANKS, lambda rank: members[rank].allreduce(**RIGHT, timeout=BOUND_S))
         assert errors_of(outcomes) == ["OpMismatch"] * RANKS
     assert_released(running)

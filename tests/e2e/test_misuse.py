@@ -14,7 +14,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire.abi import DType, Op, Status
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import describe, job, socket_of, together
+from tests.e2e.members import describe, job, run_ranks, socket_of
 
 NODES, RANKS = 2, 4
 REGION = 8192  # bytes
@@ -75,7 +75,7 @@ def test_wrong_argument_fails_alone_and_the_job_goes_on(
         with pytest.raises(kind) as caught:
             members[0].allreduce(**arguments, timeout=BOUND_S)
         assert caught.value.remedy
-        sums = together(RANKS, lambda rank: members[rank].allreduce(ONES, timeout=BOUND_S)[0])
+        sums = run_ranks(RANKS, lambda rank: members[rank].allreduce(ONES, timeout=BOUND_S)[0])
         assert sums == [RANKS] * RANKS
 
 
@@ -102,7 +102,7 @@ def post_by_hand(running: Running, route: str, length: int, offset: int = 0) -> 
             assert cq.wait(BOUND_S)
             return cq.poll(1)[1][0].status
 
-    return together(RANKS, act)
+    return run_ranks(RANKS, act)
 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
@@ -138,5 +138,5 @@ def test_ordinary_memory_that_is_not_there(running: Running) -> None:
             assert cq.wait(BOUND_S)
             return cq.poll(1)[1][0].status
 
-    assert together(RANKS, act) == [Status["LOCAL_PROTECTION_ERROR"]] * RANKS
+    assert run_ranks(RANKS, act) == [Status["LOCAL_PROTECTION_ERROR"]] * RANKS
     assert_released(running)

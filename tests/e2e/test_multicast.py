@@ -11,9 +11,9 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.links import inside
+from fanin_tools.stress.faults.link_faults import inside
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, statuses
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 NODES, RANKS, ELEMENTS = 3, 3, 1 << 18  # of f32: 256 segments
 SEGMENTS = ELEMENTS * 4 // 4096
@@ -30,7 +30,7 @@ def reduce_until(running: Running, members: list, enough: int, path: str) -> dic
     children; what it has sent since, by peer."""
     before, end = statuses(running)[SWITCH]["links"], time.monotonic() + BOUND_S
     while True:
-        assert together(len(members), lambda rank: reduce(members[rank]), BOUND_S) == [True] * len(members)
+        assert run_ranks(len(members), lambda rank: reduce(members[rank]), BOUND_S) == [True] * len(members)
         after = statuses(running)[SWITCH]["links"]
         grown = {peer: row["tx_packets"] - before.get(peer, {}).get("tx_packets", 0) for peer, row in after.items()}
         to_group = grown.pop(group_of(running), 0)

@@ -10,7 +10,7 @@ import pytest
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, statuses
-from tests.e2e.members import job, together
+from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 4, 4
 ELEMENTS = 16 << 20  # of f32: 64 MiB
@@ -36,7 +36,7 @@ def reduce(running: Running, route: str, slots: int, elements: int) -> tuple[dic
             array[:] = 1
             return bool((members[rank].allreduce(array, out=array) == RANKS).all())
 
-        assert together(RANKS, act) == [True] * RANKS
+        assert run_ranks(RANKS, act) == [True] * RANKS
         found = statuses(running)
         return jobs_of(found, members[0].job.jid), found
 
@@ -72,7 +72,7 @@ def test_jobs_at_the_same_time_lease_apart_from_each_other(running: Running) -> 
             requests = [members[rank].iallreduce(np.full(100_000, rank, "i4")) for members in (first, second)]
             return all((request.wait(60) == sum(range(RANKS))).all() for request in requests)
 
-        assert together(RANKS, act) == [True] * RANKS
+        assert run_ranks(RANKS, act) == [True] * RANKS
         assert max(status["slots"]["high_water"] for status in statuses(running).values()) <= max(SLOTS, 192)
     assert_released(running)
 

@@ -6,15 +6,16 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
 from fanin import Communicator, Job, JobNode
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.placement import Placement
+from fanin_tools.launch.placement import Placement
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, statuses
-from tests.e2e.members import across, describe, errors_of, job, socket_of, together
+from tests.e2e.members import across, describe, errors_of, job, run_ranks, socket_of
 
 NODES, RANKS = 4, 8
 LOCAL_RANKS = RANKS // NODES
@@ -38,7 +39,7 @@ def join(running: Running, placement: Placement, of: Callable[[int], Job]) -> li
         with Communicator(of(rank), rank, socket_of(running, placement, rank), timeout=BOUND_S):
             return True
 
-    return together(placement.size, act)
+    return run_ranks(placement.size, act)
 
 
 @pytest.mark.parametrize(("route", "size"), ROUTES)
@@ -52,7 +53,7 @@ def test_lease_is_refused_when_all_slots_are_leased(running: Running, route: str
         assert errors_of(outcomes) == ["NoResources"] * size
         assert all(f"asked for {ASKED[route]} bytes, 0 would fit" in str(outcome) for outcome in outcomes)
         # Whoever was there before is not disturbed.
-        sums = together(size, lambda rank: jobs[0][rank].allreduce(np.ones(5, "i4"), timeout=BOUND_S)[0])
+        sums = run_ranks(size, lambda rank: jobs[0][rank].allreduce(np.ones(5, "i4"), timeout=BOUND_S)[0])
         assert sums == [size] * size
     assert_released(running)
 
@@ -84,8 +85,11 @@ def test_lease_is_what_still_fits(running: Running, route: str) -> None:
 
 def test_switch_with_the_smallest_quota_decides(bench: Bench) -> None:
     fabric = bench.describe(Shape(2, LOCAL_RANKS, slots=64))
-    devices = [replace(device, slots=SMALLEST) if device.kind == "switch" else device for device in fabric.devices]
-    lean = bench.build(replace(fabric, devices=tuple(devices)))
+    devices = [
+        msgspec.structs.replace(device, slots=SMALLEST) if device.kind == "switch" else device
+        for device in fabric.devices
+    ]
+    lean = bench.build(msgspec.structs.replace(fabric, devices=tuple(devices)))
     placement, wanted = describe(lean, 4, "tree")
     with job(lean, 4, "tree", slots=32) as members:
         assert {member.status()["slots"] for member in members} == {SMALLEST}
@@ -116,12 +120,12 @@ def test_job_id_in_use(running: Running, route: str, size: int) -> None:
 def test_job_id_in_use_at_the_switch_only(running: Running) -> None:
     """The two jobs share no node: only the switch knows of both."""
     first, sockets = across(running, (0, 1), "tree")
-    members = together(2, lambda rank: Communicator(first, rank, sockets[rank], timeout=BOUND_S))
+    members = run_ranks(2, lambda rank: Communicator(first, rank, sockets[rank], timeout=BOUND_S))
     second, others = across(running, (2, 3), "tree")
     second = replace(second, jid=first.jid)
-    outcomes = together(2, lambda rank: Communicator(second, rank, others[rank], timeout=BOUND_S))
+    outcomes = run_ranks(2, lambda rank: Communicator(second, rank, others[rank], timeout=BOUND_S))
     assert errors_of(outcomes) == ["JidInUse"] * 2
-    together(2, lambda rank: members[rank].close())
+    run_ranks(2, lambda rank: members[rank].close())
     assert_released(running)
 
 

@@ -11,7 +11,7 @@ from fanin import Communicator, Job, JobNode
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
-from tests.e2e.members import describe, job, together
+from tests.e2e.members import describe, job, run_ranks
 
 NODES, ROOM = 8, 3
 ELEMENTS = 70_001
@@ -31,7 +31,7 @@ def check(members: list[Communicator]) -> None:
         return members[rank].allreduce(data, out=data, timeout=BOUND_S)
 
     expected = np.arange(ELEMENTS, dtype="i8") * (size * (size + 1) // 2)
-    for outcome in together(size, act):
+    for outcome in run_ranks(size, act):
         assert np.array_equal(outcome, expected)
 
 
@@ -70,9 +70,9 @@ def test_ranks_numbered_across_nodes_in_any_order(running: Running, route: str) 
     def join(rank: int) -> Communicator:
         return Communicator(mixed, rank, sockets[mixed.nodes[mixed.node_of(rank)].address], timeout=BOUND_S)
 
-    members = together(6, join)
+    members = run_ranks(6, join)
     check(members)
-    together(6, lambda rank: members[rank].close())
+    run_ranks(6, lambda rank: members[rank].close())
     assert_released(running)
 
 
@@ -83,10 +83,10 @@ def test_tree_of_one_node_is_local(running: Running) -> None:
     node = {"address": nic.address, "ranks": [0, 1], "switches": [switch.address], "ring": None}
     alone = Job.from_dict({"jid": 1, "key": 1, "route": "tree", "nodes": [node]})
     socket = str(running.state.socket(nic.name))
-    members = together(2, lambda rank: Communicator(alone, rank, socket, timeout=BOUND_S))
+    members = run_ranks(2, lambda rank: Communicator(alone, rank, socket, timeout=BOUND_S))
     check(members)
     assert members[0].status()["route"] == "local"
-    together(2, lambda rank: members[rank].close())
+    run_ranks(2, lambda rank: members[rank].close())
 
 
 def test_jobs_in_turn_on_the_same_queues(running: Running) -> None:
@@ -104,4 +104,4 @@ def test_two_communicators_used_in_opposite_order(running: Running) -> None:
             requests = [members[rank].iallreduce(np.full(200_000, rank, "i4")) for members in order for _ in range(3)]
             return all((request.wait(BOUND_S) == sum(range(8))).all() for request in requests)
 
-        assert together(8, act) == [True] * 8
+        assert run_ranks(8, act) == [True] * 8

@@ -12,9 +12,9 @@ from fanin import Communicator, errors
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.victims import frozen_device, kill_device
+from fanin_tools.stress.faults.process_faults import frozen_device, kill_device
 from tests.e2e.fabrics import Bench, assert_released, silent
-from tests.e2e.members import errors_of, job, together
+from tests.e2e.members import errors_of, job, run_ranks
 
 DETECTION_S = 1.5
 BOUND_S = 40.0
@@ -46,7 +46,7 @@ def shrunk(members: Sequence[Communicator], survivors: Sequence[int]) -> list[An
             total = left.allreduce(np.array(member.rank), timeout=BOUND_S).item()
             return left.job.chosen_route, left.size, left.rank, total
 
-    return together(len(survivors), act, BOUND_S)
+    return run_ranks(len(survivors), act, BOUND_S)
 
 
 def expected(survivors: Sequence[int], route: str) -> list[Any]:
@@ -75,20 +75,20 @@ def test_rank_whose_nic_stood_still_is_not_of_it(running: Running) -> None:
     with job(running, 6, "ring") as members:
         with frozen_device(running, "nic2"):
             assert shrunk(members, survivors) == expected(survivors, "ring")
-        outcomes = together(2, lambda index: members[4 + index].allreduce(np.ones(ELEMENTS)), BOUND_S)
+        outcomes = run_ranks(2, lambda index: members[4 + index].allreduce(np.ones(ELEMENTS)), BOUND_S)
         assert set(errors_of(outcomes)) <= {"PeerLost", "DeviceLost"}
     assert_released(running)
 
 
 @pytest.mark.parametrize(
-    ("victim", "survivors", "route"),
+    ("target", "survivors", "route"),
     [("nic0", [1, 2, 3], "tree"), ("switch-0", [0, 1, 2, 3], "ring")],
 )
-def test_below_two_levels_of_switches(bench: Bench, victim: str, survivors: list[int], route: str) -> None:
+def test_below_two_levels_of_switches(bench: Bench, target: str, survivors: list[int], route: str) -> None:
     """Beyond the top switch a dead NIC is named with all that share its switch; they stay all the same."""
     running = bench.up(Shape(4, 1, fanout=(2, 2), detection=DETECTION_S))
     with job(running, 4, "tree") as members:
-        kill_device(running, victim)
+        kill_device(running, target)
         assert shrunk(members, survivors) == expected(survivors, route)
     assert_released(running)
     bench.down(running)
@@ -98,9 +98,9 @@ def test_a_second_loss(bench: Bench) -> None:
     running = bench.up(Shape(4, 1, detection=DETECTION_S))
     with job(running, 4, "tree") as members:
         kill_device(running, "nic0")
-        together(3, lambda index: lose(members[1 + index]), BOUND_S)
-        left = together(3, lambda index: members[1 + index].shrink(), BOUND_S)
+        run_ranks(3, lambda index: lose(members[1 + index]), BOUND_S)
+        left = run_ranks(3, lambda index: members[1 + index].shrink(), BOUND_S)
         kill_device(running, "nic2")
         assert shrunk([members[0], left[0], left[1], left[2]], [1, 3]) == [("tree", 2, 0, 2), ("tree", 2, 1, 2)]
-        together(3, lambda index: left[index].close(), BOUND_S)
+        run_ranks(3, lambda index: left[index].close(), BOUND_S)
     assert_released(running)

@@ -132,7 +132,7 @@ UNUSUAL = (
 )
 
 
-class Kind(NamedTuple):
+class FaultKind(NamedTuple):
     """What a story is about: op, type, and the bytes of the segments at most positions and at every seventh."""
 
     op: Op
@@ -140,13 +140,13 @@ class Kind(NamedTuple):
     lengths: tuple[int, int]
 
 
-F32_SUM = Kind(Op.SUM, DType.F32, (8, CHUNK))
-U8_SUM = Kind(Op.SUM, DType.U8, (5, 11))
-F16_SUM = Kind(Op.SUM, DType.F16, (8, 6))
-F32_MEAN = Kind(Op.MEAN, DType.F32, (8, 8))
+F32_SUM = FaultKind(Op.SUM, DType.F32, (8, CHUNK))
+U8_SUM = FaultKind(Op.SUM, DType.U8, (5, 11))
+F16_SUM = FaultKind(Op.SUM, DType.F16, (8, 6))
+F32_MEAN = FaultKind(Op.MEAN, DType.F32, (8, 8))
 
 
-def story(seed: int, kind: Kind, steps: int = 300) -> list[tuple]:
+def story(seed: int, kind: FaultKind, steps: int = 300) -> list[tuple]:
     """Packets of children in step: most as they should be, some late, early, double, or unusual."""
     chance, at, packets = random.Random(seed), [0] * CHILDREN, []
     for _ in range(steps):
@@ -181,12 +181,12 @@ def story(seed: int, kind: Kind, steps: int = 300) -> list[tuple]:
         (F32_MEAN, 0, 150),
     ],
 )
-def test_both_ways_end_at_the_same_place(first: int, kind: Kind, flags: int, least: int) -> None:
+def test_both_ways_end_at_the_same_place(first: int, kind: FaultKind, flags: int, least: int) -> None:
     taken = sum(tell(seed, first, kind, flags) for seed in range(10))
     assert taken > least if least else taken == 0
 
 
-def tell(seed: int, first: int, kind: Kind, flags: int) -> int:
+def tell(seed: int, first: int, kind: FaultKind, flags: int) -> int:
     """A story to a switch that has the shorter way and to one that has not; how often the one took it."""
     short, usual = rigs = both(first=first, join=False)
     for rig in rigs:

@@ -13,22 +13,24 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.fabric import lifecycle, loopback, namespaces, state
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
-from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.fabric.state import FabricState
 
-STANDIN = Path(__file__).with_name("standin.py")
+FAKE_DEVICE = Path(__file__).with_name("fake_device.py")
 Up = Callable[[Fabric | Plan], Running]
 
 
-def standins(fabric: Fabric, folder: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
+def fake_devices(
+    fabric: Fabric, folder: FabricState, progress: ProgressCallback
+) -> Iterator[tuple[str, ProcessIdentity]]:
     """In the place of devices.start."""
     for device in fabric.daemons:
         options = ["--name", device.name, "--address", device.address, "--socket", str(folder.socket(device.name))]
-        command = [*namespaces.prefix_command(fabric, device.host), sys.executable, str(STANDIN), *options]
+        command = [*namespaces.prefix_command(fabric, device.host), sys.executable, str(FAKE_DEVICE), *options]
         with folder.log(device.name).open("w") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
         yield device.name, ProcessIdentity.of(process.pid)
@@ -64,7 +66,7 @@ def state_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def up(state_root: Path) -> Up:
     """Bring a fabric of stand-ins up."""
-    return lambda fabric: lifecycle.up(fabric, ignore, standins)
+    return lambda fabric: lifecycle.up(fabric, ignore, fake_devices)
 
 
 @pytest.fixture

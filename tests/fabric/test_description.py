@@ -79,8 +79,8 @@ def test_lanes_are_those_asked_for_or_two_in_one_node(
 
 def test_a_fabric_that_is_up_keeps_its_lanes_unless_others_are_asked_for() -> None:
     present = make("bench", Shape(1, 1, netns=True, lanes=4))
-    assert Plan("bench", Shape(1, 1, netns=True)).beside(present) == present
-    assert Plan("bench", Shape(1, 1, netns=True, lanes=2)).beside(present) != present
+    assert Plan("bench", Shape(1, 1, netns=True)).with_addresses_of(present) == present
+    assert Plan("bench", Shape(1, 1, netns=True, lanes=2)).with_addresses_of(present) != present
 
 
 def test_file_has_defaults() -> None:
@@ -106,13 +106,13 @@ def test_file_has_defaults() -> None:
         ('["nic0", "s"]', '["nic0"]', "bench.toml: link[0].ends"),
         ('["nic0", "s"]', '["nic0", "s"]\nrate = "fast"', "bench.toml: link[0].rate"),
         ('["nic0", "s"]', '["nic0", "s"]\nrate = "1gbit"', "bench.toml: link[0].rate"),
-        ('name = "bench"', "", "bench.toml.name"),
+        ('name = "bench"', "", "bench.toml: name"),
         ('name = "bench"', 'name = "bench"\nmtu = 100', "bench.toml: mtu"),
         ('name = "bench"', 'name = "bench"\nlanes = 3', "bench.toml: lanes"),
         ('name = "bench"', 'name = "bench"\nlanes = 32', "bench.toml: lanes"),
         ('name = "bench"', 'name = "bench"\ndetection = 0.1', "bench.toml: detection"),
-        ('name = "bench"', 'name = "bench"\ndetection = "5"', "bench.toml.detection"),
-        ('name = "bench"', 'name = "bench"\ndevices = 1', "bench.toml.devices"),
+        ('name = "bench"', 'name = "bench"\ndetection = "5"', "bench.toml: detection"),
+        ('name = "bench"', 'name = "bench"\ndevices = 1', "bench.toml: devices"),
         ('name = "bench"', "name = ", "bench.toml"),
         ("ranks = 4", "ranks = 4\noffload = false", "bench.toml: device[0].offload"),
         ("ranks = 4", "ranks = 4\noffload = 1", "bench.toml: device[0].offload"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from fanin_tools.fabric import differences
@@ -27,7 +28,7 @@ def of(shape: Shape) -> Fabric:
         (of(replace(BASE, ranks_per_node=3)), "ranks of NICs 2 (asked: 3)"),
         (of(replace(BASE, nodes=5)), "number of NICs 4 (asked: 5), its links"),
         (of(replace(BASE, slots=64)), "slots of NICs 4096 (asked: 64), slots of switches 4096 (asked: 64)"),
-        (replace(of(BASE), devices=of(BASE).devices[::-1]), "the order of its devices"),
+        (msgspec.structs.replace(of(BASE), devices=of(BASE).devices[::-1]), "the order of its devices"),
     ],
 )
 def test_what_differs_is_said(asked: Fabric, words: str) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
-from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
 from fanin_tools.fabric.state import FabricState
-from tests.fabric.fixtures import Up, ignore, standins
+from tests.fabric.fixtures import Up, fake_devices, ignore
 
 
 def test_up_makes_every_device_answer(up: Up, fabric: Fabric) -> None:
@@ -67,7 +68,7 @@ def test_down_leaves_nothing(up: Up, fabric: Fabric, state_root: Path) -> None:
 def test_failed_start_is_rolled_back_and_says_why(
     up: Up, fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FANIN_STANDIN_FAILS", "nic1")
+    monkeypatch.setenv("FANIN_FAKE_DEVICE_FAILS", "nic1")
     with pytest.raises(
         ToolError, match="DEVICE_LOST: device nic1 ended while starting; it said: nic1 was told to fail"
     ):
@@ -112,8 +113,8 @@ def test_what_a_killed_command_has_left_is_taken_down(up: Up, fabric: Fabric) ->
     me = ProcessIdentity.of(os.getpid())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         other = ProcessIdentity.of(stranger.pid)
-        for name, users in (("mine", [me]), ("ours", [other, me]), ("theirs", [other]), ("kept", [other])):
-            up(Plan(name, Shape(nodes=1))).state.lend(users)
+        for name, leaseholders in (("mine", [me]), ("ours", [other, me]), ("theirs", [other]), ("kept", [other])):
+            up(Plan(name, Shape(nodes=1))).state.set_leaseholders(leaseholders)
         up(Plan("kept", Shape(nodes=1)))
         lifecycle.clean_up(ignore)
         assert lifecycle.find("theirs") is not None
@@ -125,21 +126,21 @@ def test_the_last_user_takes_it_down(up: Up) -> None:
     """However often a command uses it; unless somebody has brought it up to stay meanwhile."""
     me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
     for stays in (False, True):
-        assert [lifecycle.up(plan, ignore, standins, user=me).fresh for _ in range(2)] == [True, False]
-        lifecycle.give_back("lent", me)
+        assert [lifecycle.up(plan, ignore, fake_devices, leaseholder=me).fresh for _ in range(2)] == [True, False]
+        lifecycle.release("lent", me)
         assert lifecycle.find("lent") is not None
         if stays:
             up(plan)
-        lifecycle.give_back("lent", me)
+        lifecycle.release("lent", me)
         assert (lifecycle.find("lent") is not None) == stays
 
 
 def test_what_somebody_else_has_brought_up_meanwhile_is_theirs(up: Up) -> None:
     me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
-    lifecycle.up(plan, ignore, standins, user=me)
+    lifecycle.up(plan, ignore, fake_devices, leaseholder=me)
     lifecycle.down("lent")
-    up(plan).state.lend([ProcessIdentity.of(os.getppid())])
-    lifecycle.give_back("lent", me)
+    up(plan).state.set_leaseholders([ProcessIdentity.of(os.getppid())])
+    lifecycle.release("lent", me)
     assert lifecycle.find("lent") is not None
 
 
@@ -147,12 +148,12 @@ def test_what_was_begun_for_a_command_is_known_to_be_its(fabric: Fabric, state_r
     """Also if it is killed before its devices answer."""
     seen = []
 
-    def begun(fabric: Fabric, folder: FabricState, say: Say) -> Iterator[tuple[str, ProcessIdentity]]:
-        seen.append(folder.users)
-        return standins(fabric, folder, say)
+    def begun(fabric: Fabric, folder: FabricState, progress: ProgressCallback) -> Iterator[tuple[str, ProcessIdentity]]:
+        seen.append(folder.leaseholders)
+        return fake_devices(fabric, folder, progress)
 
     me = ProcessIdentity.of(os.getpid())
-    lifecycle.up(fabric, ignore, begun, user=me)
+    lifecycle.up(fabric, ignore, begun, leaseholder=me)
     assert seen == [[me]]
 
 
@@ -178,7 +179,7 @@ def test_restart_of_what_is_not_there_is_refused_by_name(up: Up, fabric: Fabric)
 def test_reused_pid_is_never_signalled(state_root: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         identity = ProcessIdentity.of(stranger.pid)
-        impostor = replace(identity, start_time=identity.start_time - 1)
+        impostor = dataclasses.replace(identity, start_time=identity.start_time - 1)
         assert identity.alive
         assert not impostor.alive
         terminate([impostor], 0.1)

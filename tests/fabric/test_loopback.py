@@ -22,10 +22,10 @@ with tempfile.TemporaryDirectory(prefix="fanin-test-", dir="/tmp") as folder:
     os.environ["XDG_RUNTIME_DIR"] = folder
     from fanin_tools.fabric import lifecycle
     from fanin_tools.fabric.generate import Plan, Shape
-    from tests.fabric.fixtures import ignore, standins
+    from tests.fabric.fixtures import ignore, fake_devices
     print("ready", flush=True)
     sys.stdin.readline()
-    running = lifecycle.up(Plan("racer", Shape(2)), ignore, standins)
+    running = lifecycle.up(Plan("racer", Shape(2)), ignore, fake_devices)
     print(json.dumps([device.address for device in running.fabric.devices]), flush=True)
     sys.stdin.readline()
     lifecycle.down("racer")

@@ -7,20 +7,20 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fanin_tools.doctor import system
-from fanin_tools.doctor.finding import Level
+from fanin_tools.doctor.check import Level
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.state import FabricState
-from tests.fabric.fixtures import Up, ignore, own_state_folder, standins
+from tests.fabric.fixtures import Up, fake_devices, ignore, own_state_folder
 
 BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
 
@@ -28,7 +28,7 @@ BIG_PACKET = "8972"  # bytes of ICMP data that fill an IP packet of 9000
 def needs_namespaces(test: Callable[..., None]) -> Callable[..., None]:
     """Decorator: the test makes network namespaces, and is skipped where that is not possible."""
     reason = "root, iproute2 and leave to make namespaces"
-    return pytest.mark.netns(pytest.mark.skipif(not namespaces.possible(), reason=reason)(test))
+    return pytest.mark.netns(pytest.mark.skipif(not namespaces.are_allowed(), reason=reason)(test))
 
 
 def inside(fabric: Fabric, host: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -118,7 +118,7 @@ def test_what_another_state_folder_has_of_that_name_is_left_alone(up: Up, monkey
     running = up(fabric)
     with monkeypatch.context() as patch, own_state_folder(patch):
         assert namespaces.namespace(fabric, "host0") not in namespaces.existing()
-        lifecycle.up(fabric, ignore, standins)
+        lifecycle.up(fabric, ignore, fake_devices)
         lifecycle.down("nsboth")
     assert all(process.alive for process in running.state.processes().values())
     assert reaches(fabric, "host0", fabric.nics[0].address)
@@ -150,7 +150,7 @@ def test_namespaces_without_root_are_refused(up: Up, monkeypatch: pytest.MonkeyP
 @needs_namespaces
 def test_nothing_is_left_of_a_trial() -> None:
     before = namespaces.existing()
-    assert namespaces.possible()
+    assert namespaces.are_allowed()
     assert namespaces.existing() == before
 
 
@@ -162,10 +162,10 @@ def test_root_that_may_not_make_namespaces_is_refused(tmp_path: Path, monkeypatc
         (tmp_path / name).chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert not namespaces.possible()
+    assert not namespaces.are_allowed()
     with pytest.raises(ToolError, match=r"PERMISSION_DENIED: this machine .*: Operation not permitted"):
         namespaces.require()
-    finding = next(finding for finding in system.look() if finding.subject == "namespaces")
+    finding = next(finding for finding in system.run_checks() if finding.subject == "namespaces")
     assert finding.level is Level.MISSING
     assert "Operation not permitted" in finding.detail
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, summary
@@ -24,7 +23,11 @@ def fabric_of(links: str, plain: str = "") -> Fabric:
         kind = "nic" if name.startswith("n") else "switch"
         offload = name not in plain.split()
         address = f"127.77.{number // 200}.{1 + number % 200}" if offload else ""
-        devices.append(Device(kind, name, address, f"host-{name}", ranks=int(kind == "nic"), offload=offload))
+        devices.append(
+            Device(
+                kind=kind, name=name, address=address, host=f"host-{name}", ranks=int(kind == "nic"), offload=offload
+            )
+        )
     return Fabric("test", tuple(devices), tuple(Link((lower, upper)) for lower, upper in pairs))
 
 

@@ -126,10 +126,10 @@ class TestSight(Either):
     def test_a_kind_of_array(self, memory):
         """Which may mean something else by its memory."""
 
-        class Kind(np.ndarray):
+        class FaultKind(np.ndarray):
             pass
 
-        assert not self.same(arguments(np.ndarray(6, "f4", memory)), arguments(Kind(6, "f4", memory)))
+        assert not self.same(arguments(np.ndarray(6, "f4", memory)), arguments(FaultKind(6, "f4", memory)))
 
     def test_more_dimensions_than_are_noted(self):
         fits, more = np.zeros((1,) * MOST_DIMENSIONS), np.zeros((1,) * (MOST_DIMENSIONS + 1))

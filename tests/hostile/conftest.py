@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools import control
-from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric import device_query, lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.fabric.fixtures import ignore, own_state_folder
@@ -24,7 +23,7 @@ def running() -> Iterator[Running]:
         brought_up = lifecycle.up(Plan(f"h{secrets.token_hex(3)}", Shape(NODES, RANKS)), ignore)
         yield brought_up
         for device in brought_up.fabric.devices:
-            assert control.query(brought_up.state.socket(device.name))["name"] == device.name
+            assert device_query.query_status(brought_up.state.socket(device.name))["name"] == device.name
 
 
 @pytest.fixture

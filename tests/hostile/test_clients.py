@@ -19,18 +19,18 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, Job, JobNode, errors
-from fanin_tools import control
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.hostile import descriptors
-from fanin_tools.hostile.clients import BOUND_S, LENGTH, HostileClient, collective, local_job, message
-from fanin_tools.hostile.tally import Tally
+from fanin_tools.stress.fuzz import file_descriptors
+from fanin_tools.stress.fuzz.hostile_client import LENGTH, REPLY_SECONDS, HostileClient, collective, local_job, message
+from fanin_tools.stress.tally import Tally
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from tests.e2e.fabrics import eventually
 
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
-REFUSED = dict.fromkeys(descriptors.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
-NO_MEMORY = [kind for kind in descriptors.KINDS if kind != "process memory"]
+REFUSED = dict.fromkeys(file_descriptors.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
+NO_MEMORY = [kind for kind in file_descriptors.KINDS if kind != "process memory"]
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def status_of(reply: bytes) -> Status:
 
 def pid_of(path: Path) -> int:
     """Process of the device."""
-    return int(control.query(path)["pid"])
+    return int(device_query.query_status(path)["pid"])
 
 
 def descriptors_of(pid: int) -> int:
@@ -60,20 +60,20 @@ def descriptors_of(pid: int) -> int:
 
 def descriptors_held(path: Path) -> int:
     """How many the device has open, always with the one of this question."""
-    with control.asked(path) as status:
+    with device_query.status_connection(path) as status:
         return descriptors_of(int(status["pid"]))
 
 
 def works(path: Path, jid: int = 77) -> bool:
     """Whether the device does an allreduce of one rank."""
     job = Job(jid=jid, key=1, nodes=(JobNode("127.0.0.1", (0,)),), slots=8)
-    with Communicator(job, 0, path, timeout=BOUND_S) as member:
-        return bool(member.allreduce(np.full(100, 3, "i4"), timeout=BOUND_S)[99] == 3)
+    with Communicator(job, 0, path, timeout=REPLY_SECONDS) as member:
+        return bool(member.allreduce(np.full(100, 3, "i4"), timeout=REPLY_SECONDS)[99] == 3)
 
 
-@pytest.mark.parametrize("kind", list(descriptors.KINDS))
+@pytest.mark.parametrize("kind", list(file_descriptors.KINDS))
 def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
-    with client(nic) as hostile, descriptors.opened([kind]) as passed:
+    with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
         assert passed
         hostile.ask(message("ATTACH").tobytes())
         reply = hostile.ask(message("REGISTER", address=4096, length=4096, access=3).tobytes(), passed)
@@ -82,7 +82,7 @@ def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NO_MEMORY)
 def test_attach_with_what_is_no_process_memory(nic: Path, kind: str) -> None:
-    with client(nic) as hostile, descriptors.opened([kind]) as passed:
+    with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
         assert status_of(hostile.ask(message("ATTACH").tobytes(), passed)) == Status["INVALID_REQUEST"]
 
 
@@ -91,7 +91,7 @@ def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
         hostile.ask(message("ATTACH").tobytes())
         before = descriptors_held(nic)
         for _ in range(100):
-            with descriptors.opened(["sealed"]) as passed:
+            with file_descriptors.opened(["sealed"]) as passed:
                 assert status_of(hostile.ask(message("REGISTER", length=4096, access=1).tobytes(), passed)) == 0
         assert descriptors_held(nic) == before
 
@@ -99,7 +99,7 @@ def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
 def test_one_client_does_not_fill_the_address_space(nic: Path) -> None:
     with client(nic) as hostile:
         hostile.ask(message("ATTACH").tobytes())
-        huge = descriptors.memfd(length=1 << 39)
+        huge = file_descriptors.memfd(length=1 << 39)
         replies = [hostile.ask(message("REGISTER", length=1 << 39, access=3).tobytes(), [huge]) for _ in range(3)]
         os.close(huge)
         assert [status_of(reply) for reply in replies] == [0, 0, Status["NO_RESOURCES"]]
@@ -109,27 +109,27 @@ def test_one_client_does_not_fill_the_address_space(nic: Path) -> None:
 def test_doorbell_that_would_keep_its_reader_waiting(nic: Path) -> None:
     """The eventfd is shared: whoever clears O_NONBLOCK does it for both. Nobody may wait in a read of it."""
     with client(nic) as hostile:
-        hostile.behave()
+        hostile.prepare_valid_state()
         os.set_blocking(hostile._doorbell, True)
         for _ in range(50):
             os.eventfd_write(hostile._doorbell, 1)
             os.eventfd_read(hostile._doorbell)
-            assert control.query(nic)["kind"] == "nic"
+            assert device_query.query_status(nic)["kind"] == "nic"
 
 
 def test_hole_in_registered_memory_reads_as_zeros(nic: Path) -> None:
     """The client takes pages away behind the device's back; the seal keeps the length, so that nothing faults."""
     libc = ctypes.CDLL(None, use_errno=True)
-    memfd = descriptors.memfd(fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, LENGTH)
+    memfd = file_descriptors.memfd(fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, LENGTH)
     memory = mmap.mmap(memfd, LENGTH)
     memory[:] = b"\7" * LENGTH
     with client(nic) as hostile:
-        hostile.behave()
+        hostile.prepare_valid_state()
         reply = hostile.ask(message("REGISTER", address=0x10000, length=LENGTH, access=3).tobytes(), [memfd])
         lkey = int(np.frombuffer(reply, abi.REGISTER, count=1)[0]["lkey"])
         flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
         assert libc.fallocate(memfd, flags, ctypes.c_long(0), ctypes.c_long(LENGTH)) == 0
-        hostile.post_right(collective(hostile._jid, lkey, 0x10000))
+        hostile.post_request(collective(hostile._jid, lkey, 0x10000))
         assert works(nic)
     assert memory[:64] == b"\0" * 64
     os.close(memfd)
@@ -195,19 +195,19 @@ def test_process_memory_of_a_process_that_is_gone(nic: Path) -> None:
         other.wait()
         for request in (message("CREATE_CQ"), message("CREATE_QP"), local_job(5)):
             hostile.ask(request.tobytes())
-        hostile.post_right(collective(5, abi.LKEY_PROCESS, 0x10000))
+        hostile.post_request(collective(5, abi.LKEY_PROCESS, 0x10000))
         eventually(lambda: hostile.completion(), lambda cqe: cqe is not None)
         assert hostile.completion()["status"] == Status["PEER_LOST"]
 
 
 def test_wrong_key_for_a_job_of_another_client(nic: Path) -> None:
     with client(nic) as owner, client(nic) as stranger:
-        owner.behave()
+        owner.prepare_valid_state()
         for request in (message("ATTACH"), message("CREATE_CQ"), message("CREATE_QP")):
             stranger.ask(request.tobytes())
         for key in (0, 2, 0xFFFFFFFF):
             assert status_of(stranger.ask(local_job(owner._jid, key).tobytes())) == Status["JID_IN_USE"]
-        owner.post_right(collective(owner._jid, owner._lkey, 4096))
+        owner.post_request(collective(owner._jid, owner._lkey, 4096))
         eventually(lambda: owner.completion(), lambda cqe: cqe is not None)
         assert owner.completion()["status"] == Status["SUCCESS"]
 
@@ -239,7 +239,7 @@ def test_device_without_descriptors_turns_clients_away_and_sleeps(running: Runni
     """Connections that can not be accepted must not keep it awake, nor away from those that it has."""
     pid = pid_of(nic)
     with client(nic) as early:
-        early.behave()
+        early.prepare_valid_state()
         assert status_of(early.ask(message("STATUS").tobytes())) == Status["SUCCESS"]
         kept = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors_of(pid), kept[1]))

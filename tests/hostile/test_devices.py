@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fanin_tools import control
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.hostile.datagrams import Sender
-from fanin_tools.hostile.parser import material
-from fanin_tools.hostile.run import attack_fabric
-from fanin_tools.hostile.tally import Tally
+from fanin_tools.stress.fuzz.engine_fuzz import packet_source
+from fanin_tools.stress.fuzz.hostile_sender import Sender
+from fanin_tools.stress.fuzz.run import attack_fabric
+from fanin_tools.stress.tally import HOSTILE_INPUT, Tally, Work
 from tests.e2e.fabrics import eventually
 
 SECONDS = 4.0
@@ -29,8 +29,8 @@ def test_a_job_stays_right_beside_hostile_clients_and_packets(
     tally = Tally(seed)
     attack_fabric(SECONDS, seed, tally, lanes=lanes)
     assert tally.findings == []
-    assert tally.rounds > 10
-    assert min(tally.datagrams, tally.messages, tally.work_requests, tally.scribbles) > 0  # on a slow machine, too
+    assert tally.work[Work.CONTROL_ROUNDS] > 10
+    assert all(tally.work[kind] for kind in HOSTILE_INPUT if kind != Work.PACKETS)  # on a slow machine, too
 
 
 @pytest.mark.parametrize("kind", ["switch", "nic"])
@@ -38,11 +38,11 @@ def test_every_datagram_is_let_in_or_counted(running: Running, kind: str) -> Non
     """As many as are sent are counted, by reason or by opcode: none is lost without a word."""
     device = next(device for device in running.fabric.devices if device.kind == kind)
     tally = Tally(9)
-    sender = Sender(STRANGER, material(9), tally)
+    sender = Sender(STRANGER, packet_source(9), tally)
 
     def counted() -> int:
         """Packets, whatever has become of them: dropped by port or engine, or counted by opcode (some dropped then)."""
-        counters = control.query(running.state.socket(device.name))["counters"]
+        counters = device_query.query_status(running.state.socket(device.name))["counters"]
         drops = sum(value for name, value in counters.items() if name.startswith("drop_"))
         taken = sum(value for name, value in counters.items() if name.startswith("rx_"))
         counted_twice = sum(counters[f"drop_{reason}"] for reason in AFTER_RX)

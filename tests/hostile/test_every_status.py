@@ -17,14 +17,14 @@ import pytest
 
 from fanin import Communicator, Job, JobNode, errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
-from fanin_tools import control
-from fanin_tools.hostile.clients import BOUND_S, HostileClient, collective, local_job, message
+from fanin_tools.fabric import device_query
+from fanin_tools.stress.fuzz.hostile_client import REPLY_SECONDS, HostileClient, collective, local_job, message
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from fanin_wire.status import STATUSES
 from tests.e2e.fabrics import eventually
-from tests.e2e.members import together
+from tests.e2e.members import run_ranks
 from tests.engine.rig import SwitchRig
 from tests.host.work_requests import post_patiently, request_over
 from tests.hostile.test_clients import client, status_of
@@ -45,7 +45,7 @@ def provokes(name: str) -> Callable[[Provoke], Provoke]:
 
 def ended(rank: HostileClient) -> Status:
     """Status of the first completion of a client."""
-    eventually(rank.completion, lambda cqe: cqe is not None, BOUND_S)
+    eventually(rank.completion, lambda cqe: cqe is not None, REPLY_SECONDS)
     cqe = rank.completion()
     assert cqe is not None
     return Status(int(cqe["status"]))
@@ -86,11 +86,11 @@ def barrier(jid: int, rank: int, **changes: int) -> np.ndarray:
 def alone(nic: Path, **changes: int) -> Status:
     """How a request ends in a job of one rank."""
     with client(nic) as rank:
-        rank.behave()
+        rank.prepare_valid_state()
         wqe = collective(rank._jid, rank._lkey, 4096)
         for name, value in changes.items():
             wqe[name] = value
-        rank.post_right(wqe)
+        rank.post_request(wqe)
         return ended(rank)
 
 
@@ -125,7 +125,7 @@ def _(nic: Path) -> Status:
 @provokes("PEER_LOST")
 def _(nic: Path) -> Status:
     with two_ranks(nic, 3) as (first, second):
-        first.post_right(barrier(3, 0))
+        first.post_request(barrier(3, 0))
         second.close()
         return ended(first)
 
@@ -133,15 +133,15 @@ def _(nic: Path) -> Status:
 @provokes("TIMEOUT")
 def _(nic: Path) -> Status:
     with two_ranks(nic, 4) as (first, _):
-        first.post_right(barrier(4, 0, deadline_ms=50))
+        first.post_request(barrier(4, 0, deadline_ms=50))
         return ended(first)
 
 
 @provokes("OP_MISMATCH")
 def _(nic: Path) -> Status:
     with two_ranks(nic, 5) as (first, second):
-        first.post_right(barrier(5, 0, mid=1))
-        second.post_right(barrier(5, 1, mid=2))
+        first.post_request(barrier(5, 0, mid=1))
+        second.post_request(barrier(5, 1, mid=2))
         return ended(first)
 
 
@@ -150,7 +150,7 @@ def _(nic: Path) -> Status:
     with client(nic) as stranger:
         for request in (message("ATTACH"), message("CREATE_CQ"), message("CREATE_QP")):
             stranger.ask(request.tobytes())
-        stranger.post_right(collective(6, 0, 0))
+        stranger.post_request(collective(6, 0, 0))
         return ended(stranger)
 
 
@@ -170,7 +170,7 @@ def _(nic: Path) -> Status:
 @provokes("ABORTED")
 def _(nic: Path) -> Status:
     with two_ranks(nic, 9) as (first, second):
-        first.post_right(barrier(9, 0))
+        first.post_request(barrier(9, 0))
         second.ask(message("LEAVE", qp=0).tobytes())
         return ended(first)
 
@@ -178,11 +178,11 @@ def _(nic: Path) -> Status:
 @provokes("FLUSHED")
 def _(nic: Path) -> Status:
     job = Job(jid=10, key=1, nodes=(JobNode("127.0.0.1", (0, 1)),), slots=8)
-    first, second = together(2, lambda rank: Communicator(job, rank, nic, timeout=BOUND_S))
+    first, second = run_ranks(2, lambda rank: Communicator(job, rank, nic, timeout=REPLY_SECONDS))
     request = first.iallreduce(np.ones(4, "f4"))
     first.close()
     second.close()
-    return raised(errors.Flushed, lambda: request.wait(BOUND_S))
+    return raised(errors.Flushed, lambda: request.wait(REPLY_SECONDS))
 
 
 @provokes("NOT_SUPPORTED")
@@ -219,7 +219,7 @@ def _(nic: Path) -> Status:
     with client(nic) as other, contextlib.closing(Context(nic)) as context:
         join(other, 12, 1)
         queue = CollectiveQP(PD(context), CQ(context))
-        queue.join(Membership(jid=12, key=1, rank_bitmap=1, rank_mask=0b11, slots=8, chunk=256), BOUND_S)
+        queue.join(Membership(jid=12, key=1, rank_bitmap=1, rank_mask=0b11, slots=8, chunk=256), REPLY_SECONDS)
 
         def post_without_end() -> None:
             while True:
@@ -262,16 +262,16 @@ def _(nic: Path) -> Status:
     with contextlib.closing(Context(nic)) as context:
         cq = CQ(context)
         queue = CollectiveQP(PD(context), cq)
-        queue.join(Membership(jid=13, key=1, slots=8, chunk=256), BOUND_S)
+        queue.join(Membership(jid=13, key=1, slots=8, chunk=256), REPLY_SECONDS)
         before = overflows(nic)  # those of other tests
         for _ in range(abi.CQ_DEPTH + 1):
             post_patiently(queue, request_over(0, 0, 0))
 
         def take_without_end() -> None:
-            while cq.wait(BOUND_S):
+            while cq.wait(REPLY_SECONDS):
                 cq.poll(64)
 
-        eventually(lambda: overflows(nic), lambda found: found > before, BOUND_S)
+        eventually(lambda: overflows(nic), lambda found: found > before, REPLY_SECONDS)
         return raised(errors.CqOverrun, take_without_end)
 
 
@@ -284,7 +284,7 @@ def _(_nic: Path) -> Status:
 
 def overflows(nic: Path) -> int:
     """Completions that a NIC had no room for, ever."""
-    return int(control.query(nic)["counters"]["cq_overflows"])
+    return int(device_query.query_status(nic)["counters"]["cq_overflows"])
 
 
 def raised(kind: type[errors.FaninError], act: Callable[[], object]) -> Status:

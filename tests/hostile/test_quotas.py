@@ -15,7 +15,7 @@ from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.jobs.quota import GENEROSITY, share
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
-from fanin_tools import control
+from fanin_tools.fabric import device_query
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from tests.engine.rig import LIMITS, STRANGER, Rig, SwitchRig, child_address, config
@@ -122,7 +122,7 @@ def take_all(context: Context) -> bool:
 
 def test_what_would_fit_is_said_and_granted(nic: Path) -> None:
     """One client alone is given three quarters at most, not refused: the reply says how much it got."""
-    total = control.query(nic)["slots"]["total"]
+    total = device_query.query_status(nic)["slots"]["total"]
     with contextlib.closing(Context(nic)) as context:
         lease = CollectiveQP(PD(context), CQ(context)).join(Membership(jid=31, key=1, slots=total), 10)
     assert lease.slots == total // 2  # the largest power of two within three quarters

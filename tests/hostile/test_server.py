@@ -15,7 +15,7 @@ import pytest
 from fanin_nic.daemon.status import MAX_LINKS, OTHER, busiest
 from fanin_nic.hostif.client import Client
 from fanin_nic.hostif.server import ControlServer
-from fanin_tools.hostile.clients import message
+from fanin_tools.stress.fuzz.hostile_client import message
 
 PACKETS = {"rx_packets": 1, "tx_packets": 0}
 

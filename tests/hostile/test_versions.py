@@ -17,8 +17,8 @@ import pytest
 from fanin import device_status, errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
 from fanin.verbs.membership import Hop
-from fanin_tools import control
 from fanin_tools.errors import ToolError
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
@@ -29,7 +29,7 @@ from tests.port.conftest import icrc_of
 
 OTHERS = [abi.ABI_VERSION - 1, abi.ABI_VERSION + 1]
 OTHER_WIRES = [WIRE_VERSION - 1, WIRE_VERSION + 1]
-BOUND_S = 20.0
+REPLY_SECONDS = 20.0
 
 
 # The host interface
@@ -65,7 +65,7 @@ def device_of_version(version: int, status: Status) -> Iterator[Path]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield path
-        thread.join(BOUND_S)
+        thread.join(REPLY_SECONDS)
 
 
 @pytest.mark.parametrize("version", OTHERS)
@@ -88,7 +88,7 @@ def test_status_of_a_device_of_another_version(version: int) -> None:
         device_status(path)
     command = pytest.raises(ToolError, match=f"VERSION_MISMATCH: .*speaks version {version} of the host interface")
     with device_of_version(version, refusal) as path, command:
-        control.query(path)
+        device_query.query_status(path)
 
 
 # The wire, in an engine
@@ -170,7 +170,7 @@ def test_real_switch_refuses_a_nic_of_another_version(running: Running, version:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
-        receiver.settimeout(BOUND_S)
+        receiver.settimeout(REPLY_SECONDS)
         receiver.bind((own, UDP_PORT))
         sender.bind((own, 0))
         covered = header(Opcode.CONFIG, len(body), version=version, jid=5, key=6) + body
@@ -185,14 +185,14 @@ def test_real_nic_below_a_switch_of_another_version(nic: Path, version: int) -> 
     """The rank's JOIN ends with the name, and with the versions of both."""
     own = f"127.68.{1 + os.getpid() % 200}.2"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as switch, closing(Context(nic)) as context:
-        switch.settimeout(BOUND_S)
+        switch.settimeout(REPLY_SECONDS)
         switch.bind((own, UDP_PORT))
         thread = threading.Thread(target=refuse, args=(switch, own, version))
         thread.start()
         hop = Hop(int(ipaddress.IPv4Address(own)), 0, 0b11)
         way = Membership(jid=version, key=6, route=Route["TREE"], node_count=2, hops=(hop,))
         with pytest.raises(errors.VersionMismatch) as raised:
-            CollectiveQP(PD(context), CQ(context)).join(way, BOUND_S)
+            CollectiveQP(PD(context), CQ(context)).join(way, REPLY_SECONDS)
         thread.join()
     assert f"speaks version {version} of the wire protocol, and this node's NIC version {WIRE_VERSION}" in str(
         raised.value

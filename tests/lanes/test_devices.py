@@ -20,7 +20,7 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, assert_released, statuses
-from tests.e2e.members import job, placed, together
+from tests.e2e.members import job, placed, run_ranks
 from tests.fabric.fixtures import ignore, own_state_folder
 
 LANES, NODES, RANKS_PER_NODE = 2, 2, 2
@@ -70,7 +70,7 @@ def test_sum(running: Running, route: str, count: int, registered: bool) -> None
             mine[:] = data(rank, count)
             return members[rank].allreduce(mine, timeout=BOUND_S)
 
-        for result in together(size, act):
+        for result in run_ranks(size, act):
             assert np.array_equal(result, expected)
 
 
@@ -81,7 +81,7 @@ def test_large(running: Running, route: str) -> None:
         arrays = [member.alloc(count, np.int32) for member in members]
         for rank, array in enumerate(arrays):
             array[:] = np.arange(count) + rank
-        together(len(members), lambda rank: members[rank].allreduce(arrays[rank], arrays[rank], timeout=BOUND_S))
+        run_ranks(len(members), lambda rank: members[rank].allreduce(arrays[rank], arrays[rank], timeout=BOUND_S))
         expected = len(members) * np.arange(count, dtype=np.int32) + sum(range(len(members)))
         assert all(np.array_equal(array, expected) for array in arrays)
 
@@ -96,7 +96,7 @@ def test_many_outstanding_of_all_sizes(running: Running, route: str) -> None:
             return [request.wait(BOUND_S) for request in requests]
 
         total = sum(range(len(members) + 1))
-        for results in together(len(members), act):
+        for results in run_ranks(len(members), act):
             assert [len(result) for result in results] == counts
             assert all(np.all(result == total) for result in results)
 
@@ -104,7 +104,7 @@ def test_many_outstanding_of_all_sizes(running: Running, route: str) -> None:
 def test_both_lanes_take_part(running: Running) -> None:
     before = [status["counters"]["segments"] for status in statuses(running).values()]
     with joined(running, "tree") as members:
-        together(len(members), lambda rank: members[rank].allreduce(np.ones(LONG, np.float32), timeout=BOUND_S))
+        run_ranks(len(members), lambda rank: members[rank].allreduce(np.ones(LONG, np.float32), timeout=BOUND_S))
         for status, earlier in zip(statuses(running).values(), before, strict=True):
             (leased,) = status["jobs"]
             assert status["lanes"] == leased["lanes"] == LANES
@@ -126,7 +126,7 @@ def test_mismatch_ends_the_job_in_all_lanes(running: Running, route: str, counts
             for _ in range(3):
                 members[rank].allreduce(np.ones(counts[rank == 0], np.float32), timeout=BOUND_S)
 
-        for outcome in together(len(members), act):
+        for outcome in run_ranks(len(members), act):
             assert isinstance(outcome, errors.OpMismatch)
 
 
@@ -140,7 +140,7 @@ def test_deadline_names_the_missing(running: Running, route: str, count: int) ->
             if rank != last:
                 members[rank].allreduce(np.ones(count, np.float32), timeout=0.3)
 
-        *outcomes, _ = together(len(members), act)
+        *outcomes, _ = run_ranks(len(members), act)
         assert all(isinstance(outcome, errors.Timeout) for outcome in outcomes)
         if route == "local":
             assert {outcome.missing_ranks for outcome in outcomes} == {(last,)}
@@ -169,7 +169,7 @@ def test_rank_that_is_killed(running: Running, route: str, count: int) -> None:
                     victim.send_signal(signal.SIGKILL)
                 request.wait(BOUND_S)
 
-        for outcome in together(last, act):
+        for outcome in run_ranks(last, act):
             assert isinstance(outcome, errors.PeerLost)
             if route == "local":
                 assert outcome.missing_ranks == (last,)
@@ -185,7 +185,7 @@ def test_nodes_of_different_lanes_form_no_job(running: Running) -> None:
         description["nodes"][1]["address"] = odd.nics[0].address
         mixed = Job.from_dict(description)
         places = [sockets[0], str(other.state.socket(odd.nics[0].name))]
-        outcomes = together(2, lambda rank: Communicator(mixed, rank, places[rank], timeout=2))
+        outcomes = run_ranks(2, lambda rank: Communicator(mixed, rank, places[rank], timeout=2))
         assert any(isinstance(outcome, errors.MembersMismatch) for outcome in outcomes)
         assert all(isinstance(outcome, errors.FaninError) for outcome in outcomes)
     finally:
@@ -201,7 +201,7 @@ def test_idle_lanes_sleep(running: Running) -> None:
         return ticks
 
     with joined(running, "tree") as members:
-        together(len(members), lambda rank: members[rank].allreduce(np.ones(LONG, np.float32), timeout=BOUND_S))
+        run_ranks(len(members), lambda rank: members[rank].allreduce(np.ones(LONG, np.float32), timeout=BOUND_S))
         before, seconds = cpu_seconds(), 2.0
         time.sleep(seconds)
         used = [after - earlier for after, earlier in zip(cpu_seconds(), before, strict=True)]
@@ -212,6 +212,5 @@ def test_bad_number_of_lanes_is_named() -> None:
     program = "from fanin_nic.daemon.main import nic; nic()"
     options = ["--name", "x", "--address", "127.0.0.1", "--socket", "/tmp/x", "--lanes", "3"]
     result = subprocess.run([sys.executable, "-c", program, *options], capture_output=True, text=True)
-    assert result.returncode == 1
-    assert "3 lanes" in result.stderr
-    assert "choose one of 1, 2, 4, 8, 16" in result.stderr
+    assert result.returncode == 2
+    assert "--lanes: 3 is not a power of two; use for example 2" in result.stderr

@@ -9,7 +9,7 @@ from typing import Any
 
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.status import DeviceStatus
-from tests.lanes.stepped_lanes import StandingLanes
+from tests.lanes.stepped_lanes import SteppedLanes
 
 PAGE = Path(__file__).parents[2] / "docs/command-line.md"
 BY_NAME = {"links", "counters", "profile"}  # their names are those of neighbours, counters and stages
@@ -27,7 +27,7 @@ def fields_of(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def test_page_lists_the_fields(lanes: StandingLanes) -> None:
+def test_page_lists_the_fields(lanes: SteppedLanes) -> None:
     lanes.joined()
     reply = DeviceStatus("nic0", lanes.cores, LaneThreads(lanes.cores, lambda *_: None), lanes.splitter)()
     section = PAGE.read_text().partition("### What a device says of itself")[2].partition("\n## ")[0]

@@ -14,8 +14,8 @@ import pytest
 from fanin.mpi import library_path
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.mpirun import environment
-from fanin_tools.job.placement import place
+from fanin_tools.launch.mpirun import environment
+from fanin_tools.launch.placement import place
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench.setups import FIRST_WARM, repetitions, warm_up
+from fanin_tools.bench.setups import FIRST_WARM_UP, repetitions, warm_up
 from fanin_tools.bench.thresholds import COLLECTIVES
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from tests.mpi.conftest import PEERS, Mpi
 
 NAMES = {"openmpi": "open-mpi", "mpich": "mpich"}
@@ -45,7 +45,7 @@ def test_every_call_is_offloaded(mpi: Mpi, folder: Path) -> None:
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_calls_that_are_left_to_the_mpi_are_told(mpi: Mpi, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FANIN_MPI_THRESHOLDS", "allreduce=1k-")
-    calls = 2 * (FIRST_WARM + warm_up(8) + repetitions(8))  # of both ranks: on new arrays, and in the one turn
+    calls = 2 * (FIRST_WARM_UP + warm_up(8) + repetitions(8))  # of both ranks: on new arrays, and in the one turn
     said = f"{calls} of {2 * calls} calls not offloaded: THRESHOLD {calls}"
     assert bench(mpi)["shortfalls"] == {"MPICH with Fanin": said}
 

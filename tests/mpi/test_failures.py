@@ -12,7 +12,7 @@ from tests.mpi.broken import build_broken
 from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
 
-FORMS = ("call", "in place", "wait", "test", "wait for all", "start")
+CALL_FORMS = ("call", "in place", "wait", "test", "wait for all", "start")
 # Launchers end the ranks that are left, that of MPICH by SIGUSR1 even when it was told to let them be.
 SURVIVED = {"mpich": (["-disable-auto-cleanup"], ["sh", "-c", 'trap "" USR1; "$0" "$@"; true']), "openmpi": ([], [])}
 WORDS = {("mpich", "wait for all"): "user request query function returned error"}  # MPICH puts its own into a status
@@ -61,7 +61,7 @@ def test_a_job_that_is_refused_to_one_rank_holds_nobody_up(mpi: Mpi, fabrics: Fa
     assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", CALL_FORMS)
 def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, form: str) -> None:
     options, wrapper = SURVIVED[mpi.family]
     command = [*wrapper, mpi.build("mixed"), "loss", tmp_path]

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin.mpi import library_path
-from fanin_tools.bench import launch_agent
 from fanin_tools.bench.peers import PEERS
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import launch_agent
 from tests.e2e.fabrics import Bench, counter, statuses
 from tests.fabric.test_namespaces import needs_namespaces
 from tests.mpi.conftest import AS_ROOT, BOUND_S, QUIET_WAITING, ROOT, Fabrics, Mpi

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fanin.errors import InvalidRequest
 from fanin.job import Job, JobNode
-from fanin_tools.fabric import ways
+from fanin_tools.fabric import uplinks_file
 from fanin_tools.fabric.generate import Shape, make
 from fanin_wire.abi import Route
 from tests.mpi.planner import ffi, library
@@ -34,7 +34,7 @@ def numbered(address: str) -> int:
 
 def rows(shape: Shape) -> list[tuple[str, int, tuple[str, ...]]]:
     """Address, ring and switches of each NIC of a fabric, from its file `ways`."""
-    lines = ways.render(make("test", shape, "127.99.0")).splitlines()
+    lines = uplinks_file.render(make("test", shape, "127.99.0")).splitlines()
     return [(words[1], int(words[2]), tuple(words[3:])) for words in map(str.split, lines)]
 
 

@@ -204,7 +204,7 @@ def test_fanin_run_starts_it(mpi: Mpi, fabrics: Fabrics, monkeypatch: pytest.Mon
     monkeypatch.setenv("FANIN_MPI_REPORT", "1")
     launcher = shlex.join([str(mpi.folder / "bin/mpiexec"), *FAMILIES[mpi.family]])
     line = ["run", "--mpi", "--fabric", fabrics.running.fabric.name, "-n", "3", "--mpirun", launcher, "--"]
-    command = [sys.executable, "-c", "from fanin_tools.cli import main; main()", *line]
+    command = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()", *line]
     ended = subprocess.run([*command, mpi.build("mixed"), "messages"], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "messages: 0 wrong" in ended.stdout

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 import fanin_tools
 from fanin import job_rules
 from fanin_nic.engine.jobs import join
-from fanin_tools import options, quantities
-from fanin_tools.cli import app
+from fanin_tools import quantities
+from fanin_tools.cli.app import app
 from fanin_tools.errors import UsageError
-from fanin_tools.job import job_file
+from fanin_wire import limits
 
-FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
+FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
 
 def fanin(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -38,7 +38,7 @@ def test_every_command_has_help(command: list[str]) -> None:
 @pytest.mark.process
 def test_help_needs_neither_engine_nor_library() -> None:
     """Completion calls the command on every key: it must not load the compiler."""
-    code = "import sys, fanin_tools.cli; sys.exit(bool({'numba', 'numpy', 'scapy', 'fanin'} & sys.modules.keys()))"
+    code = "import sys, fanin_tools.cli.app; sys.exit(bool({'numba', 'numpy', 'scapy', 'fanin'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -143,7 +143,7 @@ def test_version_names_what_must_fit_together() -> None:
 
 def test_smallest_lease_is_that_of_the_devices() -> None:
     """The same number in parts that do not import each other."""
-    assert options.SMALLEST_SLOTS == job_file.SMALLEST_SLOTS == job_rules.FEWEST_SLOTS == join.MIN_SLOTS
+    assert limits.MIN_JOB_SLOTS == job_rules.FEWEST_SLOTS == join.MIN_SLOTS
 
 
 @pytest.mark.process

@@ -11,51 +11,53 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fanin_tools.cli import app
-from fanin_tools.demo import accounting, demo, report, together
-from fanin_tools.demo.accounting import LinkUse, Use
-from fanin_tools.demo.allreduce import Outcome, Task, expected_payload, placement_of, routes_of
-from fanin_tools.demo.collectives import Row
-from fanin_tools.demo.demo import SCENES, Shown, scenes_of
-from fanin_tools.demo.expectation import Payload
-from fanin_tools.demo.findings import Finding
+from fanin_tools.cli.app import app
+from fanin_tools.demo import accounting, concurrent_jobs, report, sections
+from fanin_tools.demo.accounting import LinkTraffic, ResourceUse
+from fanin_tools.demo.allreduce import RouteResult, Task, expected_payload, placement_of, routes_of
+from fanin_tools.demo.collectives import CollectiveResult
+from fanin_tools.demo.expected_traffic import Payload
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.demo.sections import SECTIONS, DemoResult, parse_sections
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job.answers import first_failure, mistakes_of, slowest
-from fanin_tools.job.job_file import Terms
+from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds, first_failure
+from fanin_wire.settings import JobSettings
 
 PREFIX = "127.77.9"
-LINKS = {"nic0": LinkUse(64, 64, 66, 66)}
+LINKS = {"nic0": LinkTraffic(64, 64, 66, 66)}
 TREE, CHUNK = Payload(1 << 20, 1 << 20), 4096
 
 
-def outcome(wrong: int) -> Outcome:
-    return Outcome("tree", 2, 4, 64, 1e-3, wrong, ("sum",), {"nic0": Payload(64, 64)}, Use(LINKS, 3, 256, 0))
+def outcome(wrong: int) -> RouteResult:
+    return RouteResult(
+        "tree", 2, 4, 64, 1e-3, wrong, ("sum",), {"nic0": Payload(64, 64)}, ResourceUse(LINKS, 3, 256, 0)
+    )
 
 
-def row(wrong: int) -> Row:
-    return Row("gather", 1 << 20, {"tree": 1e-3, "ring": 2e-3}, {"tree": 0, "ring": wrong})
+def row(wrong: int) -> CollectiveResult:
+    return CollectiveResult("gather", 1 << 20, {"tree": 1e-3, "ring": 2e-3}, {"tree": 0, "ring": wrong})
 
 
-def finding(verified: bool) -> Finding:
-    return Finding("query", "tree", "rank 3 is late", "0 of 64 segments", verified)
+def finding(verified: bool) -> SectionResult:
+    return SectionResult("query", "tree", "rank 3 is late", "0 of 64 segments", verified)
 
 
-GOOD = Shown([outcome(0)], [row(0)], [finding(True)])
+GOOD = DemoResult([outcome(0)], [row(0)], [finding(True)])
 BAD = [
-    Shown([outcome(0), outcome(1)], [row(0)], [finding(True)]),
-    Shown([outcome(0)], [row(0), row(1)], [finding(True)]),
-    Shown([outcome(0)], [row(0)], [finding(True), finding(False)]),
+    DemoResult([outcome(0), outcome(1)], [row(0)], [finding(True)]),
+    DemoResult([outcome(0)], [row(0), row(1)], [finding(True)]),
+    DemoResult([outcome(0)], [row(0)], [finding(True), finding(False)]),
 ]
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize("shown", [GOOD, *BAD])
-def test_a_wrong_bit_fails(state_root, monkeypatch: pytest.MonkeyPatch, options: list[str], shown: Shown) -> None:
+def test_a_wrong_bit_fails(state_root, monkeypatch: pytest.MonkeyPatch, options: list[str], shown: DemoResult) -> None:
     running = Running(make("demo", Shape(2), PREFIX), state=None)  # type: ignore[arg-type]
-    monkeypatch.setattr("fanin_tools.fabric.borrow.borrowed", lambda *_: contextlib.nullcontext(running))
-    monkeypatch.setattr(demo, "run", lambda *_: shown)
+    monkeypatch.setattr("fanin_tools.fabric.lease.leased", lambda *_: contextlib.nullcontext(running))
+    monkeypatch.setattr(sections, "run", lambda *_: shown)
     result = CliRunner().invoke(app, ["demo", *options])
     assert result.exit_code == (0 if shown is GOOD else 1)
     if options:
@@ -65,8 +67,10 @@ def test_a_wrong_bit_fails(state_root, monkeypatch: pytest.MonkeyPatch, options:
 
 
 def test_tables_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    wide = Finding("reproducible shape", "tree + ring", "16 runs, ranks late", "f32 1 pattern, f16 1 pattern", True)
-    for table in report.tables(Shown([outcome(0)], [row(123)], [wide])):
+    wide = SectionResult(
+        "reproducible shape", "tree + ring", "16 runs, ranks late", "f32 1 pattern, f16 1 pattern", True
+    )
+    for table in report.tables(DemoResult([outcome(0)], [row(123)], [wide])):
         Console(width=80).print(table)
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
@@ -116,13 +120,13 @@ def test_expected_payload_of_the_switches_of_a_deep_tree() -> None:
 
 
 def test_expected_payload_of_wide_partials_is_twice_as_much_up() -> None:
-    terms = Terms(wide=True)
-    assert expected(Shape(2), "tree", Task(1200, "f16", terms=terms)) == nics((2400, 1200), (2400, 1200))
-    assert expected(Shape(2), "tree", Task(1200, "f16", "max", terms=terms)) == nics((1200, 1200), (1200, 1200))
+    settings = JobSettings(wide=True)
+    assert expected(Shape(2), "tree", Task(1200, "f16", settings=settings)) == nics((2400, 1200), (2400, 1200))
+    assert expected(Shape(2), "tree", Task(1200, "f16", "max", settings=settings)) == nics((1200, 1200), (1200, 1200))
 
 
 def test_rows_of_devices_that_a_route_does_not_use_are_left_out() -> None:
-    unused = Use(LINKS | {"switch-0": LinkUse(0, 0, 0, 0)}, 3, 256, 0)
+    unused = ResourceUse(LINKS | {"switch-0": LinkTraffic(0, 0, 0, 0)}, 3, 256, 0)
     table = report.links([replace(outcome(0), use=unused)])
     assert list(table.columns[1].cells) == ["nic0"]
 
@@ -155,11 +159,11 @@ def test_all_routes_are_those_that_the_fabric_has(shape: Shape, routes: list[str
     assert routes_of(make("any", shape, PREFIX), "all") == routes
 
 
-def test_scenes_are_named() -> None:
-    assert scenes_of("all") == SCENES
-    assert scenes_of("query,allreduce") == ("query", "allreduce")
-    with pytest.raises(UsageError, match="'quarrel' is not a scene"):
-        scenes_of("quarrel")
+def test_sections_are_named() -> None:
+    assert parse_sections("all") == SECTIONS
+    assert parse_sections("query,allreduce") == ("query", "allreduce")
+    with pytest.raises(UsageError, match="'quarrel' is not a section"):
+        parse_sections("quarrel")
 
 
 def status(sent: int, probes: int, jobs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -173,7 +177,7 @@ def test_use_is_the_difference_of_two_snapshots() -> None:
     after = {"nic0": status(300, 3, jobs), "switch": status(0, 4, jobs[1:])}
     running = Running(make("pair", Shape(1), PREFIX), state=None)  # type: ignore[arg-type]
     use = accounting.between(running, before, after, jid=5)
-    assert use == Use({"nic0": LinkUse(200, 400, 400, 800)}, slots=9, lease=256, probes=2)
+    assert use == ResourceUse({"nic0": LinkTraffic(200, 400, 400, 800)}, slots=9, lease=256, probes=2)
 
 
 def test_use_of_a_switch_is_that_of_its_link_up() -> None:
@@ -185,7 +189,7 @@ def test_use_of_a_switch_is_that_of_its_link_up() -> None:
 
 
 def test_shares_are_counted_until_the_first_job_is_through() -> None:
-    assert together.shares([[1, 2, 3, 4], [2, 4, 6, 8]]) == [4 / 6, 2 / 6]
+    assert concurrent_jobs.shares([[1, 2, 3, 4], [2, 4, 6, 8]]) == [4 / 6, 2 / 6]
 
 
 def answer(wrong: list[tuple[int, int]], stopped: Any = None) -> dict[str, Any]:
@@ -193,7 +197,7 @@ def answer(wrong: list[tuple[int, int]], stopped: Any = None) -> dict[str, Any]:
 
 
 def test_mistakes_of_all_ranks_are_added_up() -> None:
-    assert mistakes_of([answer([(1, 5)]), answer([]), answer([(1, 2), (7, 1)])]) == {1: 7, 7: 1}
+    assert count_wrong_elements([answer([(1, 5)]), answer([]), answer([(1, 2), (7, 1)])]) == {1: 7, 7: 1}
 
 
 def test_the_error_that_explains_is_told() -> None:
@@ -202,9 +206,9 @@ def test_the_error_that_explains_is_told() -> None:
     answers = [answer([], lost), answer([], mismatch), answer([], lost)]
     assert first_failure([answer([])]) is None
     with pytest.raises(ToolError, match="OP_MISMATCH: rank 1: differs; agree"):
-        mistakes_of(answers)
+        count_wrong_elements(answers)
 
 
 def test_time_runs_from_the_last_start_to_the_last_end() -> None:
     late = answer([]) | {"start_ns": [15, 90], "end_ns": [18, 190]}
-    assert slowest([answer([]), late]) == pytest.approx([5e-9, 90e-9])
+    assert elapsed_seconds([answer([]), late]) == pytest.approx([5e-9, 90e-9])

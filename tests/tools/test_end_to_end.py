@@ -13,22 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.demo import allreduce, demo
+from fanin_tools.demo import allreduce, sections
 from fanin_tools.demo.allreduce import Task
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import job_file
-from fanin_tools.job.case import Case, Message
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.job_file import Terms
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import CollectiveCall, DataLayout
+from fanin_tools.launch.placement import place
+from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_wire.settings import JobSettings
 from tests.e2e.fabrics import eventually
 from tests.fabric.fixtures import ignore, own_state_folder
 
 ROOT = Path(__file__).parents[2]
-FANIN = [sys.executable, "-c", "from fanin_tools.cli import main; main()"]
+FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 NODES, RANKS_PER_NODE = 2, 2
 RANKS = NODES * RANKS_PER_NODE
 NAME = "e2e"
@@ -59,10 +59,12 @@ def test_route_verifies_and_carries_what_it_should(running: Running, route: str)
         assert link.wire_up - link.payload_up <= HEADER_SHARE * link.payload_up
 
 
-@pytest.mark.parametrize("terms", [Terms(), Terms(wide=True), Terms(reproducible="shape")], ids=str)
+@pytest.mark.parametrize(
+    "settings", [JobSettings(), JobSettings(wide=True), JobSettings(reproducible="shape")], ids=str
+)
 @pytest.mark.parametrize("size", [4, 4096, (1 << 18) + 4096 + 4])
-def test_uneven_ring_carries_what_it_should(running: Running, size: int, terms: Terms) -> None:
-    (outcome,) = allreduce.run(running, ["ring"], Task(size, "f16", terms=terms, cross_check=False), ignore)
+def test_uneven_ring_carries_what_it_should(running: Running, size: int, settings: JobSettings) -> None:
+    (outcome,) = allreduce.run(running, ["ring"], Task(size, "f16", settings=settings, cross_check=False), ignore)
     assert carried(outcome) == outcome.expected
 
 
@@ -76,7 +78,7 @@ def test_rings_below_switches_carry_what_they_should(running: Running) -> None:
         lifecycle.down("e2emixed")
 
 
-def carried(outcome: allreduce.Outcome) -> dict[str, tuple[int, int]]:
+def carried(outcome: allreduce.RouteResult) -> dict[str, tuple[int, int]]:
     assert outcome.verified
     return {name: (link.payload_up, link.payload_down) for name, link in outcome.use.links.items()}
 
@@ -89,7 +91,9 @@ def test_odd_sizes(running: Running, size: int) -> None:
 
 
 def test_a_small_lease_is_never_exceeded(running: Running) -> None:
-    outcomes = allreduce.run(running, ["tree", "ring"], Task(4 << 20, terms=Terms(slots=64), cross_check=False), ignore)
+    outcomes = allreduce.run(
+        running, ["tree", "ring"], Task(4 << 20, settings=JobSettings(slots=64), cross_check=False), ignore
+    )
     assert all(outcome.verified and outcome.use.slots <= outcome.use.lease == 64 for outcome in outcomes)
 
 
@@ -99,13 +103,13 @@ def test_nothing_is_leased_afterwards(running: Running) -> None:
         assert device["answer"]["slots"]["leased"] == 0
 
 
-def test_every_scene_is_as_it_must_be(running: Running) -> None:
-    shown = demo.run(running, demo.SCENES, ["tree", "ring", "local"], Task(1 << 16), ignore)
-    assert [finding for finding in shown.findings if not finding.verified] == []
+def test_every_section_is_as_it_must_be(running: Running) -> None:
+    shown = sections.run(running, sections.SECTIONS, ["tree", "ring", "local"], Task(1 << 16), ignore)
+    assert [finding for finding in shown.section_results if not finding.verified] == []
     assert [row for row in shown.rows if not row.verified] == []
     assert shown.verified
     assert len(shown.outcomes) == 3
-    assert {finding.scene for finding in shown.findings} >= {
+    assert {finding.section for finding in shown.section_results} >= {
         "operations",
         "3 jobs at once",
         "groups",
@@ -116,41 +120,44 @@ def test_every_scene_is_as_it_must_be(running: Running) -> None:
 
 
 def test_queries_name_the_rank_that_is_late(running: Running) -> None:
-    shown = demo.run(running, ["query"], ["tree"], Task(0), ignore)
-    assert [finding.outcome for finding in shown.findings] == [f"0 of 64, waits for [{RANKS - 1}]"]
+    shown = sections.run(running, ["query"], ["tree"], Task(0), ignore)
+    assert [finding.outcome for finding in shown.section_results] == [f"0 of 64, waits for [{RANKS - 1}]"]
 
 
 def test_memory_that_nothing_was_written_to_is_wrong(running: Running) -> None:
     placement = place(running.fabric, RANKS, "tree")
-    with Crew(running, RANKS) as crew:
-        crew.join(placement, job_file.describe(running, placement))
+    with WorkerPool(running, RANKS) as pool:
+        pool.join(placement, job_file.describe(running, placement))
         for collective in ("allreduce", "allgather", "scatterv"):
-            case = Case(collective, 1000)
-            crew.ask(RANKS, "prepare", case=case.as_dict())
-            elements = [sum(run.elements for run in Message(case, RANKS).gets(rank) or ()) for rank in range(RANKS)]
-            assert [answer["wrong"] for answer in crew.ask(RANKS, "verify")] == elements
-            crew.ask(RANKS, "run", repeat=1)
-            assert [answer["wrong"] for answer in crew.ask(RANKS, "verify")] == [0] * RANKS
-        crew.ask(RANKS, "leave")
+            call = CollectiveCall(collective, 1000)
+            pool.call(RANKS, "prepare", call=call.as_dict())
+            elements = [
+                sum(run.elements for run in DataLayout(call, RANKS).expected_result(rank) or ())
+                for rank in range(RANKS)
+            ]
+            assert [reply["wrong"] for reply in pool.call(RANKS, "verify")] == elements
+            pool.call(RANKS, "run", repeat=1)
+            assert [reply["wrong"] for reply in pool.call(RANKS, "verify")] == [0] * RANKS
+        pool.call(RANKS, "leave")
 
 
 def test_rank_that_dies_in_a_crew_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
     with (
         pytest.raises(ToolError, match="PEER_LOST: rank 0: its process ended with exit code 1; its error output"),
-        Crew(running, 2) as crew,
+        WorkerPool(running, 2) as pool,
     ):
-        crew.ask(2, "verify")
+        pool.call(2, "verify")
     assert "nothing is prepared" in capfd.readouterr().err
 
 
 def test_crew_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fanin_tools.job.crew.END_SECONDS", 0.5)
+    monkeypatch.setattr("fanin_tools.launch.worker_pool.END_SECONDS", 0.5)
     placement = place(running.fabric, 2, "tree")
-    with Crew(running, 2) as crew:
-        crew.join(placement, job_file.describe(running, placement))
-        crew.ask([0], "prepare", case=Case("barrier", 0).as_dict())
-        crew._tell(0, {"do": "run", "repeat": 1})  # the other rank never comes
-    eventually(lambda: members_of(crew._process.pid), lambda left: not left)
+    with WorkerPool(running, 2) as pool:
+        pool.join(placement, job_file.describe(running, placement))
+        pool.call([0], "prepare", call=CollectiveCall("barrier", 0).as_dict())
+        pool._tell(0, {"do": "run", "repeat": 1})  # the other rank never comes
+    eventually(lambda: members_of(pool._process.pid), lambda left: not left)
 
 
 def members_of(group: int) -> list[str]:
@@ -226,7 +233,7 @@ except fanin.errors.PeerLost:
 time.sleep(1)
 print(communicator.allreduce(numpy.ones(1)).item())
 """
-    hasty = "from fanin_tools.job import launcher; launcher.launch.__kwdefaults__['grace'] = 0; "
+    hasty = "from fanin_tools.launch import launcher; launcher.launch.__kwdefaults__['grace'] = 0; "
     command = [sys.executable, "-c", hasty + FANIN[2], "run", "--name", NAME, "-n", str(RANKS)]
     for option, lines in (("--keep-going", ["3.0"] * (RANKS - 1)), ("--prefix", [])):
         result = subprocess.run([*command, option, "--", sys.executable, "-c", program], capture_output=True, text=True)

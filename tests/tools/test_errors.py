@@ -13,11 +13,11 @@ import fanin_tools
 from fanin_nic.engine.records.tables import Counter
 from fanin_nic.port.descriptors import Drop
 from fanin_sim.scenario.runner import ScenarioRun
-from fanin_tools import cli, output
+from fanin_tools.cli import app, output
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.state import FabricState
-from fanin_tools.faults import links
+from fanin_tools.stress.faults import link_faults
 from fanin_wire.status import STATUSES
 from fanin_wire.tables import with_tables
 
@@ -92,7 +92,7 @@ def test_path_too_long_for_a_socket(state_root: Path, monkeypatch: pytest.Monkey
 def test_command_of_the_system_that_fails() -> None:
     fabric = Plan("f", Shape(1, 1)).preview()
     with pytest.raises(ToolError, match=r"COMMAND_FAILED: .*false"):
-        links.inside(fabric, fabric.devices[0].host, "false")
+        link_faults.inside(fabric, fabric.devices[0].host, "false")
 
 
 def test_defect_of_the_command() -> None:
@@ -106,6 +106,6 @@ def test_simulation_that_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) ->
         raise AssertionError("a slot serves two positions")
 
     monkeypatch.setattr(ScenarioRun, "report", broken)
-    found = CliRunner().invoke(cli.app, ["sim", "--fanout", "2", "--bytes", "8K"])
+    found = CliRunner().invoke(app.app, ["sim", "--fanout", "2", "--bytes", "8K"])
     assert found.exit_code == 1
     assert "SIMULATION_FAILED: a slot serves two positions" in found.stderr

@@ -14,9 +14,9 @@ import pytest
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import binding
-from fanin_tools.job.launcher import End, launch, read_consequences
-from fanin_tools.job.placement import place
+from fanin_tools.launch import core_binding
+from fanin_tools.launch.launcher import JobOutcome, launch, read_exit_causes
+from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
 
 RANKS = 4
@@ -27,7 +27,7 @@ def running(up: Up, fabric: Fabric) -> Running:
     return up(fabric)
 
 
-def ended(running: Running, code: str, *arguments: str, **options) -> End:
+def ended(running: Running, code: str, *arguments: str, **options) -> JobOutcome:
     command = [sys.executable, "-c", f"import os, sys, time, signal\nrank = int(os.environ['FANIN_RANK'])\n{code}"]
     return launch(running, place(running.fabric, RANKS, "auto"), [*command, *arguments], **options)
 
@@ -50,7 +50,7 @@ def test_ranks_are_kept_to_cores(running: Running, tmp_path: Path, bound: bool) 
     mine = os.sched_getaffinity(0)
     code = "open(sys.argv[1] + str(rank), 'w').write(repr(os.sched_getaffinity(0)))"
     assert python(running, code, f"{tmp_path}/", bound=bound) == 0
-    in_turn = binding.cores(mine) * RANKS
+    in_turn = core_binding.cores(mine) * RANKS
     expected = [repr(in_turn[rank] if bound else mine) for rank in range(RANKS)]
     assert [path.read_text() for path in sorted(tmp_path.iterdir())] == expected
     assert os.sched_getaffinity(0) == mine
@@ -60,24 +60,24 @@ def test_hardware_threads_of_a_core(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     """A rank has all of a core that may be used: the next one begins at the next core."""
     for thread, siblings in enumerate(["0,4", "1,5", "2-3", "2-3", "0,4", "1,5"]):
         (tmp_path / str(thread)).write_text(siblings + "\n")
-    monkeypatch.setattr(binding, "SIBLINGS", str(tmp_path / "{}"))
-    assert binding.cores(set(range(6))) == [{0, 4}, {1, 5}, {2, 3}]
-    assert binding.cores({1, 3, 4, 5}) == [{1, 5}, {3}, {4}]
-    assert binding.cores({7, 9}) == [{7}, {9}]  # the system does not say
+    monkeypatch.setattr(core_binding, "SIBLINGS", str(tmp_path / "{}"))
+    assert core_binding.cores(set(range(6))) == [{0, 4}, {1, 5}, {2, 3}]
+    assert core_binding.cores({1, 3, 4, 5}) == [{1, 5}, {3}, {4}]
+    assert core_binding.cores({7, 9}) == [{7}, {9}]  # the system does not say
 
 
 @pytest.mark.process
 def test_who_has_started_a_rank_is_free_again() -> None:
     mine = os.sched_getaffinity(0)
-    with pytest.raises(FileNotFoundError), binding.bound(1):
+    with pytest.raises(FileNotFoundError), core_binding.bound(1):
         subprocess.Popen(["/no/such"])
     assert os.sched_getaffinity(0) == mine
 
 
 def test_a_core_that_can_not_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = os.sched_getaffinity(0)
-    monkeypatch.setattr(binding, "cores", lambda usable: [{1 << 12}])
-    with pytest.raises(ToolError, match="NOT_BOUND"), binding.bound(0):
+    monkeypatch.setattr(core_binding, "cores", lambda usable: [{1 << 12}])
+    with pytest.raises(ToolError, match="NOT_BOUND"), core_binding.bound(0):
         raise AssertionError
     assert os.sched_getaffinity(0) == mine
 
@@ -107,7 +107,7 @@ def test_others_that_shall_go_on_do_so_until_they_end_by_themselves(running: Run
 def test_rank_that_ignores_the_request_to_end_is_killed(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanin_tools.job.launcher.TERMINATE_SECONDS", 0.2)
+    monkeypatch.setattr("fanin_tools.launch.launcher.TERMINATE_SECONDS", 0.2)
     code = """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open(sys.argv[1] + str(os.getpid()), 'w').close()
@@ -131,12 +131,12 @@ NOTE = "open(os.environ['FANIN_CONSEQUENCES'], 'a').write(f'{rank} PEER_LOST\\n'
 def test_rank_that_only_follows_is_not_named(running: Running) -> None:
     """Rank 1 has failed by itself, and takes longer to end than those that wait for it."""
     code = f"if rank == 1: time.sleep(0.5); sys.exit(3)\n{NOTE}; sys.exit(1)"
-    assert ended(running, code) == End(1, 3)
+    assert ended(running, code) == JobOutcome(1, 3)
 
 
 def test_ranks_that_all_follow_somebody_say_why(running: Running) -> None:
     end = ended(running, f"if rank == 1: sys.exit(0)\n{NOTE}; sys.exit(1)")
-    assert (end.exit_code, end.because) == (1, "PEER_LOST")
+    assert (end.exit_code, end.reason) == (1, "PEER_LOST")
     assert str(end).endswith("ended with exit code 1 after others had ended its job (PEER_LOST)")
 
 
@@ -152,10 +152,10 @@ def test_ranks_that_all_follow_somebody_say_why(running: Running) -> None:
 )
 def test_notes_are_read_with_tolerance(text: str | None, noted: dict[int, str], tmp_path: Path) -> None:
     """Any program may write into the file, or remove it."""
-    path = tmp_path / "consequences"
+    path = tmp_path / "exit-causes"
     if text is not None:
         path.write_bytes(text.encode("latin-1"))
-    assert read_consequences(path) == noted
+    assert read_exit_causes(path) == noted
 
 
 def test_what_ranks_have_noted_is_removed(running: Running) -> None:
@@ -166,13 +166,13 @@ def test_what_ranks_have_noted_is_removed(running: Running) -> None:
 @pytest.mark.parametrize(
     ("end", "code", "text"),
     [
-        (End(), 0, "all ranks ended well"),
-        (End(0, 1), 1, "rank 0 ended with exit code 1"),
-        (End(3, -9), 137, "rank 3 was ended by SIGKILL"),
-        (End(3, -40), 168, "rank 3 was ended by signal 40"),
+        (JobOutcome(), 0, "all ranks ended well"),
+        (JobOutcome(0, 1), 1, "rank 0 ended with exit code 1"),
+        (JobOutcome(3, -9), 137, "rank 3 was ended by SIGKILL"),
+        (JobOutcome(3, -40), 168, "rank 3 was ended by signal 40"),
     ],
 )
-def test_end_in_words(end: End, code: int, text: str) -> None:
+def test_end_in_words(end: JobOutcome, code: int, text: str) -> None:
     assert end.exit_code == code
     assert str(end).startswith(text)
 
@@ -196,8 +196,8 @@ def test_interrupt_ends_all_ranks(running: Running, tmp_path: Path) -> None:
     program = f"""
 import sys
 from fanin_tools.fabric import lifecycle
-from fanin_tools.job.launcher import End, launch
-from fanin_tools.job.placement import place
+from fanin_tools.launch.launcher import JobOutcome, launch
+from fanin_tools.launch.placement import place
 running = lifecycle.find({running.fabric.name!r})
 code = "import os, time; open({str(tmp_path)!r} + '/' + str(os.getpid()), 'w').close(); time.sleep(600)"
 launch(running, place(running.fabric, 2, 'auto'), [sys.executable, '-c', code])

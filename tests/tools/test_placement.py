@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import fanin
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.state import FabricState
-from fanin_tools.job import job_file
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
 
 STAR = make("star", Shape(nodes=4, ranks_per_node=4), "127.77.9")
@@ -113,5 +113,5 @@ def test_environment_of_a_rank(up: Up, fabric) -> None:
         "FANIN_LOCAL_RANK": "1",
         "FANIN_SOCKET": str(running.state.socket("nic1")),
         "FANIN_JOB": str(path),
-        "FANIN_CONSEQUENCES": str(path.with_suffix(".consequences")),
+        "FANIN_CONSEQUENCES": str(path.with_suffix(".exit-causes")),
     }

@@ -11,86 +11,80 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fanin_sim import fuzz as schedule_fuzzer
+from fanin_sim.findings import Category, Finding
+from fanin_sim.fuzz import FuzzTally
 from fanin_tools.bench import loss_report
 from fanin_tools.bench.loss import Row
 from fanin_tools.bench.plot import require_plot
-from fanin_tools.cli import app
+from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.faults import possessions, rounds
-from fanin_tools.faults.kinds import KINDS, is_of_rank
-from fanin_tools.faults.tally import Tally as FaultTally
-from fanin_tools.hostile.tally import Tally as HostileTally
-from fanin_tools.soak import report, run
-from fanin_tools.soak.rounds import Strikes, fuzz
-from fanin_tools.soak.tally import Finding, Tally
-
-ZEROS = ("wrong_results", "hangs", "other_violations", "leaked_slots", "leaked_files", "leaked_memory")
+from fanin_tools.stress.faults import resource_leaks, rounds
+from fanin_tools.stress.faults.fault_kinds import KINDS, is_of_rank
+from fanin_tools.stress.fuzz import run as fuzz_run
+from fanin_tools.stress.soak import report, run
+from fanin_tools.stress.soak.rounds import fuzz, simulate
+from fanin_tools.stress.tally import MAX_FINDINGS, Tally, Work
 
 
-@pytest.mark.parametrize("name", ZEROS)
-def test_anything_that_is_not_zero_is_not_clean(name: str) -> None:
+@pytest.mark.parametrize("violation", Category)
+def test_any_violation_makes_a_run_unclean(violation: Category) -> None:
     tally = Tally(1)
     assert tally.is_clean
-    setattr(tally, name, 1)
+    tally.find(violation, "something")
     assert not tally.is_clean
+    assert tally.as_dict()[violation.value] == 1
     assert "NOT CLEAN" in report.table(tally).title
+    assert sum(is_violation for _, _, is_violation in report.rows(tally)) == 1
 
 
-def test_table_says_what_could_not_be_done_and_how_to_repeat_what_was_found() -> None:
+def test_table_says_what_could_not_be_done_and_how_to_repeat_a_finding() -> None:
     tally = Tally(1, faults=Counter({"NIC killed": 2}), not_done={"faults of links": "root, nft"})
-    tally.findings.append(Finding("ranks 3 hang", "fanin soak --replay 9"))
-    assert ("real faults", "nic killed 2") in report.rows(tally)
-    assert ("not done: faults of links", "this machine lacks root, nft") in report.rows(tally)
+    tally.begin("fanin soak --replay 9", "NIC killed, ring, 16 MiB")
+    tally.find(Category.HANG, "ranks 3 hang")
+    assert ("real faults", "nic killed 2", False) in report.rows(tally)
+    assert ("not done: faults of links", "this machine lacks root, nft", False) in report.rows(tally)
     (line,) = report.findings(tally)
-    assert "ranks 3 hang" in line
+    assert "NIC killed, ring, 16 MiB: ranks 3 hang" in line
     assert "fanin soak --replay 9" in line
     json.dumps(tally.as_dict())
 
 
-class PlayedRounds:
-    """Rounds that find something each time."""
-
-    def __init__(self) -> None:
-        self.tally = FaultTally()
-        self.seeds: list[int] = []
-
-    def play(self, seed: int) -> None:
-        """As Rounds.play."""
-        self.seeds.append(seed)
-        self.tally.begin(seed, "packets lost, ring, 16 MiB", "packets lost")
-        self.tally.result(1)
-        self.tally.result(0)
-        self.tally.error("PeerLost", is_due=True)
-        self.tally.error("PeerLost", is_due=False)
-        self.tally.hang([2, 3])
-        self.tally.crash("nic0")
-        self.tally.failure(ValueError("what now?"))
-        self.tally.leak("slots", {"nic0": 1})
-        self.tally.packets_lost += 5
+def test_only_the_first_findings_of_each_run_are_kept_and_all_are_counted() -> None:
+    tally = Tally(1)
+    for seed in (4, 5):
+        tally.begin(f"fanin soak --replay {seed}")
+        for _ in range(MAX_FINDINGS + 1):
+            tally.find(Category.OTHER, "again", count=2)
+    assert tally.violations == {Category.OTHER: 4 * (MAX_FINDINGS + 1)}
+    assert [finding.replay[-1] for finding in tally.findings] == ["4"] * MAX_FINDINGS + ["5"] * MAX_FINDINGS
 
 
-def test_findings_of_real_faults_are_added_once_with_the_seed_of_their_round() -> None:
-    played, tally = PlayedRounds(), Tally(1)
-    strike = Strikes(played)  # type: ignore[arg-type]
-    strike(0, 40, tally)
-    strike(0, 50, tally)
-    assert played.seeds == [40, 50]
-    assert (tally.rounds, tally.wrong_results, tally.hangs, tally.leaked_slots) == (2, 2, 4, 2)
-    assert (tally.messages, tally.packets_lost, tally.other_violations) == (2, 10, 6)
-    assert played.tally.errors == {"PeerLost": 2}
-    replays = [finding.replay for finding in tally.findings]
-    assert replays == ["fanin soak --replay 40"] * 6 + ["fanin soak --replay 50"] * 6
-
-
-@pytest.mark.parametrize(("seconds", "told"), [(0.2, 1), (12.0, 12), (12.4, 13)])
-def test_hostile_input_is_replayed_for_no_less_than_it_took(
-    seconds: float, told: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("category", [Category.WRONG_RESULT, Category.HANG, Category.OTHER])
+def test_finding_of_a_simulated_schedule_is_kept_with_its_replay(
+    category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = HostileTally(9, findings=["a device has ended"])
-    monkeypatch.setattr("fanin_tools.hostile.run.run", lambda seconds, seed: found)
+    finding = Finding(category, "two trees", "fanin sim --seed 7 --trace", 7, ("a NIC crashes",))
+    found = FuzzTally(findings=[finding])
+    found.counts["schedules"] = 3
+    monkeypatch.setattr(schedule_fuzzer, "run", lambda *_: found)
+    tally = Tally(1)
+    simulate(0, 7, tally)
+    assert tally.work[Work.SCHEDULES] == 3
+    assert tally.violations == {category: 1}
+    assert tally.findings == [finding]
+
+
+@pytest.mark.parametrize(("seconds", "replayed"), [(0.2, 1), (12.0, 12), (12.4, 13)])
+def test_hostile_input_is_replayed_for_no_less_than_it_took(
+    seconds: float, replayed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz_run, "attack_engines", lambda seconds, seed, tally: tally.find(Category.OTHER, "first"))
+    monkeypatch.setattr(fuzz_run, "attack_fabric", lambda seconds, seed, tally: None)
     tally = Tally(1)
     fuzz(seconds, 9, tally)
-    assert [each.replay for each in tally.findings] == [f"python -m fanin_tools.hostile --seconds {told} --seed 9"]
+    command = f"python -m fanin_tools.stress.fuzz --seconds {replayed} --seed 9"
+    assert [(finding.description, finding.replay) for finding in tally.findings] == [("first", command)]
 
 
 def test_kinds_take_turns_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +93,7 @@ def test_kinds_take_turns_from_seeds_of_their_own(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(run, "fuzz", lambda seconds, seed, tally: seen.append(("fuzzing", seed)))
     run.soak(0.01, 7, ("simulation", "fuzzing"), lambda what, share: None)
     assert seen[:3] == [("simulation", 7), ("simulation", 7), ("fuzzing", 7)]  # the first one compiles
-    assert all(seed == 7 + lap // 2 * run.SEEDS_OF_A_LAP for lap, (_, seed) in enumerate(seen[1:]))
+    assert all(seed == 7 + cycle // 2 * run.SEEDS_PER_CYCLE for cycle, (_, seed) in enumerate(seen[1:]))
 
 
 def test_only_known_kinds() -> None:
@@ -109,26 +103,26 @@ def test_only_known_kinds() -> None:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultTally]:
+def fault_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
     """Two rounds on real devices: a rank is killed, a NIC is killed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("soak")))
         patch.setattr(rounds, "MEBIBYTES", (1,))
-        patch.setattr(rounds, "LONGEST_DELAY", 0.01)
+        patch.setattr(rounds, "MAX_DELAY_SECONDS", 0.01)
         with rounds.fabric() as running:
-            playing = rounds.Rounds(running)
+            playing = rounds.FaultRounds(running, Tally(3))
             for name in ("rank killed", "NIC killed"):
                 patch.setattr(rounds, "KINDS", [kind for kind in KINDS if kind.name == name])
-                playing.play(3)
+                playing.run_round(3)
             yield playing.tally
 
 
 @pytest.mark.process
-def test_rounds_of_real_faults_end_as_promised(played: FaultTally) -> None:
-    assert (played.wrong, played.hangs, dict(played.leaks), played.findings) == (0, 0, {}, [])
-    assert played.faults == Counter({"rank killed": 1, "NIC killed": 1})
-    assert played.results + played.errors.total() == (rounds.RANKS - 1) + rounds.RANKS
-    assert set(played.errors) <= {"PeerLost", "DeviceLost"}
+def test_rounds_of_real_faults_end_as_promised(fault_rounds: Tally) -> None:
+    assert (dict(fault_rounds.violations), fault_rounds.findings) == ({}, [])
+    assert fault_rounds.faults == Counter({"rank killed": 1, "NIC killed": 1})
+    assert fault_rounds.work[Work.RIGHT_RESULTS] + fault_rounds.errors.total() == (rounds.RANKS - 1) + rounds.RANKS
+    assert set(fault_rounds.errors) <= {"PeerLost", "DeviceLost"}
 
 
 def test_every_kind_of_fault_is_of_a_rank_or_can_be_inflicted() -> None:
@@ -140,17 +134,17 @@ def test_every_kind_of_fault_is_of_a_rank_or_can_be_inflicted() -> None:
 
 def test_growth_counts_files_and_memory_beyond_what_is_normal(monkeypatch: pytest.MonkeyPatch) -> None:
     held = {"files": 10, "bytes": 100 << 20}
-    monkeypatch.setattr(possessions, "open_descriptors", lambda process: held["files"])
-    monkeypatch.setattr(possessions, "resident", lambda process: held["bytes"])
-    monkeypatch.setattr(possessions, "RELEASE_SECONDS", 0.0)
-    running, growth = FakeRunning(), possessions.Growth()
-    for _ in range(possessions.SETTLED):
-        held["bytes"] += possessions.GROWTH  # of what every device touches once
-        assert growth.look(running) == ({}, {})  # type: ignore[arg-type]
+    monkeypatch.setattr(resource_leaks, "open_descriptors", lambda process: held["files"])
+    monkeypatch.setattr(resource_leaks, "resident", lambda process: held["bytes"])
+    monkeypatch.setattr(resource_leaks, "RELEASE_SECONDS", 0.0)
+    running, growth = FakeRunning(), resource_leaks.ResourceGrowth()
+    for _ in range(resource_leaks.SETTLED):
+        held["bytes"] += resource_leaks.GROWTH  # of what every device touches once
+        assert growth.measure(running) == ({}, {})  # type: ignore[arg-type]
     held["files"] += 1
-    held["bytes"] += possessions.GROWTH + 1
-    assert growth.look(running) == ({"nic0": 1}, {"nic0": possessions.GROWTH + 1})  # type: ignore[arg-type]
-    assert growth.look(running) == ({}, {})  # type: ignore[arg-type]
+    held["bytes"] += resource_leaks.GROWTH + 1
+    assert growth.measure(running) == ({"nic0": 1}, {"nic0": resource_leaks.GROWTH + 1})  # type: ignore[arg-type]
+    assert growth.measure(running) == ({}, {})  # type: ignore[arg-type]
 
 
 class FakeRunning:

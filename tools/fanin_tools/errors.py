@@ -1,4 +1,4 @@
-"""What goes wrong, as the command reports it: a name, the cause, the remedy."""
+"""Errors of the command: a name, the cause, the remedy."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class ToolError(Exception):
     """A failure that the user can act on.
 
-    name: in capitals, one of the status names of the host interface where that fits
-    cause: what was wrong, with the object that it concerns
+    name: in capitals; a status name of the host interface if one fits
+    cause: what is wrong, with the object that it concerns
     remedy: what to do about it
     exit_code: 1 for a failure, 2 for wrong use
     """
@@ -23,12 +23,12 @@ class ToolError(Exception):
         return f"{self.name}: {self.cause}; {self.remedy}"
 
     def as_dict(self) -> dict[str, str]:
-        """The same for `--json`."""
+        """The error for `--json`."""
         return {"name": self.name, "cause": self.cause, "remedy": self.remedy}
 
 
 class UsageError(ToolError):
-    """Options or files that make no sense, found before anything was done."""
+    """Options or files that are wrong. It is raised before anything is started."""
 
     EXIT_CODE = 2
 

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 from queue import SimpleQueue
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,45 +17,25 @@ from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.precompile import precompile
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
 from fanin_nic.daemon.splitter.splitter import Splitter
-from fanin_nic.daemon.splitter.tables import MAX_LANES
 from fanin_nic.daemon.status import DeviceStatus
 from fanin_nic.engine.engine import Engine, Limits, Timing
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import DeviceLimits
 from fanin_nic.hostif.server import ControlServer
-from fanin_nic.port.sockets import PortError, UdpPort, open_ports
+from fanin_nic.port.sockets import UdpPort, open_ports
 from fanin_wire import abi, fields
-from fanin_wire.detection import DEFAULT_DETECTION
+from fanin_wire.limits import MAX_CHUNK, MIN_CHUNK
+from fanin_wire.settings import DeviceSettings
 
 log = logging.getLogger(__name__)
-
-SMALLEST_CHUNK, LARGEST_CHUNK = 256, 8192
-LANE_COUNTS = tuple(1 << bit for bit in range(MAX_LANES.bit_length()))  # 1, 2, 4, 8, 16
-
-
-class Settings(NamedTuple):
-    """What a device is started with."""
-
-    name: str
-    address: str
-    socket: str
-    is_switch: bool
-    mtu: int = 9000
-    slots: int = 4096
-    receive_buffer: int | None = None
-    lanes: int = 1
-    detection: float = DEFAULT_DETECTION  # silence after which a neighbour is lost
-    group: str | None = None  # multicast address that its results go to
-    group_size: int = 0  # devices that listen there; 0: not known
-    parent_group: str | None = None  # that the results of the device above may come by
 
 
 def largest_chunk(mtu: int) -> int:
     """The largest power of two whose packets fit the path MTU, between 256 and 8192 bytes."""
     room = mtu - fields.IPV4_UDP_SIZE - fields.TRANSPORT_SIZE - fields.ICRC_SIZE
-    chunk = SMALLEST_CHUNK
-    while chunk * 2 <= min(room, LARGEST_CHUNK):
+    chunk = MIN_CHUNK
+    while chunk * 2 <= min(room, MAX_CHUNK):
         chunk *= 2
     return chunk
 
@@ -64,14 +43,12 @@ def largest_chunk(mtu: int) -> int:
 class Device:
     """A NIC or a switch. `run` serves until `stop` is called (from a signal handler)."""
 
-    def __init__(self, settings: Settings) -> None:
-        if settings.lanes not in LANE_COUNTS:
-            choices = ", ".join(map(str, LANE_COUNTS))
-            raise PortError(f"{settings.lanes} lanes: cores are shared out in powers of two; choose one of {choices}")
+    def __init__(self, settings: DeviceSettings, *, is_switch: bool) -> None:
+        self._is_switch = is_switch
         self._stopping = False
         self._wake, self.wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._inbox: SimpleQueue[tuple[int, np.void]] = SimpleQueue()
-        self._open_lanes(settings)
+        self._open_lanes(settings, is_switch)
         precompile()
         self._splitter = self._connect_lanes() if settings.lanes > 1 else None
         self._threads = LaneThreads(self._cores, self._deliver)
@@ -81,13 +58,15 @@ class Device:
         self.server = self._open_server(settings)
         self._cores[0].watch(self.server.fileno(), self.server.doorbell_events.fileno(), self._wake)
 
-    def _open_lanes(self, settings: Settings) -> None:
+    def _open_lanes(self, settings: DeviceSettings, is_switch: bool) -> None:
         """Open the ports first, because that fails if the address is not free."""
         ports = open_ports(
-            settings.address, settings.mtu, settings.lanes, settings.receive_buffer, settings.parent_group
+            settings.address, settings.mtu, settings.lanes, settings.receive_buffer, settings.parent_group or None
         )
         boot_id = secrets.randbits(63) + 1
-        self._cores = [LaneCore(number, _engine(settings, boot_id, port), port) for number, port in enumerate(ports)]
+        self._cores = [
+            LaneCore(number, _engine(settings, is_switch, boot_id, port), port) for number, port in enumerate(ports)
+        ]
 
     def _connect_lanes(self) -> Splitter:
         """Connect the lanes by doorbells, and put a splitter before them."""
@@ -98,9 +77,9 @@ class Device:
             core.refresh([])
         return splitter
 
-    def _open_server(self, settings: Settings) -> ControlServer:
+    def _open_server(self, settings: DeviceSettings) -> ControlServer:
         status = DeviceStatus(settings.name, self._cores, self._threads, self._splitter)
-        if settings.is_switch:
+        if self._is_switch:
             return ControlServer(settings.socket, status, profile=status.profile)
         address = int(ipaddress.IPv4Address(settings.address))
         bound = round(settings.detection * 1000)
@@ -156,16 +135,16 @@ class Device:
             self.host.spread_ends()
 
 
-def _engine(settings: Settings, boot_id: int, port: UdpPort) -> Engine:
+def _engine(settings: DeviceSettings, is_switch: bool, boot_id: int, port: UdpPort) -> Engine:
     max_chunk = largest_chunk(settings.mtu)
     segments = port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
     limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments), shared=1)
     return Engine(
         settings.address,
-        is_switch=settings.is_switch,
+        is_switch=is_switch,
         boot_id=boot_id,
         lanes=settings.lanes,
-        group=settings.group,
+        group=settings.group or None,
         group_size=settings.group_size,
         limits=limits,
         timing=Timing.of_detection(settings.detection),

@@ -23,7 +23,7 @@ from fanin_nic.engine.kernels.table import MAX_DTYPES, MAX_OPS
 from fanin_nic.engine.records.accessors import NEVER
 from fanin_nic.engine.records.tables import BODY_SIZE, COUNTERS, ENGINE, ENTRIES, JOIN_EVENT, MAX_CHILDREN, TABLES
 from fanin_wire import abi, fields
-from fanin_wire.detection import DEFAULT_DETECTION
+from fanin_wire.limits import DEFAULT_DETECTION
 
 ALIGNMENT = 64
 KEEPALIVES = 10  # in a detection time; at a loss of 20 % that many are lost in a row once in 10^7 times

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from fanin_sim.findings import Category, Finding
 from fanin_sim.fuzz import FuzzTally
 from fanin_sim.scenario.scenario import Scenario, ScenarioInvalid
-from fanin_tools.cli import app
-from fanin_tools.commands.sim import parse_fanout, parse_rate
+from fanin_tools.cli import fuzz
+from fanin_tools.cli.app import app
+from fanin_tools.cli.sim import parse_fanout, parse_rate
 from fanin_tools.errors import UsageError
-from fanin_tools.sim import fuzz
 
 SMALL = ["sim", "--fanout", "2x3", "--bytes", "8K", "--chunk", "1024", "--slots", "16"]
 

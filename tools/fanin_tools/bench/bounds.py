@@ -1,4 +1,4 @@
-"""What no implementation can beat with as many cores as the device uses, beside which the measured times stand."""
+"""A lower bound of the time of an allreduce, for any implementation with as many cores as the device uses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fanin_tools.bench.setups import Setup
 
 
 def bound_us(setup: Setup, size: int) -> float | None:
-    """Least microseconds of an allreduce of `size` bytes; None where nothing bounds it that can be told beforehand.
+    """A lower bound in microseconds for an allreduce of `size` bytes; None for links without a rate.
 
-    Shaped links: each link carries the message once, S/B. One node: every rank's data are read and every rank's result
-    is written, at the best speed that the memory of this machine has with as many cores as the device uses. More cores
-    may read faster: a peer, whose ranks copy on all of them, is not bound by this.
+    Shaped links: each link carries the message once, which takes size / rate. One node: the data of every rank are read
+    and the result of every rank is written, at the best speed of this machine's memory with as many cores as the device
+    uses. The bound does not hold for peers, whose ranks copy on all cores.
     """
     if setup.netns:
         return None if setup.link_speed is None else size / setup.link_speed * 1e6

@@ -1,4 +1,4 @@
-"""Every contender in turns, size after size: whatever else the machine does meets all of them."""
+"""Measure all contenders in turns, size after size, so that other load of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from fanin_tools.bench import shim
+from fanin_tools.bench import mpi_shim
 from fanin_tools.bench.bounds import bound_us
 from fanin_tools.bench.contenders import Contender
 from fanin_tools.bench.progress import Steps
@@ -15,16 +15,16 @@ from fanin_tools.bench.samples import Summary
 from fanin_tools.bench.session import Session
 from fanin_tools.bench.setups import Setup
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
-SHARE_OF_MEMORY = 0.6  # of what is free, for the arrays of all contenders
+SHARE_OF_MEMORY = 0.6  # share of the free memory, for the arrays of all contenders
 
 
 @dataclass(frozen=True)
 class Row:
-    """One contender at one size. bandwidth: bytes of the message per second of the median."""
+    """One contender at one size. ours: whether it is Fanin."""
 
     contender: str
     ours: bool
@@ -34,17 +34,17 @@ class Row:
 
     @property
     def bandwidth(self) -> float:
-        """Algorithm bandwidth, in bytes per second."""
+        """Algorithm bandwidth: bytes of the message per second of the median time."""
         return self.bytes / self.microseconds.median * 1e6
 
     def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
+        """The values for `--json`."""
         return asdict(self) | {"bandwidth": self.bandwidth}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows of a set-up. shortfalls: of each MPI with the shim what was not offloaded; "" if all was."""
+    """All rows of a set-up. shortfalls: for each MPI with the shim, the calls that were not offloaded; "" if none."""
 
     setup: Setup
     rows: tuple[Row, ...]
@@ -52,30 +52,30 @@ class Comparison:
 
     @property
     def contenders(self) -> list[tuple[str, bool]]:
-        """Titles, and whether it is ours; in the order of the turns."""
+        """Title of each contender, and whether it is ours, in the order of the turns."""
         return list(dict.fromkeys((row.contender, row.ours) for row in self.rows))
 
     @property
     def sizes(self) -> list[int]:
-        """In ascending order."""
+        """All sizes, ascending."""
         return sorted({row.bytes for row in self.rows})
 
     def row(self, contender: str, size: int) -> Row:
-        """That of a contender at a size."""
+        """The row of a contender at a size."""
         return next(row for row in self.rows if (row.contender, row.bytes) == (contender, size))
 
     def ratio(self, contender: str, size: int) -> float | None:
-        """Time of the best peer in the time of a contender; None without peers."""
+        """Time of the best peer divided by the time of a contender; None without peers."""
         peers = [row.microseconds.median for row in self.rows if row.bytes == size and not row.ours]
         return min(peers) / self.row(contender, size).microseconds.median if peers else None
 
     @property
     def remarks(self) -> list[str]:
-        """What one must know who reads the columns of the shim."""
+        """Remarks on the columns of MPIs with the shim."""
         return [f"{title}: {words or 'all calls offloaded'}" for title, words in self.shortfalls.items()]
 
     def as_dict(self) -> dict[str, object]:
-        """The same for `--json`."""
+        """The values for `--json`."""
         rows = [row.as_dict() | {"ratio": self.ratio(row.contender, row.bytes)} for row in self.rows]
         return {
             "setup": asdict(self.setup) | {"lanes": self.setup.lane_count, "bound": self.setup.binds},
@@ -88,12 +88,12 @@ class Comparison:
 def compare(
     running: Running, setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, steps: Steps
 ) -> Comparison:
-    """Measure every contender at every size, `rounds` times in turns. sizes: those of `fitting`."""
+    """Measure every contender at every size, `rounds` times in turns. sizes: as from `sizes_that_fit`."""
     rows: list[Row] = []
     sessions: list[Session] = []
     with contextlib.ExitStack() as stack:
         for contender in present:
-            steps.say(f"{setup.title}: starting {contender.title}")
+            steps.note(f"{setup.title}: starting {contender.title}")
             sessions.append(stack.enter_context(contender.start(running)))
         for size in sizes:
             times = _in_turns(present, sessions, size, rounds, f"{setup.title}, {render_size(size)}", steps)
@@ -104,7 +104,7 @@ def compare(
 def _in_turns(
     present: Sequence[Contender], sessions: Sequence[Session], size: int, rounds: int, title: str, steps: Steps
 ) -> list[list[int]]:
-    """Of each contender the times over all rounds."""
+    """The times of each contender over all rounds, in nanoseconds."""
     times: list[list[int]] = [[] for _ in present]
     for session in sessions:
         session.prepare(size)
@@ -123,18 +123,22 @@ def _rows(setup: Setup, size: int, times: Iterable[tuple[Contender, list[int]]])
 
 
 def _shortfalls(present: Sequence[Contender], sessions: Sequence[Session]) -> dict[str, str]:
-    """Of each MPI with the shim, when its ranks have ended and said what was offloaded."""
+    """The shortfall of each MPI with the shim. Its ranks report it at their end."""
     measured = zip(present, sessions, strict=True)
-    return {who.title: shim.shortfall(session.said, session.calls) for who, session in measured if who.shim}
+    return {who.title: mpi_shim.shortfall(session.said, session.calls) for who, session in measured if who.shim}
 
 
-def fitting(sizes: Sequence[int], arrays: int, say: Say) -> list[int]:
-    """The sizes of which `arrays` pairs of arrays fit into memory; the others are named. NO_RESOURCES if none does."""
+def sizes_that_fit(sizes: Sequence[int], arrays: int, progress: ProgressCallback) -> list[int]:
+    """The sizes of which `arrays` pairs of arrays fit into memory. The others are named to the user.
+
+    Raises:
+        ToolError: NO_RESOURCES if none fits.
+    """
     room = SHARE_OF_MEMORY * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     left_out = [size for size in sizes if 2 * size * arrays > room]
     if len(left_out) == len(sizes):
         cause = f"{arrays} pairs of arrays of {render_size(min(sizes))} do not fit into the memory that is free"
         raise ToolError("NO_RESOURCES", cause, "measure shorter messages, or fewer ranks")
     if left_out:
-        say(f"left out for want of memory: {', '.join(map(render_size, left_out))}")
+        progress(f"left out for want of memory: {', '.join(map(render_size, left_out))}")
     return [size for size in sizes if size not in left_out]

@@ -1,5 +1,5 @@
-"""Who takes part in a comparison: ours in each of its ways, every peer that is installed, and each of them with ours
-below it (the MPI shim, which sends its collectives to our devices)."""
+"""The contenders of a comparison: Fanin in each variant, every installed peer, and every peer with the MPI shim, which
+offloads its collectives to the devices."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fanin_tools.bench import peers, shim
+from fanin_tools.bench import mpi_shim, peers
 from fanin_tools.bench.peers import PROGRAM, Peer
 from fanin_tools.bench.session import Command, Session
-from fanin_tools.bench.setups import Setup, Way
+from fanin_tools.bench.setups import Setup, Variant
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.job import job_file
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.placement import place
 
 
 @dataclass(frozen=True)
 class Contender:
-    """start: its ranks, on a fabric, for the time of a block. shim: an MPI that is to use our devices."""
+    """A contender. start: starts its ranks on a fabric for the time of a block. shim: whether it is an MPI with the
+    shim."""
 
     title: str
     ours: bool
@@ -34,13 +35,17 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """For the command line."""
+        """The name on the command line."""
         return self.title.lower().replace(" ", "-")
 
 
 def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Contender]:
-    """Those of these names, or all; ours first. folder: of the peers' environments. UsageError for a name of nobody."""
-    every = [ours(setup, way) for way in setup.ways]
+    """The contenders called `names`, or all; ours first. folder: of the peers' environments.
+
+    Raises:
+        UsageError: for a name that no contender has.
+    """
+    every = [ours(setup, variant) for variant in setup.variants]
     for peer, binaries in peers.installed(folder):
         every += [_other(setup, peer, binaries), _with_shim(setup, peer, binaries)]
     if unknown := sorted(set(names) - {contender.name for contender in every}):
@@ -49,9 +54,9 @@ def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Co
     return [contender for contender in every if not names or contender.name in names]
 
 
-def ours(setup: Setup, way: Way) -> Contender:
-    """Our ranks, over a way."""
-    return Contender(way.title, True, lambda running: _our_session(running, setup, way))
+def ours(setup: Setup, variant: Variant) -> Contender:
+    """Fanin in one variant."""
+    return Contender(variant.title, True, lambda running: _our_session(running, setup, variant))
 
 
 def _other(setup: Setup, peer: Peer, binaries: Path) -> Contender:
@@ -59,22 +64,22 @@ def _other(setup: Setup, peer: Peer, binaries: Path) -> Contender:
 
 
 def _with_shim(setup: Setup, peer: Peer, binaries: Path) -> Contender:
-    title, route = f"{peer.title} with Fanin", setup.ways[0].route
+    title, route = f"{peer.title} with Fanin", setup.variants[0].route
 
     def start(running: Running) -> AbstractContextManager[Session]:
-        variables = shim.environment(running, setup.ranks, route)
+        variables = mpi_shim.environment(running, setup.ranks, route)
         return _peer_session(running, setup, title, peer, binaries, variables)
 
     return Contender(title, True, start, shim=True)
 
 
 @contextlib.contextmanager
-def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
-    placement = place(running.fabric, setup.ranks, way.route)
+def _our_session(running: Running, setup: Setup, variant: Variant) -> Iterator[Session]:
+    placement = place(running.fabric, setup.ranks, variant.route)
     job = job_file.write(running, job_file.describe(running, placement))
     try:
         with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
-            kind = "registered" if way.registered else "ordinary"
+            kind = "registered" if variant.registered else "ordinary"
             program = [sys.executable, "-P", str(PROGRAM), kind, str(Path(folder) / "ranks")]
             commands = []
             for rank in range(setup.ranks):
@@ -82,7 +87,7 @@ def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
                 line = [*namespaces.prefix_command(running.fabric, host), *program]
                 environment = os.environ | job_file.environment(running, placement, rank, job)
                 commands.append(Command(line, environment, rank if setup.binds else None))
-            yield from _open(Session(way.title, True, setup.ranks, Path(folder), commands))
+            yield from _open(Session(variant.title, True, setup.ranks, Path(folder), commands))
     finally:
         job.unlink(missing_ok=True)
 
@@ -91,7 +96,7 @@ def _our_session(running: Running, setup: Setup, way: Way) -> Iterator[Session]:
 def _peer_session(
     running: Running, setup: Setup, title: str, peer: Peer, binaries: Path, variables: dict[str, str]
 ) -> Iterator[Session]:
-    """variables: more of them, for the ranks alone."""
+    """variables: further environment variables, for the ranks alone."""
     with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
         command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), variables, bound=setup.binds)
         yield from _open(Session(title, bool(variables), setup.ranks, Path(folder), [command]))

@@ -1,4 +1,6 @@
-"""How many segments one core takes through the engine of a switch: parse, bitmap, reduce, encapsulate; no port."""
+"""Segments per second through the engine of a switch on one core: parse, bitmap, reduce, encapsulate, without a
+port.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dataclasses import asdict, dataclass
 from fanin_sim.scenario.switch_load import ICRC_IN_AND_OUT, ICRC_IN_ONE_OUT, NO_ICRC, Load
 from fanin_tools.bench.network import SharedWords, Task, run_together
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.quantities import render_size
 
 PAYLOADS = (256, 1024, 4096)  # bytes
@@ -19,14 +21,14 @@ CHECKS = {
     ICRC_IN_ONE_OUT: "ICRC in, and of one result of a segment",
     ICRC_IN_AND_OUT: "ICRC in and out",
 }
-SMALL, LARGE = 256 << 10, 64 << 20  # bytes of packets: of a second-level cache, and of more than all caches
+SMALL, LARGE = 256 << 10, 64 << 20  # bytes of packets: fit into a second-level cache; exceed all caches
 SECONDS = 0.5  # of each measurement
-LEAST = 5  # rounds
+MIN_ROUNDS = 5  # rounds
 
 
 @dataclass(frozen=True)
 class Row:
-    """Million segments per second that come in: the median of rounds; working_set: bytes."""
+    """Million incoming segments per second: median and best of the rounds. working_set: bytes."""
 
     payload: int
     working_set: int
@@ -35,25 +37,25 @@ class Row:
     best_per_us: float
 
     def beside(self, other: Row) -> Row:
-        """This engine and another one that runs at the same time."""
+        """The sum of this engine and one that runs at the same time."""
         rates = self.segments_per_us + other.segments_per_us, self.best_per_us + other.best_per_us
         return Row(self.payload, self.working_set + other.working_set, self.check, *rates)
 
 
-def measure(cores: int, say: Say) -> list[Row]:
-    """Every payload size, from the cache and from memory, with and without ICRC; by an engine on each of `cores`."""
+def measure(cores: int, progress: ProgressCallback) -> list[Row]:
+    """Measure every payload size, from the cache and from memory, with and without ICRC. cores: number of engines."""
     rows = []
     for payload in PAYLOADS:
         for volume in (SMALL, LARGE):
             segments = volume // (4 * payload)
             slots = min(2048, 1 << segments.bit_length() - 1)
-            say(f"payload {render_size(payload)}, {render_size(volume)} of packets for each core ...")
+            progress(f"payload {render_size(payload)}, {render_size(volume)} of packets for each core ...")
             rows += _at_once(cores, payload, segments, slots)
     return rows
 
 
 def _at_once(cores: int, payload: int, segments: int, slots: int) -> list[Row]:
-    """What engines that run at the same time do together."""
+    """The sums over engines that run at the same time."""
     if cores == 1:
         return _every_check(payload, segments, slots)
     words = SharedWords(cores)
@@ -68,11 +70,11 @@ def _at_once(cores: int, payload: int, segments: int, slots: int) -> list[Row]:
 def _every_check(
     payload: int, segments: int, slots: int, words: SharedWords | None = None, number: int = 0
 ) -> list[Row]:
-    """`words`: where the engine `number` meets the others before each check, so that all run it at the same time."""
+    """Measure each kind of check. words: the barrier at which engine `number` waits for the others before each."""
     load, rows = Load(payload, segments, slots), []
     for icrc in CHECKS:
         if words is not None:
-            words.meet(number, words.count)
+            words.barrier(number, words.count)
         rows.append(_measure(load, payload, icrc))
     return rows
 
@@ -80,11 +82,11 @@ def _every_check(
 def _measure(load: Load, payload: int, icrc: int) -> Row:
     rates: list[float] = []
     end = time.perf_counter() + SECONDS
-    while len(rates) < LEAST or time.perf_counter() < end:
+    while len(rates) < MIN_ROUNDS or time.perf_counter() < end:
         load.restore()
         sent, seconds = load.run(icrc)
         rates.append(len(load.packets) / seconds * 1e-6)
-        if sent != len(load.packets):  # four results of each segment, which four have contributed to
+        if sent != len(load.packets):  # each segment has four contributions and four results
             cause = f"the switch sent {sent} packets for {len(load.packets)} contributions"
             raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
     return Row(payload, load.working_set, CHECKS[icrc], statistics.median(rates), max(rates))

@@ -1,4 +1,4 @@
-"""The compiled part of a lane that serves the ranks of its node, of the floor: their data into their results."""
+"""The compiled part of the floor of one node: a lane reduces the data of the ranks into their results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WORD = uint64(8)
 
 
 @compiled
-def be_lane(
+def run_lane(
     begun,
     done,
-    sleeps,
+    sleeping_flag,
     rank_sleeps,
     event,
     rank_events,
@@ -32,15 +32,14 @@ def be_lane(
     kernel,
     past_caches,
 ):
-    """In each round, once all ranks have begun it, the sum of the bytes `first` to `end` of their data into the same
-    bytes of each result.
+    """In each round wait for all ranks, then write the sum of the bytes `first` to `end` of their data to each result.
 
     begun, done, rank_sleeps, rank_events: of each rank; sources, results: addresses of each rank's memory; kernel:
-    address of a C function that adds; past_caches: results are not to stay in the caches.
+    address of a C function that adds; past_caches: whether results bypass the caches. Returns False after a timeout.
     """
     for number in range(1, rounds + 1):
         for rank in range(begun.size):
-            if not await_word(begun[rank], number, sleeps, event, yields):
+            if not await_word(begun[rank], number, sleeping_flag, event, yields):
                 return False
         reduce(sources, results, first, end, kernel, past_caches)
         for rank in range(done.size):
@@ -50,7 +49,7 @@ def be_lane(
 
 @compiled
 def reduce(sources, results, first, end, kernel, past_caches):
-    """Block by block, from byte `first` to byte `end`."""
+    """Reduce block by block, from byte `first` to byte `end`."""
     block, size = stack_bytes(BLOCK), uint64(BLOCK_OF_MEMORY if past_caches else BLOCK)
     place = uint64(first)
     while place < uint64(end):

@@ -1,10 +1,9 @@
-"""Compiled parts of a NIC and a switch of the floor: messages as the super-packets that they are on the wire.
+"""Compiled parts of the floor over hosts: a NIC and a switch that send and receive super-packets.
 
-Memory holds a message as packets of PACKET bytes, of which the last may be shorter: headers, of which only the number
-of the segment is filled in, payload, and room for an ICRC. So a super-packet is one write, and one read. No more than
-WINDOW bytes are on their way from a NIC, so that they stay in the caches. A device that `checks` does what one has to
-that can not know beforehand what comes: it receives into a buffer, takes a CRC of each packet that it sends or
-receives, and copies the results out of it.
+Memory holds a message as packets of PACKET bytes, of which the last may be shorter. A packet has headers with the
+number of the segment, the payload, and room for an ICRC, so that a super-packet is one write and one read. At most
+WINDOW bytes are on their way from a NIC, so that they stay in the caches. A device that `checks` receives into a
+buffer, computes a CRC of each packet that it sends or receives, and copies the results out of the buffer.
 """
 
 from __future__ import annotations
@@ -30,13 +29,29 @@ HEADERS, TAIL = uint64(TRANSPORT_SIZE), uint64(ICRC_SIZE)
 
 
 @compiled
-def be_nic(begun, done, sleeps, rank_sleeps, event, rank_event, receiver, sender, yields, rounds, memory, size, checks):
-    """For each round of the rank its `size` bytes of packets up, and as many down. memory: addresses of the rank's data
-    and result, and of a buffer. False if somebody does not answer any more; and a CRC."""
+def run_nic(
+    begun,
+    done,
+    sleeping_flag,
+    rank_sleeping_flag,
+    event,
+    rank_event,
+    receiver,
+    sender,
+    yields,
+    rounds,
+    memory,
+    size,
+    checks,
+):
+    """In each round send `size` bytes of packets up and receive as many. Returns False after a timeout, and a CRC.
+
+    memory: addresses of the rank's data and result, and of a buffer.
+    """
     data, result, buffer = memory
     total = uint32(0)
     for number in range(1, rounds + 1):
-        if not await_word(begun, number, sleeps, event, yields):
+        if not await_word(begun, number, sleeping_flag, event, yields):
             return False, total
         sent, place = uint64(0), uint64(0)
         while place < size:
@@ -54,15 +69,17 @@ def be_nic(begun, done, sleeps, rank_sleeps, event, rank_event, receiver, sender
                 total ^= checksums(buffer, uint64(taken))
                 copy_packets(result + place, buffer, uint64(taken))
             place += uint64(taken)
-        tell(done, number, rank_sleeps, rank_event)
+        tell(done, number, rank_sleeping_flag, rank_event)
     return True, total
 
 
 @compiled
-def be_switch(receiver, senders, yields, rounds, children, memory, counts, size, kernel, checks):
-    """The sum of the packets of all children, to every sender as soon as a super-packet of it is whole. memory:
-    addresses of a buffer and of room for `size` bytes of packets; counts: 0 for each of these; kernel: address of a C
-    function that adds."""
+def run_switch(receiver, senders, yields, rounds, children, memory, counts, size, kernel, checks):
+    """Add the packets of all children, and send each super-packet of sums as soon as it is complete.
+
+    memory: addresses of a buffer and of room for `size` bytes of packets; counts: 0 for each packet; kernel: address of
+    a C function that adds. Returns False after a timeout, and a CRC.
+    """
     buffer, sums = memory
     left, total = uint64(rounds) * size, uint32(0)
     while left:
@@ -75,7 +92,7 @@ def be_switch(receiver, senders, yields, rounds, children, memory, counts, size,
         first = int64(load_u32(buffer)) // SEGMENTS * SEGMENTS
         start = uint64(first) * PACKET
         whole = min(SUPER_PACKET, size - start)
-        if are_all_here(counts[first : first + SEGMENTS], children, whole):
+        if is_complete(counts[first : first + SEGMENTS], children, whole):
             if checks:
                 total ^= checksums(sums + start, whole)
             for index in range(senders.size):
@@ -86,8 +103,8 @@ def be_switch(receiver, senders, yields, rounds, children, memory, counts, size,
 
 
 @compiled
-def are_all_here(counts, children, size):
-    """Whether all children have brought each packet of a super-packet of `size` bytes; then their counts begin anew."""
+def is_complete(counts, children, size):
+    """Whether all children have sent each packet of a super-packet of `size` bytes. If so, resets the counts."""
     packets = int64((size + PACKET - uint64(1)) // PACKET)
     for index in range(packets):
         if counts[index] != children:
@@ -98,7 +115,7 @@ def are_all_here(counts, children, size):
 
 @compiled
 def add_packets(sums, packets, size, counts, kernel):
-    """Add the payloads of packets to those of the same numbers; the first of each is copied."""
+    """Add the payloads of packets to the sums of the same numbers. The first payload of each number is copied."""
     place = uint64(0)
     while place < size:
         number, length = int64(load_u32(packets + place)), min(PACKET, size - place)
@@ -114,7 +131,7 @@ def add_packets(sums, packets, size, counts, kernel):
 
 @compiled
 def copy_packets(target, source, size):
-    """One after the other, as segments are."""
+    """Copy packets one by one, as a device copies segments."""
     place = uint64(0)
     while place < size:
         copy(target + place, source + place, min(PACKET, size - place))
@@ -123,7 +140,7 @@ def copy_packets(target, source, size):
 
 @compiled
 def checksums(packets, size):
-    """The CRCs of all packets; together, so that none can be left out."""
+    """The exclusive or of the CRCs of all packets, so that the compiler can leave none out."""
     total, place = uint32(0), uint64(0)
     while place < size:
         total ^= crc_update(uint32(START), packets + place, min(PACKET, size - place))
@@ -133,7 +150,7 @@ def checksums(packets, size):
 
 @compiled
 def send(sender, packets, length):
-    """A super-packet, again as long as the socket has no room for it; False if it can not be sent at all."""
+    """Send a super-packet; try again while the socket has no room for it. Returns False after any other error."""
     while write(int32(sender), packets, length) < 0:
         if errno() not in (EAGAIN, EINTR):
             return False
@@ -143,7 +160,7 @@ def send(sender, packets, length):
 
 @compiled
 def take(receiver, target, yields):
-    """The length of the next datagram; -1 if none comes."""
+    """Receive the next datagram and return its length; -1 after a timeout."""
     idle = 0
     while True:
         length = read(int32(receiver), target, uint64(BUFFER))

@@ -1,8 +1,8 @@
-"""Goodput against loss: allreduce between real devices in namespaces, while the kernel loses their packets at random.
+"""Goodput against loss: allreduce between real devices in namespaces, while the kernel loses packets at random.
 
-All rates and routes take turns, several times: what else the machine does meets all of them. Each measurement is a job
-of its own, since what a device learns of a network it learns for a job; the first message, which the job begins with,
-is lossless and does not count.
+All rates and routes take turns several times, so that other load of the machine affects all of them. Each measurement
+is a job of its own, because a device learns the properties of a network for each job. The first message of a job is
+sent without loss and does not count.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-from fanin_tools import control
 from fanin_tools.bench.samples import slowest_rank
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric import device_query
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.faults.links import cut_super_packets, loss, lost, require_loss
-from fanin_tools.job import job_file
-from fanin_tools.job.case import Case
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.placement import place
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import CollectiveCall
+from fanin_tools.launch.placement import place
+from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost, require_loss
 
 NODES = 4
 ROUTES = ("tree", "ring")
@@ -29,8 +29,12 @@ REPETITIONS = 5
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table, over all rounds. goodput: bytes of the message a second, of the median; share: of that
-    without loss; slowest_ms: the slowest message; lost, probes, resent: for each message, over all links and devices.
+    """A row of the table, over all rounds.
+
+    median_ms, slowest_ms: of all messages
+    goodput: bytes of the message per second of the median
+    share: of the goodput without loss
+    lost, probes, resent: packets for each message, over all links and devices
     """
 
     route: str
@@ -46,7 +50,7 @@ class Row:
 
 @dataclass
 class Sample:
-    """What was measured of a route and a rate. times_ms: of each message, of its slowest rank."""
+    """The measurements of a route and a rate. times_ms: time of the slowest rank for each message."""
 
     times_ms: list[float] = field(default_factory=list)
     lost: int = 0
@@ -54,46 +58,48 @@ class Sample:
     resent: int = 0
 
 
-def measure(running: Running, size: int, rounds: int, say: Say) -> list[Row]:
-    """Allreduce of `size` bytes of f32 at every rate of loss over every route."""
+def measure(running: Running, size: int, rounds: int, progress: ProgressCallback) -> list[Row]:
+    """Measure allreduce of `size` bytes of f32 at every rate of loss over every route."""
     require_loss(running.fabric)
     cut_super_packets(running.fabric)
     samples = {(route, rate): Sample() for route in ROUTES for rate in PER_MILLE}
-    with Crew(running, NODES) as crew:
+    with WorkerPool(running, NODES) as pool:
         for number in range(rounds):
             for (route, rate), sample in samples.items():
-                say(f"round {number + 1} of {rounds}: {route}, {rate / 10:g} % lost ...")
-                _add(sample, crew, route, rate, size)
+                progress(f"round {number + 1} of {rounds}: {route}, {rate / 10:g} % lost ...")
+                _add(sample, pool, route, rate, size)
     return [_row(route, rate, size, samples) for route, rate in samples]
 
 
-def _add(sample: Sample, crew: Crew, route: str, rate: int, size: int) -> None:
-    placement = place(crew.running.fabric, NODES, route)
-    crew.join(placement, job_file.describe(crew.running, placement))
-    crew.ask(NODES, "prepare", case=Case("allreduce", size // 4).as_dict())
-    crew.ask(NODES, "run", repeat=1)
-    before = _counters(crew.running)
-    with loss(crew.running.fabric, rate):
-        answers = crew.ask(NODES, "run", repeat=REPETITIONS)
-        after = _counters(crew.running)
-        sample.lost += lost(crew.running.fabric)
+def _add(sample: Sample, pool: WorkerPool, route: str, rate: int, size: int) -> None:
+    placement = place(pool.running.fabric, NODES, route)
+    pool.join(placement, job_file.describe(pool.running, placement))
+    pool.call(NODES, "prepare", call=CollectiveCall("allreduce", size // 4).as_dict())
+    pool.call(NODES, "run", repeat=1)
+    before = _counters(pool.running)
+    with loss(pool.running.fabric, rate):
+        replies = pool.call(NODES, "run", repeat=REPETITIONS)
+        after = _counters(pool.running)
+        sample.lost += lost(pool.running.fabric)
     sample.probes += after["tx_PROBE"] - before["tx_PROBE"]
     sample.resent += after["resent"] - before["resent"]
-    ranks = [[end - start for start, end in _spans(answer)] for answer in answers]
+    ranks = [[end - start for start, end in _spans(reply)] for reply in replies]
     sample.times_ms += [time * 1e-6 for time in slowest_rank(ranks)]
-    if wrong := sum(answer["wrong"] for answer in crew.ask(NODES, "verify")):
+    if wrong := sum(reply["wrong"] for reply in pool.call(NODES, "verify")):
         cause = f"{route}, {rate / 10:g} % lost: {wrong} elements have a wrong bit"
         raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
-    crew.ask(NODES, "leave")
+    pool.call(NODES, "leave")
 
 
-def _spans(answer: dict[str, list[int]]) -> list[tuple[int, int]]:
-    return list(zip(answer["start_ns"], answer["end_ns"], strict=True))
+def _spans(reply: dict[str, list[int]]) -> list[tuple[int, int]]:
+    return list(zip(reply["start_ns"], reply["end_ns"], strict=True))
 
 
 def _counters(running: Running) -> dict[str, int]:
     """Two counters, each over all devices."""
-    found = [control.query(running.state.socket(device.name))["counters"] for device in running.fabric.daemons]
+    found = [
+        device_query.query_status(running.state.socket(device.name))["counters"] for device in running.fabric.daemons
+    ]
     return {name: sum(counters[name] for counters in found) for name in ("tx_PROBE", "resent")}
 
 

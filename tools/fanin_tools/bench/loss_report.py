@@ -1,4 +1,4 @@
-"""What was measured of loss as a table, for people and for the documentation, and as a plot."""
+"""Goodput against loss as a table, for a terminal and for the documentation, and as a plot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INCHES, DOTS_PER_INCH = (7.0, 4.0), 120
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A line of the table."""
+    """The cells of a row."""
     return (
         row.route,
         f"{row.per_mille / 10:g} %",
@@ -29,7 +29,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def table(rows: list[Row], size: int) -> Any:
-    """For a terminal."""
+    """The table for a terminal."""
     from rich.table import Table
 
     shown = Table(title=f"allreduce of {render_size(size)}, 4 nodes, packets lost at random", title_justify="left")
@@ -41,20 +41,20 @@ def table(rows: list[Row], size: int) -> Any:
 
 
 def markdown(rows: list[Row], size: int) -> str:
-    """For the documentation."""
+    """The table for the documentation."""
     lines = [COLUMNS, ("---",) * len(COLUMNS), *map(cells, rows)]
     heading = f"# Goodput against loss\n\nAllreduce of {render_size(size)} over 4 nodes. {NOTE}\n\n"
     return heading + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def save(rows: list[Row], size: int, picture: Path) -> None:
-    """The plot, and beside it the table with the same name and the ending `.md`."""
+    """Save the plot, and beside it the table, with the same name and the suffix `.md`."""
     plot(rows, size, picture)
     picture.with_suffix(".md").write_text(markdown(rows, size))
 
 
 def plot(rows: list[Row], size: int, path: Path) -> None:
-    """Goodput over the share of lost packets, a line for each route, as a picture."""
+    """Draw the goodput against the share of lost packets, a line for each route."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""What the figures were taken on."""
+"""The machine on which a measurement runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def describe() -> dict[str, object]:
-    """Processor, cores that this process may use, kernel; and the load before, for what others do is in the figures."""
+    """Processor, number of usable cores, kernel, and the load before the measurement."""
     found = {"cpu": _processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()}
     return found | {"load": round(os.getloadavg()[0], 1)}
 

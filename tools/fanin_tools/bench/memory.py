@@ -1,4 +1,4 @@
-"""How fast the memory of this machine is read and written, with one core and with several."""
+"""The speed at which this machine reads and writes memory, with one core and with several."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from fanin_tools.bench.memory_kernels import read_words, write_bytes
-from fanin_tools.fabric.devices import Say
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.quantities import render_size
 
 ROUNDS = 7
 VOLUMES = tuple(1 << power for power in (18, 20, 22, 24, 26, 28))  # bytes
-LEAST_SECONDS = 0.002  # of a round: shorter ones are repeated
-TRIALS = 3  # of how long a round is: one that something else has made longer must not count
+MIN_SECONDS = 0.002  # of a round: shorter loops are repeated
+TRIALS = 3  # of the length of a round; the shortest counts
 MEMSET = np.uint64(ctypes.cast(ctypes.CDLL(None).memset, ctypes.c_void_p).value or 0)
 
-Act = Callable[[np.ndarray, int], object]  # on an array, so many times
+Act = Callable[[np.ndarray, int], object]  # reads or writes an array some times
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Bytes per second over all `cores`, through `volume` bytes that are read and as many others that are written.
+    """Bytes per second over all `cores`, for `volume` bytes that are read and as many others that are written.
 
-    Of the best round: this is to be a bound, and whatever else the machine does makes a round slower, never faster.
+    The best round counts, because other load of the machine only makes a round slower, and this is a bound.
     """
 
     volume: int
@@ -45,7 +45,7 @@ class Speed:
 
 @functools.cache
 def measure(volume: int, cores: int) -> Speed:
-    """Read `volume` bytes and write as many others."""
+    """Measure reading `volume` bytes and writing as many others."""
     words = max(volume // 8 // cores, 1)
     sources = [np.ones(words, np.uint64) for _ in range(cores)]
     results = [np.ones(words, np.uint64) for _ in range(cores)]
@@ -55,11 +55,11 @@ def measure(volume: int, cores: int) -> Speed:
 
 
 def _speeds(threads: ThreadPoolExecutor, act: Act, places: list[np.ndarray]) -> list[float]:
-    """Bytes per second of each round, in which every thread goes through its part."""
+    """Bytes per second of each round. Every thread works on a part of the memory."""
     volume = sum(place.nbytes for place in places)
-    _seconds(threads, act, places, 1)  # compiles, and brings the pages
+    _seconds(threads, act, places, 1)  # compiles the loop and touches the pages
     repeat = 1
-    while min(_seconds(threads, act, places, repeat) for _ in range(TRIALS)) < LEAST_SECONDS:
+    while min(_seconds(threads, act, places, repeat) for _ in range(TRIALS)) < MIN_SECONDS:
         repeat *= 2
     return [volume * repeat / _seconds(threads, act, places, repeat) for _ in range(ROUNDS)]
 
@@ -78,11 +78,11 @@ def _write(words: np.ndarray, repeat: int) -> None:
     write_bytes(MEMSET, np.uint64(words.ctypes.data), words.nbytes, repeat)
 
 
-def sweep(say: Say) -> list[Speed]:
-    """With one core and with all, through volumes of a cache's size and of many caches'."""
+def sweep(progress: ProgressCallback) -> list[Speed]:
+    """Measure with one core and with all, for volumes from the size of a cache to many times that of all caches."""
     speeds = []
     for cores in sorted({1, len(os.sched_getaffinity(0))}):
         for volume in VOLUMES:
-            say(f"{cores} of the cores, {render_size(volume)} ...")
+            progress(f"{cores} of the cores, {render_size(volume)} ...")
             speeds.append(measure(volume, cores))
     return speeds

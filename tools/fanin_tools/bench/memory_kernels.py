@@ -1,4 +1,4 @@
-"""Compiled loops of the measurements: not one instruction of Python between two looks at the clock."""
+"""Compiled loops of the memory measurement, so that no Python code runs between two readings of the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from fanin_nic.native.memory import call_kernel
 
 @compiled
 def read_words(words, repeat):
-    """Read all words of an array `repeat` times. What is returned depends on each, so that none can be left out."""
+    """Read all words of an array `repeat` times. The result depends on each word, so the compiler can leave none
+    out.
+    """
     total = np.uint64(0)
     for _ in range(repeat):
         for index in range(words.size):
@@ -20,7 +22,10 @@ def read_words(words, repeat):
 
 @compiled
 def write_bytes(memset, place, length, repeat):
-    """Set `length` bytes at address `place` to 1, `repeat` times. memset: address of the C library's, which writes past
-    the caches where there is more than they hold; of what is called by its address, no call can be left out."""
+    """Set `length` bytes at address `place` to 1, `repeat` times.
+
+    memset: address of the function of the C library, which bypasses the caches for long memory. The compiler can leave
+    out no call by an address.
+    """
     for _ in range(repeat):
         call_kernel(memset, place, np.uint64(1), np.int64(length))

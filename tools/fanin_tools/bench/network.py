@@ -1,4 +1,4 @@
-"""A network without devices, and processes on its hosts that run together for the time of one measurement."""
+"""A network without devices, and processes on its hosts that run at the same time for one measurement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ Task = tuple[
 
 @contextlib.contextmanager
 def network(name: str, shape: Shape) -> Iterator[Fabric]:
-    """The addresses and links of a fabric, whose devices do not run. FABRIC_DIFFERS if it is there already."""
+    """The addresses and links of a fabric, without its devices, for the time of the block.
+
+    Raises:
+        ToolError: FABRIC_DIFFERS if namespaces of this name exist.
+    """
     plan = Plan(name, shape)
     if not shape.netns:
         with loopback.reserved(plan) as fabric:
@@ -62,23 +66,27 @@ class SharedWords:
         self._words = np.frombuffer(self._memory, np.uint32)
 
     def address(self, number: int) -> np.uint64:
-        """Of a word, for compiled code."""
+        """The address of a word, for compiled code."""
         return np.uint64(self._words.ctypes.data + number * self.LINE)
 
-    def meet(self, number: int, count: int) -> None:
-        """Wait for as many calls of the others: the words 0 to `count` - 1 count those of each, this is `number`'s."""
+    def barrier(self, number: int, count: int) -> None:
+        """Wait until all of `count` processes have called as often. number: of this process; its word counts calls."""
         place = self.LINE // self._words.itemsize
         self._words[number * place] += 1
-        meeting = self._words[number * place]
+        arrivals = self._words[number * place]
         end = time.monotonic() + SECONDS
-        while (self._words[: count * place : place] < meeting).any():
+        while (self._words[: count * place : place] < arrivals).any():
             if time.monotonic() > end:
                 raise TimeoutError("the others did not begin")
             time.sleep(POLL_SECONDS)
 
 
 def run_together(tasks: Sequence[Task]) -> list[Any]:
-    """Carry out all tasks at once, each in a process of its own; what they return (JSON). ToolError if one fails."""
+    """Run all tasks at once, each in a process of its own, and return their results, which JSON can represent.
+
+    Raises:
+        ToolError: if a task fails, or has no result within SECONDS.
+    """
     children: list[tuple[int, int]] = []
     try:
         for task in tasks:
@@ -92,7 +100,7 @@ def run_together(tasks: Sequence[Task]) -> list[Any]:
 
 
 def _fork(namespace: str, act: Callable[[], Any]) -> tuple[int, int]:
-    """Process id, and the pipe on which the result comes."""
+    """Fork a process for a task. Returns its id, and the pipe for its result."""
     reader, writer = os.pipe()
     try:
         process = os.fork()
@@ -104,12 +112,12 @@ def _fork(namespace: str, act: Callable[[], Any]) -> tuple[int, int]:
     if process:
         os.close(writer)
         return process, reader
-    _be_child(namespace, act, writer)
+    _run_child(namespace, act, writer)
 
 
-def _be_child(namespace: str, act: Callable[[], Any], writer: int) -> NoReturn:
+def _run_child(namespace: str, act: Callable[[], Any], writer: int) -> NoReturn:
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the one who has started us tells the user of Ctrl-C, once
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # only the parent reports Ctrl-C
         if namespace:
             namespaces.enter(namespace)
         os.write(writer, json.dumps(act()).encode() + b"\n")
@@ -120,7 +128,7 @@ def _be_child(namespace: str, act: Callable[[], Any], writer: int) -> NoReturn:
 
 
 def _results(readers: list[int]) -> list[Any]:
-    """From all at once: whoever has failed is noticed while the others still wait for him."""
+    """Read the results from all pipes at once, so that a failed process is noticed while others wait for it."""
     texts, end = dict.fromkeys(readers, b""), time.monotonic() + SECONDS
     while awaited := [reader for reader, text in texts.items() if not text.endswith(b"\n")]:
         ready = select.select(awaited, [], [], max(0.0, end - time.monotonic()))[0]

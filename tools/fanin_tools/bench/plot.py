@@ -1,4 +1,4 @@
-"""A comparison as a picture: latency and bandwidth against size, with the quartiles, and the bound drawn in."""
+"""A comparison as a picture: latency and bandwidth against size, with quartiles and the bound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEMORY_BOUND = "memory: all data read, all results written,\nwith as many cores 
 
 
 def require_plot(paths: Iterable[Path]) -> None:
-    """ToolError unless each of these pictures can be drawn: seen to before anything is measured."""
+    """Raise ToolError unless each of these pictures can be drawn. Call it before the measurement."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
@@ -32,7 +32,7 @@ def require_plot(paths: Iterable[Path]) -> None:
 
 
 def save(found: Comparison, path: Path) -> None:
-    """Draw `found` into a file."""
+    """Draw a comparison into a file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

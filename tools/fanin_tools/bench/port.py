@@ -1,4 +1,4 @@
-"""What the UDP port alone carries between two processes: super-packets, headers and ICRCs, no engine and no DMA."""
+"""Throughput of the UDP port alone between two processes: super-packets, headers and ICRCs, no engine, no DMA."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from fanin_nic.port.sockets import UdpPort
 from fanin_tools.bench.network import SharedWords, Task, host_of, network, run_together
 from fanin_tools.bench.port_kernels import receive_stream, send_stream
 from fanin_tools.errors import ToolError
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
-from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.quantities import render_size
 from fanin_wire.fields import HEADER, Opcode
+from fanin_wire.limits import DEFAULT_MTU
 
 PAYLOADS = (256, 1024, 4096)  # bytes
 BATCH = 120  # packets of one transmit: 8 super-packets of 4 KiB
 WINDOW = 4  # batches on the way
 VOLUME = 256 << 20  # bytes of one round
-MOST_BATCHES = 4000
+MAX_BATCHES = 4000
 ROUNDS = 5
-MTU = 9000
 SENDER, RECEIVER, RECEIVED = range(3)  # shared words
 
 
 @dataclass(frozen=True)
 class Row:
-    """Medians of rounds; bandwidth: payload bytes per second."""
+    """Medians of the rounds. bandwidth: payload bytes per second."""
 
     payload: int
     packets_per_second: float
     bandwidth: float
 
 
-def measure(netns: bool, name: str, say: Say) -> list[Row]:
-    """Every payload size, from one host to another through a switch (`netns`), or over loopback."""
+def measure(netns: bool, name: str, progress: ProgressCallback) -> list[Row]:
+    """Measure every payload size, from one host to another through a switch (`netns`), or over loopback."""
     compile_all()
     rows = []
     with network(name, Shape(2, 1, netns=netns)) as fabric:
         for payload in PAYLOADS:
-            say(f"payload {render_size(payload)} ...")
-            batches = min(MOST_BATCHES, VOLUME // payload // BATCH)
+            progress(f"payload {render_size(payload)} ...")
+            batches = min(MAX_BATCHES, VOLUME // payload // BATCH)
             rates = [_round(fabric, payload, batches) for _ in range(ROUNDS)]
             rows.append(Row(payload, statistics.median(rates), statistics.median(rates) * payload))
     return rows
 
 
 def compile_all() -> None:
-    """Once, before there are processes that would each do so."""
+    """Compile the kernels once, before processes are forked that would each compile them."""
     nowhere, words = np.uint64(0), SharedWords(1)
     send_stream(nowhere, nowhere, nowhere, 0, 0, 0, words.address(0))
     receive_stream(nowhere, 0, words.address(0))
@@ -78,8 +78,8 @@ def _send(fabric: Fabric, payload: int, batches: int, words: SharedWords) -> int
     actions["kind"], actions["length"], actions["payload"] = ActionKind.SEND, payload, data.ctypes.data
     actions["destination"] = int(ipaddress.IPv4Address(fabric.device("nic1").address))
     headers["opcode"], headers["length"] = Opcode.CONTRIBUTION, payload
-    with UdpPort(fabric.device("nic0").address, MTU) as port:
-        words.meet(SENDER, 2)
+    with UdpPort(fabric.device("nic0").address, DEFAULT_MTU) as port:
+        words.barrier(SENDER, 2)
         tables = _addresses(actions, headers)
         return int(send_stream(port.state, *tables, BATCH, batches, WINDOW * BATCH, words.address(RECEIVED)))
 
@@ -89,6 +89,6 @@ def _addresses(*tables: Any) -> tuple[np.uint64, ...]:
 
 
 def _receive(fabric: Fabric, batches: int, words: SharedWords) -> int:
-    with UdpPort(fabric.device("nic1").address, MTU) as port:
-        words.meet(RECEIVER, 2)
+    with UdpPort(fabric.device("nic1").address, DEFAULT_MTU) as port:
+        words.barrier(RECEIVER, 2)
         return int(receive_stream(port.state, batches * BATCH, words.address(RECEIVED)))

@@ -1,5 +1,5 @@
-"""Compiled ends of a stream of packets through two ports. The receiver counts in shared memory what has come: so many
-are under way at most, and none is lost for want of room."""
+"""The compiled ends of a stream of packets through two ports. The receiver counts packets in shared memory, and the
+sender keeps a window, so that no packet is lost for want of buffers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fanin_nic.native.memory import load_acquire, store_release
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 
-PATIENCE = 2_000_000_000  # ns without any packet
+TIMEOUT_NS = 2_000_000_000  # ns without any packet
 
 
 @compiled
 def send_stream(port, actions, headers, batch, batches, window, received):
-    """Nanoseconds from the first packet sent to the last one received; -1 if packets do not arrive any more."""
+    """Send all batches. Returns nanoseconds from the first packet sent to the last one received; -1 after a timeout."""
     start = monotonic_ns()
     for number in range(1, batches + 1):
         if not _await_received(received, int64(number * batch - window)):
@@ -30,9 +30,9 @@ def send_stream(port, actions, headers, batch, batches, window, received):
 @compiled
 def _await_received(received, count):
     """Wait until `count` packets have been received."""
-    patience = monotonic_ns() + PATIENCE
+    deadline = monotonic_ns() + TIMEOUT_NS
     while int64(load_acquire(received)) < count:
-        if monotonic_ns() > patience:
+        if monotonic_ns() > deadline:
             return False
         sched_yield()
     return True
@@ -40,14 +40,14 @@ def _await_received(received, count):
 
 @compiled
 def receive_stream(port, total, received):
-    """Take `total` packets; how many have come when none comes any more."""
-    found, patience = int64(0), monotonic_ns() + PATIENCE
-    while found < total and monotonic_ns() < patience:
+    """Receive `total` packets. Returns how many have come, also after a timeout."""
+    found, deadline = int64(0), monotonic_ns() + TIMEOUT_NS
+    while found < total and monotonic_ns() < deadline:
         packets = receive(port)
         if packets:
             found += int64(packets)
             store_release(uint64(received), uint32(found))
-            patience = monotonic_ns() + PATIENCE
+            deadline = monotonic_ns() + TIMEOUT_NS
         else:
             sched_yield()
     return found

@@ -1,4 +1,4 @@
-"""Where the devices' time goes in an allreduce: by stage, from counters that they switch on for as long as we ask."""
+"""Profile of the devices in an allreduce: their time by stage, from counters that they enable on request."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from fanin_tools import control
 from fanin_tools.bench.contenders import ours
 from fanin_tools.bench.session import Session
-from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, VOLUME, Setup, Way
+from fanin_tools.bench.setups import ELEMENT, FIRST_WARM_UP, VOLUME, Setup, Variant
+from fanin_tools.fabric import device_query
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Device
-from fanin_tools.fabric.devices import Say
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.quantities import render_size
 
-MOST, LEAST = 5000, 10  # operations that are profiled
+MAX_OPERATIONS, MIN_OPERATIONS = 5000, 10  # numbers of profiled operations
 WAITING = ("look", "yield", "sleep")  # stages in which a device has nothing to do
 TITLES = {
     "post": "doorbells, work requests taken",
@@ -38,7 +38,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A stage of the devices of one kind at one size: microseconds and laps of one device, for one operation."""
+    """A stage of the devices of one kind at one size: microseconds and laps of one device for one operation."""
 
     bytes: int
     kind: str
@@ -47,29 +47,31 @@ class Row:
     laps: float
 
 
-def measure(running: Running, setup: Setup, way: Way, sizes: Sequence[int], say: Say) -> list[Row]:
-    """Every size, over one way of ours."""
+def measure(
+    running: Running, setup: Setup, variant: Variant, sizes: Sequence[int], progress: ProgressCallback
+) -> list[Row]:
+    """Profile every size in one variant."""
     rows = []
-    devices = running.fabric.daemons if way.route == "tree" else running.fabric.nics
-    with ours(setup, way).start(running) as session:
+    devices = running.fabric.daemons if variant.route == "tree" else running.fabric.nics
+    with ours(setup, variant).start(running) as session:
         for size in sizes:
-            say(f"{render_size(size)} ...")
+            progress(f"{render_size(size)} ...")
             rows += _profile(running, session, size, devices)
     return rows
 
 
 def operations(size: int) -> int:
-    """How many are profiled: short ones often, since the beginning and the end of a profile are in it, too."""
-    return max(LEAST, min(MOST, 4 * VOLUME // size))
+    """Number of operations to profile. It is high for short messages, to hide the start and the end of the profile."""
+    return max(MIN_OPERATIONS, min(MAX_OPERATIONS, 4 * VOLUME // size))
 
 
 def _profile(running: Running, session: Session, size: int, devices: Sequence[Device]) -> list[Row]:
-    session.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM)
+    session.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM_UP)
     with ExitStack() as stack:
         for device in devices:
-            stack.enter_context(control.profiled(running.state.socket(device.name)))
+            stack.enter_context(device_query.profiling(running.state.socket(device.name)))
         session.time(size, 0, operations(size))
-        found = {device: control.query(running.state.socket(device.name))["profile"] for device in devices}
+        found = {device: device_query.query_status(running.state.socket(device.name))["profile"] for device in devices}
     session.release()
     rows = []
     for kind in dict.fromkeys(device.kind for device in devices):
@@ -79,7 +81,7 @@ def _profile(running: Running, session: Session, size: int, devices: Sequence[De
 
 
 def _rows(size: int, kind: str, profiles: list[dict[str, tuple[int, int]]]) -> list[Row]:
-    """What the devices of a kind did, on average."""
+    """The average over the devices of a kind."""
     share = len(profiles) * operations(size)
     rows = []
     for stage in TITLES:
@@ -89,6 +91,6 @@ def _rows(size: int, kind: str, profiles: list[dict[str, tuple[int, int]]]) -> l
 
 
 def busy(rows: Sequence[Row], size: int, kind: str) -> float:
-    """Microseconds of an operation in which a device of the kind has something to do."""
+    """Microseconds of an operation in which a device of the kind works."""
     found = [row for row in rows if (row.bytes, row.kind) == (size, kind) and row.stage not in WAITING]
     return sum(row.microseconds for row in found)

@@ -1,4 +1,4 @@
-"""How far a measurement is: a bar on a terminal, else a line now and then."""
+"""The progress of a measurement: a bar on a terminal, else some lines."""
 
 from __future__ import annotations
 
@@ -6,47 +6,48 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from fanin_tools.output import say
+from fanin_tools.fabric.daemons import ProgressCallback
 
 
 class Steps:
-    """Steps of known number. The bar is drawn only between steps, never while something is measured."""
+    """A known number of steps. They are shown between measurements, never during one."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, progress: ProgressCallback) -> None:
         self._count, self._done = count, 0
+        self._progress = progress
         self._shown = ""
 
-    def say(self, text: str) -> None:
-        """Something beside the steps."""
-        say(text)
+    def note(self, text: str) -> None:
+        """Print a line that is no step."""
+        self._progress(text)
 
     def next(self, text: str) -> None:
-        """The next step begins."""
+        """Begin the next step."""
         self._done += 1
         subject = text.partition(":")[0]
-        if subject != self._shown:  # no terminal: a line for each size, not for each turn
+        if subject != self._shown:  # a line for each size, not for each turn
             self._shown = subject
-            say(f"[{self._done:4} of {self._count}] {subject}")
+            self._progress(f"[{self._done:4} of {self._count}] {subject}")
 
 
 class Bar(Steps):
-    """The same on a terminal."""
+    """Steps as a bar on a terminal."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, progress: ProgressCallback) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        super().__init__(count)
+        super().__init__(count, progress)
         texts = TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn(), TextColumn("{task.description}")
         self._bar = Progress(BarColumn(), *texts, console=Console(stderr=True), auto_refresh=False, transient=True)
         self._task = self._bar.add_task("", total=count)
 
-    def say(self, text: str) -> None:
-        """Something beside the steps."""
+    def note(self, text: str) -> None:
+        """Print a line that is no step."""
         self._bar.console.print(text)
 
     def next(self, text: str) -> None:
-        """The next step begins."""
+        """Begin the next step."""
         self._bar.update(self._task, completed=self._done, description=text, refresh=True)
         self._done += 1
 
@@ -59,10 +60,10 @@ class Bar(Steps):
 
 
 @contextlib.contextmanager
-def steps_of(count: int) -> Iterator[Steps]:
-    """Steps as this error output can show them."""
+def steps_of(count: int, progress: ProgressCallback) -> Iterator[Steps]:
+    """Steps for a terminal if the error output is one, else as lines."""
     if sys.stderr.isatty():
-        with Bar(count) as bar:
+        with Bar(count, progress) as bar:
             yield bar
     else:
-        yield Steps(count)
+        yield Steps(count, progress)

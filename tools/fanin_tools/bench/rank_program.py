@@ -1,17 +1,17 @@
-"""One rank of a contender: run by the Python of whoever is measured, with nothing but numpy and his library.
+"""One rank of a contender. The Python of the contender runs it, with numpy and the library of the contender only.
 
 Arguments: KIND SOCKET. KIND is "registered" or "ordinary" (memory, with fanin), or "mpi" (with mpi4py). The rank
-connects to the UNIX socket, says {"rank", "size"}, and obeys lines of JSON until there are no more;
-each is answered with one line:
+connects to the UNIX socket, sends {"rank", "size"}, and carries out commands, which are lines of JSON. It replies to
+each with one line:
 
-| do | keys | answer |
+| do | arguments | reply |
 | --- | --- | --- |
 | prepare | count (elements), warm (calls), collective (of MPI, by its name; else allreduce) | |
 | time | warm, repeat | ns: time of each call |
 | verify | | wrong: elements of the last result with a wrong bit |
 | release | | |
 
-Between commands it sleeps in a read: contenders that wait for their turn take no time from the one whose turn it is.
+Between commands the rank sleeps in a read, so that a contender that waits takes no time from the one that is measured.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-PERIOD = 251  # of the data: whole numbers, whose sums are exact in every order
+PERIOD = 251  # of the data, which are whole numbers: their sums are exact in every order
 
 
 class Library(Protocol):
-    """What is measured: its ranks, its memory, its allreduce of f32 with SUM as a call without arguments."""
+    """The library that is measured: its ranks, its memory, and its allreduce of f32 with SUM."""
 
     rank: int
     size: int
@@ -40,11 +40,11 @@ class Library(Protocol):
         """Memory for `count` elements."""
 
     def allreduce(self, source: np.ndarray, result: np.ndarray) -> Callable[[], object]:
-        """The blocking call, as a line of a program."""
+        """The blocking call as a function without arguments."""
 
 
 class Fanin:
-    """Ours, as a program uses it."""
+    """Fanin, as a program uses it."""
 
     def __init__(self, registered: bool) -> None:
         import fanin
@@ -83,7 +83,7 @@ class Mpi:
 
 
 class Timed:
-    """A call and its result. before: what is done before each call, and does not count."""
+    """A call and its result. before: a function that is called before each call and does not count."""
 
     call: Callable[[], object]
     result: np.ndarray
@@ -105,7 +105,7 @@ class Timed:
         return times
 
     def wrong(self) -> int:
-        """Elements of the result that are not what they must be."""
+        """Number of wrong elements of the result."""
         raise NotImplementedError
 
 
@@ -121,12 +121,13 @@ class Measured(Timed):
         self.call = library.allreduce(self.source, self.result)
 
     def wrong(self) -> int:
-        """Elements that are not the sum."""
+        """Number of elements that are not the sum."""
         return sum(int(np.count_nonzero(piece != sums)) for piece, sums in pieces(self.result, self.expected))
 
 
 class Collective(Timed):
-    """A collective of MPI: rank i brings numbers i + 1, blocks are even, the root is rank 0. count: of the message."""
+    """A collective of MPI. Rank i contributes the number i + 1, blocks are equal, the root is rank 0. count: elements
+    of the message."""
 
     def __init__(self, mpi: Mpi, name: str, count: int) -> None:
         counts, kind = [max(1, count // mpi.size)] * mpi.size, name.removesuffix("v")
@@ -158,28 +159,28 @@ class Collective(Timed):
             "Barrier": (),
         }[kind]
         self.call = functools.partial(getattr(mpi.world, name), *arguments)
-        self.before = mpi.world.Barrier  # some ranks do not wait for the others in some of them
+        self.before = mpi.world.Barrier  # in some collectives some ranks do not wait for the others
 
     def wrong(self) -> int:
-        """Elements that are not what the others brought."""
+        """Number of elements that are not as expected."""
         return int(np.count_nonzero(self.result != self.expected))
 
 
 def pieces(array: np.ndarray, period: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Parts of an array, each with what is repeated in it: whole periods, and the rest."""
+    """The whole periods of an array and the rest, each with its part of the period."""
     whole = len(array) // PERIOD * PERIOD
     return [(array[:whole].reshape(-1, PERIOD), period), (array[whole:], period[: len(array) - whole])]
 
 
 def prepared(library: Library, count: int, collective: str | None) -> Timed:
-    """What is to be measured."""
+    """The arrays and the call to be measured."""
     if collective is not None and isinstance(library, Mpi):
         return Collective(library, collective, count)
     return Measured(library, count)
 
 
 def serve(library: Library, connection: socket.socket) -> None:
-    """Obey until there are no more commands."""
+    """Carry out commands until the connection ends."""
     measured: Timed | None = None
     with connection, connection.makefile("r") as commands:
         _answer(connection, {"rank": library.rank, "size": library.size})
@@ -203,12 +204,12 @@ def _answer(connection: socket.socket, answer: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Be a rank."""
+    """Run the rank."""
     kind, path = sys.argv[1:]
     library: Library = Mpi() if kind == "mpi" else Fanin(registered=kind == "registered")
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
-    gc.disable()  # no pause of the interpreter in a call, of whomever
+    gc.disable()  # no pause for a collection in a call
     serve(library, connection)
 
 

@@ -12,27 +12,27 @@ from typing import Any
 from fanin_tools.bench.compare import Comparison, Row
 from fanin_tools.quantities import render_size, render_time
 
-WIDTH = 120  # of what is no terminal
+WIDTH = 120  # without a terminal
 TIMES = "Median time of the slowest rank, and half the distance of the quartiles; bandwidth: algorithm's, best of ours"
 RATIO = "ratio: time of the best peer in that of ours, in the order of the columns"
 OF_BOUND = "of bound: least time in ours"
 
 
 def explanation(found: Sequence[Comparison]) -> str:
-    """What the columns of some tables are, as far as they are there."""
+    """The explanation of the columns that these tables have."""
     ratio = [RATIO] if any(map(_has_peers, found)) else []
     return "; ".join([TIMES, *ratio, *([OF_BOUND] if any(map(_has_bound, found)) else [])]) + "."
 
 
 def columns(found: Comparison) -> list[str]:
-    """Headings."""
+    """The headings of the columns."""
     names = [f"{name} (not all offloaded)" if found.shortfalls.get(name) else name for name, _ in found.contenders]
     ratio = ["ratio"] if _has_peers(found) else []
     return ["bytes", *names, "bandwidth", *ratio, *(["of bound"] if _has_bound(found) else [])]
 
 
 def lines(found: Comparison) -> list[list[str]]:
-    """A line for each size."""
+    """The cells of the table: a row for each size."""
     return [_line(found, size) for size in found.sizes]
 
 
@@ -62,7 +62,7 @@ def _has_bound(found: Comparison) -> bool:
 
 
 def table(found: Comparison) -> Any:
-    """For a terminal."""
+    """The table for a terminal."""
     from rich.table import Table
 
     caption = " ".join([explanation([found]), *(f"{remark}." for remark in found.remarks)])
@@ -75,7 +75,7 @@ def table(found: Comparison) -> Any:
 
 
 def markdown(found: Comparison) -> str:
-    """For the documentation."""
+    """The table for the documentation."""
     heading = columns(found)
     rows = [heading, ["---"] * len(heading), *lines(found)]
     remarks = "".join(f"\n{remark}.\n" for remark in found.remarks)
@@ -83,7 +83,7 @@ def markdown(found: Comparison) -> str:
 
 
 def show(found: Comparison) -> None:
-    """On the terminal."""
+    """Print the table."""
     from rich.console import Console
 
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
@@ -92,7 +92,7 @@ def show(found: Comparison) -> None:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """machine: machine.describe() before the run; peers: their versions."""
+    """Circumstances of a measurement. machine: `machine.describe()` before the run; peers: versions by name."""
 
     machine: dict[str, object]
     peers: dict[str, str]
@@ -104,12 +104,12 @@ class Circumstances:
 
 
 def as_dict(found: Sequence[Comparison], circumstances: Circumstances) -> dict[str, object]:
-    """For `--json`."""
+    """The comparisons for `--json`."""
     return asdict(circumstances) | {"comparisons": [each.as_dict() for each in found]}
 
 
 def save(found: Sequence[Comparison], circumstances: Circumstances, folder: Path) -> None:
-    """Tables and JSON, for the documentation and for whoever compares."""
+    """Write `results.md` and `results.json` into a folder."""
     text = "\n".join(f"{markdown(each)}\n![{each.setup.title}]({each.setup.name}.png)\n" for each in found)
     head = f"# Allreduce f32 SUM\n\n{explanation(found)}\n\n{circumstances}\n\n"
     (folder / "results.md").write_text(head + text)

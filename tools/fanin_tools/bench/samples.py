@@ -1,4 +1,4 @@
-"""Times of repetitions, and what they come to."""
+"""Statistics of the times of repetitions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 
 def slowest_rank(times: list[list[int]]) -> list[int]:
-    """From times[rank][repetition] the time of the slowest rank in each repetition."""
+    """The time of the slowest rank in each repetition. times: indexed by rank and repetition."""
     return [max(column) for column in zip(*times, strict=True)]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Microseconds: the median, the quartiles below and above it, and the least; and how many samples they are of."""
+    """Microseconds: the median, the lower and the upper quartile, and the least; and the number of samples."""
 
     median: float
     lower: float
@@ -23,7 +23,7 @@ class Summary:
 
     @classmethod
     def of(cls, nanoseconds: list[int]) -> Summary:
-        """Of one sample or more."""
+        """The summary of one or more samples in nanoseconds."""
         if len(nanoseconds) > 1:
             lower, median, upper = statistics.quantiles(nanoseconds, n=4, method="inclusive")
         else:
@@ -32,5 +32,5 @@ class Summary:
 
     @property
     def spread(self) -> float:
-        """Distance of the quartiles, as a share of the median."""
+        """Distance between the quartiles, as a share of the median."""
         return (self.upper - self.lower) / self.median

@@ -1,4 +1,4 @@
-"""The ranks of one contender: started once, told what to measure whenever it is their turn, ended."""
+"""The session of one contender: its ranks are started once, measure in each turn of the contender, and are ended."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from fanin_tools.bench.samples import slowest_rank
-from fanin_tools.bench.setups import ELEMENT, FIRST_WARM, repetitions, warm_up
+from fanin_tools.bench.setups import ELEMENT, FIRST_WARM_UP, repetitions, warm_up
 from fanin_tools.errors import ToolError
-from fanin_tools.job import binding
-from fanin_tools.job.launcher import wait_for_all, wait_for_any
+from fanin_tools.launch import core_binding
+from fanin_tools.launch.launcher import wait_for_all, wait_for_any
 from fanin_tools.quantities import render_size
 
 START_SECONDS = 120.0  # compiling, or finding the other hosts
 ANSWER_SECONDS = 300.0
 END_SECONDS = 10.0
 TERMINATE_SECONDS = 2.0
-LAST_WORDS_SECONDS = 2.0  # a rank that ends is seen to before it has said why
-SHOWN = 600  # characters of what a process that failed has said
+EXIT_SECONDS = 2.0  # for the error output of a rank whose connection has ended
+SHOWN = 600  # characters of the output of a failed process
 
 
 class Command:
-    """A process of a contender: a command line and its environment. Of ours one for each rank; an MPI has mpiexec.
+    """A process of a contender: a command line and its environment. Fanin has one for each rank, an MPI has mpiexec.
 
-    bound: the rank, if it is kept to that rank's core; an mpiexec binds its ranks itself.
+    bound: the rank to whose core the process is bound, or None. mpiexec binds its ranks itself.
     """
 
     def __init__(self, line: Sequence[str], environment: dict[str, str], bound: int | None = None) -> None:
@@ -41,9 +41,9 @@ class Command:
 
 
 class Session:
-    """Ranks that listen. name: of the contender; ours: whose fault it is if one fails.
+    """The ranks of a contender, which wait for commands. ours: whether the contender is Fanin.
 
-    calls: of allreduce, of all ranks together. said: what its processes have said, once they have ended.
+    calls: number of calls of allreduce, over all ranks. said: the output of the processes, after their end.
     """
 
     def __init__(self, name: str, ours: bool, ranks: int, folder: Path, commands: Sequence[Command]) -> None:
@@ -66,7 +66,7 @@ class Session:
 
     def _start(self, command: Command) -> subprocess.Popen[bytes]:
         try:
-            with nullcontext() if command.bound is None else binding.bound(command.bound):
+            with nullcontext() if command.bound is None else core_binding.bound(command.bound):
                 return subprocess.Popen(
                     command.line,
                     env=command.environment,
@@ -89,10 +89,10 @@ class Session:
             except TimeoutError:
                 continue
             connection.settimeout(ANSWER_SECONDS)
-            self._welcome(connection)
+            self._register(connection)
 
-    def _welcome(self, connection: socket.socket) -> None:
-        """A rank has connected, and says which it is."""
+    def _register(self, connection: socket.socket) -> None:
+        """Register a connection under the rank that it names."""
         stream = connection.makefile("r")
         try:
             rank = self._read(stream)["rank"]
@@ -103,7 +103,7 @@ class Session:
         self._connections[rank], self._streams[rank] = connection, stream
 
     def ask(self, **command: Any) -> list[dict[str, Any]]:
-        """Give all ranks a command; their answers, by rank. Asleep until they come."""
+        """Send a command to all ranks and return their replies, by rank. The wait for them is asleep."""
         line = json.dumps(command).encode() + b"\n"
         try:
             for rank in range(self._size):
@@ -137,19 +137,23 @@ class Session:
         return answer
 
     def prepare(self, size: int, collective: str | None = None) -> None:
-        """Make and warm the arrays of a message of `size` bytes. collective: of MPI; allreduce if it is not named."""
-        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM, collective=collective)
-        self.calls += self._size * FIRST_WARM
+        """Allocate and warm up the arrays of a message of `size` bytes. collective: of MPI; None for allreduce."""
+        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM_UP, collective=collective)
+        self.calls += self._size * FIRST_WARM_UP
 
     def turn(self, size: int) -> list[int]:
-        """Nanoseconds of each repetition, of its slowest rank."""
+        """Measure one turn. Returns nanoseconds of the slowest rank for each repetition."""
         return self.time(size, warm_up(size), repetitions(size))
 
     def time(self, size: int, warm: int, repeat: int) -> list[int]:
-        """The same for so many repetitions after `warm` more. ToolError WRONG_RESULT: a fast wrong result is none."""
+        """Measure `repeat` repetitions after `warm` that do not count, and verify the last result.
+
+        Raises:
+            ToolError: WRONG_RESULT if the result is wrong.
+        """
         answers = self.ask(do="time", warm=warm, repeat=repeat)
         self.calls += self._size * (warm + repeat)
-        # Not before all have ended: who compares takes the core from those whose last call still runs.
+        # Verify when all ranks are done: a rank that verifies takes its core from ranks whose last call still runs.
         if wrong := sum(answer["wrong"] for answer in self.ask(do="verify")):
             cause = f"{self.name}, {render_size(size)}: {wrong} elements have a wrong bit"
             raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
@@ -160,12 +164,12 @@ class Session:
         self.ask(do="release")
 
     def close(self) -> None:
-        """End the ranks: they see the end of their commands."""
+        """End the ranks by closing their connections, and their processes by signals if that does not suffice."""
         for rank, connection in self._connections.items():
             self._streams[rank].close()
             connection.close()
         if not wait_for_all(self._processes, END_SECONDS if len(self._connections) == self._size else 0):
-            self._signal(signal.SIGTERM)  # mpiexec then ends its ranks: Open MPI's are not of its group
+            self._signal(signal.SIGTERM)  # mpiexec ends its ranks then; ranks of Open MPI are not in its group
             if not wait_for_all(self._processes, TERMINATE_SECONDS):
                 self._signal(signal.SIGKILL)
                 wait_for_all(self._processes, None)
@@ -173,7 +177,7 @@ class Session:
         self._errors.close()
 
     def _signal(self, number: int) -> None:
-        """To those that still run, and what they have started in their groups."""
+        """Send a signal to the groups of the processes that still run."""
         for process in self._processes:
             if process.poll() is None:
                 os.killpg(process.pid, number)
@@ -184,7 +188,7 @@ class Session:
 
     def _failure(self, what: str) -> ToolError:
         if self._processes and all(process.poll() is None for process in self._processes):
-            wait_for_any(self._processes, LAST_WORDS_SECONDS)
+            wait_for_any(self._processes, EXIT_SECONDS)
         said = " ".join(self._output().split())[-SHOWN:]
         cause = f"{self.name}: {what}{': ' if said else ''}{said}"
         if self._ours:

@@ -1,4 +1,4 @@
-"""What is compared: the set-ups, the sizes, and how often each is measured."""
+"""The set-ups of a comparison, the message sizes, and the numbers of repetitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric import namespaces
-from fanin_tools.fabric.generate import Shape, usual_lanes
+from fanin_tools.fabric.generate import Shape, default_lanes
 from fanin_tools.quantities import parse_rate, parse_size, render_size
 
 ELEMENT = 4  # bytes of f32
@@ -14,46 +14,51 @@ SIZES = tuple(1 << power for power in (3, 6, 9, 12, 14, 16, 18, 20, 22, 24, 26, 
 SHORT_SIZES = (8, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
 ROUNDS = 5
 SHORT_ROUNDS = 3
-VOLUME = 64 << 20  # bytes that one turn of a contender moves, between the least and the most repetitions
-REPETITIONS = (2, 1000)  # the most is what OSU's programs do
-FIRST_WARM = 5  # calls that do not count, when the memory is new
-LEAST_WARM = 2  # the same, at the beginning of each turn
+VOLUME = 64 << 20  # bytes of the messages of one turn, within the limits of REPETITIONS
+REPETITIONS = (2, 1000)  # least and most in one turn; the OSU benchmarks repeat 1000 times
+FIRST_WARM_UP = 5  # calls that do not count, with new memory
+MIN_WARM_UP = 2  # calls that do not count, at the beginning of each turn
 
 
 @dataclass(frozen=True)
-class Way:
-    """How ours takes part: over a route, with data in registered or ordinary memory."""
+class Variant:
+    """A variant of Fanin: a route, and data in registered or ordinary memory."""
 
     route: str
     registered: bool = True
 
     @property
     def title(self) -> str:
-        """For tables."""
+        """The title in tables."""
         words = ["fanin", *([] if self.route == "local" else [self.route]), *([] if self.registered else ["ordinary"])]
         return " ".join(words)
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Where `ranks` ranks run: one node, or a node for each (`netns`: a namespace each) with links of `rate`.
+    """A set-up of a comparison.
 
-    lanes: of our devices, None: as many as usual; ways: ours, each a contender of its own; multicast: of results, over
-    namespaces; bound: each rank of every contender is kept to a core, on one node. (An MPI on a host in a namespace
-    knows nothing of the others: all would take the same core.)
+    ranks: number of ranks
+    netns: whether each rank has a node in a namespace of its own; else all ranks are on one node
+    rate: of the links between namespaces; "" for unshaped links
+    lanes: of the devices; None: the default
+    variants: of Fanin, each a contender of its own
+    multicast: whether results over namespaces are multicast
+    bound: whether each rank of every contender on one node is bound to a core. In namespaces ranks are not bound: an
+        MPI there does not know the other hosts, and would bind all ranks to one core.
     """
 
     ranks: int = 4
     netns: bool = False
     rate: str = ""
     lanes: int | None = None
-    ways: tuple[Way, ...] = (Way("local"), Way("local", registered=False))
+    variants: tuple[Variant, ...] = (Variant("local"), Variant("local", registered=False))
     multicast: bool = True
     bound: bool = True
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The title of the set-up."""
         words = ["1 node", f"{self.ranks} ranks"]
         if self.netns:
             words = [f"{self.ranks} namespaces", self.rate or "unshaped"]
@@ -64,7 +69,7 @@ class Setup:
 
     @property
     def name(self) -> str:
-        """For files."""
+        """The name of the set-up in file names and on the command line."""
         words = [f"netns-{self.ranks}", self.rate] if self.netns else [f"local-{self.ranks}"]
         if self.lanes:
             words.append(f"{self.lanes}lane{'s' if self.lanes > 1 else ''}")
@@ -72,12 +77,12 @@ class Setup:
 
     @property
     def lane_count(self) -> int:
-        """Lanes of each device."""
-        return self.lanes or usual_lanes(1 if not self.netns else self.ranks)
+        """Number of lanes of each device."""
+        return self.lanes or default_lanes(1 if not self.netns else self.ranks)
 
     @property
     def shape(self) -> Shape:
-        """The fabric."""
+        """The shape of the fabric."""
         nodes, ranks = (self.ranks, 1) if self.netns else (1, self.ranks)
         return Shape(nodes, ranks, netns=self.netns, rate=self.rate, lanes=self.lanes, multicast=self.multicast)
 
@@ -88,34 +93,34 @@ class Setup:
 
     @property
     def is_free(self) -> bool:
-        """Whether they are not, where they could be."""
+        """Whether the ranks could be bound but are not."""
         return not self.bound and not self.netns
 
     @property
     def link_speed(self) -> float | None:
-        """Bytes per second of each link; None where links are not shaped."""
+        """Bytes per second of each link; None if links are not shaped."""
         return parse_rate(self.rate) / 8 if self.rate else None
 
 
-OVER_NETWORK = (Way("tree"), Way("ring"))
+OVER_NETWORK = (Variant("tree"), Variant("ring"))
 EVERY_SETUP = (
     Setup(2),
     Setup(4),
     Setup(4, lanes=1),
-    Setup(4, netns=True, ways=OVER_NETWORK),
-    Setup(8, netns=True, ways=OVER_NETWORK),
-    Setup(4, netns=True, rate="1gbit", ways=OVER_NETWORK),
-    Setup(8, netns=True, rate="1gbit", ways=OVER_NETWORK),
+    Setup(4, netns=True, variants=OVER_NETWORK),
+    Setup(8, netns=True, variants=OVER_NETWORK),
+    Setup(4, netns=True, rate="1gbit", variants=OVER_NETWORK),
+    Setup(8, netns=True, rate="1gbit", variants=OVER_NETWORK),
 )
 
 
 def short() -> list[Setup]:
-    """What `make bench` measures: one node, and namespaces where this user may make them."""
-    return [Setup(4), *([Setup(4, netns=True, ways=OVER_NETWORK)] if namespaces.possible() else [])]
+    """The set-ups of `make bench`: one node, and namespaces if this user may create them."""
+    return [Setup(4), *([Setup(4, netns=True, variants=OVER_NETWORK)] if namespaces.are_allowed() else [])]
 
 
 def chosen(names: str) -> list[Setup]:
-    """Those of the documentation that are named, as in "local-4,netns-4"; all if none is."""
+    """The set-ups of the documentation with these names, as in "local-4,netns-4"; all for ""."""
     known = {setup.name: setup for setup in EVERY_SETUP}
     words = names.split(",") if names else list(known)
     if unknown := [word for word in words if word not in known]:
@@ -124,19 +129,22 @@ def chosen(names: str) -> list[Setup]:
 
 
 def repetitions(size: int) -> int:
-    """How often a message of `size` bytes is reduced in one turn."""
+    """Number of repetitions of a message of `size` bytes in one turn."""
     least, most = REPETITIONS
     return max(least, min(most, VOLUME // size))
 
 
 def warm_up(size: int) -> int:
-    """How many calls at the beginning of a turn do not count. Who has slept since his last turn is first put onto any
-    core; it takes the scheduler tens of milliseconds to share them out. (OSU's programs leave out 100 to 200 calls.)"""
-    return max(LEAST_WARM, repetitions(size) // 2)
+    """Number of calls at the beginning of a turn that do not count.
+
+    The scheduler wakes a process on any core, and needs tens of milliseconds to distribute the processes over the
+    cores. (The OSU benchmarks leave out 100 to 200 calls.)
+    """
+    return max(MIN_WARM_UP, repetitions(size) // 2)
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Sizes in bytes of "8,4K,1M"; whole elements, each once."""
+    """Parse sizes such as "8,4K,1M". They must be whole elements; repetitions are dropped."""
     sizes = tuple(dict.fromkeys(parse_size(word) for word in text.split(",")))
     for size in sizes:
         if size < ELEMENT or size % ELEMENT:

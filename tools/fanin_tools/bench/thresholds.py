@@ -1,7 +1,7 @@
-"""Which collectives of an MPI are faster on the devices, and from what size on: thresholds for its shim, measured.
+"""Thresholds for the MPI shim: the collectives and sizes of an MPI that are worth offloading, measured.
 
-The MPI alone and the same MPI with the shim take turns, at every collective and size. What is left to the MPI is what
-takes more than `slower` times as long on the devices; the answer is a value of FANIN_MPI_THRESHOLDS.
+The MPI alone and the same MPI with the shim take turns for every collective and size. A call that takes more than
+`slower` times as long on the devices is left to the MPI. The result is a value of FANIN_MPI_THRESHOLDS.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fanin_tools.bench import shim
+from fanin_tools.bench import mpi_shim
 from fanin_tools.bench.contenders import Contender
 from fanin_tools.bench.progress import Steps
 from fanin_tools.bench.samples import Summary
@@ -34,7 +34,7 @@ COLLECTIVES = (
     "Barrier",
 )
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20)
-COUNTS_OF_ROOT = ("Gatherv", "Scatterv")  # no size is known when it is decided: offloaded at all sizes, or at none
+COUNTS_OF_ROOT = ("Gatherv", "Scatterv")  # only the root knows the sizes: offloaded at all sizes, or at none
 UNITS = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 
 
@@ -49,7 +49,11 @@ class Cell:
 
 
 def measure(running: Running, pair: Sequence[Contender], sizes: Sequence[int], rounds: int, steps: Steps) -> list[Cell]:
-    """pair: an MPI, and the same with the shim. ToolError if that has not offloaded everything."""
+    """Measure every collective at every size. pair: an MPI, and the same MPI with the shim.
+
+    Raises:
+        ToolError: NOT_SUPPORTED if the shim has left calls to the MPI.
+    """
     found: list[Cell] = []
     with contextlib.ExitStack() as stack:
         sessions = [stack.enter_context(contender.start(running)) for contender in pair]
@@ -57,7 +61,7 @@ def measure(running: Running, pair: Sequence[Contender], sizes: Sequence[int], r
             for size in sizes if collective != "Barrier" else sizes[:1]:
                 steps.next(f"{collective}: {render_size(size)}")
                 found.append(Cell(collective, size, *_medians(sessions, collective, size, rounds)))
-    left = shim.left_to_mpi(sessions[1].said)
+    left = mpi_shim.left_to_mpi(sessions[1].said)
     if left is None or left:
         cause = f"{pair[1].title} has left calls to the MPI: {left or 'all'}"
         raise ToolError("NOT_SUPPORTED", cause, "unset FANIN_MPI_THRESHOLDS; see that the devices have room")
@@ -77,7 +81,7 @@ def _medians(sessions: Sequence[Session], collective: str, size: int, rounds: in
 
 
 def value(cells: Sequence[Cell], slower: float) -> str:
-    """For FANIN_MPI_THRESHOLDS: of each collective the longest row of sizes at which the devices pay."""
+    """The value of FANIN_MPI_THRESHOLDS: for each collective the longest row of sizes that is worth offloading."""
     ranges = {name: _range([cell for cell in cells if cell.collective == name], slower) for name in COLLECTIVES}
     return ", ".join(["all=0-", *(f"{name.lower()}={range_}" for name, range_ in _unlike(ranges).items())])
 

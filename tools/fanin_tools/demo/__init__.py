@@ -1,1 +1,1 @@
-"""`fanin demo`: a verified allreduce over every route, with what went over each link."""
+"""The demonstration: every collective over every route, verified, with the traffic of each link."""

@@ -1,4 +1,4 @@
-"""What a job cost the network: STATUS of all devices before and after, subtracted."""
+"""The traffic and the slots of a job: the difference of the status of all devices before and after."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fanin_tools import control
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.description import Device
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
@@ -15,8 +15,8 @@ Snapshot = dict[str, dict[str, Any]]  # device name -> its STATUS reply
 
 
 @dataclass(frozen=True)
-class LinkUse:
-    """Bytes that a device sent up and received from there: payload of segments, and IP packets as a whole."""
+class LinkTraffic:
+    """Bytes that a device sent up and received from above: payload of segments, and whole IP packets."""
 
     payload_up: int
     payload_down: int
@@ -25,30 +25,34 @@ class LinkUse:
 
 
 @dataclass(frozen=True)
-class Use:
-    """What one run used.
+class ResourceUse:
+    """The resources that one run used.
 
-    links: of every NIC, and of every switch to the one above it
-    slots: the most that were occupied at once on any device, of `lease` on each
+    links: traffic of every NIC, and of every switch to the switch above it
+    slots: the most that were in use at once on any device
+    lease: slots that the job had on each device
+    probes: number of PROBE packets
     """
 
-    links: dict[str, LinkUse]
+    links: dict[str, LinkTraffic]
     slots: int
     lease: int
     probes: int
 
 
 def snapshot(running: Running) -> Snapshot:
-    """STATUS of every device of the fabric."""
-    return {device.name: control.query(running.state.socket(device.name)) for device in running.fabric.daemons}
+    """The status of every device of the fabric."""
+    return {
+        device.name: device_query.query_status(running.state.socket(device.name)) for device in running.fabric.daemons
+    }
 
 
-def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Use:
-    """Use of the links between two snapshots, and the slots of job `jid`."""
+def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> ResourceUse:
+    """The traffic between two snapshots, and the slots of the job `jid`."""
     jobs = [job for status in after.values() for job in status["jobs"] if job["jid"] == jid]
     tree = Tree(running.fabric)
     uplinks = {device: tree.offloading_above(device)[:1] for device in running.fabric.daemons}
-    return Use(
+    return ResourceUse(
         links={
             device.name: _link_use(before[device.name], after[device.name], device, above)
             for device, above in uplinks.items()
@@ -60,8 +64,8 @@ def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Us
     )
 
 
-def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, above: Sequence[Device]) -> LinkUse:
-    """Of all links of a NIC, which only lead up or round; of a switch, of the one that leads up."""
+def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, above: Sequence[Device]) -> LinkTraffic:
+    """The traffic of all links of a NIC, or of the uplink of a switch."""
     peers = after["links"] if device.kind == "nic" else [switch.address for switch in above]
 
     def total(status: dict[str, Any], key: str) -> int:
@@ -70,7 +74,7 @@ def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, abo
     def grown(key: str) -> int:
         return total(after, key) - total(before, key)
 
-    return LinkUse(grown("tx_payload_bytes"), grown("rx_payload_bytes"), grown("tx_bytes"), grown("rx_bytes"))
+    return LinkTraffic(grown("tx_payload_bytes"), grown("rx_payload_bytes"), grown("tx_bytes"), grown("rx_bytes"))
 
 
 def _counter(statuses: Snapshot, name: str) -> int:

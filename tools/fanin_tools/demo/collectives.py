@@ -1,4 +1,4 @@
-"""Every collective over every route, each verified bit for bit; and every operation with every type that it takes."""
+"""Every collective over every route, and every operation with every type that it supports, verified bit for bit."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanin_tools.demo.allreduce import SEED
-from fanin_tools.demo.findings import Finding
-from fanin_tools.fabric.devices import Say
-from fanin_tools.job import job_file
-from fanin_tools.job.answers import mistakes_of, slowest
-from fanin_tools.job.case import BARRIER, COLLECTIVES, UNDIVIDED, Case, Message
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.job_file import Terms
-from fanin_tools.job.placement import Placement
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.fabric.daemons import ProgressCallback
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall, DataLayout
+from fanin_tools.launch.placement import Placement
+from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
+from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
+from fanin_wire.settings import JobSettings
 
-MESSAGE_ELEMENTS = 1 << 18  # of f32: 1 MiB; where parts are uneven, less
+MESSAGE_ELEMENTS = 1 << 18  # of f32: 1 MiB; less in a vector collective
 ELEMENT_BYTES = 4
 OPERATION_ELEMENTS = 1500  # of each op and type: several segments, the last one not full
 SHOWN = tuple(name for name in COLLECTIVES if name != "allreduce")
 
 
 @dataclass(frozen=True)
-class Row:
-    """A collective: bytes of its message over the first route, and for each its seconds and wrong elements."""
+class CollectiveResult:
+    """A collective: bytes of its message over the first route; seconds and wrong elements of each route."""
 
     collective: str
     bytes: int
@@ -39,7 +39,7 @@ class Row:
         return not any(self.wrong.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for `--json`."""
+        """The result for `--json`."""
         return {
             "collective": self.collective,
             "bytes": self.bytes,
@@ -49,44 +49,52 @@ class Row:
         }
 
 
-def run(crew: Crew, placements: list[Placement], terms: Terms, say: Say) -> list[Row]:
-    """One row for each collective but allreduce."""
-    tried = {placement.route: _try_route(crew, placement, terms, say) for placement in placements}
+def run(
+    pool: WorkerPool, placements: list[Placement], settings: JobSettings, progress: ProgressCallback
+) -> list[CollectiveResult]:
+    """Run every collective but allreduce over every placement. Returns a result for each collective."""
+    tried = {placement.route: _try_route(pool, placement, settings, progress) for placement in placements}
     rows = []
     for number, name in enumerate(SHOWN):
         seconds = {route: times[number] for route, (times, _) in tried.items()}
-        wrong = {route: mistakes.get(number, 0) for route, (_, mistakes) in tried.items()}
-        message = Message(_case(name, placements[0].size), placements[0].size)
-        rows.append(Row(name, 0 if name == BARRIER else ELEMENT_BYTES * message.length, seconds, wrong))
+        wrong = {route: wrong.get(number, 0) for route, (_, wrong) in tried.items()}
+        message = DataLayout(_call_of(name, placements[0].size), placements[0].size)
+        rows.append(CollectiveResult(name, 0 if name == BARRIER else ELEMENT_BYTES * message.length, seconds, wrong))
     return rows
 
 
-def _try_route(crew: Crew, placement: Placement, terms: Terms, say: Say) -> tuple[list[float], dict[int, int]]:
-    """Seconds of each collective, and wrong elements by its number."""
-    say(f"{placement.route}: {counted(len(SHOWN), 'collective')} ...")
-    crew.join(placement, job_file.describe(crew.running, placement, terms))
-    answers = crew.ask(placement.size, "try", cases=[_case(name, placement.size).as_dict() for name in SHOWN])
-    crew.ask(placement.size, "leave")
-    mistakes = mistakes_of(answers)
-    return slowest(answers), mistakes
+def _try_route(
+    pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback
+) -> tuple[list[float], dict[int, int]]:
+    """Seconds of each collective, and wrong elements by number of the collective."""
+    progress(f"{placement.route}: {counted(len(SHOWN), 'collective')} ...")
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
+    replies = pool.call(placement.size, "try", calls=[_call_of(name, placement.size).as_dict() for name in SHOWN])
+    pool.call(placement.size, "leave")
+    wrong = count_wrong_elements(replies)
+    return elapsed_seconds(replies), wrong
 
 
-def _case(name: str, size: int) -> Case:
+def _call_of(name: str, size: int) -> CollectiveCall:
     elements = MESSAGE_ELEMENTS if name in UNDIVIDED else MESSAGE_ELEMENTS // size
-    return Case(name, elements, root=size - 1, seed=SEED)
+    return CollectiveCall(name, elements, root=size - 1, seed=SEED)
 
 
-def operations(crew: Crew, placement: Placement, terms: Terms, say: Say) -> Finding:
-    """Every operation with every type that it takes, over one route."""
+def operations(
+    pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback
+) -> SectionResult:
+    """Run every operation with every type that it supports over one route."""
     pairs = [(op.name.lower(), kind.name) for op in OPERATIONS for kind in DATATYPES if op.takes(kind)]
-    say(f"{placement.route}: {len(pairs)} pairs of operation and type ...")
-    cases = [Case("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED, registered=False) for op, dtype in pairs]
-    crew.join(placement, job_file.describe(crew.running, placement, terms))
-    answers = crew.ask(placement.size, "try", cases=[case.as_dict() for case in cases])
-    crew.ask(placement.size, "leave")
-    wrong = mistakes_of(answers)
+    progress(f"{placement.route}: {len(pairs)} pairs of operation and type ...")
+    calls = [
+        CollectiveCall("allreduce", OPERATION_ELEMENTS, dtype, op, seed=SEED, registered=False) for op, dtype in pairs
+    ]
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
+    replies = pool.call(placement.size, "try", calls=[call.as_dict() for call in calls])
+    pool.call(placement.size, "leave")
+    wrong = count_wrong_elements(replies)
     bad = ", ".join(f"{pairs[number][0]} of {pairs[number][1]}" for number in sorted(wrong))
     what = f"{len(OPERATIONS)} ops x {len(DATATYPES)} types"
-    return Finding(
+    return SectionResult(
         "operations", placement.route, what, f"wrong: {bad}" if bad else f"every bit of {len(pairs)} pairs", not bad
     )

@@ -1,13 +1,13 @@
-"""A tree of two levels of switches: verified, with what each switch sent up, which is the message, once."""
+"""An allreduce over a tree with two levels of switches. Each switch sends the message up once."""
 
 from __future__ import annotations
 
 from fanin_tools.demo.allreduce import Task, placement_of, run_route
-from fanin_tools.demo.findings import Finding
-from fanin_tools.fabric.borrow import borrowed
-from fanin_tools.fabric.devices import Say
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.generate import Plan, Shape
-from fanin_tools.job.crew import Crew
+from fanin_tools.fabric.lease import leased
+from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import render_size, render_time
 
 FANOUT = (2, 2)
@@ -15,13 +15,13 @@ SHAPE = Shape(4, 1, fanout=FANOUT)
 TASK = Task(4 << 20, cross_check=False)
 
 
-def show(plan: Plan, say: Say) -> Finding:
-    """An allreduce on a fabric of its own."""
-    with borrowed(plan, say) as running, Crew(running, len(running.fabric.nics)) as crew:
-        outcome = run_route(crew, placement_of(running.fabric, "tree"), TASK, say)
+def show(plan: Plan, progress: ProgressCallback) -> SectionResult:
+    """Run an allreduce on a fabric of its own."""
+    with leased(plan, progress) as running, WorkerPool(running, len(running.fabric.nics)) as pool:
+        outcome = run_route(pool, placement_of(running.fabric, "tree"), TASK, progress)
         switches = [switch.name for switch in running.fabric.switches]
     sent = {link.payload_up for name, link in outcome.use.links.items() if name in switches}
     setting = f"fan-out {'x'.join(map(str, plan.shape.fanout))}, {render_size(outcome.bytes)}"
     carried = " or ".join(render_size(count) for count in sorted(sent))
     text = f"{render_time(outcome.seconds)}, uplinks {carried}"
-    return Finding("2 levels", outcome.route, setting, text, outcome.verified)
+    return SectionResult("2 levels", outcome.route, setting, text, outcome.verified)

@@ -1,4 +1,4 @@
-"""What a demonstration showed, as tables that fit into 80 columns."""
+"""The results of a demonstration as tables that fit into 80 columns."""
 
 from __future__ import annotations
 
@@ -6,30 +6,35 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from fanin_tools.demo.accounting import LinkUse
-from fanin_tools.demo.allreduce import Outcome
-from fanin_tools.demo.collectives import Row
-from fanin_tools.demo.demo import Shown
-from fanin_tools.demo.expectation import NOTHING, Payload
-from fanin_tools.demo.findings import Finding
+from fanin_tools.demo.accounting import LinkTraffic
+from fanin_tools.demo.allreduce import RouteResult
+from fanin_tools.demo.collectives import CollectiveResult
+from fanin_tools.demo.expected_traffic import NOTHING, Payload
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.demo.sections import DemoResult
 from fanin_tools.quantities import counted, render_size, render_time
 
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")
 LINK_COLUMNS = ("route", "device", "up", "down", "expected", "headers")
 COLLECTIVE_COLUMNS = ("collective", "bytes", "verified")
-FINDING_COLUMNS = ("scene", "route", "with", "outcome")
-TEXT_COLUMNS = ("route", "device", "verified", "collective", *FINDING_COLUMNS)
+SECTION_COLUMNS = ("section", "route", "with", "outcome")
+TEXT_COLUMNS = ("route", "device", "verified", "collective", *SECTION_COLUMNS)
 WRONG = "bold red"
 
 
-def tables(shown: Shown) -> Iterator[Table]:
-    """Those that have something to say."""
-    parts = (results(shown.outcomes), links(shown.outcomes), collectives(shown.rows), findings(shown.findings))
+def tables(shown: DemoResult) -> Iterator[Table]:
+    """All tables that have rows."""
+    parts = (
+        results(shown.outcomes),
+        links(shown.outcomes),
+        collectives(shown.rows),
+        section_results(shown.section_results),
+    )
     return (table for table in parts if table.row_count)
 
 
-def results(outcomes: list[Outcome]) -> Table:
-    """One row per route."""
+def results(outcomes: list[RouteResult]) -> Table:
+    """A row for each route."""
     table = _table("allreduce in the network devices", RESULT_COLUMNS)
     for outcome in outcomes:
         table.add_row(
@@ -45,8 +50,8 @@ def results(outcomes: list[Outcome]) -> Table:
     return table
 
 
-def links(outcomes: list[Outcome]) -> Table:
-    """One row per device that a route leads through: payload bytes without headers, beside the expectation."""
+def links(outcomes: list[RouteResult]) -> Table:
+    """A row for each device of a route: payload without headers, beside the expected payload."""
     table = _table("payload on the links", LINK_COLUMNS)
     for outcome in outcomes:
         for name, link in outcome.use.links.items():
@@ -58,8 +63,8 @@ def links(outcomes: list[Outcome]) -> Table:
     return table
 
 
-def collectives(rows: list[Row]) -> Table:
-    """One row per collective, with its time over each route."""
+def collectives(rows: list[CollectiveResult]) -> Table:
+    """A row for each collective, with its time over each route."""
     routes = list(rows[0].seconds) if rows else []
     table = _table("collectives", (*COLLECTIVE_COLUMNS, *routes))
     for row in rows:
@@ -71,12 +76,12 @@ def collectives(rows: list[Row]) -> Table:
     return table
 
 
-def findings(rows: list[Finding]) -> Table:
-    """One row per scene."""
-    table = _table("many at once, again and again, over levels", FINDING_COLUMNS)
+def section_results(rows: list[SectionResult]) -> Table:
+    """A row for each section."""
+    table = _table("more than one collective after the other", SECTION_COLUMNS)
     for row in rows:
         outcome = row.outcome if row.verified else f"NO: {row.outcome}"
-        table.add_row(row.scene, row.route, row.setting, outcome, style=None if row.verified else WRONG)
+        table.add_row(row.section, row.route, row.setting, outcome, style=None if row.verified else WRONG)
     return table
 
 
@@ -96,6 +101,6 @@ def _both_ways(expected: Payload) -> str:
     return f"{up} each way" if expected.up == expected.down else f"{up}, {down}"
 
 
-def _overhead(link: LinkUse) -> str:
-    """Bytes of sent IP packets that are not payload, as a share of the payload."""
+def _overhead(link: LinkTraffic) -> str:
+    """Bytes of the sent IP packets without the payload, as a share of the payload."""
     return f"{(link.wire_up - link.payload_up) / link.payload_up:.2%}" if link.payload_up else "-"

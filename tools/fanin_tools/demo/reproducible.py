@@ -1,4 +1,4 @@
-"""Sums that are rounded, again and again with ranks late at random: the same bits every time, and numpy's."""
+"""Rounded sums, several times with ranks that are late at random: the bits are the same in every run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from fanin_tools.demo.findings import Finding
-from fanin_tools.fabric.devices import Say
-from fanin_tools.job import job_file
-from fanin_tools.job.crew import Crew
-from fanin_tools.job.job_file import Terms
-from fanin_tools.job.patterns import rounded
-from fanin_tools.job.placement import Placement
+from fanin_tools.demo.section_result import SectionResult
+from fanin_tools.fabric.daemons import ProgressCallback
+from fanin_tools.launch import job_file
+from fanin_tools.launch.exact_data import rounding_values
+from fanin_tools.launch.placement import Placement
+from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
+from fanin_wire.settings import JobSettings
 
 RUNS = 5
 PAUSE_MS = 3.0
@@ -26,19 +26,25 @@ SEED = 7
 DTYPES = ("f32", "bf16")
 
 
-def show(crew: Crew, placements: Sequence[Placement], terms: Terms, say: Say) -> list[Finding]:
-    """Mode "run" over each of `placements`, and mode "shape" over all of them together."""
-    findings = [_patterns(crew, [placement], replace(terms, reproducible="run"), say) for placement in placements]
-    return [*findings, _patterns(crew, placements, replace(terms, reproducible="shape"), say)]
+def show(
+    pool: WorkerPool, placements: Sequence[Placement], settings: JobSettings, progress: ProgressCallback
+) -> list[SectionResult]:
+    """Show mode "run" over each of `placements`, and mode "shape" over all of them together."""
+    section_results = [
+        _patterns(pool, [placement], replace(settings, reproducible="run"), progress) for placement in placements
+    ]
+    return [*section_results, _patterns(pool, placements, replace(settings, reproducible="shape"), progress)]
 
 
-def _patterns(crew: Crew, placements: Sequence[Placement], terms: Terms, say: Say) -> Finding:
+def _patterns(
+    pool: WorkerPool, placements: Sequence[Placement], settings: JobSettings, progress: ProgressCallback
+) -> SectionResult:
     route = "+".join(placement.route for placement in placements)
-    say(f"{route}: reproducible {terms.reproducible} ...")
+    progress(f"{route}: reproducible {settings.reproducible} ...")
     verified, counts = True, []
     for dtype in DTYPES:
-        digests = {digest for placement in placements for digest in _digests(crew, placement, terms, dtype)}
-        oracle = {_oracle(placements[0], dtype, terms)} if placements[0].route == "tree" else digests
+        digests = {digest for placement in placements for digest in _digests(pool, placement, settings, dtype)}
+        oracle = {_oracle(placements[0], dtype, settings)} if placements[0].route == "tree" else digests
         verified &= len(digests) == 1 and digests == oracle
         counts.append(len(digests))
     what = f"{RUNS * len(placements)} runs, ranks late"
@@ -46,24 +52,24 @@ def _patterns(crew: Crew, placements: Sequence[Placement], terms: Terms, say: Sa
         f"{counted(count, 'pattern')} of {dtype}" for dtype, count in zip(DTYPES, counts, strict=True)
     )
     outcome = f"1 pattern ({', '.join(DTYPES)})" if set(counts) == {1} else patterns
-    return Finding(f"reproducible {terms.reproducible}", route, what, outcome, verified)
+    return SectionResult(f"reproducible {settings.reproducible}", route, what, outcome, verified)
 
 
-def _digests(crew: Crew, placement: Placement, terms: Terms, dtype: str) -> set[str]:
-    """Of the results of all runs on all ranks."""
-    crew.join(placement, job_file.describe(crew.running, placement, terms))
+def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtype: str) -> set[str]:
+    """The digests of the results of all runs on all ranks."""
+    pool.join(placement, job_file.describe(pool.running, placement, settings))
     arguments = {"dtype": dtype, "elements": ELEMENTS, "runs": RUNS, "pause_ms": PAUSE_MS, "seed": SEED}
-    answers = crew.ask(placement.size, "repeat", **arguments)
-    crew.ask(placement.size, "leave")
-    return {digest for answer in answers for digest in answer["digests"]}
+    replies = pool.call(placement.size, "repeat", **arguments)
+    pool.call(placement.size, "leave")
+    return {digest for reply in replies for digest in reply["digests"]}
 
 
-def _oracle(placement: Placement, dtype: str, terms: Terms) -> str:
-    """Of what a tree of one switch must give: each NIC folds its ranks, the switch folds the NICs."""
+def _oracle(placement: Placement, dtype: str, settings: JobSettings) -> str:
+    """The digest of the result of a tree of one switch, from numpy: each NIC reduces its ranks, the switch the NICs."""
     datatype, add = datatype_by_name(dtype), operation_by_name("sum")
-    wide = terms.reproducible == "shape" and add.widens(datatype)
+    wide = settings.reproducible == "shape" and add.widens(datatype)
     partials = [
-        add.partial(np.stack([rounded(SEED, rank, dtype, ELEMENTS) for rank in ranks]), datatype, wide=wide)
+        add.partial(np.stack([rounding_values(SEED, rank, dtype, ELEMENTS) for rank in ranks]), datatype, wide=wide)
         for ranks in placement.ranks
     ]
     kind = datatype_by_name("f32") if wide else datatype

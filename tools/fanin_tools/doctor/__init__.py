@@ -1,1 +1,1 @@
-"""`fanin doctor`: what this machine can do, and what is missing for the rest."""
+"""Checks of this machine: what it can do, and what is missing for the rest."""

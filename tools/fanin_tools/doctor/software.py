@@ -1,4 +1,4 @@
-"""Programs and libraries: what is installed, in which version."""
+"""Checks of programs and libraries: which are installed, in which version."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fanin_tools.doctor.finding import Finding, Level
+from fanin_tools.doctor.check import CheckResult, Level
 
-LIBRARIES = ("numpy", "numba", "cffi", "scapy", "typer", "rich")
+LIBRARIES = ("numpy", "numba", "cffi", "msgspec", "scapy", "typer", "rich")
 
 # command, what it enables, how to get it
 COMMANDS = (
@@ -28,50 +28,52 @@ COMMANDS = (
 PEERS_FOLDER = Path(".bench")  # where `make bench` puts them
 
 
-def look() -> Iterator[Finding]:
-    """Findings about software."""
+def run_checks() -> Iterator[CheckResult]:
+    """The results of all checks of software."""
     yield _python()
     for name in LIBRARIES:
         yield _library(name)
     yield _driver_core()
     for command, enables, remedy in COMMANDS:
         path = shutil.which(command)
-        yield Finding(
+        yield CheckResult(
             command, Level.OK if path else Level.MISSING, path or "not found", enables, "" if path else remedy
         )
     yield _mpi()
 
 
-def _python() -> Finding:
+def _python() -> CheckResult:
     level = Level.OK if sys.version_info >= (3, 11) else Level.BROKEN
-    return Finding(
+    return CheckResult(
         "python", level, platform.python_version(), "everything", "" if level == Level.OK else "3.11 or newer"
     )
 
 
-def _library(name: str) -> Finding:
+def _library(name: str) -> CheckResult:
     try:
-        return Finding(name, Level.OK, importlib.metadata.version(name), "everything")
+        return CheckResult(name, Level.OK, importlib.metadata.version(name), "everything")
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, Level.BROKEN, "not installed", "everything", "make install")
+        return CheckResult(name, Level.BROKEN, "not installed", "everything", "make install")
 
 
-def _driver_core() -> Finding:
+def _driver_core() -> CheckResult:
     package = importlib.util.find_spec("fanin")
     folders = list(package.submodule_search_locations or []) if package else []
     built = [path for folder in folders if (path := Path(folder) / "libfanin.so").exists()]
     if not built:
-        return Finding("driver core", Level.BROKEN, "libfanin.so is not built", "programs on a fabric", "make install")
+        return CheckResult(
+            "driver core", Level.BROKEN, "libfanin.so is not built", "programs on a fabric", "make install"
+        )
     try:
         ctypes.CDLL(str(built[0]))
     except OSError as error:
-        return Finding("driver core", Level.BROKEN, str(error), "programs on a fabric", "make install")
-    return Finding("driver core", Level.OK, built[0].name, "programs on a fabric")
+        return CheckResult("driver core", Level.BROKEN, str(error), "programs on a fabric", "make install")
+    return CheckResult("driver core", Level.OK, built[0].name, "programs on a fabric")
 
 
-def _mpi() -> Finding:
+def _mpi() -> CheckResult:
     runner = shutil.which("mpiexec") or next((str(path) for path in PEERS_FOLDER.glob("*/bin/mpiexec")), None)
     enables = "programs with the MPI shim (make bench installs peers of its own)"
     if runner:
-        return Finding("MPI", Level.OK, runner, enables)
-    return Finding("MPI", Level.MISSING, "no mpiexec", enables, "make bench installs Open MPI into .bench")
+        return CheckResult("MPI", Level.OK, runner, enables)
+    return CheckResult("MPI", Level.MISSING, "no mpiexec", enables, "make bench installs Open MPI into .bench")

@@ -1,4 +1,4 @@
-"""Kernel and hardware: CPU, sockets, namespaces, RDMA devices, the cache of compiled code."""
+"""Checks of kernel and hardware: CPU, sockets, namespaces, RDMA devices, the cache of compiled code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from fanin_tools.doctor.finding import Finding, Level
+from fanin_tools.doctor.check import CheckResult, Level
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 
@@ -21,9 +21,9 @@ CARRYLESS = ("vpclmulqdq", "pclmulqdq")  # CPU flags, best first
 RDMA_FOLDER = Path("/sys/class/infiniband")
 
 
-def look() -> Iterator[Finding]:
-    """Findings about kernel and hardware."""
-    yield Finding("CPUs", Level.OK, f"{len(os.sched_getaffinity(0))} usable", "everything")
+def run_checks() -> Iterator[CheckResult]:
+    """The results of all checks of kernel and hardware."""
+    yield CheckResult("CPUs", Level.OK, f"{len(os.sched_getaffinity(0))} usable", "everything")
     yield _checksum()
     yield _socket_option("UDP GSO", UDP_SEGMENT, 1400)
     yield _socket_option("UDP GRO", UDP_GRO, 1)
@@ -33,14 +33,14 @@ def look() -> Iterator[Finding]:
     yield _cache()
 
 
-def _checksum() -> Finding:
-    """The ICRC is computed with carry-less multiplication where the CPU has it."""
+def _checksum() -> CheckResult:
+    """Check for carry-less multiplication, with which the ICRC is computed at memory speed."""
     flags = _cpu_flags()
     best = next((flag for flag in CARRYLESS if flag in flags), None)
     if best == CARRYLESS[0]:
-        return Finding("ICRC", Level.OK, best, "checksums at memory speed")
+        return CheckResult("ICRC", Level.OK, best, "checksums at memory speed")
     detail = f"{platform.machine()} with {best or 'no carry-less multiplication'}"
-    return Finding("ICRC", Level.LIMITED, detail, "checksums at memory speed", "works, with a slower method")
+    return CheckResult("ICRC", Level.LIMITED, detail, "checksums at memory speed", "works, with a slower method")
 
 
 def _cpu_flags() -> set[str]:
@@ -51,17 +51,19 @@ def _cpu_flags() -> set[str]:
     return set()
 
 
-def _socket_option(subject: str, option: int, value: int) -> Finding:
+def _socket_option(subject: str, option: int, value: int) -> CheckResult:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.setsockopt(SOL_UDP, option, value)
         except OSError as error:
             detail = f"setsockopt: {error.strerror}"
-            return Finding(subject, Level.LIMITED, detail, "super-packets of many segments", "use Linux 5.0 or newer")
-    return Finding(subject, Level.OK, "there", "super-packets of many segments")
+            return CheckResult(
+                subject, Level.LIMITED, detail, "super-packets of many segments", "use Linux 5.0 or newer"
+            )
+    return CheckResult(subject, Level.OK, "there", "super-packets of many segments")
 
 
-def _receive_buffer() -> Finding:
+def _receive_buffer() -> CheckResult:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, WANTED_BUFFER)
@@ -70,34 +72,34 @@ def _receive_buffer() -> Finding:
         granted = probe.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2  # the kernel counts its overhead double
     detail, enables = f"{granted >> 10} KiB", "many segments in flight"
     if granted >= WANTED_BUFFER:
-        return Finding("socket buffer", Level.OK, detail, enables)
+        return CheckResult("socket buffer", Level.OK, detail, enables)
     remedy = f"works, with small windows; for more: sysctl net.core.rmem_max={WANTED_BUFFER}"
-    return Finding("socket buffer", Level.LIMITED, detail, enables, remedy)
+    return CheckResult("socket buffer", Level.LIMITED, detail, enables, remedy)
 
 
-def _namespaces() -> Finding:
+def _namespaces() -> CheckResult:
     enables = "fabrics with a host per namespace (--netns)"
     try:
         namespaces.require()
     except ToolError as error:
-        return Finding("namespaces", Level.MISSING, error.cause, enables, error.remedy)
-    return Finding("namespaces", Level.OK, "allowed", enables)
+        return CheckResult("namespaces", Level.MISSING, error.cause, enables, error.remedy)
+    return CheckResult("namespaces", Level.OK, "allowed", enables)
 
 
-def _rdma() -> Finding:
+def _rdma() -> CheckResult:
     devices = sorted(path.name for path in RDMA_FOLDER.iterdir()) if RDMA_FOLDER.is_dir() else []
     if devices:
-        return Finding("RDMA devices", Level.OK, ", ".join(devices), "ordinary verbs traffic")
-    return Finding(
+        return CheckResult("RDMA devices", Level.OK, ", ".join(devices), "ordinary verbs traffic")
+    return CheckResult(
         "RDMA devices", Level.MISSING, "none", "ordinary verbs traffic", "not needed: UDP carries everything"
     )
 
 
-def _cache() -> Finding:
+def _cache() -> CheckResult:
     from fanin_nic.native.compiled import CACHE_FOLDER, cache_root
 
     enables = "start without compiling"
     if CACHE_FOLDER.is_relative_to(cache_root()):
-        return Finding("compiled code", Level.OK, str(CACHE_FOLDER), enables)
+        return CheckResult("compiled code", Level.OK, str(CACHE_FOLDER), enables)
     remedy = "set FANIN_CACHE_DIR to a writable folder"
-    return Finding("compiled code", Level.LIMITED, f"{cache_root()} is not writable", enables, remedy)
+    return CheckResult("compiled code", Level.LIMITED, f"{cache_root()} is not writable", enables, remedy)

@@ -1,1 +1,1 @@
-"""A fabric: NICs, switches and the links between them on this machine, from its description to its removal."""
+"""Fabrics on this machine: NICs, switches and links, from their description to their removal."""

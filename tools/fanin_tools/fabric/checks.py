@@ -1,31 +1,32 @@
-"""Whether a fabric can be built as it is described; what can not is refused with its place and a remedy."""
+"""Whether a fabric can be built as it is described."""
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable
 
 from fanin_tools.fabric import tree
-from fanin_tools.fabric.description import KINDS, DescriptionError, Device, Fabric, Link
-from fanin_wire.detection import LONGEST_DETECTION, SHORTEST_DETECTION
+from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, invalid_settings_of
+from fanin_wire import settings
+from fanin_wire.abi import MAX_CHILDREN
+from fanin_wire.limits import MAX_DEVICES
 
-MAX_DEVICES = 4096
-MAX_RING_NODES = 64  # bits of a node bitmap
-MAX_LANES = 16  # of a device
-MAX_RANKS_PER_NODE = 64  # bits of a rank bitmap
-NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
-RATE_PATTERN = re.compile(r"\d+(\.\d+)?[kmg]?bit")
+MAX_RING_NODES = MAX_CHILDREN
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 
 
 def check(fabric: Fabric, source: str) -> Fabric:
-    """Return `fabric` if it can be built, else raise DescriptionError. source: where it was read, for the message."""
-    check_name(fabric.name, f"{source}: name")
-    _check_range(fabric.mtu, 1280, 65535, f"{source}: mtu")
-    _check_range(fabric.lanes, 1, MAX_LANES, f"{source}: lanes")
-    _check_power_of_two(fabric.lanes, 2, f"{source}: lanes")
-    _check_range(fabric.detection, SHORTEST_DETECTION, LONGEST_DETECTION, f"{source}: detection")
+    """Return `fabric` if it can be built.
+
+    Args:
+        fabric: a description, from a file or constructed.
+        source: the file name, for messages.
+
+    Raises:
+        DescriptionError: with the place, the cause and the remedy, if the fabric can not be built.
+    """
+    with invalid_settings_of(source):
+        settings.validate(fabric)
     for index, device in enumerate(fabric.devices):
         _check_device(device, f"{source}: device[{index}]")
     for key in ("name", "address", "host", "group"):
@@ -36,7 +37,9 @@ def check(fabric: Fabric, source: str) -> Fabric:
     names = {device.name for device in fabric.devices}
     for index, link in enumerate(fabric.links):
         _check_link(link, names, f"{source}: link[{index}]")
-        _check_rate(link, fabric.netns, f"{source}: link[{index}].rate")
+        if link.rate and not fabric.netns:
+            place = f"{source}: link[{index}].rate"
+            raise DescriptionError(place, "loopback can not be shaped", "use netns = true (option --netns)")
     if fabric.switches:
         tree.check(fabric, source)
     return fabric
@@ -44,18 +47,16 @@ def check(fabric: Fabric, source: str) -> Fabric:
 
 def check_name(name: str, place: str) -> None:
     """Raise DescriptionError unless `name` can be part of a path, of a namespace's name and of a TOML string."""
-    if not NAME_PATTERN.fullmatch(name):
-        raise DescriptionError(place, f"{name!r} is not a name", "use 1 to 24 of a-z, 0-9 and '-'")
+    try:
+        settings.convert({"name": name}, FabricName)
+    except settings.InvalidSetting as error:
+        raise DescriptionError(place, error.cause, error.remedy) from error
 
 
-def _check_range(value: float, low: float, high: float, place: str) -> None:
-    if not low <= value <= high:
-        raise DescriptionError(place, f"{value} is out of range", f"use {low} to {high}")
+class FabricName(settings.Settings, frozen=True):
+    """The name of a fabric alone."""
 
-
-def _check_power_of_two(value: int, example: int, place: str) -> None:
-    if value & (value - 1):
-        raise DescriptionError(place, f"{value} is not a power of two", f"use for example {example}")
+    name: settings.Name
 
 
 def _check_unique(values: Iterable[str], place: str) -> None:
@@ -67,43 +68,23 @@ def _check_unique(values: Iterable[str], place: str) -> None:
 
 
 def _check_device(device: Device, place: str) -> None:
-    if device.kind not in KINDS:
-        raise DescriptionError(f"{place}.kind", f"{device.kind!r} is not a kind of device", "use nic or switch")
-    check_name(device.name, f"{place}.name")
-    check_name(device.host, f"{place}.host")
-    if device.address or device.offload:
-        _check_address(device.address, f"{place}.address")
-    if device.kind == "nic":
-        _check_range(device.ranks, 1, MAX_RANKS_PER_NODE, f"{place}.ranks")
-        if not device.offload:
-            raise DescriptionError(f"{place}.offload", "a NIC that does not offload", "leave offload to switches")
-    if device.group:
-        _check_group(device, f"{place}.group")
-    _check_range(device.slots, 2, 1 << 20, f"{place}.slots")
-    _check_power_of_two(device.slots, 4096, f"{place}.slots")
-
-
-def _check_address(address: str, place: str) -> None:
-    try:
-        ipaddress.IPv4Address(address)
-    except ValueError:
-        cause = f"{address!r} is not an IPv4 address"
-        raise DescriptionError(place, cause, "write four numbers, as in 127.77.0.1") from None
-
-
-def _check_group(device: Device, place: str) -> None:
-    if device.kind == "nic" or not device.offload:
+    if device.offload and not device.address:
+        raise DescriptionError(f"{place}.address", "missing", "add address = ...")
+    if device.kind == "nic" and device.ranks < 1:
+        raise DescriptionError(f"{place}.ranks", f"{device.ranks} is out of range", f"use 1 to {MAX_CHILDREN}")
+    if device.kind == "nic" and not device.offload:
+        raise DescriptionError(f"{place}.offload", "a NIC that does not offload", "leave offload to switches")
+    if device.group and (device.kind == "nic" or not device.offload):
         cause = f"{device.name} has no devices below that it sends results to"
-        raise DescriptionError(place, cause, "give groups to switches that offload")
-    _check_address(device.group, place)
-    if not ipaddress.IPv4Address(device.group).is_multicast:
-        raise DescriptionError(place, f"{device.group} is no multicast address", "use one of 239.0.0.0/8")
+        raise DescriptionError(f"{place}.group", cause, "give groups to switches that offload")
 
 
 def _check_counts(fabric: Fabric, source: str) -> None:
-    place = f"{source}: number of nics"
-    _check_range(len(fabric.nics), 1, MAX_DEVICES if fabric.switches else MAX_RING_NODES, place)
-    _check_range(len(fabric.devices), 1, MAX_DEVICES, f"{source}: number of devices")
+    counts = {"nics": (len(fabric.nics), MAX_DEVICES if fabric.switches else MAX_RING_NODES)}
+    counts["devices"] = (len(fabric.devices), MAX_DEVICES)
+    for what, (count, most) in counts.items():
+        if not 1 <= count <= most:
+            raise DescriptionError(f"{source}: number of {what}", f"{count} is out of range", f"use 1 to {most}")
 
 
 def _check_loopback(fabric: Fabric, source: str) -> None:
@@ -121,10 +102,3 @@ def _check_link(link: Link, names: set[str], place: str) -> None:
             raise DescriptionError(f"{place}.ends", f"there is no device {end!r}", remedy)
     if link.ends[0] == link.ends[1]:
         raise DescriptionError(f"{place}.ends", "a link from a device to itself", "name two devices")
-
-
-def _check_rate(link: Link, netns: bool, place: str) -> None:
-    if link.rate and not RATE_PATTERN.fullmatch(link.rate):
-        raise DescriptionError(place, f"{link.rate!r} is not a rate", "write it as tc does: 1gbit")
-    if link.rate and not netns:
-        raise DescriptionError(place, "loopback can not be shaped", "use netns = true (option --netns)")

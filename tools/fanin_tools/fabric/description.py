@@ -1,77 +1,100 @@
-"""What a fabric consists of: its devices and the links between them.
+"""A fabric: its devices and the links between them.
 
-Kinds of fabric differ only in their links: a tree of switches with the NICs as its leaves, or NIC to NIC in a cycle.
-The route of a job (tree, ring, local) is chosen later, per job. What makes sense is checked in `checks` and `tree`.
+All kinds of fabric differ only in their links: a tree of switches with the NICs as its leaves, or NICs in a cycle. The
+route of a job (tree, ring or local) is chosen later, for each job. The types hold the bounds of single settings;
+`checks` and `tree` check what settings mean together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
 
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import counted
-from fanin_wire.detection import DEFAULT_DETECTION
-
-KINDS = ("nic", "switch")
+from fanin_wire import limits
+from fanin_wire.abi import MAX_CHILDREN
+from fanin_wire.settings import (
+    Detection,
+    DeviceSlots,
+    InvalidSetting,
+    Lanes,
+    Mtu,
+    Name,
+    OptionalAddress,
+    OptionalMulticastAddress,
+    Rate,
+    Settings,
+)
 
 
 class DescriptionError(UsageError):
-    """A description that can not be meant: names the place in it, what is wrong there, and what to write instead."""
+    """A description that is wrong. It names the place in the description, the cause, and the remedy."""
 
     def __init__(self, place: str, cause: str, remedy: str) -> None:
         super().__init__(f"{place}: {cause}", remedy, name="BAD_DESCRIPTION")
 
 
-@dataclass(frozen=True)
-class Device:
+@contextlib.contextmanager
+def invalid_settings_of(source: str) -> Iterator[None]:
+    """Turn InvalidSetting into DescriptionError. source: the file, or what else the settings came from."""
+    try:
+        yield
+    except InvalidSetting as error:
+        raise DescriptionError(f"{source}: {error.place}", error.cause, error.remedy) from error
+
+
+class Device(Settings, frozen=True, kw_only=True):
     """A NIC or a switch.
 
-    kind: "nic" or "switch"
     address: IPv4 address of its RoCEv2 port; "" for a switch that only forwards
     host: the host that it belongs to; with namespaces, the namespace
-    ranks: how many ranks may run on its host (a switch: 0)
-    slots: segment buffers of each lane of the device, the quota that jobs lease from
+    ranks: number of ranks that may run on its host; 0 for a switch
+    slots: segment buffers of each lane of the device, from which jobs lease
     offload: whether it computes; a plain switch only forwards, and no daemon runs for it
-    group: multicast address that its results go to, for all devices below that hear it; "" for none
+    group: multicast address of its results, for all devices below; "" for none
     """
 
-    kind: str
-    name: str
-    address: str
-    host: str
-    ranks: int = 0
-    slots: int = 4096
+    kind: Literal["nic", "switch"]
+    name: Name
+    host: Name
+    address: OptionalAddress = ""
+    ranks: Annotated[int, Meta(ge=0, le=MAX_CHILDREN)] = 0
+    slots: DeviceSlots = limits.DEFAULT_DEVICE_SLOTS
     offload: bool = True
-    group: str = ""
+    group: OptionalMulticastAddress = ""
 
 
-@dataclass(frozen=True)
-class Link:
-    """A cable between two devices; of two switches the lower one is the first end.
+class Link(Settings, frozen=True):
+    """A cable between two devices. The first end of a link between two switches is the lower switch.
 
-    rate: as tc writes it ("1gbit"), "" for unshaped.
+    rate: as tc writes it ("1gbit"); "" for an unshaped link.
     """
 
     ends: tuple[str, str]
-    rate: str = ""
+    rate: Rate = ""
 
 
-@dataclass(frozen=True)
-class Fabric:
+class Fabric(Settings, frozen=True):
     """All devices and links of a fabric.
 
     mtu: bytes of the largest IP packet on its links
-    lanes: cores that each device uses; alike on all, since they cut messages alike
+    netns: whether each host is a network namespace
+    lanes: cores that each device uses. All devices use the same number, because they cut messages in the same way.
     detection: seconds of silence after which a device takes its neighbour for lost
     """
 
-    name: str
-    devices: tuple[Device, ...]
-    links: tuple[Link, ...]
-    mtu: int = 9000
+    name: Name
+    devices: tuple[Device, ...] = msgspec.field(name="device")
+    links: tuple[Link, ...] = msgspec.field(name="link", default=())
+    mtu: Mtu = limits.DEFAULT_MTU
     netns: bool = False
-    lanes: int = 1
-    detection: float = DEFAULT_DETECTION
+    lanes: Lanes = 1
+    detection: Detection = limits.DEFAULT_DETECTION
 
     @property
     def nics(self) -> tuple[Device, ...]:
@@ -85,7 +108,7 @@ class Fabric:
 
     @property
     def daemons(self) -> tuple[Device, ...]:
-        """The devices that compute: for each of them a process runs."""
+        """The devices that compute. A process runs for each of them."""
         return tuple(device for device in self.devices if device.offload)
 
     def device(self, name: str) -> Device:
@@ -94,7 +117,7 @@ class Fabric:
 
 
 def summary(fabric: Fabric) -> str:
-    """How many devices of which kind, for people."""
+    """The number of devices of each kind, for people."""
     plain = sum(not switch.offload for switch in fabric.switches)
     parts = [counted(len(fabric.nics), "NIC")]
     if offloading := len(fabric.switches) - plain:

@@ -1,18 +1,18 @@
-"""In what two descriptions of a fabric differ, in words."""
+"""The differences of two descriptions of a fabric, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from fanin_tools.fabric.description import Device, Fabric
+from fanin_wire import settings
 
 SHOWN = 4  # differences that are spelt out
 KINDS = {"nic": "NICs", "switch": "switches"}
 
 
 def describe(present: Fabric, asked: Fabric) -> str:
-    """What is otherwise in `present` than in `asked`, for an error."""
+    """The settings in which `present` differs from `asked`, for an error."""
     found = list(dict.fromkeys(_differences(present, asked)))
     more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return ", ".join(found[:SHOWN]) + more or "the order of its devices"
@@ -38,13 +38,13 @@ def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
 
 
 def _device_differences(present: tuple[Device, ...], asked: tuple[Device, ...]) -> Iterator[str]:
-    """Of devices that both have, property by property; a property is named once for each pair of values."""
+    """Differences of the devices that both have. The caller removes repetitions."""
     others = {device.name: device for device in asked}
     for device in present:
         if device.name in others:
-            for field in fields(Device):
-                what = f"{field.name} of {KINDS[device.kind]}"
-                yield from _one(what, getattr(device, field.name), getattr(others[device.name], field.name))
+            for name in settings.fields(Device):
+                what = f"{name} of {KINDS[device.kind]}"
+                yield from _one(what, getattr(device, name), getattr(others[device.name], name))
 
 
 def _one(what: str, present: object, asked: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Descriptions made from a few numbers: a tree of switches with n NICs as its leaves, or n NICs in a cycle."""
+"""Descriptions generated from a few numbers: a tree of switches with NICs as its leaves, or NICs in a cycle."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from fanin_tools.fabric.checks import MAX_DEVICES, check
-from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link
-from fanin_wire.detection import DEFAULT_DETECTION
+from fanin_tools.fabric.checks import check
+from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, invalid_settings_of
+from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_DEVICE_SLOTS, DEFAULT_MTU, MAX_DEVICES
 
-NETNS_PREFIX = "10.77.0"  # namespaces are islands: no other host sees these addresses
+NETNS_PREFIX = "10.77.0"  # no host outside of the namespaces sees these addresses
 PREVIEW_PREFIX = "127.77.0"
-BLOCK = 256  # addresses that share their first three numbers
-HOSTS = BLOCK - 2  # of them for devices
-LANES_OF_ONE_NODE = 2  # more were not measured
-OPTIONS = "options"  # what a description from a few numbers is called in messages
+BLOCK = 256  # addresses with the same first three numbers
+HOSTS = BLOCK - 2  # addresses of a block that devices may have
+LANES_OF_ONE_NODE = 2  # more have not been measured
+OPTIONS = "options"  # the source of a generated description, in messages
 
 
 @dataclass(frozen=True)
 class Shape:
     """The options of `fanin fabric up`.
 
-    fanout: devices below each switch, level by level from the top, the NICs last; () is one switch above all nodes
-    plain_leaves: the lowest switches only forward; the NICs of each form a ring
+    fanout: number of devices below each switch, level by level from the top, the NICs last; () is one switch
+    plain_leaves: whether the lowest switches only forward; the NICs of each then form a ring
     lanes: cores of each device; None: what serves best (`usual_lanes`)
     multicast: one switch over namespaces sends results to a group. Below several, the bridges would carry what one
         sends to the devices of all; a description may give each a group, for a network that keeps them apart
@@ -37,8 +37,8 @@ class Shape:
     direct: bool = False
     netns: bool = False
     rate: str = ""
-    slots: int = 4096
-    mtu: int = 9000
+    slots: int = DEFAULT_DEVICE_SLOTS
+    mtu: int = DEFAULT_MTU
     lanes: int | None = None
     fanout: tuple[int, ...] = ()
     plain_leaves: bool = False
@@ -47,13 +47,13 @@ class Shape:
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """Devices below each switch, level by level from the top."""
+        """Number of devices below each switch, level by level from the top."""
         return self.fanout or (self.nodes,)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A fabric that is known but for its addresses."""
+    """A fabric whose addresses are not chosen yet."""
 
     name: str
     shape: Shape
@@ -63,42 +63,66 @@ class Plan:
         return make(self.name, self.shape, prefix)
 
     def preview(self) -> Fabric:
-        """The description with addresses that are only to be looked at: others may have them."""
+        """The description with addresses that another fabric may use, to look at only."""
         return self.at(NETNS_PREFIX if self.shape.netns else PREVIEW_PREFIX)
 
-    def beside(self, present: Fabric) -> Fabric:
-        """The description with the addresses that a fabric of this name has, and its lanes if none are asked for."""
+    def with_addresses_of(self, present: Fabric) -> Fabric:
+        """The description with the addresses of `present`, and with its lanes if the shape has no number of lanes."""
         shape = replace(self.shape, lanes=self.shape.lanes or present.lanes)
         prefix = NETNS_PREFIX if self.shape.netns else present.nics[0].address.rpartition(".")[0]
         return make(self.name, shape, prefix)
 
 
-def usual_lanes(nodes: int) -> int:
-    """Lanes of the devices where nobody says how many. Within one node two cores move long messages up to 2.5 times as
-    fast as one, and short ones as fast; the devices of several nodes on one machine keep its cores busy anyway."""
+def default_lanes(nodes: int) -> int:
+    """The default number of lanes of each device.
+
+    Within one node two lanes move long messages up to 2.5 times as fast as one, and short messages as fast. The devices
+    of several nodes on one machine use all its cores with one lane each.
+    """
     return min(LANES_OF_ONE_NODE, len(os.sched_getaffinity(0))) if nodes == 1 else 1
 
 
 def make(name: str, shape: Shape, prefix: str = NETNS_PREFIX) -> Fabric:
-    """The description of a fabric called `name`. prefix: first three numbers of its first address."""
+    """The description of a fabric called `name`. prefix: the first three numbers of its first address."""
     _check_shape(shape)
+    with invalid_settings_of(OPTIONS):
+        fabric = _make(name, shape, prefix)
+    return check(fabric, OPTIONS)
+
+
+def _make(name: str, shape: Shape, prefix: str) -> Fabric:
     switches = [] if shape.direct else list(_switches(shape.levels))
     nic_addresses, switch_addresses = _addresses(prefix, shape.nodes, len(switches))
     devices = [
-        Device("nic", f"nic{node}", nic_addresses[node], f"host{node}", shape.ranks_per_node, shape.slots)
+        Device(
+            kind="nic",
+            name=f"nic{node}",
+            host=f"host{node}",
+            address=nic_addresses[node],
+            ranks=shape.ranks_per_node,
+            slots=shape.slots,
+        )
         for node in range(shape.nodes)
     ]
     lowest = len(shape.levels) - 1
     for place, address in zip(switches, switch_addresses, strict=True):
         plain = shape.plain_leaves and len(place) == lowest
-        named = _switch_name(place)
-        group = _group(address) if shape.multicast and shape.netns and lowest == 0 and not plain else ""
-        address = "" if plain else address
-        devices.append(Device("switch", named, address, named, 0, shape.slots, offload=not plain, group=group))
+        switch = _switch_name(place)
+        devices.append(
+            Device(
+                kind="switch",
+                name=switch,
+                host=switch,
+                address="" if plain else address,
+                slots=shape.slots,
+                offload=not plain,
+                group=_group(address) if shape.multicast and shape.netns and lowest == 0 and not plain else "",
+            )
+        )
     ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
     links = tuple(Link(pair, shape.rate) for pair in ends)
-    lanes = shape.lanes or usual_lanes(shape.nodes)
-    return check(Fabric(name, tuple(devices), links, shape.mtu, shape.netns, lanes, shape.detection), OPTIONS)
+    lanes = shape.lanes or default_lanes(shape.nodes)
+    return Fabric(name, tuple(devices), links, shape.mtu, shape.netns, lanes, shape.detection)
 
 
 def _check_shape(shape: Shape) -> None:
@@ -119,7 +143,7 @@ def _product(fanout: tuple[int, ...]) -> str:
 
 
 def _switches(levels: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The place of every switch in the tree, top first: () for the top, (1, 0) for the first below its second."""
+    """The place of every switch in the tree, the top first: (1, 0) is the first switch below the second of the top."""
     for depth in range(len(levels)):
         yield from itertools.product(*(range(count) for count in levels[:depth]))
 
@@ -129,7 +153,7 @@ def _switch_name(place: tuple[int, ...]) -> str:
 
 
 def _addresses(prefix: str, nics: int, switches: int) -> tuple[list[str], list[str]]:
-    """Addresses of NICs from the first one on, of switches from the last one down, in blocks that hold both."""
+    """Addresses of the NICs, from the first one up, and of the switches, from the last one down."""
     blocks = -(-(nics + switches) // HOSTS)
     places = range(blocks * HOSTS)
     return [_address(prefix, place) for place in places[:nics]], [
@@ -138,18 +162,18 @@ def _addresses(prefix: str, nics: int, switches: int) -> tuple[list[str], list[s
 
 
 def _address(prefix: str, place: int) -> str:
-    """The address at a place counted over all blocks; the first and the last of a block are left out."""
+    """The address number `place` over all blocks, without the first and the last address of each block."""
     first = int(ipaddress.IPv4Address(f"{prefix}.0"))
     return str(ipaddress.IPv4Address(first + place // HOSTS * BLOCK + 1 + place % HOSTS))
 
 
 def _group(address: str) -> str:
-    """The multicast group of a switch: 239, for private use, then the last three numbers of its address."""
+    """The multicast group of a switch: 239 (private use, RFC 2365), then the last three numbers of its address."""
     return f"239.{address.partition('.')[2]}"
 
 
 def _tree(levels: tuple[int, ...], switches: list[tuple[int, ...]]) -> Iterator[tuple[str, str]]:
-    """Each NIC to the switch above it, each switch to the one above that."""
+    """The ends of all links of a tree, the lower end first."""
     for node, place in enumerate(itertools.product(*map(range, levels))):
         yield f"nic{node}", _switch_name(place[:-1])
     for place in switches[1:]:
@@ -157,7 +181,7 @@ def _tree(levels: tuple[int, ...], switches: list[tuple[int, ...]]) -> Iterator[
 
 
 def _cycle(nodes: int) -> Iterator[tuple[str, str]]:
-    """Each NIC to the next; two NICs need one cable, one NIC none."""
+    """The ends of the links of a cycle. Two NICs need one cable, one NIC needs none."""
     cables = {1: 0, 2: 1}.get(nodes, nodes)
     for node in range(cables):
         yield f"nic{node}", f"nic{(node + 1) % nodes}"

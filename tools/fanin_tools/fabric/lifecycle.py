@@ -1,4 +1,4 @@
-"""Bring a fabric up, look at it, take it down. Whatever fails in between, nothing is left behind."""
+"""Bring a fabric up, query it, take it down. After a failure nothing is left behind."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fanin_tools import control
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.fabric import devices, differences, generate, loopback, namespaces, state
+from fanin_tools.fabric import daemons, device_query, differences, generate, loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
@@ -20,7 +19,7 @@ TERMINATE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Running:
-    """A fabric that is up, and where its devices listen. fresh: whether this call brought it up."""
+    """A fabric that is up, and the folder of its state. fresh: whether this call brought it up."""
 
     fabric: Fabric
     state: FabricState
@@ -28,16 +27,23 @@ class Running:
 
 
 def up(
-    wanted: Fabric | Plan, say: devices.Say, start: devices.Start = devices.start, user: ProcessIdentity | None = None
+    wanted: Fabric | Plan,
+    progress: daemons.ProgressCallback,
+    start: daemons.Start = daemons.start,
+    leaseholder: ProcessIdentity | None = None,
 ) -> Running:
-    """Bring `wanted` up and wait until every device answers; does nothing if it is up already.
+    """Bring a fabric up and wait until every device answers. Does nothing if the fabric is up already.
 
-    user: for whose time; without one it stays up, also if it was up for the time of others.
+    Args:
+        wanted: a description, or a plan. A plan gets addresses that nothing else uses, or the addresses of the fabric
+            of its name that is up.
+        progress: called with a line for the user.
+        start: starts the daemons.
+        leaseholder: the process that leases the fabric; None: the fabric stays up until it is taken down.
 
-    A plan gets addresses that nobody else uses, or those of the fabric of its name that is up. Raises ToolError
-    FABRIC_DIFFERS if another fabric of that name is up, or namespaces that it would make are there; FABRIC_INCOMPLETE
-    if some of its devices run and others do not: somebody may use them. What this call has begun is not left behind if
-    it fails.
+    Raises:
+        ToolError: FABRIC_DIFFERS if a different fabric of that name is up or its namespaces exist; FABRIC_INCOMPLETE if
+            only some of its devices run, which other programs may use. A failed call leaves nothing behind.
     """
     folder = FabricState(wanted.name)
     with state.locked():
@@ -45,17 +51,17 @@ def up(
             present = _healthy(folder)
             if present is not None:
                 running = _same_or_refuse(folder, present, wanted)
-                _note_user(folder, user)
+                _add_leaseholder(folder, leaseholder)
                 return running
             _refuse_incomplete(folder)
-            say(f"fabric {wanted.name}: cleaning up after a crash")
+            progress(f"fabric {wanted.name}: cleaning up after a crash")
             _clean(folder)
         with _addressed(wanted) as fabric:
             if fabric.netns:
                 namespaces.require()
                 namespaces.require_absent(fabric)
             try:
-                _bring_up(fabric, folder, say, start, user)
+                _bring_up(fabric, folder, progress, start, leaseholder)
             except BaseException:
                 _clean(folder)
                 raise
@@ -64,7 +70,7 @@ def up(
 
 @contextlib.contextmanager
 def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
-    """The description with its addresses, which nobody else takes for the time of the block."""
+    """The description with addresses, which are reserved for the time of the block."""
     if isinstance(wanted, Fabric):
         yield wanted
     elif wanted.shape.netns:
@@ -74,56 +80,62 @@ def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
             yield fabric
 
 
-def _note_user(folder: FabricState, user: ProcessIdentity | None) -> None:
-    users = folder.users
-    if user is None:
-        folder.keep()
-    elif users is not None:
-        folder.lend([*users, user])
+def _add_leaseholder(folder: FabricState, leaseholder: ProcessIdentity | None) -> None:
+    leaseholders = folder.leaseholders
+    if leaseholder is None:
+        folder.make_permanent()
+    elif leaseholders is not None:
+        folder.set_leaseholders([*leaseholders, leaseholder])
 
 
-def give_back(name: str, user: ProcessIdentity) -> None:
-    """End the use of a fabric for the time of `user`; takes it down if it was the last and nobody keeps it."""
+def release(name: str, leaseholder: ProcessIdentity) -> None:
+    """End the lease of `leaseholder`. Takes the fabric down if it was the last lease."""
     folder = FabricState(name)
     with state.locked():
-        users = folder.users
-        if users is None or user not in users:  # it stays, or has been taken down, and another has its name
+        leaseholders = folder.leaseholders
+        if (
+            leaseholders is None or leaseholder not in leaseholders
+        ):  # it stays, or has been taken down, and another has its name
             return
-        users.remove(user)
-        left = [other for other in users if other.alive]
+        leaseholders.remove(leaseholder)
+        left = [other for other in leaseholders if other.alive]
         if left:
-            folder.lend(left)
+            folder.set_leaseholders(left)
         else:
             _clean(folder)
 
 
-def clean_up(say: devices.Say) -> None:
-    """Take down what was up for the time of commands that were killed."""
+def clean_up(progress: daemons.ProgressCallback) -> None:
+    """Take down the fabrics whose leaseholders were all killed."""
     with state.locked():
         for folder in map(FabricState, state.names()):
-            users = folder.users
-            if users is not None and not any(user.alive for user in users):
-                say(f"fabric {folder.name}: cleaning up after a command that was killed")
+            leaseholders = folder.leaseholders
+            if leaseholders is not None and not any(leaseholder.alive for leaseholder in leaseholders):
+                progress(f"fabric {folder.name}: cleaning up after a command that was killed")
                 _clean(folder)
 
 
 def _bring_up(
-    fabric: Fabric, folder: FabricState, say: devices.Say, start: devices.Start, user: ProcessIdentity | None
+    fabric: Fabric,
+    folder: FabricState,
+    progress: daemons.ProgressCallback,
+    start: daemons.Start,
+    leaseholder: ProcessIdentity | None,
 ) -> None:
     folder.create(fabric)
-    if user is not None:
-        folder.lend([user])
+    if leaseholder is not None:
+        folder.set_leaseholders([leaseholder])
     if fabric.netns:
         namespaces.build(fabric)
     processes = {}
-    for name, process in start(fabric, folder, say):
+    for name, process in start(fabric, folder, progress):
         processes[name] = process
         folder.record(processes)
-    devices.wait_until_ready(processes, folder)
+    daemons.wait_until_ready(processes, folder)
 
 
 def _healthy(folder: FabricState) -> Fabric | None:
-    """The description, if every device of it runs."""
+    """The description, if all its devices run."""
     fabric, processes = folder.description(), folder.processes()
     if fabric is None:
         return None
@@ -132,7 +144,7 @@ def _healthy(folder: FabricState) -> Fabric | None:
 
 
 def _refuse_incomplete(folder: FabricState) -> None:
-    """ToolError FABRIC_INCOMPLETE if some devices run and others do not."""
+    """Raise ToolError FABRIC_INCOMPLETE if some devices run and others do not."""
     fabric, processes = folder.description(), folder.processes()
     names = [name for name, process in processes.items() if process.alive]
     if fabric is None or not names:
@@ -144,7 +156,7 @@ def _refuse_incomplete(folder: FabricState) -> None:
 
 
 def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan) -> Running:
-    asked = wanted.beside(present) if isinstance(wanted, Plan) else wanted
+    asked = wanted.with_addresses_of(present) if isinstance(wanted, Plan) else wanted
     if present != asked:
         cause = f"fabric {wanted.name} is up and differs: {differences.describe(present, asked)}"
         raise ToolError("FABRIC_DIFFERS", cause, f"fanin fabric down --name {wanted.name}, or choose another --name")
@@ -152,17 +164,20 @@ def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan)
 
 
 def find(name: str) -> Running | None:
-    """The fabric `name` if it is up and whole."""
+    """The fabric `name`, if all its devices run."""
     folder = FabricState(name)
     fabric = _healthy(folder) if folder.exists else None
     return Running(fabric, folder) if fabric is not None else None
 
 
-def restart(name: str, device: str, say: devices.Say) -> Running:
-    """End the daemon `device` of fabric `name`, if it still runs, and start it anew; the others are not touched.
+def restart(name: str, device: str, progress: daemons.ProgressCallback) -> Running:
+    """End the daemon `device` of the fabric `name`, if it still runs, and start it anew. Its jobs are lost.
 
-    The jobs that it was in are lost. Raises ToolError NO_FABRIC, UsageError NO_DEVICE (there is no such daemon), or
-    DEVICE_LOST (it does not start; the rest of the fabric stays up).
+    The other devices are not touched.
+
+    Raises:
+        ToolError: NO_FABRIC, or DEVICE_LOST if the device does not start; the rest of the fabric then stays up.
+        UsageError: NO_DEVICE if there is no such daemon.
     """
     folder = FabricState(name)
     with state.locked():
@@ -176,15 +191,15 @@ def restart(name: str, device: str, say: devices.Say) -> Running:
         present = folder.processes()
         if device in present:
             terminate([present[device]], TERMINATE_SECONDS)
-        for started, process in devices.start(fabric, folder, say, [device]):
+        for started, process in daemons.start(fabric, folder, progress, [device]):
             present[started] = process
             folder.record(present)
-        devices.wait_until_ready({device: present[device]}, folder)
+        daemons.wait_until_ready({device: present[device]}, folder)
     return Running(fabric, folder)
 
 
 def down(name: str) -> bool:
-    """Take the fabric `name` down, whatever state it is in; False if there was nothing."""
+    """Take the fabric `name` down, also after a crash. Returns whether there was anything to take down."""
     folder = FabricState(name)
     with state.locked():
         present = folder.exists
@@ -204,7 +219,7 @@ def _clean(folder: FabricState) -> None:
 
 
 def status(name: str) -> dict[str, Any]:
-    """What every device of fabric `name` says of itself; `answer` is None for one that is gone, silent or plain."""
+    """The status of every device of the fabric `name`; `answer` is None if a device is gone, silent or plain."""
     folder = FabricState(name)
     fabric = folder.description()
     if fabric is None:
@@ -222,6 +237,6 @@ def status(name: str) -> dict[str, Any]:
 
 def _answer(folder: FabricState, device: str) -> dict[str, Any] | None:
     try:
-        return control.query(folder.socket(device))
+        return device_query.query_status(folder.socket(device))
     except ToolError:
         return None

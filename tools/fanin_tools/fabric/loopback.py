@@ -1,7 +1,8 @@
-"""Loopback addresses for a fabric: chosen so that two commands that choose at the same time choose differently.
+"""Loopback addresses for a fabric, different for commands that choose at the same time.
 
-Whoever chooses holds UDP port 4791 at the first address of each of its blocks, which no device uses, until its devices
-hold their own. The kernel gives a port once: across users and state folders, and free again if a command crashes.
+A command reserves a block of addresses: it binds UDP port 4791 at the first address of the block, which no device uses,
+until its devices have bound their own addresses. The kernel gives a port to one process only, across all users, and
+frees it if the process crashes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ FIRST_BLOCK = 77
 
 @contextlib.contextmanager
 def reserved(plan: Plan) -> Iterator[Fabric]:
-    """`plan` at the first free addresses of 127.77.0.0/16. They are reserved for the time of the `with` block."""
+    """`plan` with the first free addresses of 127.77.0.0/16, which are reserved for the time of the block.
+
+    Raises:
+        ToolError: NO_RESOURCES if none are free.
+    """
     for third in range(256):
         fabric = plan.at(f"127.{FIRST_BLOCK}.{third}")
         with contextlib.ExitStack() as held:
-            if _take(fabric, held):
+            if _reserve(fabric, held):
                 yield fabric
                 return
     raise ToolError(
@@ -34,8 +39,8 @@ def reserved(plan: Plan) -> Iterator[Fabric]:
     )
 
 
-def _take(fabric: Fabric, held: contextlib.ExitStack) -> bool:
-    """Hold the blocks of `fabric` in `held`; False if somebody holds one, or uses one of the addresses."""
+def _reserve(fabric: Fabric, held: contextlib.ExitStack) -> bool:
+    """Reserve the blocks of `fabric` until `held` is closed. False if a block or an address is in use."""
     addresses = [device.address for device in fabric.daemons]
     blocks = dict.fromkeys(address.rpartition(".")[0] for address in addresses)
     if not all(bind(f"{block}.0", held) for block in blocks):
@@ -45,7 +50,7 @@ def _take(fabric: Fabric, held: contextlib.ExitStack) -> bool:
 
 
 def bind(address: str, stack: contextlib.ExitStack) -> bool:
-    """Hold the RoCEv2 port of an address in `stack`; False if somebody has it."""
+    """Bind the RoCEv2 port of an address until `stack` is closed. False if it is in use."""
     port = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     try:
         port.bind((address, UDP_PORT))

@@ -1,9 +1,8 @@
-"""Hosts as network namespaces, cables as veth pairs, an ordinary switch as a bridge beside each offloading one.
+"""The network of a fabric: a namespace for each host, a veth pair for each cable, a bridge for each switch.
 
-With switches: a bridge lies in the namespace of each, carries the switch's address and forwards whatever is not
-addressed to it; a plain switch is such a bridge without an address. So every host reaches every other, over the cables
-of the tree. On direct links: a device's address lies on `lo`, and a host route over each cable leads to the neighbour;
-there is no way to anybody else.
+The bridge of a switch has the address of the switch and forwards all other packets; the bridge of a plain switch has no
+address. So every host reaches every other host over the cables of the tree. On direct links the address of a device is
+on `lo`, and a host route over each cable leads to the neighbour; other hosts can not be reached.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ NAMESPACES = Path("/run/netns")  # where `ip netns` keeps them
 CLONE_NEWNET = 0x40000000  # include/uapi/linux/sched.h
 BRIDGE = "br0"
 TERMINATE_SECONDS = 5.0
-# A bucket of 256 KiB keeps 1 Gbit/s at the rate asked for; 50 ms of queue are 6 MB there, more than a window.
+# A smaller bucket would not reach 1 Gbit/s. 50 ms of queue are 6 MB at that rate, more than a window.
 SHAPING = ("burst", "256kb", "latency", "50ms")
 
 
 def namespace(fabric: Fabric, host: str) -> str:
-    """Name of the namespace of a host. The machine has one list of names, each state folder one of fabrics: which
-    folder it is shows in the name, so that fabrics of the same name do not meet."""
+    """Name of the namespace of a host. It has a tag of the state folder, because the machine has one list of namespaces
+    and several state folders may have fabrics of the same name."""
     return "-".join(["fanin", fabric.name, host, *state.tag()])
 
 
 def prefix_command(fabric: Fabric, host: str) -> list[str]:
-    """What to put before a command so that it runs on `host`: nothing on loopback."""
+    """The words to put before a command so that it runs on `host`; none on loopback."""
     return ["ip", "netns", "exec", namespace(fabric, host)] if fabric.netns else []
 
 
 def enter(name: str) -> None:
-    """Move the calling thread, and what it will start, to the network of a namespace. OSError if it can not be."""
+    """Move the calling thread and its future children to a network namespace. Raises OSError if that fails."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open(NAMESPACES / name) as handle:
         if libc.setns(handle.fileno(), CLONE_NEWNET):
@@ -50,8 +49,8 @@ def enter(name: str) -> None:
             raise OSError(number, os.strerror(number), name)
 
 
-def possible() -> bool:
-    """Whether this user may make namespaces."""
+def are_allowed() -> bool:
+    """Whether this user may create namespaces."""
     try:
         require()
     except ToolError:
@@ -60,24 +59,24 @@ def possible() -> bool:
 
 
 def require() -> None:
-    """Raise ToolError unless this user may make namespaces. Tried, not guessed: in containers root often may not."""
+    """Raise ToolError unless this user may create namespaces. One is created to find out: root in a container often may
+    not."""
     if shutil.which("ip") is None or shutil.which("tc") is None:
         cause = "namespaces need the commands ip and tc"
         raise ToolError("NOT_SUPPORTED", cause, "install iproute2, or leave out --netns")
     if os.geteuid() != 0:
         raise ToolError("PERMISSION_DENIED", "namespaces need root", "run as root, or leave out --netns")
-    name = f"fanin-{os.getpid()}"  # of no fabric: those have a host behind a second hyphen
+    name = f"fanin-{os.getpid()}"  # no namespace of a fabric has this name: they have a host after a second hyphen
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
     if tried.returncode:
-        subprocess.run(["ip", "netns", "delete", name], capture_output=True)  # half of it may be there
-        cause = f"this machine lets nobody make namespaces: {tried.stderr.strip()}"
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True)  # a part of it may exist
+        cause = f"this machine does not allow namespaces: {tried.stderr.strip()}"
         raise ToolError("PERMISSION_DENIED", cause, "allow CAP_SYS_ADMIN here, or leave out --netns")
     _run(["ip", "netns", "delete", name])
 
 
 def require_absent(fabric: Fabric) -> None:
-    """Raise FABRIC_DIFFERS if there are namespaces of these names: what somebody else made is not ours to use, nor to
-    remove."""
+    """Raise ToolError FABRIC_DIFFERS if a namespace of the fabric exists: another program made it and may use it."""
     names = {namespace(fabric, device.host) for device in fabric.devices}
     if present := sorted(names & existing()):
         cause = f"there is a network {fabric.name} already: {', '.join(present)}"
@@ -86,23 +85,23 @@ def require_absent(fabric: Fabric) -> None:
 
 
 def build(fabric: Fabric) -> None:
-    """Make namespaces, links, addresses and routes. For callers who have seen to `require` and `require_absent`."""
+    """Create namespaces, links, addresses and routes. Call `require` and `require_absent` before."""
     for command in commands(fabric):
         _run(command)
 
 
 def remove(fabric: Fabric) -> None:
-    """End what still runs in the namespaces that exist, and delete them; links, addresses and routes go with them."""
+    """End the processes in the namespaces of the fabric, and delete the namespaces with all that is in them."""
     present = existing()
     for device in fabric.devices:
         name = namespace(fabric, device.host)
         if name in present:
-            terminate(_inhabitants(name), TERMINATE_SECONDS)
+            terminate(_processes_in(name), TERMINATE_SECONDS)
             _run(["ip", "netns", "delete", name])
 
 
-def _inhabitants(name: str) -> list[ProcessIdentity]:
-    """Processes in a namespace of ours: a device that a crash left unrecorded, or a rank."""
+def _processes_in(name: str) -> list[ProcessIdentity]:
+    """Processes in a namespace: devices that a crash left without a record, and ranks."""
     found = []
     for word in _run(["ip", "netns", "pids", name]).split():
         with contextlib.suppress(ProcessLookupError):
@@ -138,7 +137,7 @@ def _bridge(fabric: Fabric, switch: Device) -> Iterator[list[str]]:
 
 
 def _cable(fabric: Fabric, index: int, link: Link) -> Iterator[list[str]]:
-    """A veth pair, each end made where it belongs: no name of it ever shows on this machine's own network."""
+    """Commands for a veth pair. Each end is created in its namespace, so no name appears on the machine's network."""
     ends = [fabric.device(name) for name in link.ends]
     names = [interface(fabric, index, end) for end in ends]
     peer = ["peer", "name", names[1], "netns", namespace(fabric, ends[1].host)]

@@ -1,4 +1,4 @@
-"""Processes that we started, recognised again later: by pid and start time, so that a reused pid is never signalled."""
+"""Processes that this tool started. Pid and start time identify them, so that a reused pid is never signalled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process for all time: its pid and when it started, in clock ticks since boot."""
+    """The identity of a process: its pid, and its start time in clock ticks since boot."""
 
     pid: int
     start_time: int
@@ -31,7 +31,7 @@ class ProcessIdentity:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; a zombie does not."""
+        """Whether it still runs. A zombie does not."""
         fields = _stat_fields(self.pid)
         return fields is not None and int(fields[START_TIME_FIELD]) == self.start_time and fields[STATE_FIELD] != "Z"
 
@@ -41,12 +41,12 @@ def _stat_fields(pid: int) -> list[str] | None:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command may hold spaces and parentheses itself: the last parenthesis ends it.
+    # The command may contain spaces and parentheses: the last parenthesis ends it.
     return text.rpartition(")")[2].split()
 
 
 def send_signal(process: ProcessIdentity, number: int) -> None:
-    """Signal `process` if it still runs. The pidfd is opened before the check: the pid can not be reused in between."""
+    """Send a signal to `process` if it still runs. The pidfd is opened before the check, so the pid stays the same."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -61,7 +61,7 @@ def send_signal(process: ProcessIdentity, number: int) -> None:
 
 
 def wait_until_gone(processes: list[ProcessIdentity], seconds: float) -> list[ProcessIdentity]:
-    """Wait until all have ended, at most `seconds`; returns those that have not."""
+    """Wait until all have ended, at most `seconds`. Returns the processes that still run."""
     end = time.monotonic() + seconds
     while (left := [process for process in processes if process.alive]) and time.monotonic() < end:
         _reap(left)
@@ -70,7 +70,7 @@ def wait_until_gone(processes: list[ProcessIdentity], seconds: float) -> list[Pr
 
 
 def terminate(processes: list[ProcessIdentity], grace_seconds: float) -> None:
-    """SIGTERM to all, SIGKILL to those that still run `grace_seconds` later; returns when none runs."""
+    """Send SIGTERM to all, and SIGKILL to those that still run after `grace_seconds`. Returns when none runs."""
     for process in processes:
         send_signal(process, signal.SIGTERM)
     stubborn = wait_until_gone(processes, grace_seconds)
@@ -80,7 +80,7 @@ def terminate(processes: list[ProcessIdentity], grace_seconds: float) -> None:
 
 
 def _reap(processes: list[ProcessIdentity]) -> None:
-    """Collect those that are our children, so that they do not stay as zombies."""
+    """Collect our children among them, so that none stays a zombie."""
     for process in processes:
         try:
             os.waitpid(process.pid, os.WNOHANG)

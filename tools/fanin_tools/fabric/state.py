@@ -1,10 +1,11 @@
-"""What is kept on disk of a fabric that is up: a folder per fabric, readable by its owner only.
+"""The state of fabrics on disk: a folder for each fabric, readable by its owner only.
 
-| file | holds |
+| file | contents |
 | --- | --- |
-| fabric.toml | the description; written first, so that a crash later can be cleaned up after |
+| fabric.toml | the description; written first, so that `down` can clean up after a later crash |
+| ways | the uplinks of each NIC (`uplinks_file`) |
 | processes.json | identity of every device's process |
-| users.json | those of the commands for whose time it is up; missing if it stays up |
+| leases.json | identities of the commands that lease the fabric; missing if the fabric is permanent |
 | DEVICE.sock, DEVICE.log | control socket and output of a device |
 """
 
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import description_file, ways
+from fanin_tools.fabric import description_file, uplinks_file
 from fanin_tools.fabric.checks import check_name
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
@@ -30,7 +31,11 @@ SOCKET_PATH_LIMIT = 107  # bytes of sockaddr_un.sun_path without the final zero,
 
 
 def root() -> Path:
-    """$XDG_RUNTIME_DIR/fanin or /tmp/fanin-UID; made with mode 0700, refused if somebody else could have made it."""
+    """The folder $XDG_RUNTIME_DIR/fanin, or /tmp/fanin-UID. It is created with mode 0700.
+
+    Raises:
+        ToolError: PERMISSION_DENIED if the folder can not be created, or another user may have created it.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = Path(runtime) / "fanin" if runtime else Path(f"/tmp/fanin-{os.getuid()}")
     try:
@@ -47,8 +52,7 @@ def root() -> Path:
 
 
 def tag() -> list[str]:
-    """What tells this folder from others in names that the whole machine shares; nothing for that of the login
-    session."""
+    """A tag of the state folder, for names that the whole machine shares; none for the folder of the login session."""
     path = root().resolve()
     if path == Path(f"/run/user/{os.getuid()}/fanin"):
         return []
@@ -56,13 +60,13 @@ def tag() -> list[str]:
 
 
 def names() -> list[str]:
-    """Names of the fabrics that have a folder, up or crashed."""
+    """Names of all fabrics that have a folder, also after a crash."""
     return sorted(path.name for path in root().iterdir() if path.is_dir())
 
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Only one process at a time changes fabrics of this user. The lock is the root folder itself: no file is left."""
+    """Hold the lock under which fabrics of this user change. The lock is on the root folder, so no file is left."""
     descriptor = os.open(root(), os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -72,7 +76,7 @@ def locked() -> Iterator[None]:
 
 
 class FabricState:
-    """The folder of one fabric. DescriptionError if `name` is no name: it becomes part of a path that is removed."""
+    """The folder of one fabric. Raises DescriptionError unless `name` is a valid name: `remove` deletes its path."""
 
     def __init__(self, name: str) -> None:
         check_name(name, "--name")
@@ -81,50 +85,52 @@ class FabricState:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything of this fabric, up or crashed."""
+        """Whether the folder exists, for a fabric that is up or has crashed."""
         return self.folder.exists()
 
     def create(self, fabric: Fabric) -> None:
-        """Make the folder and write the description, and the ways from each NIC up."""
+        """Create the folder and write the description and the uplinks of each NIC."""
         for device in fabric.daemons:
             if len(os.fsencode(self.socket(device.name))) > SOCKET_PATH_LIMIT:
                 cause = f"{self.socket(device.name)} is too long for the path of a UNIX socket"
                 raise ToolError("BAD_PATH", cause, "set XDG_RUNTIME_DIR to a shorter path")
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._write("fabric.toml", description_file.render(fabric))
-        self._write(ways.NAME, ways.render(fabric))
+        self._write(uplinks_file.NAME, uplinks_file.render(fabric))
 
     def description(self) -> Fabric | None:
-        """The description, or None where a crash came before it was written."""
+        """The description; None if a crash came before it was written."""
         path = self.folder / "fabric.toml"
         return description_file.read(path) if path.exists() else None
 
     def record(self, processes: dict[str, ProcessIdentity]) -> None:
-        """Write down the processes of all devices started so far."""
+        """Record the processes of all devices that have been started."""
         rows = {name: [process.pid, process.start_time] for name, process in processes.items()}
         self._write("processes.json", json.dumps(rows))
 
     def processes(self) -> dict[str, ProcessIdentity]:
-        """The processes recorded, by name of the device; they may have ended."""
+        """The recorded processes, by name of the device. They may have ended."""
         try:
             rows = json.loads((self.folder / "processes.json").read_text())
         except FileNotFoundError:
             return {}
         return {name: ProcessIdentity(*row) for name, row in rows.items()}
 
-    def lend(self, users: list[ProcessIdentity]) -> None:
-        """Write down for whose time it is up."""
-        self._write("users.json", json.dumps([[user.pid, user.start_time] for user in users]))
+    def set_leaseholders(self, leaseholders: list[ProcessIdentity]) -> None:
+        """Record the processes that lease the fabric."""
+        self._write(
+            "leases.json", json.dumps([[leaseholder.pid, leaseholder.start_time] for leaseholder in leaseholders])
+        )
 
-    def keep(self) -> None:
-        """It stays up until it is taken down."""
-        (self.folder / "users.json").unlink(missing_ok=True)
+    def make_permanent(self) -> None:
+        """Let the fabric stay up until it is taken down."""
+        (self.folder / "leases.json").unlink(missing_ok=True)
 
     @property
-    def users(self) -> list[ProcessIdentity] | None:
-        """For whose time it is up; None: it stays up. A command that uses it twice is there twice."""
+    def leaseholders(self) -> list[ProcessIdentity] | None:
+        """The processes that lease the fabric; None if it is permanent. A command with two leases appears twice."""
         try:
-            return [ProcessIdentity(*row) for row in json.loads((self.folder / "users.json").read_text())]
+            return [ProcessIdentity(*row) for row in json.loads((self.folder / "leases.json").read_text())]
         except FileNotFoundError:
             return None
 
@@ -137,11 +143,11 @@ class FabricState:
         return self.folder / f"{device}.log"
 
     def remove(self) -> None:
-        """Remove the folder and all in it."""
+        """Remove the folder and its contents."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:
-        """Replace a file in one step: a crash leaves the old one or the new one."""
+        """Replace a file atomically: a crash leaves the old file or the new one."""
         fresh = self.folder / f".{name}"
         fresh.write_text(text)
         fresh.replace(self.folder / name)

@@ -1,8 +1,8 @@
-"""The tree that the links of a fabric with switches form: who is above whom, and in which order its nodes come.
+"""The tree that the links of a fabric with switches form, and the order of its nodes.
 
-A link between a NIC and a switch leads up to the switch, one between two switches up to its second end. A plain switch
-is a place where cables meet, not a level: what hangs on it are children of the offloading switch above, except that its
-own NICs form a ring there, which is one child.
+A link between a NIC and a switch leads up to the switch; a link between two switches leads up to its second end. A
+plain switch is no level of the tree. The devices below it are children of the offloading switch above it, except that
+its own NICs form a ring, which is one child.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS
 
 
 class Tree:
-    """Who is above whom in a fabric that passed `check`; without switches nobody is."""
+    """The tree of a fabric that passed `check`. Without switches it has no links."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._by_name = {device.name: device for device in fabric.devices}
         self._above: dict[str, str] = {}
         self._below: dict[str, list[Device]] = {device.name: [] for device in fabric.devices}
         for link in fabric.links if fabric.switches else ():
-            lower, upper = upward(link, self._by_name)
+            lower, upper = uplink_ends(link, self._by_name)
             self._above[lower] = upper
         for device in fabric.devices:
             if upper_name := self._above.get(device.name):
@@ -38,11 +38,11 @@ class Tree:
         return tuple(found)
 
     def offloading_above(self, device: Device) -> tuple[Device, ...]:
-        """Those of the switches above a device that compute, the lowest first."""
+        """The offloading switches above a device, the lowest first."""
         return tuple(switch for switch in self.above(device) if switch.offload)
 
     def nics(self) -> tuple[Device, ...]:
-        """The NICs in the order of the nodes: switch by switch, each with its own NICs before its switches."""
+        """The NICs in the order of the nodes: below each switch first its NICs, then its switches."""
         return tuple(nic for root in self._roots for nic in self._nics_below(root))
 
     def _nics_below(self, device: Device) -> Iterator[Device]:
@@ -52,7 +52,7 @@ class Tree:
             yield from self._nics_below(child)
 
     def children(self, switch: Device) -> int:
-        """How many children the switch has: devices that send to it, also through plain switches."""
+        """Number of children of the switch: devices that send to it, also through plain switches."""
         return sum(self._counted(child) for child in self._below[switch.name])
 
     def _counted(self, child: Device) -> int:
@@ -63,24 +63,24 @@ class Tree:
         return ring + sum(self._counted(device) for device in below if device.kind == "switch")
 
     def ring_nodes(self, switch: Device) -> int:
-        """How many NICs hang on the switch itself."""
+        """Number of NICs that are linked to the switch itself."""
         return sum(device.kind == "nic" for device in self._below[switch.name])
 
 
 def parent_group(fabric: Fabric, device: Device) -> str:
-    """The multicast group of the offloading switch above a device; "" if it has none, or there is none."""
+    """The multicast group of the lowest offloading switch above a device; "" if there is no group or no switch."""
     above = Tree(fabric).offloading_above(device)
     return above[0].group if above else ""
 
 
 def listeners(fabric: Fabric, switch: Device) -> list[Device]:
-    """The devices right below an offloading switch: they listen to its multicast group, if it has one."""
+    """The daemons right below an offloading switch, which listen to its multicast group."""
     tree = Tree(fabric)
     return [device for device in fabric.daemons if tree.offloading_above(device)[:1] == (switch,)]
 
 
-def upward(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
-    """The ends of a link that leads to a switch: the lower one, the upper one."""
+def uplink_ends(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
+    """The lower and the upper end of a link to a switch."""
     first, second = link.ends
     return (second, first) if devices[second].kind == "nic" else (first, second)
 
@@ -101,7 +101,7 @@ def check(fabric: Fabric, source: str) -> None:
 
 
 def _check_uplinks(fabric: Fabric, source: str) -> None:
-    """Every NIC has one link, to a switch; a switch has at most one that leads up."""
+    """Every NIC must have one link, to a switch; a switch may have one link up."""
     devices = {device.name: device for device in fabric.devices}
     uplinks: dict[str, list[str]] = {name: [] for name in devices}
     for index, link in enumerate(fabric.links):
@@ -109,7 +109,7 @@ def _check_uplinks(fabric: Fabric, source: str) -> None:
             cause = f"{' and '.join(link.ends)} are NICs, and there is a switch"
             remedy = "link every NIC to a switch, or leave the switches out"
             raise DescriptionError(f"{source}: link[{index}].ends", cause, remedy)
-        lower, upper = upward(link, devices)
+        lower, upper = uplink_ends(link, devices)
         uplinks[lower].append(upper)
         if len(uplinks[lower]) > 1:
             cause = f"{lower} has links up to {' and '.join(uplinks[lower])}"
@@ -123,9 +123,9 @@ def _check_uplinks(fabric: Fabric, source: str) -> None:
 
 
 def _check_root(fabric: Fabric, source: str) -> None:
-    """One switch has no link up, and every way up ends there."""
+    """Exactly one switch must have no link up, and every path up must end there."""
     devices = {device.name: device for device in fabric.devices}
-    above = dict(upward(link, devices) for link in fabric.links)
+    above = dict(uplink_ends(link, devices) for link in fabric.links)
     roots = [switch.name for switch in fabric.switches if switch.name not in above]
     if len(roots) > 1:
         cause = f"{len(roots)} switches have no link up: {', '.join(roots[:4])}"

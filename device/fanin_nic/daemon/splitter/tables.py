@@ -11,9 +11,9 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import fill_zero, record_at
 from fanin_wire import abi
 from fanin_wire.abi import WqeFlag
+from fanin_wire.limits import MAX_LANES
 
 SIGNALED = int(WqeFlag.SIGNALED)
-MAX_LANES = 16
 UNDER_WAY = abi.SQ_DEPTH - 1  # requests of one queue: a ring of a lane has room for all of them and a query
 
 SPLITTER = np.dtype(

@@ -1,0 +1,279 @@
+"""The schema of device and job settings: types, defaults and bounds.
+
+The daemons read DeviceSettings from their command line. The description of a fabric uses the same types for its
+devices. `fanin run` and `fanin demo` check JobSettings. `convert` is the only way in for values that a user gave: it
+raises InvalidSetting, which names the setting, the value, what is wrong, and what to do.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec import inspect as schema
+
+from fanin_wire import limits
+
+T = TypeVar("T", bound=Struct)
+
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+
+
+class InvalidSetting(ValueError):
+    """A setting that is missing, unknown, or has a value that is not allowed.
+
+    place: the setting, for example "lanes" or "device[0].ranks"
+    cause: what is wrong, with the value
+    remedy: what to do
+    """
+
+    def __init__(self, place: str, cause: str, remedy: str) -> None:
+        super().__init__(f"{place}: {cause}; {remedy}")
+        self.place = place
+        self.cause = cause
+        self.remedy = remedy
+
+
+# Checks that the type system has no words for. Each returns what is wrong with a value; "" if nothing is.
+
+
+def power_of_two(value: int) -> str:
+    """Whether `value`, above 0, is a power of two."""
+    return f"{value} is not a power of two" if value & (value - 1) else ""
+
+
+def ipv4_address(value: str) -> str:
+    """Whether `value` is an IPv4 address."""
+    try:
+        ipaddress.IPv4Address(value)
+    except ValueError:
+        return f"{value!r} is not an IPv4 address"
+    return ""
+
+
+def optional_ipv4_address(value: str) -> str:
+    """Whether `value` is an IPv4 address or ""."""
+    return ipv4_address(value) if value else ""
+
+
+def optional_multicast_address(value: str) -> str:
+    """Whether `value` is an IPv4 multicast address or ""."""
+    if wrong := optional_ipv4_address(value):
+        return wrong
+    return f"{value} is no multicast address" if value and not ipaddress.IPv4Address(value).is_multicast else ""
+
+
+def _checked(check: Callable[[Any], str], remedy: str) -> dict[str, Any]:
+    """Metadata of a type: a check that runs after the bounds, and the remedy if it finds something."""
+    return {"check": check, "remedy": remedy}
+
+
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,23}$", extra={"remedy": "use 1 to 24 of a-z, 0-9 and '-'"})]
+ADDRESS_REMEDY = "write four numbers, as in 127.77.0.1"
+Address = Annotated[str, Meta(extra=_checked(ipv4_address, ADDRESS_REMEDY))]
+OptionalAddress = Annotated[str, Meta(extra=_checked(optional_ipv4_address, ADDRESS_REMEDY))]
+OptionalMulticastAddress = Annotated[str, Meta(extra=_checked(optional_multicast_address, "use one of 239.0.0.0/8"))]
+Mtu = Annotated[int, Meta(ge=limits.MIN_MTU, le=limits.MAX_MTU)]
+Lanes = Annotated[int, Meta(ge=1, le=limits.MAX_LANES, extra=_checked(power_of_two, "use for example 2"))]
+Detection = Annotated[float, Meta(ge=limits.MIN_DETECTION, le=limits.MAX_DETECTION)]
+DeviceSlots = Annotated[
+    int,
+    Meta(
+        ge=limits.MIN_DEVICE_SLOTS,
+        le=limits.MAX_DEVICE_SLOTS,
+        extra=_checked(power_of_two, f"use for example {limits.DEFAULT_DEVICE_SLOTS}"),
+    ),
+]
+JobSlots = Annotated[
+    int,
+    Meta(
+        ge=limits.MIN_JOB_SLOTS,
+        le=limits.MAX_JOB_SLOTS,
+        extra=_checked(power_of_two, f"use for example {limits.DEFAULT_JOB_SLOTS}"),
+    ),
+]
+Rate = Annotated[
+    str, Meta(pattern=r"^(\d+(\.\d+)?[kmg]?bit)?$", extra={"remedy": "write it as tc does: 1gbit"})
+]  # of a link; "" is unshaped
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all settings. `convert` checks types and bounds; construction runs the checks of the metadata only."""
+
+    def __post_init__(self) -> None:
+        for name, extra in _checks_of(type(self)):
+            if wrong := extra["check"](getattr(self, name)):
+                raise InvalidSetting(name, wrong, extra["remedy"])
+
+
+@functools.cache
+def _checks_of(kind: type[Struct]) -> list[tuple[str, dict[str, Any]]]:
+    """The fields that have a check of their own, each with its metadata."""
+    metadata = ((name, _extra(field.type)) for name, field in fields(kind).items())
+    return [(name, extra) for name, extra in metadata if "check" in extra]
+
+
+class DeviceSettings(Settings, frozen=True, kw_only=True):
+    """What a NIC or a switch is started with. Each field is an option of `fanin-nic` and `fanin-switch`."""
+
+    name: Annotated[str, Meta(description="name in logs and in the status")]
+    address: Annotated[Address, Meta(description="IPv4 address of the device; it receives on UDP port 4791")]
+    socket: Annotated[str, Meta(description="path of the control socket")]
+    mtu: Annotated[Mtu, Meta(description="MTU of the path, in bytes")] = limits.DEFAULT_MTU
+    slots: Annotated[DeviceSlots, Meta(description="segment buffers of each lane: a power of two")] = (
+        limits.DEFAULT_DEVICE_SLOTS
+    )
+    receive_buffer: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="bytes of the socket's buffer")] = (
+        None
+    )
+    lanes: Annotated[Lanes, Meta(description=f"cores to use: a power of two up to {limits.MAX_LANES}")] = 1
+    detection: Annotated[
+        Detection, Meta(description="seconds of silence after which a neighbour is lost; alike on all devices")
+    ] = limits.DEFAULT_DETECTION
+    group: Annotated[
+        OptionalMulticastAddress, Meta(description="multicast address for results, if all devices below receive it")
+    ] = ""
+    group_size: Annotated[
+        Annotated[int, Meta(ge=0)],
+        Meta(description="devices that receive it; results go there only if most of them want the result"),
+    ] = 0
+    parent_group: Annotated[OptionalMulticastAddress, Meta(description="--group of the device above")] = ""
+
+
+class JobSettings(Settings, frozen=True):
+    """How devices compute a job.
+
+    slots: segment buffers that the job leases on each device: a power of two
+    reproducible: "none": contributions are added in the order of arrival; "run": the same bits in every run over one
+        route; "shape": the same bits in a ring and in a tree of one switch as well
+    wide: partial results of f16 and bf16 travel as f32
+    """
+
+    slots: JobSlots = limits.DEFAULT_JOB_SLOTS
+    reproducible: Literal["none", "run", "shape"] = "none"
+    wide: bool = False
+
+
+def convert(values: Mapping[str, Any], kind: type[T], *, from_text: bool = False) -> T:
+    """Make settings of `values`, a mapping as TOML, JSON or a command line gives it.
+
+    Args:
+        values: a value for each setting; nested tables are mappings, lists of tables are lists.
+        kind: the class of the settings.
+        from_text: numbers may be text, as on a command line.
+
+    Raises:
+        InvalidSetting: for the first setting that is wrong.
+    """
+    try:
+        return msgspec.convert(values, kind, strict=not from_text)
+    except msgspec.ValidationError as error:
+        raise _explain(error, values, kind) from None
+
+
+def validate(settings: T) -> T:
+    """Check types and bounds of settings that a program constructed; returns them."""
+    convert(msgspec.to_builtins(settings), type(settings))
+    return settings
+
+
+MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?")
+MISSING = re.compile(r"Object missing required field `(.*)`")
+UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+WRONG_TYPE = re.compile(r"Expected `(\w+)(?: \| null)?`, got `?(\w+)`?")
+WRONG_LENGTH = re.compile(r"Expected `array` of length (\d+), got \d+")
+
+
+def _explain(error: msgspec.ValidationError, values: Any, kind: type[Struct]) -> InvalidSetting:
+    """What msgspec has found, in the words of InvalidSetting."""
+    found = MESSAGE.fullmatch(str(error))
+    assert found is not None
+    what, path = found["what"], found["path"] or ""
+    if isinstance(error.__cause__, InvalidSetting):
+        cause = error.__cause__
+        return InvalidSetting(_join(path, cause.place), cause.cause, cause.remedy)
+    value, type_ = _follow(path, values, schema.type_info(kind))
+    if missing := MISSING.fullmatch(what):
+        return InvalidSetting(_join(path, missing[1]), "missing", f"add {missing[1]} = ...")
+    if unknown := UNKNOWN.fullmatch(what):
+        names = ", ".join(field.encode_name for field in _plain(type_).fields)
+        return InvalidSetting(_join(path, unknown[1]), "unknown key", f"use {names}")
+    if length := WRONG_LENGTH.fullmatch(what):
+        return InvalidSetting(path, f"{value!r} has {len(value)} elements", f"give {length[1]}")
+    if wrong := WRONG_TYPE.fullmatch(what):
+        word = WORDS.get(wrong[1], wrong[1])
+        return InvalidSetting(path, f"{value!r} is not {word}", f"give {word}")
+    return _explain_value(path, value, type_)
+
+
+def _explain_value(path: str, value: Any, type_: Any) -> InvalidSetting:
+    """A value of the right type that is not allowed."""
+    plain = _plain(type_)
+    if isinstance(plain, schema.LiteralType):
+        return InvalidSetting(path, f"{value!r} is not known", f"use one of {', '.join(map(str, plain.values))}")
+    low, high = getattr(plain, "ge", None), getattr(plain, "le", None)
+    if low is not None or high is not None:
+        remedy = f"use {low:g} or more" if high is None else f"use {low} to {high}"
+        return InvalidSetting(path, f"{value} is out of range", remedy)
+    return InvalidSetting(path, f"{value!r} is not allowed", _extra(type_).get("remedy", "see the documentation"))
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _follow(path: str, value: Any, type_: Any) -> tuple[Any, Any]:
+    """The value at a path as msgspec writes it ("device[0].ranks"), and its type in the schema."""
+    for name, index in re.findall(r"(\w+)|\[(\d+)\]", path):
+        plain = _plain(type_)
+        if name:
+            value = value[name]
+            type_ = next(field.type for field in plain.fields if field.encode_name == name)
+        else:
+            value = value[int(index)]
+            items = getattr(plain, "item_types", None)
+            type_ = items[int(index)] if items else plain.item_type
+    return value, type_
+
+
+def _plain(type_: Any) -> Any:
+    """A type of the schema without metadata; of an optional one the type of a value that is there."""
+    while True:
+        if isinstance(type_, schema.Metadata):
+            type_ = type_.type
+        elif isinstance(type_, schema.UnionType):
+            type_ = next(part for part in type_.types if not isinstance(part, schema.NoneType))
+        else:
+            return type_
+
+
+def _extra(type_: Any) -> dict[str, Any]:
+    """The metadata of ours that a type carries."""
+    found: dict[str, Any] = {}
+    while isinstance(type_, schema.Metadata):
+        found |= type_.extra or {}
+        type_ = type_.type
+    return found
+
+
+def fields(kind: type[Struct]) -> dict[str, schema.Field]:
+    """The fields of a class of settings, by name."""
+    return {field.name: field for field in schema.type_info(kind).fields}  # type: ignore[attr-defined]
+
+
+def description(field: schema.Field) -> str:
+    """The description of a field, for the help of a command line."""
+    text = field.type.extra_json_schema if isinstance(field.type, schema.Metadata) else None
+    return str((text or {}).get("description", ""))

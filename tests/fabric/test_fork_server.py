@@ -1,0 +1,81 @@
+"""The process that devices are forked from: what it leaves behind when something goes wrong on the way."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import daemons, fork_server, lifecycle
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.processes import ProcessIdentity, wait_until_gone
+from fanin_tools.fabric.state import FabricState
+from tests.fabric.fixtures import ignore
+
+BOUND_S = 120.0  # to load the device code, on a busy machine
+
+
+def test_devices_that_nobody_has_written_down_never_begin(fabric: Fabric) -> None:
+    """The caller dies before it lets them: they end, without a port or a socket."""
+    state = FabricState(fabric.name)
+    state.create(fabric)
+    command = [sys.executable, "-m", fork_server.MODULE, fabric.name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loader:
+        assert loader.stdout is not None
+        assert loader.stdin is not None
+        started = [line.split() for line in loader.stdout if line.strip() != fork_server.COMPILING]
+        waiting = [ProcessIdentity.of(int(process)) for _, process in started]
+        assert [process.alive for process in waiting] == [True] * len(fabric.devices)
+        loader.stdin.close()
+    assert loader.returncode == 0
+    assert wait_until_gone(waiting, BOUND_S) == []
+    assert not any(state.socket(device.name).exists() for device in fabric.devices)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_compiling_is_announced_only_where_it_is_needed_and_left_to_another_process(
+    complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However long it takes to load what is there, on a busy machine."""
+    monkeypatch.setattr("fanin_nic.native.compiled.COMPLETE", tmp_path / "complete")
+    monkeypatch.setattr("fanin_nic.daemon.precompile.precompile", lambda: None)
+    started: list[list[str]] = []
+    monkeypatch.setattr(fork_server.subprocess, "run", lambda command, **_options: started.append(command))
+    if complete:
+        (tmp_path / "complete").touch()
+    fork_server.load()
+    assert capsys.readouterr().out == ("" if complete else f"{fork_server.COMPILING}\n")
+    assert started == ([] if complete else [[sys.executable, "-m", "fanin_nic.daemon.precompile"]])
+
+
+def test_announcement_reaches_the_user(fabric: Fabric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "announcer.py").write_text(f"print({fork_server.COMPILING!r}); raise SystemExit('and fails')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(daemons.fork_server, "MODULE", "announcer")
+    said: list[str] = []
+    with pytest.raises(ToolError, match=r"COMPILATION_FAILED: .*and fails"):
+        lifecycle.up(fabric, said.append)
+    assert [line[:9] for line in said] == ["compiling"]
+
+
+def test_code_that_can_not_be_loaded_is_reported_with_what_it_said(
+    fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemons.fork_server, "MODULE", "fanin_tools.fabric.nowhere")
+    with pytest.raises(ToolError, match=r"COMPILATION_FAILED: .*No module named fanin_tools\.fabric\.nowhere"):
+        lifecycle.up(fabric, ignore)
+    assert list(state_root.iterdir()) == []
+
+
+def test_device_that_can_not_start_is_named_with_its_last_words(fabric: Fabric, state_root: Path) -> None:
+    switch = fabric.switches[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind((switch.address, 4791))
+        with pytest.raises(ToolError, match=rf"DEVICE_LOST: device switch ended while starting; .*{switch.address}"):
+            lifecycle.up(fabric, ignore)
+    assert list(state_root.iterdir()) == []

@@ -1,0 +1,50 @@
+"""An MPI with the shim: the environment of its ranks, and the calls that were not offloaded.
+
+The shim may leave a call to the MPI, whose time must not count as that of the devices. So the report of the shim at the
+end is compared with the calls that were made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import mpirun
+from fanin_tools.launch.placement import place
+from fanin_tools.quantities import counted
+
+THRESHOLDS = "FANIN_MPI_THRESHOLDS"
+EVERYTHING = "all=0-"  # offload every size, also where that is slower
+ROW = re.compile(r"^fanin: (\w+) +(\d+) +\d+ +(\d+)(.*)$", re.MULTILINE)
+
+
+def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
+    """Environment variables of every rank: the shim, its devices, the report at the end."""
+    thresholds = os.environ.get(THRESHOLDS, EVERYTHING)
+    return mpirun.environment(running, place(running.fabric, ranks, route)) | {
+        "FANIN_MPI_REPORT": "1",
+        THRESHOLDS: thresholds,
+    }
+
+
+def shortfall(report: str, calls: int) -> str:
+    """The calls that were not offloaded, in words; "" if all were.
+
+    Args:
+        report: the output of all ranks.
+        calls: number of allreduces that they made.
+    """
+    rows = {name: (int(offloaded), int(left), why.strip()) for name, offloaded, left, why in ROW.findall(report)}
+    if "Allreduce" not in rows:
+        return "nothing offloaded: the shim has reported no call"
+    offloaded, left, why = rows["Allreduce"]
+    if offloaded == calls and not left:
+        return ""
+    return f"{calls - offloaded} of {counted(calls, 'call')} not offloaded{': ' if why else ''}{why}"
+
+
+def left_to_mpi(report: str) -> str | None:
+    """The rows of the report with calls that were not offloaded, in words; None if there is no report."""
+    rows = ROW.findall(report)
+    return "; ".join(f"{name} {left} {why.strip()}" for name, _, left, why in rows if int(left)) if rows else None

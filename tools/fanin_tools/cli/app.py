@@ -1,0 +1,76 @@
+"""The command `fanin`. Each subcommand imports its modules when it runs, so that help and completion are quick."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from importlib import metadata
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from fanin_tools.cli import bench, fabric, output
+from fanin_tools.cli.demo import demo
+from fanin_tools.cli.doctor import doctor
+from fanin_tools.cli.matrix import matrix
+from fanin_tools.cli.mpi_lib import mpi_lib
+from fanin_tools.cli.run import run
+from fanin_tools.cli.sim import sim
+from fanin_tools.cli.soak import soak
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.add_typer(fabric.app, name="fabric")
+app.command()(run)
+app.command()(mpi_lib)
+app.add_typer(bench.app, name="bench")
+app.command()(matrix)
+app.command()(sim)
+app.command()(soak)
+app.command()(doctor)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the versions of the package, of the wire protocol and of the host interface, and exit."""
+    if not wanted:
+        return
+    from fanin_wire import abi, fields
+
+    try:
+        version = metadata.version("fanin")
+    except metadata.PackageNotFoundError:
+        version = "(not installed)"
+    print(f"fanin {version}, wire protocol {fields.WIRE_VERSION}, host interface {abi.ABI_VERSION}")
+    raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the versions and exit.")
+]
+
+
+@app.callback()
+def options_of_all(version: Version = False) -> None:
+    """Collective communication in the network devices. Exit code 1: failure; 2: wrong usage."""
+
+
+TERMINATED = 143  # 128 + SIGTERM, as a shell gives it
+
+
+def main() -> None:
+    """Entry point of `fanin`.
+
+    SIGTERM raises SystemExit, so that ranks and leased fabrics are ended. SIGINT raises KeyboardInterrupt also if a
+    shell script starts the command in the background, with SIGINT ignored.
+    """
+    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(output.obeying(lambda: app(prog_name="fanin", standalone_mode=False)))
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(TERMINATED)

@@ -1,0 +1,192 @@
+"""Subcommands of `fanin bench` for parts of the data path alone, and for goodput while packets are lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
+from fanin_tools.errors import UsageError
+from fanin_tools.quantities import counted, parse_size, render_size, render_time
+from fanin_wire.limits import MAX_LANES
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add them to `app` as subcommands."""
+    for command in (loss, engine, memory, port, floor, start):
+        app.command(command.__name__)(command)
+
+
+@reporting
+def loss(
+    size: Annotated[str, typer.Option("--bytes", help="Length of the message.")] = "16M",
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each route and rate of loss.")] = 3,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the result as this picture, and write the table beside it.")
+    ] = None,
+    name: options.Name = "loss",
+    json_output: options.Json = False,
+) -> None:
+    """Goodput of allreduce over tree and ring while packets are lost. Needs root and nftables."""
+    from fanin_tools.bench import loss_report
+    from fanin_tools.bench.loss import NODES, measure
+    from fanin_tools.bench.plot import require_plot
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lease import leased
+
+    length, shape = parse_size(size), options.shape(NODES, 1, netns=True)
+    if plot is not None:
+        require_plot([plot])
+    with leased(Plan(name, shape), print_progress) as running:
+        rows = measure(running, length, rounds, print_progress)
+    if plot is not None:
+        loss_report.save(rows, length, plot)
+    if json_output:
+        print_json({"bytes": length, "rows": rows})
+    else:
+        from rich.console import Console
+
+        Console().print(loss_report.table(rows, length))
+
+
+@reporting
+def engine(
+    cores: Annotated[int, typer.Option(min=1, help="Engines at once, as many as lanes of a device.")] = 1,
+    json_output: options.Json = False,
+) -> None:
+    """Segments per second through the engine of a switch with four children."""
+    from fanin_tools.bench import engine
+
+    rows = engine.measure(cores, print_progress)
+    if json_output:
+        print_json({"rows": rows})
+        return
+    print_table(
+        f"million segments per second, {counted(cores, 'core')}",
+        ("payload", "working set", "checked", "median", "best"),
+        [(*_sizes(row), row.check, f"{row.segments_per_us:.1f}", f"{row.best_per_us:.1f}") for row in rows],
+    )
+
+
+@reporting
+def memory(json_output: options.Json = False) -> None:
+    """Speed at which this machine reads and writes memory, which bounds allreduce on one node."""
+    from fanin_tools.bench import memory
+
+    speeds = memory.sweep(print_progress)
+    if json_output:
+        print_json({"rows": speeds})
+        return
+    print_table(
+        "memory, all cores together, best round",
+        ("cores", "bytes read, and written", "read", "written", "both"),
+        [
+            (str(speed.cores), render_size(speed.volume), *_speeds(speed), render_time(speed.read_and_write_us * 1e-6))
+            for speed in speeds
+        ],
+    )
+
+
+@reporting
+def port(netns: options.Netns = False, name: options.Name = "port", json_output: options.Json = False) -> None:
+    """Packets and bytes per second through the UDP port alone, between two processes."""
+    from fanin_tools.bench import port
+
+    rows = port.measure(netns, name, print_progress)
+    if json_output:
+        print_json({"rows": rows})
+        return
+    print_table(
+        "one port to another, ICRC made and checked",
+        ("payload", "packets", "payload a second"),
+        [
+            (render_size(row.payload), f"{row.packets_per_second / 1e6:.2f} M/s", f"{row.bandwidth / 1e9:.2f} GB/s")
+            for row in rows
+        ],
+    )
+
+
+@reporting
+def floor(
+    nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each.")] = 4,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, max=60, help="With --nodes 1: its ranks. If not given: 4.")
+    ] = None,
+    lanes: Annotated[
+        int | None, typer.Option(min=1, max=MAX_LANES, help="With --nodes 1: cores of its NIC. If not given: 2.")
+    ] = None,
+    sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M.")] = "8",
+    netns: options.Netns = False,
+    name: options.Name = "floor",
+    json_output: options.Json = False,
+) -> None:
+    """The cost of an allreduce without an engine: the same processes, hops and bytes.
+
+    Devices only add their input, or (over hosts) also compute CRCs and copy results. A process that waits yields some
+    times, then sleeps. The table has the best of several numbers of yields, --json has all.
+    """
+    from fanin_tools.bench import floor, floor_node, floor_tree
+    from fanin_tools.bench.compare import sizes_that_fit
+    from fanin_tools.bench.setups import parse_sizes
+
+    if nodes == 1 and netns:
+        raise UsageError("--netns needs hosts", "give --nodes 2 or more, or leave it out")
+    if nodes > 1 and (ranks or lanes):
+        raise UsageError("--ranks and --lanes are options for one node", "give --nodes 1, or leave them out")
+    ranks, lanes = ranks or 4, lanes or 2
+    lengths = sizes_that_fit(parse_sizes(sizes), nodes if nodes > 1 else ranks, print_progress)
+    if nodes == 1:
+        title = f"floor of {counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}; yields of ranks, of devices"
+        rows = floor_node.measure(ranks, lanes, lengths, print_progress)
+    else:
+        title = f"floor of {counted(nodes, 'host')}; yields of ranks, of devices"
+        rows = floor_tree.measure(nodes, netns, lengths, name, print_progress)
+    if json_output:
+        print_json({"rows": rows})
+        return
+    print_table(
+        title,
+        ("bytes", "devices", "yields", *TIMES),
+        [(render_size(row.bytes), *_waiting(row), *_times(row.microseconds)) for row in floor.best(rows)],
+    )
+
+
+@reporting
+def start(name: options.Name = "start", json_output: options.Json = False) -> None:
+    """Time of a program before its first collective: import, attach, join."""
+    from fanin_tools.bench import startup
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lease import leased
+
+    with leased(Plan(name, options.shape(1, 1)), print_progress) as running:
+        rows = startup.measure(running, print_progress)
+    if json_output:
+        print_json({"rows": rows})
+        return
+    print_table(
+        "before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows]
+    )
+
+
+TIMES = ("median", "spread", "least")
+
+
+def _times(found: Any) -> tuple[str, str, str]:
+    median, least = (render_time(time * 1e-6) for time in (found.median, found.least))
+    return median, f"±{found.spread / 2:.0%}", least
+
+
+def _waiting(row: Any) -> tuple[str, str]:
+    work = "add, CRC, copy" if row.checks else "add"
+    return work, f"{row.rank_yields}, {row.device_yields}"
+
+
+def _speeds(speed: Any) -> tuple[str, str]:
+    return f"{speed.read / 1e9:.1f} GB/s", f"{speed.write / 1e9:.1f} GB/s"
+
+
+def _sizes(row: Any) -> tuple[str, str]:
+    return render_size(row.payload), render_size(row.working_set)

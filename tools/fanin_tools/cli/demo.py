@@ -1,0 +1,78 @@
+"""`fanin demo`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.quantities import parse_size
+from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
+
+if TYPE_CHECKING:
+    from fanin_tools.demo.sections import DemoResult
+
+
+@reporting
+def demo(
+    nodes: options.Nodes = None,
+    ranks_per_node: options.RanksPerNode = 4,
+    fanout: options.Fanout = "",
+    plain_leaves: options.PlainLeaves = False,
+    sections: Annotated[str, typer.Option(help="Sections to show, for example allreduce,query; or all.")] = "all",
+    route: Annotated[str, typer.Option(help="tree, ring, local, or all routes of the fabric.")] = "all",
+    size: Annotated[str, typer.Option("--bytes", help="Message of each rank in the section allreduce.")] = "16M",
+    dtype: Annotated[str, typer.Option(help="Type of its elements: f32, i64, ...")] = "f32",
+    op: Annotated[str, typer.Option(help="Its operation: sum, min, ...")] = "sum",
+    slots: options.Slots = DEFAULT_JOB_SLOTS,
+    reproducible: options.Reproducible = "none",
+    wide: options.Wide = False,
+    ordinary: Annotated[bool, typer.Option("--ordinary", help="Ordinary memory instead of registered.")] = False,
+    direct: options.Direct = False,
+    netns: options.Netns = False,
+    rate: options.Rate = "",
+    lanes: options.Lanes = None,
+    detection: options.Detection = DEFAULT_DETECTION,
+    name: options.Name = "demo",
+    json_output: options.Json = False,
+) -> None:
+    """Run every collective over every route, and verify every bit with numpy."""
+    from fanin_tools.demo import allreduce
+    from fanin_tools.demo import sections as demonstration
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lease import leased
+
+    settings = options.job_settings(slots, reproducible, wide)
+    task = allreduce.Task(parse_size(size), dtype, op, settings, registered=not ordinary)
+    allreduce.check_task(task)
+    shape = options.shape(
+        nodes,
+        ranks_per_node,
+        fanout=fanout,
+        plain_leaves=plain_leaves,
+        direct=direct,
+        netns=netns,
+        rate=rate,
+        lanes=lanes,
+        detection=detection,
+    )
+    plan, chosen = Plan(name, shape), demonstration.parse_sections(sections)
+    routes = allreduce.routes_of(plan.preview(), route)
+    with leased(plan, print_progress) as running:
+        shown = demonstration.run(running, chosen, routes, task, print_progress)
+    if json_output:
+        print_json(shown.as_dict())
+    else:
+        _print_tables(shown)
+    raise typer.Exit(0 if shown.verified else 1)
+
+
+def _print_tables(shown: DemoResult) -> None:
+    from rich.console import Console
+
+    from fanin_tools.demo import report
+
+    for table in report.tables(shown):
+        Console().print(table)

@@ -1,0 +1,37 @@
+"""`fanin doctor`."""
+
+from __future__ import annotations
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, reporting
+from fanin_tools.doctor.check import CheckResult, Level
+
+STYLES = {Level.OK: "green", Level.LIMITED: "yellow", Level.MISSING: "yellow", Level.BROKEN: "bold red"}
+
+
+@reporting
+def doctor(json_output: options.Json = False) -> None:
+    """Check what this machine can do, and what is missing for the rest. Fails only if nothing can work."""
+    from fanin_tools.doctor import software, system
+
+    results = [*software.run_checks(), *system.run_checks()]
+    if json_output:
+        print_json(results)
+    else:
+        _print_table(results)
+    raise typer.Exit(1 if any(result.level == Level.BROKEN for result in results) else 0)
+
+
+def _print_table(results: list[CheckResult]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="this machine", title_justify="left")
+    for column in ("subject", "state", "found", "needed for", "what to do"):
+        table.add_column(column)
+    for result in results:
+        state = f"[{STYLES[result.level]}]{result.level}[/]"
+        table.add_row(result.subject, state, result.detail, result.enables, result.remedy)
+    Console().print(table)

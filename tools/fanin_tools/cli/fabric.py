@@ -1,0 +1,147 @@
+"""`fanin fabric up|status|restart|down`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.errors import UsageError
+from fanin_tools.quantities import render_size
+from fanin_wire.limits import DEFAULT_DETECTION
+
+app = typer.Typer(no_args_is_help=True, help="Devices and links on this machine.")
+
+STATUS_COLUMNS = ("device", "address", "pid", "state", "leased", "jobs", "sent", "received")
+LEFT_COLUMNS = ("device", "address", "state")
+
+
+@app.command()
+@reporting
+def up(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(help="TOML description. Default: made from the options.")] = None,
+    name: options.Name = "default",
+    nodes: options.Nodes = None,
+    ranks_per_node: options.RanksPerNode = 2,
+    fanout: options.Fanout = "",
+    plain_leaves: options.PlainLeaves = False,
+    direct: options.Direct = False,
+    netns: options.Netns = False,
+    rate: options.Rate = "",
+    lanes: options.Lanes = None,
+    detection: options.Detection = DEFAULT_DETECTION,
+    multicast: options.Multicast = True,
+    json_output: options.Json = False,
+) -> None:
+    """Start all devices and wait until each is ready. Does nothing if the same fabric is up."""
+    from fanin_tools.fabric import description_file, lifecycle
+    from fanin_tools.fabric.description import summary
+    from fanin_tools.fabric.generate import Plan
+
+    if file is not None:
+        _refuse_beside_file(options.given(context, "file", "json_output"))
+    shape = options.shape(
+        nodes,
+        ranks_per_node,
+        fanout=fanout,
+        plain_leaves=plain_leaves,
+        direct=direct,
+        netns=netns,
+        rate=rate,
+        lanes=lanes,
+        detection=detection,
+        multicast=multicast,
+    )
+    running = lifecycle.up(Plan(name, shape) if file is None else description_file.read(file), print_progress)
+    fabric = running.fabric
+    if json_output:
+        print_json({"name": fabric.name, "started": running.fresh, "devices": len(fabric.devices)})
+    else:
+        print(f"fabric {fabric.name} {'is up' if running.fresh else 'was up already'}: {summary(fabric)}")
+
+
+def _refuse_beside_file(given: list[str]) -> None:
+    if given:
+        cause = f"{', '.join(given)} beside a description, which has all settings"
+        raise UsageError(cause, "change the file, or leave the option out")
+
+
+@app.command()
+@reporting
+def status(
+    name: Annotated[str | None, typer.Option("--name", help="Only this fabric. Default: all.")] = None,
+    json_output: options.Json = False,
+) -> None:
+    """Show the status of every device."""
+    from fanin_tools.fabric import lifecycle, state
+
+    fabrics = [lifecycle.status(each) for each in ([name] if name else state.names())]
+    if json_output:
+        print_json(fabrics)
+    elif not fabrics:
+        print("no fabric is up")
+    else:
+        _print_tables(fabrics)
+
+
+def _print_tables(fabrics: list[dict[str, Any]]) -> None:
+    """Print tables that fit into 80 columns. A long name is folded; nothing is cut off."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    for fabric in fabrics:
+        title = f"fabric {fabric['name']}"
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
+        for column in STATUS_COLUMNS:
+            justify: Any = "left" if column in LEFT_COLUMNS else "right"
+            table.add_column(column, justify=justify, overflow="fold", no_wrap=column != "device")
+        for row in fabric["devices"]:
+            table.add_row(row["name"], row["address"] or "-", str(row["pid"] or "-"), *_cells(row))
+        Console().print(table)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    answer = row["answer"]
+    if not row["offload"]:
+        return ["plain", "-", "-", "-", "-"]
+    if answer is None:
+        return ["silent" if row["pid"] else "gone", "-", "-", "-", "-"]
+    slots, links = answer["slots"], answer["links"].values()
+    traffic = [sum(link[key] for link in links) for key in ("tx_bytes", "rx_bytes")]
+    leased = f"{slots['leased']}/{slots['total']}"
+    return ["ready", leased, str(len(answer["jobs"])), *map(render_size, traffic)]
+
+
+@app.command()
+@reporting
+def restart(
+    device: Annotated[str, typer.Argument(help="Name of a NIC or switch, as `fanin fabric status` shows it.")],
+    name: options.Name = "default",
+    json_output: options.Json = False,
+) -> None:
+    """End one device, if it still runs, and start it anew. Its jobs are lost; new jobs can use it."""
+    from fanin_tools.fabric import lifecycle
+
+    process = lifecycle.restart(name, device, print_progress).state.processes()[device]
+    if json_output:
+        print_json({"name": name, "device": device, "pid": process.pid})
+    else:
+        print(f"device {device} of fabric {name} is up again (pid {process.pid})")
+
+
+@app.command()
+@reporting
+def down(name: options.Name = "default", json_output: options.Json = False) -> None:
+    """End all devices and remove everything of the fabric, also after a crash."""
+    from fanin_tools.fabric import lifecycle
+
+    present = lifecycle.down(name)
+    if json_output:
+        print_json({"name": name, "was_present": present})
+    else:
+        print(f"fabric {name} is down" if present else f"fabric {name} was not up")

@@ -1,0 +1,51 @@
+"""`fanin mpi-lib`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, reporting
+
+LaunchAgent = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write a script that mpirun can call in the place of ssh to enter the namespaces of a fabric.",
+    ),
+]
+
+
+@reporting
+def mpi_lib(
+    launch_agent: LaunchAgent = None, name: options.Name = "default", json_output: options.Json = False
+) -> None:
+    """Print the path of the MPI shim: LD_PRELOAD=$(fanin mpi-lib) mpirun -n 4 PROGRAM."""
+    from fanin.mpi import library_path
+
+    path = library_path()
+    if launch_agent is not None:
+        _write_agent(name, launch_agent)
+    if json_output:
+        print_json({"path": str(path)} | ({"launch_agent": str(launch_agent)} if launch_agent else {}))
+    else:
+        print(path)
+
+
+def _write_agent(name: str, path: Path) -> None:
+    from fanin_tools.errors import ToolError
+    from fanin_tools.fabric import lifecycle
+    from fanin_tools.launch import launch_agent
+
+    running = lifecycle.find(name)
+    if running is None or not running.fabric.netns:
+        remedy = f"bring one up: fanin fabric up --netns --name {name}"
+        raise ToolError("NO_FABRIC", f"there is no fabric {name} in namespaces", remedy)
+    try:
+        launch_agent.write(running.fabric, path)
+    except OSError as error:
+        remedy = "name a file in a folder that you may write to"
+        raise ToolError("PERMISSION_DENIED", f"{path} can not be written: {error.strerror}", remedy) from error

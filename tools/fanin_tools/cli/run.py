@@ -1,0 +1,116 @@
+"""`fanin run -n N -- PROGRAM ARGUMENTS`, for programs of Fanin and, with `--mpi`, of MPI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.errors import ToolError, UsageError
+from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
+
+if TYPE_CHECKING:
+    from fanin_tools.fabric.description import Fabric
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lifecycle import Running
+    from fanin_tools.launch.placement import Placement
+
+OF_MPI = ("command", "ranks", "name", "route", "detection", "mpi", "mpirun")  # options that go with --mpi
+
+
+@reporting
+def run(
+    context: typer.Context,
+    command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", show_default=False)],
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="Number of ranks.")] = 1,
+    name: options.Name = "default",
+    route: options.Route = "auto",
+    reproducible: options.Reproducible = "none",
+    wide: options.Wide = False,
+    detection: options.Detection = DEFAULT_DETECTION,
+    slots: options.Slots = DEFAULT_JOB_SLOTS,
+    prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Do not end the other ranks after a failure.")
+    ] = False,
+    bind_to: options.BindTo = "none",
+    mpi: Annotated[bool, typer.Option("--mpi", help="PROGRAM uses MPI; mpirun starts it with the shim.")] = False,
+    mpirun: Annotated[str, typer.Option(help="Launcher of --mpi, with its options.")] = "mpirun",
+    json_output: options.Json = False,
+) -> None:
+    """Run PROGRAM once for each rank on the local fabric. Brings a fabric up for the run if none is up."""
+    from fanin_tools.fabric.lease import leased
+    from fanin_tools.launch import core_binding, launcher
+    from fanin_tools.launch.mpirun import launcher_words
+    from fanin_tools.launch.placement import check_route, place
+
+    check_route(route)
+    settings = options.job_settings(slots, reproducible, wide)
+    core_binding.check(bind_to)
+    if mpi:
+        _refuse_beside_mpi(options.given(context, *OF_MPI))
+        launcher_words(mpirun)
+    else:
+        _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
+        launcher.require_program(command[0])
+    is_named = "--name" in options.given(context)
+    with leased(_fabric(name, is_named, ranks, route, detection), print_progress) as running:
+        placement = place(running.fabric, ranks, route)
+        if mpi:
+            raise typer.Exit(_run_mpi(running, placement, mpirun, command))
+        bound = bind_to == "core"
+        outcome = launcher.launch(
+            running, placement, command, settings, prefix=prefix, keep_going=keep_going, bound=bound
+        )
+    shown: dict[str, Any] = {"exit_code": outcome.exit_code, "failed_rank": outcome.failed_rank}
+    if outcome.failed_rank is not None:
+        failure = ToolError("PROGRAM_FAILED", str(outcome), "see its error output above")
+        print_progress(f"fanin: {failure}")
+        shown["error"] = failure.as_dict()
+    if json_output:
+        print_json(shown | {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route})
+    raise typer.Exit(outcome.exit_code)
+
+
+def _run_mpi(running: Running, placement: Placement, mpirun: str, command: list[str]) -> int:
+    from fanin_tools.launch import mpirun as launcher
+
+    code = launcher.launch(running, placement, mpirun, command)
+    if code:
+        print_progress(
+            f"fanin: {ToolError('PROGRAM_FAILED', f'{mpirun} ended with exit code {code}', 'see what it said above')}"
+        )
+    return code
+
+
+def _refuse_beside_mpi(given: list[str]) -> None:
+    if given:
+        cause = f"{', '.join(given)} with --mpi: the shim makes the jobs, and the launcher of the MPI starts the ranks"
+        raise UsageError(cause, "leave it out; FANIN_MPI_SLOTS and other variables set what the shim can: docs/mpi.md")
+
+
+def _refuse_without_mpi(given: list[str]) -> None:
+    if given:
+        raise UsageError(f"{', '.join(given)} without --mpi", "add --mpi, or leave it out")
+
+
+def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float) -> Fabric | Plan:
+    """The fabric that is up, which keeps its detection time; else a plan with room for the ranks, for this run alone
+    unless the user named the fabric."""
+    from fanin_tools.fabric import lifecycle
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lease import private_name
+    from fanin_wire.abi import MAX_CHILDREN
+
+    present = lifecycle.find(name)
+    if present is not None and (is_named or present.state.leaseholders is None):
+        return present.fabric
+    nodes = 1 if route == "local" else min(ranks, options.DEFAULT_NODES)
+    if ranks > nodes * MAX_CHILDREN:
+        cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"
+        larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
+        remedy = f"start fewer, or {'use another --route' if route == 'local' else larger}"
+        raise UsageError(cause, remedy, name="NO_RESOURCES")
+    return Plan(name if is_named else private_name(), options.shape(nodes, -(-ranks // nodes), detection=detection))

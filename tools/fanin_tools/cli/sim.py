@@ -1,0 +1,143 @@
+"""`fanin sim`: one collective on a large simulated fabric, in virtual time; or the schedule fuzzer."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.quantities import parse_rate, parse_size
+from fanin_wire.limits import MIN_JOB_SLOTS
+
+if TYPE_CHECKING:
+    from fanin_sim.scenario.report import Report
+    from fanin_sim.scenario.scenario import Scenario
+
+
+@reporting
+def sim(
+    nodes: Annotated[int, typer.Option(min=0, help="Hosts. 0: as many as the fan-out allows.")] = 0,
+    fanout: Annotated[
+        str, typer.Option(help="Switches of each level, then nodes of each switch; or 'direct'.")
+    ] = "4x8x8",
+    ranks: Annotated[int, typer.Option("--ranks-per-node", min=1, max=64, help="Ranks on each host.")] = 1,
+    size: Annotated[str, typer.Option("--bytes", help="Length of the message.")] = "1M",
+    collective: Annotated[str, typer.Option(help="allreduce, reduce_scatter, broadcast, ...")] = "allreduce",
+    op: Annotated[str, typer.Option(help="Operation of a reduction.")] = "sum",
+    dtype: Annotated[str, typer.Option(help="Type of the elements.")] = "f32",
+    route: Annotated[str, typer.Option(help="Route of the job: tree or ring.")] = "tree",
+    rate: Annotated[
+        str, typer.Option(help="Rate of every link, for example 100gbit; 0: links take no time.")
+    ] = "100gbit",
+    delay: Annotated[int, typer.Option(min=0, help="Propagation delay of a link, ns.")] = 500,
+    loss: Annotated[float, typer.Option(min=0.0, max=0.9, help="Probability that a packet is lost.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Equal jobs at the same time.")] = 1,
+    reproducible: Annotated[str, typer.Option(help="none, run or shape.")] = "none",
+    wide: Annotated[bool, typer.Option("--wide", help="Partial results of f16 and bf16 travel as f32.")] = False,
+    plain_leaves: Annotated[
+        bool, typer.Option("--plain-leaves", help="The lowest switches do not offload; their nodes form rings.")
+    ] = False,
+    chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
+    slots: Annotated[
+        int, typer.Option(min=MIN_JOB_SLOTS, help="Segment buffers that each job leases, a power of two.")
+    ] = 64,
+    fuzz: Annotated[
+        bool,
+        typer.Option("--fuzz", help="Instead: run many short schedules with random faults, from --seed on."),
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Instead: run the one schedule of --seed and print every event.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Duration of --fuzz.")] = 60.0,
+    processes: Annotated[int, typer.Option(min=1, max=256, help="Processes of --fuzz; use one for each core.")] = 2,
+    json_output: options.Json = False,
+) -> None:
+    """Simulate a collective with the real engine in every NIC and switch, verify the result, and report the cost.
+
+    With --fuzz: run thousands of schedules with faults and crashes, and check the invariants after every event.
+    """
+    if trace:
+        _trace(seed, json_output)
+        return
+    if fuzz:
+        from fanin_tools.cli.fuzz import run_fuzzer
+
+        run_fuzzer(seconds, seed, processes, as_json=json_output)
+        return
+    from fanin_sim.scenario.scenario import Scenario
+
+    counts = parse_fanout(fanout)
+    scenario = Scenario(
+        fanout=counts,
+        nodes=nodes or math.prod(counts),
+        ranks_per_node=ranks,
+        size=parse_size(size),
+        collective=collective,
+        operation=op.upper(),
+        dtype=dtype,
+        route=route,
+        rate=parse_rate(rate),
+        delay=delay,
+        loss=loss,
+        seed=seed,
+        jobs=jobs,
+        reproducible=reproducible,
+        wide=wide,
+        plain_leaves=plain_leaves,
+        chunk=chunk,
+        slots=slots,
+    )
+    report = _simulate(scenario)
+    if json_output:
+        print_json({"scenario": vars(scenario), "report": report.as_dict()})
+    else:
+        _print_tables(scenario, report)
+
+
+def _trace(seed: int, json_output: bool) -> None:
+    from fanin_tools.cli.fuzz import run_trace
+
+    if json_output:
+        raise UsageError("a trace is text", "leave out --json, or --trace")
+    run_trace(seed)
+
+
+def _print_tables(scenario: Scenario, report: Report) -> None:
+    from rich.console import Console
+
+    from fanin_tools.cli import sim_tables
+
+    Console().print(sim_tables.summary(scenario, report), sim_tables.links(report), sim_tables.occupancy(report))
+
+
+def parse_fanout(text: str) -> tuple[int, ...]:
+    """Parse a fan-out such as "4x8x8"; () for "direct"."""
+    if text == "direct":
+        return ()
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
+        raise UsageError(f"{text!r} is not a fan-out", "write numbers, from the top down, as in 4x8x8, or 'direct'")
+    return tuple(map(int, text.split("x")))
+
+
+def _simulate(scenario: Scenario) -> Report:
+    from fanin_sim.scenario.scenario import ScenarioInvalid
+
+    try:
+        scenario.check()
+    except ScenarioInvalid as error:
+        raise UsageError(str(error), error.remedy) from error
+    from fanin_sim.scenario.runner import ScenarioFailed, ScenarioRun  # seconds, of which wrong use needs none
+
+    run = ScenarioRun(scenario)
+    print_progress(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")
+    try:
+        return run.report()
+    except (ScenarioFailed, TimeoutError, AssertionError) as error:
+        remedy = "report this defect with all options: the same seed gives the same run"
+        raise ToolError("SIMULATION_FAILED", str(error), remedy) from error

@@ -1,0 +1,32 @@
+"""The result of one check of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """ok: present; limited: works slower or in part; missing: something optional is absent; broken: nothing works."""
+
+    OK = "ok"
+    LIMITED = "limited"
+    MISSING = "missing"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of a check.
+
+    subject: what was checked
+    detail: what was found
+    enables: what needs it
+    remedy: what to do if it is not ok
+    """
+
+    subject: str
+    level: Level
+    detail: str
+    enables: str
+    remedy: str = ""

@@ -1,0 +1,99 @@
+"""Start the daemons of a fabric, and wait until each of them answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import device_query, fork_server
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.processes import ProcessIdentity
+from fanin_tools.fabric.state import FabricState
+
+ProgressCallback = Callable[[str], None]
+Start = Callable[[Fabric, FabricState, ProgressCallback], Iterator[tuple[str, ProcessIdentity]]]
+
+START_LOG = ".start"  # log of the fork server; no name of a device begins with a dot
+
+READY_SECONDS = 120.0  # a device on a slow machine
+POLL_SECONDS = 0.05
+STATUS_TIMEOUT_SECONDS = 2.0
+LOG_LINES = 5  # of a dead device, in the error
+# Threads do not survive a fork, and OpenBLAS would start some.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+
+
+def start(
+    fabric: Fabric, state: FabricState, progress: ProgressCallback, names: Sequence[str] = ()
+) -> Iterator[tuple[str, ProcessIdentity]]:
+    """Start all daemons of `fabric`, or those called `names`.
+
+    Yields:
+        The name and the process of each. The daemons begin to work when the caller has taken the last one, so that it
+        can record every process before.
+
+    Raises:
+        ToolError: COMPILATION_FAILED if the device code can not be loaded.
+    """
+    command = [sys.executable, "-m", fork_server.MODULE, fabric.name, *names]
+    with (
+        state.log(START_LOG).open("w") as log,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | ENVIRONMENT
+        ) as loader,
+    ):
+        assert loader.stdin is not None
+        assert loader.stdout is not None
+        for line in loader.stdout:
+            if line.strip() == fork_server.COMPILING:
+                progress("compiling the device code for this CPU (once; about a minute) ...")
+                continue
+            name, process = line.split()
+            yield name, ProcessIdentity.of(int(process))
+        if loader.wait():
+            cause = f"the device code could not be loaded: {_last_lines(state.log(START_LOG).read_text())}"
+            raise ToolError("COMPILATION_FAILED", cause, "run python -m fanin_nic.daemon.precompile to see all of it")
+        loader.stdin.write("\n" * (len(names) or len(fabric.daemons)))
+
+
+def wait_until_ready(processes: dict[str, ProcessIdentity], state: FabricState, seconds: float = READY_SECONDS) -> None:
+    """Wait until every device answers a STATUS request. Raises ToolError DEVICE_LOST with the name of one that does not
+    within `seconds`."""
+    end = time.monotonic() + seconds
+    for name, process in processes.items():
+        while not answers(state, name):
+            if not process.alive:
+                raise _lost(name, state, "ended while starting")
+            if time.monotonic() > end:
+                raise _lost(name, state, f"did not answer within {seconds:.0f} s")
+            time.sleep(POLL_SECONDS)
+
+
+def answers(state: FabricState, device: str) -> bool:
+    """Whether a device answers a STATUS request now."""
+    if not state.socket(device).exists():
+        return False
+    try:
+        device_query.query_status(state.socket(device), STATUS_TIMEOUT_SECONDS)
+    except ToolError:
+        return False
+    return True
+
+
+def _lost(name: str, state: FabricState, what: str) -> ToolError:
+    log = state.log(name)
+    said = _last_lines(log.read_text(errors="replace")) if log.exists() else ""
+    cause = f"device {name} {what}" + (f"; it said: {said}" if said else "")
+    return ToolError("DEVICE_LOST", cause, "correct that; fanin doctor shows what this machine can do")
+
+
+def _last_lines(text: str) -> str:
+    return " | ".join(_nonempty(text.splitlines())[-LOG_LINES:])
+
+
+def _nonempty(lines: Iterable[str]) -> list[str]:
+    return [line.strip() for line in lines if line.strip()]

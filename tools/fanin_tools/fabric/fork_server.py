@@ -1,0 +1,120 @@
+"""Fork server: a process that loads the device code once, then forks one child for each device of a fabric.
+
+`python -m fanin_tools.fabric.fork_server NAME [DEVICE...]` reads the description from the state folder of the fabric
+NAME. It prints COMPILING if the code is not in the cache, then "DEVICE PID" for each device, or for each that is named,
+and ends. The devices stay. Each device waits for one byte from the input before it begins. The caller writes these
+bytes when it has recorded all processes, so that no device is ever left that no record names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from typing import NoReturn
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric.state import FabricState
+from fanin_tools.fabric.tree import listeners, parent_group
+from fanin_wire.settings import DeviceSettings
+
+MODULE = "fanin_tools.fabric.fork_server"
+COMPILING = "compiling"
+COMPILER = "fanin_nic.daemon.precompile"
+PR_SET_NAME = 15  # include/uapi/linux/prctl.h
+
+
+def device_settings(device: Device, fabric: Fabric, state: FabricState) -> DeviceSettings:
+    """The settings of the daemon of `device`."""
+    return DeviceSettings(
+        name=device.name,
+        address=device.address,
+        socket=str(state.socket(device.name)),
+        mtu=fabric.mtu,
+        slots=device.slots,
+        lanes=fabric.lanes,
+        detection=fabric.detection,
+        group=device.group,
+        group_size=len(listeners(fabric, device)) if device.group else 0,
+        parent_group=parent_group(fabric, device),
+    )
+
+
+def load() -> None:
+    """Load the compiled code of the device. If it is not in the cache, announce that and let another process compile
+    it: the compiler takes 700 MB of memory, which the devices would keep."""
+    from fanin_nic.native.compiled import COMPLETE
+
+    if not COMPLETE.exists():
+        print(COMPILING, flush=True)
+        command, nothing = [sys.executable, "-m", COMPILER], subprocess.DEVNULL
+        subprocess.run(command, stdin=nothing, stdout=nothing, check=False)
+    from fanin_nic.daemon import main, precompile
+
+    assert main is not None
+    precompile.precompile()
+
+
+def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
+    """In the child: wait until the process is recorded, then run the daemon with its output in its log."""
+    code = 1
+    os.dup2(2, 1)  # the caller reads the standard output to its end
+    try:
+        if os.read(0, 1):
+            _detach(device, fabric, state)
+            code = _serve(device, fabric, state)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _detach(device: Device, fabric: Fabric, state: FabricState) -> None:
+    """Give the process a process group, a log, a name and a network of its own, and make it ignore SIGHUP.
+
+    The process stays in its session. Linux divides cores among sessions first (autogroup), so a device in a session of
+    its own would not yield its core to ranks of another session.
+    """
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    log = os.open(state.log(device.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    ctypes.CDLL(None).prctl(PR_SET_NAME, device.name.encode(), 0, 0, 0)
+    if fabric.netns:
+        namespaces.enter(namespaces.namespace(fabric, device.host))
+
+
+def _serve(device: Device, fabric: Fabric, state: FabricState) -> int:
+    from fanin_nic.daemon import main
+
+    return main.serve(device.kind, device_settings(device, fabric, state))
+
+
+def main() -> None:
+    """Entry point of the module."""
+    state = FabricState(sys.argv[1])
+    fabric = state.description()
+    if fabric is None:
+        raise ToolError("NO_FABRIC", f"there is no fabric {state.name}", "fanin fabric up")
+    load()
+    gc.freeze()  # so that the collector does not write to pages that the children share
+    for device in fabric.daemons:
+        if sys.argv[2:] and device.name not in sys.argv[2:]:
+            continue
+        process = os.fork()
+        if process == 0:
+            _run_device(device, fabric, state)
+        print(device.name, process, flush=True)
+
+
+if __name__ == "__main__":
+    main()

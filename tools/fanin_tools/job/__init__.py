@@ -1,3 +1,0 @@
-"""A job: ranks placed on the nodes of a fabric, what they are told of it, and their processes."""
-
-JOB = "job"  # what a crew calls its job where it has only one

@@ -1,0 +1,238 @@
+"""The processes of a job. The first rank that fails by itself decides the exit code.
+
+After a failure the other ranks have some seconds to report it themselves, since the devices tell them that a peer is
+lost. Then they get SIGTERM, and later SIGKILL. A rank may end before the one that failed; it has then noted that
+another rank was the cause. With `keep_going` there is no time limit: programs that rebuild their job go on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import core_binding, job_file
+from fanin_tools.launch.placement import Placement
+from fanin_wire.settings import JobSettings
+
+GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
+TERMINATE_SECONDS = 3.0
+WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a job formed anew
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """How a job ended.
+
+    failed_rank: the first rank that failed by itself; None if none failed
+    status: exit code of its process, -N if signal N ended it
+    reason: name of the error that ended the job, if every failed rank only followed others
+    """
+
+    failed_rank: int | None = None
+    status: int = 0
+    reason: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code as a shell gives it: 128 + N for signal N."""
+        return self.status if self.status >= 0 else 128 - self.status
+
+    def __str__(self) -> str:
+        if self.failed_rank is None:
+            return "all ranks ended well"
+        how = f"ended with exit code {self.status}" if self.status > 0 else f"was ended by {signal_name(-self.status)}"
+        why = f" after others had ended its job ({self.reason})" if self.reason else ""
+        return f"rank {self.failed_rank} {how}{why}"
+
+
+def signal_name(number: int) -> str:
+    """Name of a signal, for example SIGKILL; "signal N" if it has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@dataclass
+class RankProcesses:
+    """The processes of a job, by rank."""
+
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    printers: list[threading.Thread] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)  # in the order of their end
+
+    def start(
+        self, running: Running, placement: Placement, job: Path, command: Sequence[str], prefix: bool, bound: bool
+    ) -> None:
+        """Start every rank on the host of its NIC. prefix: put the rank before every line of its output; bound: bind
+        each rank to a core."""
+        for rank in range(placement.size):
+            host = placement.nics[placement.node_of(rank)].host
+            line = [*namespaces.prefix_command(running.fabric, host), *command]
+            environment = os.environ | job_file.environment(running, placement, rank, job)
+            with core_binding.bound(rank) if bound else nullcontext():
+                self.processes.append(_spawn(line, environment, prefix))
+            if prefix:
+                self._print_lines(rank)
+
+    def _print_lines(self, rank: int) -> None:
+        stream = self.processes[rank].stdout
+        assert stream is not None
+        self.printers.append(threading.Thread(target=copy_lines, args=(stream, f"[{rank}] "), daemon=True))
+        self.printers[-1].start()
+
+    def wait(self, grace_seconds: float) -> None:
+        """Wait until all have ended, but at most `grace_seconds` after the first failure."""
+        end = math.inf
+        while left := self._running():
+            if self.failed:
+                end = min(end, time.monotonic() + grace_seconds)
+            if time.monotonic() >= end:
+                return
+            wait_for_any(left, None if end == math.inf else end - time.monotonic())
+
+    def _running(self) -> list[subprocess.Popen[bytes]]:
+        """The processes that have not ended. Notes the ranks that have failed."""
+        running = []
+        for rank, process in enumerate(self.processes):
+            if process.poll() is None:
+                running.append(process)
+            elif process.returncode and rank not in self.failed:
+                self.failed.append(rank)
+        return running
+
+    def end(self, exit_causes: dict[int, str]) -> JobOutcome:
+        """How the job ended. exit_causes: for each rank whose job others ended, the name of the error."""
+        if not self.failed:
+            return JobOutcome()
+        causes = [rank for rank in self.failed if rank not in exit_causes]
+        rank = (causes or self.failed)[0]
+        return JobOutcome(rank, self.processes[rank].returncode, exit_causes.get(rank, ""))
+
+    def stop(self) -> None:
+        """End the processes that still run: SIGTERM, and SIGKILL after TERMINATE_SECONDS."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in self._running():
+                process.send_signal(number)
+            if wait_for_all(self.processes, TERMINATE_SECONDS):
+                break
+        wait_for_all(self.processes, None)
+        for printer in self.printers:
+            printer.join(TERMINATE_SECONDS)
+
+
+def require_program(program: str) -> None:
+    """Raise UsageError NO_PROGRAM unless `program` can be started."""
+    if shutil.which(program) is None:
+        found = Path(program).exists()
+        cause = f"{program} can not be started: {'it is not executable' if found else 'there is no such program'}"
+        raise UsageError(cause, "give the path of a program behind --", name="NO_PROGRAM")
+
+
+def _spawn(line: list[str], environment: dict[str, str], prefix: bool) -> subprocess.Popen[bytes]:
+    output = subprocess.PIPE if prefix else None
+    errors = subprocess.STDOUT if prefix else None
+    try:
+        return subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+    except OSError as error:
+        cause = f"{line[0]} can not be started: {error.strerror}"
+        raise ToolError("NO_PROGRAM", cause, "give the path of a program behind --", exit_code=2) from error
+
+
+def copy_lines(stream: IO[bytes], prefix: str) -> None:
+    """Copy `stream` to the standard output, `prefix` before each line."""
+    for line in stream:
+        sys.stdout.write(prefix + line.decode(errors="replace"))
+        sys.stdout.flush()
+
+
+def wait_for_any(processes: Sequence[subprocess.Popen[bytes]], seconds: float | None) -> None:
+    """Sleep until one of `processes` ends, at most `seconds`."""
+    with ExitStack() as stack:
+        poller = select.poll()
+        for process in processes:
+            descriptor = os.pidfd_open(process.pid)
+            stack.callback(os.close, descriptor)
+            poller.register(descriptor, select.POLLIN)
+        poller.poll(None if seconds is None else 1000 * seconds + 1)
+
+
+def wait_for_all(processes: Sequence[subprocess.Popen[Any]], seconds: float | None) -> bool:
+    """Wait until all have ended, at most `seconds`. Returns whether they have."""
+    end = None if seconds is None else time.monotonic() + seconds
+    for process in processes:
+        try:
+            process.wait(None if end is None else max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+    return True
+
+
+def launch(
+    running: Running,
+    placement: Placement,
+    command: Sequence[str],
+    settings: JobSettings | None = None,
+    *,
+    prefix: bool = False,
+    grace: float = GRACE_SECONDS,
+    keep_going: bool = False,
+    bound: bool = False,
+) -> JobOutcome:
+    """Run `command` once for each rank.
+
+    Args:
+        running: the fabric.
+        placement: the nodes and the ranks on each.
+        command: program and arguments.
+        settings: of the job; None for the defaults.
+        prefix: put the rank before every line of output.
+        grace: seconds for the other ranks after a failure.
+        keep_going: no time limit for the other ranks.
+        bound: bind each rank to a core.
+
+    Returns:
+        How the job ended.
+    """
+    job = job_file.write(running, job_file.describe(running, placement, settings))
+    exit_causes = job_file.exit_causes(job)
+    exit_causes.touch(mode=0o600)
+    ranks = RankProcesses()
+    try:
+        ranks.start(running, placement, job, command, prefix, bound)
+        ranks.wait(math.inf if keep_going else grace)
+        return ranks.end(read_exit_causes(exit_causes))
+    finally:
+        ranks.stop()
+        job.unlink(missing_ok=True)
+        exit_causes.unlink(missing_ok=True)
+
+
+def read_exit_causes(path: Path) -> dict[int, str]:
+    """The errors that ended the job of a rank, as the library noted them. The last line of each rank counts; "RANK -"
+    withdraws its note.
+
+    A program can write into the file, or remove it. Lines of any other form are ignored.
+    """
+    noted: dict[int, str] = {}
+    with suppress(OSError):
+        for line in path.read_text(errors="replace").splitlines():
+            rank, _, status = line.partition(" ")
+            if rank.isdecimal() and status:
+                noted[int(rank)] = status
+    return {rank: status for rank, status in noted.items() if status != WITHDRAWN}

@@ -1,0 +1,63 @@
+"""An MPI program on a local fabric, started by its own mpirun with the shim preloaded."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from fanin.mpi import library_path
+from fanin_tools.errors import UsageError
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch.placement import Placement
+
+LAUNCHER = "mpirun"
+NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.md), or leave out --netns"
+
+
+def command_line(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> list[str]:
+    """The command line. The shim is preloaded into the ranks only, not into the launcher.
+
+    Raises:
+        UsageError: NOT_SUPPORTED for a fabric in namespaces, NO_PROGRAM if there is no such launcher.
+    """
+    if running.fabric.netns:
+        cause = "fanin run --mpi starts all ranks in one network namespace"
+        raise UsageError(cause, NAMESPACES, name="NOT_SUPPORTED")
+    words = launcher_words(launcher)
+    variables = [f"{name}={value}" for name, value in environment(running, placement).items()]
+    return [*words, "-n", str(placement.size), "env", *variables, *command]
+
+
+def launcher_words(launcher: str) -> list[str]:
+    """A launcher and its options as words. Raises UsageError NO_PROGRAM if there is no such launcher."""
+    words = shlex.split(launcher)
+    if not words or shutil.which(words[0]) is None:
+        remedy = "install an MPI, or name its launcher with --mpirun"
+        raise UsageError(f"there is no program {launcher!r}", remedy, name="NO_PROGRAM")
+    return words
+
+
+def environment(running: Running, placement: Placement) -> dict[str, str]:
+    """Environment variables of every rank. FANIN_SOCKET has the sockets of all nodes; a rank takes that of its node."""
+    sockets = [str(running.state.socket(nic.name)) for nic in placement.nics]
+    present = os.environ.get("LD_PRELOAD", "")
+    return {
+        "LD_PRELOAD": f"{library_path()}{':' if present else ''}{present}",
+        "FANIN_SOCKET": ":".join(sockets),
+        "FANIN_ROUTE": placement.route,
+    }
+
+
+def launch(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> int:
+    """Run `command` to its end. Returns the exit code of the launcher, as a shell gives it."""
+    line = command_line(running, placement, launcher, command)
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL) as process:
+        try:
+            code = process.wait()
+        except BaseException:
+            process.terminate()
+            raise
+    return code if code >= 0 else 128 - code

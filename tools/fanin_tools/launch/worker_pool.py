@@ -1,0 +1,142 @@
+"""Rank processes that stay and take commands, so that several jobs can run in them one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import DEFAULT_JOB, job_file
+from fanin_tools.launch.placement import Placement, place
+
+REPLY_SECONDS = 120.0
+REPLY_AFTER_ERROR_SECONDS = 10.0  # for the other ranks: an error of theirs may explain more
+END_SECONDS = 5.0
+
+
+class WorkerPool:
+    """One worker process for each of `size` ranks on a fabric. The `with` statement ends them."""
+
+    def __init__(self, running: Running, size: int) -> None:
+        self.running = running
+        placement = place(running.fabric, size, "auto")
+        pairs = [socket.socketpair() for _ in range(size)]
+        self._ranks = [ours for ours, _ in pairs]
+        self._streams = [ours.makefile("r") for ours in self._ranks]
+        places = []
+        for rank, (_, theirs) in enumerate(pairs):
+            host = placement.nics[placement.node_of(rank)].host
+            namespace = namespaces.namespace(running.fabric, host) if running.fabric.netns else ""
+            places.append(f"{theirs.fileno()}:{namespace}")
+        command = [sys.executable, "-m", "fanin_tools.launch.worker", *places]
+        passed = [theirs.fileno() for _, theirs in pairs]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=passed, process_group=0)
+        for _, theirs in pairs:
+            theirs.close()
+
+    def join(self, placement: Placement, job: dict[str, object], name: str = DEFAULT_JOB, staged: bool = True) -> None:
+        """Let the ranks of `placement` join a job.
+
+        Args:
+            placement: the nodes of the job and the ranks on each.
+            job: its description (`job_file.describe`).
+            name: its name in later commands.
+            staged: whether the library may copy ordinary memory through bounce buffers. If not, the devices read and
+                write ordinary memory directly.
+        """
+        path = job_file.write(self.running, job)
+        sockets = [str(self.running.state.socket(nic.name)) for nic in placement.nics]
+        try:
+            for rank in range(placement.size):
+                place_of = {"number": rank, "socket": sockets[placement.node_of(rank)]}
+                self._send(rank, {"do": "join", "name": name, "job": str(path), "staged": staged, **place_of})
+            self._replies(range(placement.size))
+        finally:
+            path.unlink(missing_ok=True)
+
+    def call(self, ranks: int | Sequence[int], do: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Let ranks carry out one command.
+
+        Args:
+            ranks: numbers of the ranks, or how many ranks from 0 on.
+            do: name of the command.
+            arguments: its arguments.
+
+        Returns:
+            The replies, by rank.
+
+        Raises:
+            ToolError: with the name of the rank that failed.
+        """
+        asked = range(ranks) if isinstance(ranks, int) else ranks
+        for rank in asked:
+            self._send(rank, {"do": do, **arguments})
+        return self._replies(asked)
+
+    def _send(self, rank: int, command: dict[str, Any]) -> None:
+        """Send a command. The reply of a rank whose process has ended is an error."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._ranks[rank].sendall(json.dumps(command).encode() + b"\n")
+
+    def _replies(self, ranks: Sequence[int]) -> list[dict[str, Any]]:
+        replies: dict[int, dict[str, Any]] = {}
+        end = time.monotonic() + REPLY_SECONDS
+        with selectors.DefaultSelector() as selector:
+            for rank in ranks:
+                selector.register(self._ranks[rank], selectors.EVENT_READ, rank)
+            while selector.get_map() and time.monotonic() < end:
+                for key, _ in selector.select(end - time.monotonic()):
+                    replies[key.data] = self._reply(key.data)
+                    selector.unregister(key.fileobj)
+                    if "error" in replies[key.data]:
+                        end = min(end, time.monotonic() + REPLY_AFTER_ERROR_SECONDS)
+            silent = sorted(key.data for key in selector.get_map().values())
+        return _checked(replies, silent)
+
+    def _reply(self, rank: int) -> dict[str, Any]:
+        try:
+            line = self._streams[rank].readline()
+        except ConnectionResetError:
+            line = ""
+        lost = ToolError("PEER_LOST", "its process has ended", "its error output above says why")
+        return json.loads(line) if line else {"error": lost.as_dict()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for stream, connection in zip(self._streams, self._ranks, strict=True):
+            stream.close()
+            connection.close()
+        try:
+            self._process.wait(END_SECONDS if error is None else 0)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)  # ends the ranks as well, which are in its group
+            self._process.wait()
+
+
+def _checked(replies: dict[int, dict[str, Any]], silent: list[int]) -> list[dict[str, Any]]:
+    """The replies by rank. Raises ToolError if one is an error or missing; a lost process comes before its effects."""
+    errors = {rank: reply["error"] for rank, reply in replies.items() if "error" in reply}
+    if errors:
+        rank = min(errors, key=lambda rank: (errors[rank]["name"] != "PEER_LOST", rank))
+        error = errors[rank]
+        raise ToolError(error["name"], f"rank {rank}: {error['cause']}", error["remedy"])
+    if silent:
+        cause = f"rank {', '.join(map(str, silent))} did not answer within {REPLY_SECONDS:.0f} s"
+        raise ToolError("TIMEOUT", cause, "look at fanin fabric status and at the logs of the devices")
+    return [replies[rank] for rank in sorted(replies)]

@@ -1,1 +1,0 @@
-"""`fanin matrix`: every collective over every shape of network, with every operation, type and size, against numpy."""

@@ -1,1 +1,0 @@
-"""`fanin sim`: how a simulated collective is shown."""

@@ -1,0 +1,1 @@
+"""Long-running checks: real faults, hostile input, the matrix of collectives, and the soak run that repeats them."""

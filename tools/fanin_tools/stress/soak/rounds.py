@@ -1,0 +1,49 @@
+"""The three kinds of stress in a soak run. Each works for some seconds from a seed, and adds to the tally."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from fanin_tools.stress.faults import rounds as faults
+from fanin_tools.stress.tally import Tally, Work
+
+Round: TypeAlias = Callable[[float, int, Tally], None]
+
+PROCESSES = 2  # of the simulator
+SIMULATION, FUZZING, FAULTS = "simulation", "fuzzing", "faults"
+LINK_FAULTS = "faults of links"
+
+
+def simulate(seconds: float, seed: int, tally: Tally) -> None:
+    """Run schedules of the schedule fuzzer with the seeds `seed`, `seed` + 1, ..."""
+    from fanin_sim import fuzz as schedule_fuzzer
+
+    found = schedule_fuzzer.run(seconds, seed, PROCESSES)
+    for work in (Work.SCHEDULES, Work.DELIVERIES, Work.PACKETS_LOST):
+        tally.work[work] += found.counts[work.value]
+    tally.simulated_faults.update(found.faults)
+    for finding in found.findings:
+        tally.begin(finding.replay, seed=finding.seed)
+        tally.find(finding.category, finding.description, details=finding.details)
+
+
+def fuzz(seconds: float, seed: int, tally: Tally) -> None:
+    """Send hostile packets, messages and requests."""
+    from fanin_tools.stress.fuzz import run
+
+    run.run(seconds, seed, tally)
+
+
+@contextmanager
+def real_faults(tally: Tally) -> Iterator[Round]:
+    """Bring up one fabric for all rounds of real faults, so that leaks add up.
+
+    The tally notes what this machine can not do.
+    """
+    if missing := faults.missing_requirements():
+        tally.not_done[LINK_FAULTS] = missing
+    with faults.fabric() as running:
+        rounds = faults.FaultRounds(running, tally)
+        yield lambda seconds, seed, _tally: rounds.run(seconds, seed)
