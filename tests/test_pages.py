@@ -16,6 +16,7 @@ from fanin_tools.cli import app
 ROOT = Path(__file__).parents[1]
 SPECIFICATION = ROOT / "protocol/fanin_wire/SPEC.md"
 PAGES = [ROOT / "README.md", SPECIFICATION, *sorted((ROOT / "docs").glob("*.md"))]
+RECORDS = sorted((ROOT / "docs").glob("*/*.md"))  # dated: their links hold, the files and commands of their day may be gone
 CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
@@ -55,7 +56,7 @@ def files_in(code: str) -> list[str]:
     return [word for word in plain if word.partition("/")[0] in FOLDERS or re.search(rf"\w\.({ENDINGS})$", word)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *RECORDS], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         path, _, heading = target.partition("#")
@@ -71,6 +72,19 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_files_are_there(page: Path) -> None:
     named = {file for code in code_in(page) for file in files_in(code)}
     assert named - FOREIGN <= paths()
+
+
+@pytest.mark.parametrize("folder", ["decisions", "notes"])
+def test_every_record_is_listed(folder: str) -> None:
+    index = ROOT / "docs" / folder / "README.md"
+    listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", index.read_text()))
+    assert listed == {page.name for page in index.parent.glob("*.md")} - {index.name}
+
+
+def test_every_page_is_listed() -> None:
+    index = ROOT / "docs/index.md"
+    listed = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)\)", index.read_text())}
+    assert {page.resolve() for page in PAGES} - {index.resolve()} <= listed
 
 
 def first_cells(text: str, title: str) -> list[str]:
