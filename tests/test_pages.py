@@ -16,7 +16,7 @@ from fanin_tools.cli import app
 ROOT = Path(__file__).parents[1]
 SPECIFICATION = ROOT / "protocol/fanin_wire/SPEC.md"
 PAGES = [ROOT / "README.md", SPECIFICATION, *sorted((ROOT / "docs").glob("*.md"))]
-RECORDS = sorted((ROOT / "docs").glob("*/*.md"))  # dated: their links hold, the files and commands of their day may be gone
+RECORDS = sorted((ROOT / "docs").glob("*/*.md"))  # dated: links hold, files and commands may be gone
 CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
