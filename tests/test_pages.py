@@ -20,6 +20,7 @@ PAGES = [
     SPECIFICATION,
     *sorted((ROOT / "docs").glob("*.md")),
 ]
+RECORDS = sorted((ROOT / "docs").glob("*/*.md"))  # dated: links hold, files and commands may be gone
 CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
@@ -59,7 +60,7 @@ def files_in(code: str) -> list[str]:
     return [word for word in plain if word.partition("/")[0] in FOLDERS or re.search(rf"\w\.({ENDINGS})$", word)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *RECORDS], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         path, _, heading = target.partition("#")
@@ -77,10 +78,31 @@ def test_files_are_there(page: Path) -> None:
     assert named - FOREIGN <= paths()
 
 
+@pytest.mark.parametrize("folder", ["decisions", "notes"])
+def test_every_record_is_listed(folder: str) -> None:
+    index = ROOT / "docs" / folder / "README.md"
+    listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", index.read_text()))
+    assert listed == {page.name for page in index.parent.glob("*.md")} - {index.name}
+
+
+def test_every_page_is_listed() -> None:
+    index = ROOT / "docs/index.md"
+    listed = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)\)", index.read_text())}
+    assert {page.resolve() for page in PAGES} - {index.resolve()} <= listed
+
+
 def first_cells(text: str, title: str) -> list[str]:
     """Of the rows of all tables whose first column's title begins so."""
     tables = re.findall(rf"^\| {title}.*\n\|[- |]+\n((?:\|.*\n)+)", text, re.M)
     return [row.split("|")[1] for table in tables for row in table.splitlines()]
+
+
+def test_architecture_names_what_is_there() -> None:
+    """Every path of its tables. They stand there without marks, so that no other test takes them for code."""
+    cells = first_cells((ROOT / "docs/architecture.md").read_text(), "path")
+    named = {cell.strip() for cell in cells}
+    assert len(named) > 60
+    assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
 def test_tables_of_files_name_files() -> None:
