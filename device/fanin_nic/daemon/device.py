@@ -36,7 +36,7 @@ LANE_COUNTS = tuple(1 << bit for bit in range(MAX_LANES.bit_length()))  # 1, 2, 
 
 
 class Settings(NamedTuple):
-    """What a device is started with."""
+    """The settings of a device."""
 
     name: str
     address: str
