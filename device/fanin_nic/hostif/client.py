@@ -172,7 +172,7 @@ def accept_process_memory(descriptors: list[int]) -> int:
     if not descriptors:
         return NO_FD
     if len(descriptors) > 1 or not is_process_memory(descriptors[0]):
-        raise Refused(Status["INVALID_REQUEST"], "what came with ATTACH is not a process's memory")
+        raise Refused(Status["INVALID_REQUEST"], "the descriptor of ATTACH is not the memory of a process")
     return os.dup(descriptors[0])
 
 

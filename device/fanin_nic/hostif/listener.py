@@ -55,7 +55,7 @@ class Listener:
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Stop listening and remove the socket, unless somebody has put another one there."""
+        """Stop listening and remove the socket, unless it was replaced by another one."""
         self.socket.close()
         os.close(self._spare)
         try:

@@ -183,7 +183,7 @@ class ControlServer:
                 connection.send(reply)
 
     def _begin_profile(self, connection: Connection) -> None:
-        """For as long as the connection lasts: who dies leaves no profiling behind."""
+        """Profile the device as long as the connection lasts, so that a dead client leaves no profiling behind."""
         if not self._is_profiled():
             self._profile(True)
         connection.profiles = True

@@ -141,7 +141,7 @@ def _limit_kinds(dispatcher: Any, signature: Any) -> None:
 
 
 internal = Internal
-"""Decorator of a compiled function that Python never calls: what the engine consists of."""
+"""Decorator of a compiled function that Python never calls, as those of the engine."""
 
 compiled = Compiled
 """Decorator of a compiled function that Python may call."""

@@ -29,7 +29,7 @@ class PackageLocator(UserProvidedCacheLocator):
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """`fanin_nic.engine.packet`, say: a folder of the cache."""
+        """`fanin_nic.engine.packets`, say: a folder of the cache."""
         package = _package_of(Path(py_file))
         assert package is not None
         return ".".join(Path(py_file).relative_to(package.parent).parent.parts)

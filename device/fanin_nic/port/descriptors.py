@@ -105,13 +105,13 @@ PORT = np.dtype(
         ("last_error", "u4"),  # errno behind the last SEND_ERROR or failed recvmmsg
         ("receive_errors", "u4"),  # recvmmsg calls that failed
         ("crc_length", "u4"),  # bytes of `crc_payload`
-        ("crc_power_length", "u4"),  # bytes; and what a register is multiplied by behind so many
+        ("crc_power_length", "u4"),  # bytes; `crc_power` is the factor for so many
         ("crc_power", "u4"),
         ("crc_behind", "u4"),  # CRC register behind `crc_payload`
         ("crc_low", "u8"),  # what stood before it (`offload_headers`)
         ("crc_high", "u8"),
         ("crc_payload", "u8"),  # address of the payload that was sent last in this batch; 0: none
-        ("profile", "u8"),  # address of a PROFILE while somebody profiles the device; else 0
+        ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
         ("received_table", "u8"),  # engine.received.RECEIVED [RECEIVED_CAPACITY], valid until the next `receive`
         ("receive_message_table", "u8"),  # MMSGHDR [RECEIVE_MESSAGES]
         ("send_message_table", "u8"),  # SEND_MESSAGE [SEND_MESSAGES]

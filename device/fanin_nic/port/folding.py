@@ -109,7 +109,7 @@ def folded_with(bits: int, accumulators: int):
     """Intrinsic `(low, high, address, blocks) -> (low, high)`, all uint64, for vectors of `bits` bits.
 
     Folds `blocks` blocks of 16 bytes, at least accumulators * bits / 128 of them, into the last 128 bits. `low` and
-    `high` are added to the first: a register (and 0), or what `behind` makes of what was folded before.
+    `high` are added to the first: a register (and 0), or the result of `behind` for the blocks folded before.
     """
     lanes = bits // LANE_BITS
 

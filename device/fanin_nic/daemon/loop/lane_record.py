@@ -25,7 +25,7 @@ LANE = np.dtype(
         ("overrun", "u8"),  # byte by queue: there was no room for a completion
         ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
         ("host_doorbell", "u8"),  # one of several: address of the LANE_DOORBELL of lane 0; else 0
-        ("profile", "u8"),  # address of a PROFILE while somebody profiles the device; else 0
+        ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
         ("jobs_aborted", "u8"),  # one of several: jobs that had ended before their time when `run` last said so
         ("notice_count", "u4"),
         ("interrupt", "u4"),  # 1: another thread wants `run` to return

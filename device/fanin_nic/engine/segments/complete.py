@@ -50,7 +50,7 @@ def complete(e, job, slot):
 
 @internal
 def note_wants(job, slot):
-    """Ring: this node is one of those that want the result, unless what it holds is the result."""
+    """Ring: note that this node wants the result, unless it holds the result already."""
     if slot.flags & WANTS_RESULT and not is_one_with_data(slot):
         slot.wants |= bit_of(job.node_index)
 

@@ -24,7 +24,7 @@ OPEN = slot_rule.OPEN
 
 @internal
 def claim_for_node(e, job, slot, position, sid):
-    """Claim a slot for this node's own ranks and, in a ring, for what the previous node sends."""
+    """Claim a slot for the ranks of this node and, in a ring, for the partial of the previous node."""
     slot_rule.claim(e, job, slot, position)
     slot.rank_missing = job.rank_mask
     if job.route == RING:

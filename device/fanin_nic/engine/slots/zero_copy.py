@@ -57,7 +57,7 @@ def reference_data(e, slot, address, length):
 
 @internal
 def copy_referenced_data(e, job, slot):
-    """Copy the data that a slot refers to. What is sent again is then the same each time."""
+    """Copy the data that a slot refers to, so that all further packets carry the same data."""
     if slot.zero_copy_address != ZERO:
         copy(payload_of(e, job, slot.position), slot.zero_copy_address, U64(slot.length))
         slot.zero_copy_address = ZERO
