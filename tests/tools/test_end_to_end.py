@@ -141,7 +141,7 @@ def test_memory_that_nothing_was_written_to_is_wrong(running: Running) -> None:
         pool.call(RANKS, "leave")
 
 
-def test_rank_that_dies_in_a_crew_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rank_that_dies_in_a_pool_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
     with (
         pytest.raises(ToolError, match="PEER_LOST: rank 0: its process ended with exit code 1; its error output"),
         WorkerPool(running, 2) as pool,
@@ -150,13 +150,13 @@ def test_rank_that_dies_in_a_crew_is_named(running: Running, capfd: pytest.Captu
     assert "nothing is prepared" in capfd.readouterr().err
 
 
-def test_crew_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fanin_tools.launch.worker_pool.END_SECONDS", 0.5)
     placement = place(running.fabric, 2, "tree")
     with WorkerPool(running, 2) as pool:
         pool.join(placement, job_file.describe(running, placement))
         pool.call([0], "prepare", call=CollectiveCall("barrier", 0).as_dict())
-        pool._tell(0, {"do": "run", "repeat": 1})  # the other rank never comes
+        pool._send(0, {"do": "run", "repeat": 1})  # the other rank never comes
     eventually(lambda: members_of(pool._process.pid), lambda left: not left)
 
 
@@ -212,7 +212,7 @@ except fanin.FaninError as error:
 """
     result = run(program, "--prefix", "--json")
     assert result.returncode == 9
-    assert "fanin: PROGRAM_FAILED: rank 3 ended with exit code 9; its error output above says why" in result.stderr
+    assert "fanin: PROGRAM_FAILED: rank 3 ended with exit code 9; see its error output above" in result.stderr
     *lines, shown = re.split(r"\n(?={)", result.stdout, maxsplit=1)
     assert sorted("".join(lines).splitlines()) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
     assert (json.loads(shown)["failed_rank"], json.loads(shown)["exit_code"]) == (3, 9)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.fabric.daemons import ProgressCallback
