@@ -40,11 +40,11 @@ class BuildDriverCore(build_ext):
 
 
 def library(name: str, folders: list[Path], *link: str) -> Extension:
-    """A library of all C files in some folders."""
+    """A library of all C files below some folders. Files name headers by their paths from there."""
     return Extension(
         name,
-        sources=sorted(str(path) for folder in folders for path in folder.glob("*.c")),
-        depends=[*sorted(str(path) for folder in folders for path in folder.glob("*.h")), str(ABI / "abi.h")],
+        sources=sorted(str(path) for folder in folders for path in folder.rglob("*.c")),
+        depends=[*sorted(str(path) for folder in folders for path in folder.rglob("*.h")), str(ABI / "abi.h")],
         include_dirs=[str(folder) for folder in folders],
         extra_link_args=list(link),
     )

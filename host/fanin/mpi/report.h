@@ -1,7 +1,7 @@
 /* What was offloaded, and what was not and why. */
 #ifndef FANIN_MPI_REPORT_H
 #define FANIN_MPI_REPORT_H
-#include "call.h"
+#include "abi/call.h"
 
 /* Why a call is left to the MPI: name, and what it says. */
 #define REASONS(X)                                                                                            \
@@ -24,17 +24,17 @@ enum reason {
     REASON_COUNT
 };
 
-void fanin_count_offloaded(enum function function, uint64_t bytes);
-void fanin_count_left(enum function function, enum reason reason);
+void shim_count_offloaded(enum function function, uint64_t bytes);
+void shim_count_left(enum function function, enum reason reason);
 
-const char *fanin_function_name(enum function function);
-const char *fanin_reason_text(enum reason reason);
+const char *shim_function_name(enum function function);
+const char *shim_reason_text(enum reason reason);
 
 /* Add up the counts of all ranks and let rank 0 print them; all ranks of MPI_COMM_WORLD call it. */
-void fanin_report(void);
+void shim_report(void);
 
 /* One line on the error output, beginning with "fanin: ". */
-void fanin_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; only the first of a process is printed. */
-void fanin_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void shim_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #endif

@@ -1,0 +1,119 @@
+/* The agreement of all ranks of MPI_COMM_WORLD, and the end of everything. */
+#include "init.h"
+#include "calls/aliases.h"
+#include "comm/communicator.h"
+#include "comm/device.h"
+#include "abi/elements.h"
+#include "abi/pmpi.h"
+#include "requests/progress.h"
+#include "report.h"
+#include "settings.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+int shim_active;
+static handle progress; /* a communicator on which nothing is ever sent; of all ranks, since MPICH looks at no network for
+                          * one of a single rank */
+
+/* The first rank that can not take part, and why; -1: all can. The same on all ranks. */
+static int first_without(const int *statuses, int ranks)
+{
+    for (int rank = 0; rank < ranks; rank++)
+        if (statuses[rank] != FANIN_SUCCESS)
+            return rank;
+    return -1;
+}
+
+static void say_why_not(const int *statuses, int ranks, int first)
+{
+    const char *named = getenv("FANIN_SOCKET");
+    int all = 1;
+
+    for (int rank = 0; rank < ranks; rank++)
+        all &= statuses[rank] == FANIN_NO_DEVICE;
+    if (all && named && *named)
+        shim_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up (fanin "
+                   "fabric up), and name its socket", named);
+    else if (all)
+        shim_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
+                   "its socket in FANIN_SOCKET");
+    else
+        shim_warn("%s: collectives stay with MPI: rank %d can not use its device; see that each node has one, or unset "
+                   "LD_PRELOAD", fanin_status_name(statuses[first]), first);
+}
+
+static int agree(int rank, int ranks)
+{
+    enum fanin_status status = shim_packs_plainly() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED;
+    int *statuses = calloc((size_t)ranks, sizeof *statuses), mine = (int)status, first;
+
+    /* Without memory for a table of ranks the program is at its end anyway. */
+    if (!statuses || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), statuses, sizeof mine,
+                                    shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
+        abort();
+    first = first_without(statuses, ranks);
+    if (first >= 0 && rank == 0)
+        say_why_not(statuses, ranks, first);
+    free(statuses);
+    return first < 0;
+}
+
+void shim_begin(void)
+{
+    static int begun; /* Fortran's initialization may come through that of C */
+    int rank, ranks, able;
+
+    pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
+    pmpi.Comm_size(shim_handle(COMM_WORLD), &ranks);
+    if (ranks == 1 || begun++)
+        return;
+    able = agree(rank, ranks);
+    if (rank == 0)
+        shim_read_settings();
+    pmpi.Bcast(&shim_settings, sizeof shim_settings, shim_handle(TYPE_BYTE), 0, shim_handle(COMM_WORLD));
+    if (!able) { /* all know now whether the program wants an error then */
+        shim_close_device();
+        return;
+    }
+    pmpi.Comm_dup(shim_handle(COMM_WORLD), &progress);
+    progress = load_handle(&progress);
+    pmpi.Comm_set_errhandler(progress, shim_handle(ERRORS_RETURN)); /* whom a lost rank concerns, says the program */
+    shim_probe_alias_check();
+    shim_communicators_begin();
+    shim_active = 1;
+    shim_communicator_created(shim_handle(COMM_WORLD));
+}
+
+void shim_end(void)
+{
+    if (!shim_active)
+        return;
+    shim_active = 0;
+    if (shim_settings.report)
+        shim_report();
+    shim_communicators_end();
+    shim_end_watching();
+    pmpi.Comm_free(&progress);
+    shim_close_device();
+}
+
+void shim_let_mpi_progress(void)
+{
+    int flag, status[16];
+
+    pmpi.Iprobe(shim_abi->any_source, shim_abi->any_tag, progress, &flag, status);
+}
+
+int shim_error_code(uint32_t status, const char *function)
+{
+    int class = shim_abi->error_other, code;
+    char text[160];
+
+    if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
+        class = shim_error_proc_failed();
+    if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
+        return class;
+    snprintf(text, sizeof text, "MPI_%s on Fanin: %s", function, fanin_status_name(status));
+    pmpi.Add_error_string(code, text);
+    return code;
+}
