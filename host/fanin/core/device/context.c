@@ -1,6 +1,6 @@
 /* Connecting to a device, attaching to it, its status, and the end. */
 #define _GNU_SOURCE
-#include "context.h"
+#include "device/connection.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,6 +24,8 @@ static struct fanin_context *new_context(int socket)
     context->socket = socket;
     context->doorbell_fd = -1;
     context->spin_budget = INITIAL_SPIN_BUDGET;
+    pthread_mutex_init(&context->region_lock, NULL);
+    pthread_mutex_init(&context->bounce_lock, NULL);
     pthread_mutex_init(&context->ring_lock, NULL);
     pthread_mutex_init(&context->request_lock, NULL);
     pthread_condattr_init(&clock);
@@ -97,7 +99,7 @@ static enum fanin_status map_region(struct fanin_context *context, int memfd)
 }
 
 /* Takes the eventfd out of the request, so that it is not closed with it; the region's memfd is, once mapped. */
-static enum fanin_status accept_attachment(struct fanin_context *context, struct fanin_request *request)
+static enum fanin_status accept_attachment(struct fanin_context *context, struct control_request *request)
 {
     enum fanin_status status;
 
@@ -116,7 +118,7 @@ static enum fanin_status accept_attachment(struct fanin_context *context, struct
 enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits)
 {
     struct fanin_message message = {.type = FANIN_MSG_ATTACH};
-    struct fanin_request request = {.reply = &context->limits, .capacity = sizeof context->limits};
+    struct control_request request = {.reply = &context->limits, .capacity = sizeof context->limits};
     enum fanin_status status;
     int memory;
 
@@ -124,17 +126,22 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
         return FANIN_INVALID_REQUEST;
     /* Where /proc forbids it the device refuses FANIN_LKEY_PROCESS; registered memory works all the same. */
     memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-    status = fanin_request_start(context, &request, &message, sizeof message, memory);
+    status = fanin_control_start(context, &request, &message, sizeof message, memory);
     if (memory >= 0)
         close(memory);
     if (status != FANIN_SUCCESS)
         return status;
-    status = fanin_request_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
+    status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
     if (status == FANIN_SUCCESS)
         status = accept_attachment(context, &request);
-    fanin_request_end(&request);
+    fanin_control_end(&request);
     *limits = context->limits;
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+}
+
+const struct fanin_attach_reply *fanin_limits(const struct fanin_context *context)
+{
+    return &context->limits;
 }
 
 uint32_t fanin_device_version(const struct fanin_context *context)
@@ -142,7 +149,7 @@ uint32_t fanin_device_version(const struct fanin_context *context)
     return __atomic_load_n(&context->device_version, __ATOMIC_RELAXED);
 }
 
-void fanin_close(struct fanin_context *context)
+void fanin_disconnect(struct fanin_context *context)
 {
     if (context->region)
         munmap(context->region, context->limits.region_bytes);
@@ -155,16 +162,16 @@ void fanin_close(struct fanin_context *context)
 enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length)
 {
     struct fanin_message message = {.type = FANIN_MSG_STATUS};
-    struct fanin_request request = {.capacity = sizeof message + capacity};
+    struct control_request request = {.capacity = sizeof message + capacity};
     enum fanin_status status;
 
     request.reply = calloc(1, request.capacity);
     if (!request.reply)
         return FANIN_NO_RESOURCES;
-    status = fanin_request_start(context, &request, &message, sizeof message, -1);
+    status = fanin_control_start(context, &request, &message, sizeof message, -1);
     if (status == FANIN_SUCCESS) {
-        status = fanin_request_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
-        fanin_request_end(&request);
+        status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
+        fanin_control_end(&request);
     }
     if (status == FANIN_SUCCESS) {
         *length = request.length - sizeof message;

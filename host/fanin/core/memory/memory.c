@@ -1,6 +1,6 @@
 /* Memory that the device may reach: registered regions, and fresh ones made for it. */
 #define _GNU_SOURCE
-#include "context.h"
+#include "memory/regions.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,15 +13,21 @@ enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint6
         .address = (uintptr_t)address, .length = length, .offset = offset, .access = access};
     enum fanin_status status = fanin_exchange(context, FANIN_MSG_REGISTER, &message.head, sizeof message, memfd);
 
-    if (status == FANIN_SUCCESS)
-        *lkey = message.lkey;
-    return status;
+    if (status != FANIN_SUCCESS)
+        return status;
+    if (!fanin_enter_region(context, address, length, message.lkey)) {
+        fanin_deregister(context, message.lkey);
+        return FANIN_NO_RESOURCES;
+    }
+    *lkey = message.lkey;
+    return FANIN_SUCCESS;
 }
 
 enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
 {
     struct fanin_register message = {.lkey = lkey};
 
+    fanin_erase_region(context, lkey);
     return fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
 }
 
@@ -38,26 +44,40 @@ static int sealed_memfd(uint64_t length)
     return -1;
 }
 
-enum fanin_status fanin_allocate(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
-                                 uint32_t *lkey)
+enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
+                                        uint32_t *lkey, int *memfd)
 {
     enum fanin_status status;
     void *memory;
-    int memfd = length ? sealed_memfd(length) : -1;
+    int file = length ? sealed_memfd(length) : -1;
 
-    if (memfd < 0)
+    if (file < 0)
         return length ? fanin_status_of_errno(errno) : FANIN_INVALID_REQUEST;
-    memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) {
         status = fanin_status_of_errno(errno);
     } else {
-        status = fanin_register(context, memfd, 0, memory, length, access, lkey);
-        if (status == FANIN_SUCCESS)
-            *address = memory;
-        else
+        status = fanin_register(context, file, 0, memory, length, access, lkey);
+        if (status != FANIN_SUCCESS)
             munmap(memory, length);
     }
-    close(memfd);
+    if (status != FANIN_SUCCESS) {
+        close(file);
+        return status;
+    }
+    *address = memory;
+    *memfd = file;
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_allocate(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
+                                 uint32_t *lkey)
+{
+    int memfd;
+    enum fanin_status status = fanin_allocate_shared(context, length, access, address, lkey, &memfd);
+
+    if (status == FANIN_SUCCESS)
+        close(memfd);
     return status;
 }
 

@@ -3,7 +3,7 @@
  * gives completions: all this happens when a completion ring is empty.
  */
 #define _GNU_SOURCE
-#include "context.h"
+#include "device/connection.h"
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>

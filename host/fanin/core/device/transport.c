@@ -1,6 +1,6 @@
 /* One message, with the file descriptors it carries, over a UNIX SEQPACKET socket. */
 #define _GNU_SOURCE
-#include "context.h"
+#include "device/connection.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -5,23 +5,23 @@
  * the others sleep. When the reader has what it wants, the next one takes over.
  */
 #define _GNU_SOURCE
-#include "context.h"
+#include "device/connection.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-static void unlink_request(struct fanin_context *context, const struct fanin_request *request)
+static void unlink_request(struct fanin_context *context, const struct control_request *request)
 {
-    for (struct fanin_request **link = &context->pending; *link; link = &(*link)->next)
+    for (struct control_request **link = &context->pending; *link; link = &(*link)->next)
         if (*link == request) {
             *link = request->next;
             return;
         }
 }
 
-static void store_reply(struct fanin_request *request, const void *message, size_t size, int fds[FANIN_MAX_FDS])
+static void store_reply(struct control_request *request, const void *message, size_t size, int fds[FANIN_MAX_FDS])
 {
     const struct fanin_message *head = message;
 
@@ -39,7 +39,7 @@ static void store_reply(struct fanin_request *request, const void *message, size
 static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_MAX_FDS])
 {
     const struct fanin_message *head = (const void *)context->reply;
-    struct fanin_request *request = size < sizeof *head ? NULL : context->pending;
+    struct control_request *request = size < sizeof *head ? NULL : context->pending;
 
     if (size >= sizeof *head)
         __atomic_store_n(&context->device_version, head->version, __ATOMIC_RELAXED);
@@ -85,7 +85,7 @@ static void sleep_until_answer(struct fanin_context *context, uint64_t wait_ms)
     pthread_cond_timedwait(&context->answered, &context->request_lock, &until);
 }
 
-enum fanin_status fanin_request_start(struct fanin_context *context, struct fanin_request *request,
+enum fanin_status fanin_control_start(struct fanin_context *context, struct control_request *request,
                                       struct fanin_message *message, size_t size, int fd)
 {
     enum fanin_status status;
@@ -109,7 +109,7 @@ enum fanin_status fanin_request_start(struct fanin_context *context, struct fani
     return status;
 }
 
-enum fanin_status fanin_request_wait(struct fanin_request *request, uint32_t timeout_ms)
+enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms)
 {
     struct fanin_context *context = request->context;
     uint64_t deadline = fanin_now_ms() + timeout_ms, now;
@@ -135,7 +135,7 @@ enum fanin_status fanin_request_wait(struct fanin_request *request, uint32_t tim
     return status;
 }
 
-void fanin_request_end(struct fanin_request *request)
+void fanin_control_end(struct control_request *request)
 {
     pthread_mutex_lock(&request->context->request_lock);
     unlink_request(request->context, request);
@@ -148,15 +148,15 @@ void fanin_request_end(struct fanin_request *request)
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
                                  size_t size, int fd)
 {
-    struct fanin_request request = {.reply = message, .capacity = size};
+    struct control_request request = {.reply = message, .capacity = size};
     enum fanin_status status;
 
     message->type = type;
-    status = fanin_request_start(context, &request, message, size, fd);
+    status = fanin_control_start(context, &request, message, size, fd);
     if (status != FANIN_SUCCESS)
         return status;
-    status = fanin_request_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
-    fanin_request_end(&request);
+    status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
+    fanin_control_end(&request);
     if (status == FANIN_SUCCESS && request.length < size)
         return FANIN_VERSION_MISMATCH;
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;

@@ -4,7 +4,7 @@
  * acquire, and the other way round. "Store my side, full fence, look at the other side" keeps wake-ups from being lost.
  */
 #define _GNU_SOURCE
-#include "context.h"
+#include "device/connection.h"
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -60,6 +60,18 @@ enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const s
     pthread_mutex_unlock(&context->ring_lock);
     if (status == FANIN_SUCCESS)
         ring_doorbell(context);
+    return status;
+}
+
+enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                                  const struct fanin_wqe *wqe)
+{
+    enum fanin_status status = fanin_post(context, qp, wqe);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    cursor->mid = (wqe->mid + 1) & ((1u << FANIN_MID_BITS) - 1);
+    cursor->position += wqe->segments;
     return status;
 }
 
@@ -151,7 +163,7 @@ static void sleep_on(struct fanin_ring *ring, uint32_t seen, uint64_t wait_ms)
     __atomic_fetch_sub(&ring->waiting, 1, __ATOMIC_SEQ_CST);
 }
 
-enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
+enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
 {
     struct fanin_ring *ring = completion_ring(context, cq);
     enum fanin_status status;

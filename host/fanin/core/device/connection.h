@@ -1,6 +1,6 @@
-/* What the files of the driver core share; not installed for programs. */
-#ifndef FANIN_CONTEXT_H
-#define FANIN_CONTEXT_H
+/* The connection to one device, and what the files of this room share. */
+#ifndef FANIN_CONNECTION_H
+#define FANIN_CONNECTION_H
 #include "fanin.h"
 #include <pthread.h>
 #include <sys/types.h>
@@ -26,18 +26,23 @@ struct fanin_context {
     uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
     uint32_t sleeps;               /* without any, since that was too few to help */
 
+    struct region_table *regions;  /* memory/regions.c: what is registered */
+    struct bounce_pool *bounce;    /* memory/bounce_buffers.c */
+    pthread_mutex_t region_lock;   /* of the table of regions */
+    pthread_mutex_t bounce_lock;   /* of the pool of bounce buffers */
+
     pthread_mutex_t ring_lock;     /* producers of send rings, consumers of completion rings */
     pthread_mutex_t request_lock;  /* all that follows */
     pthread_cond_t answered;
     int reading;                   /* some thread reads the socket on behalf of all */
     uint32_t last_tag;
-    struct fanin_request *pending;
+    struct control_request *pending;
     uint8_t reply[FANIN_REPLY_BYTES]; /* of the reading thread */
 };
 
-struct fanin_request {
+struct control_request {
     struct fanin_context *context;
-    struct fanin_request *next;
+    struct control_request *next;
     uint32_t tag;
     uint16_t type;
     int answered;
@@ -45,7 +50,6 @@ struct fanin_request {
     size_t capacity;
     size_t length;                 /* of the reply, also when it is longer than `capacity` */
     int fds[FANIN_MAX_FDS];        /* -1: none came */
-    struct fanin_join_reply late;  /* `reply` of JOIN and LEAVE */
 };
 
 /* transport.c: one message with file descriptors over a SEQPACKET socket. */
@@ -53,17 +57,21 @@ enum fanin_status fanin_status_of_errno(int error);
 enum fanin_status fanin_send_message(int socket, const void *message, size_t size, int fd);
 ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS]);
 
-/* requests.c: tagged requests of several threads over one socket. */
-enum fanin_status fanin_request_start(struct fanin_context *context, struct fanin_request *request,
+/* control_requests.c: tagged requests of several threads over one socket. */
+enum fanin_status fanin_control_start(struct fanin_context *context, struct control_request *request,
                                       struct fanin_message *message, size_t size, int fd);
-enum fanin_status fanin_request_wait(struct fanin_request *request, uint32_t timeout_ms);
-void fanin_request_end(struct fanin_request *request);
+enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms);
+void fanin_control_end(struct control_request *request);
 /* Start, wait, end: `message` is overwritten with the reply. */
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
                                  size_t size, int fd);
 
-/* health.c: whether the device is still there, and a ring of its bell. */
+/* health.c: whether the device is still there, and a ring of its doorbell. */
 int fanin_device_lost(struct fanin_context *context);
 void fanin_wake_device(const struct fanin_context *context);
+
+
+/* context.c: close the socket and the mapping, and free the context. */
+void fanin_disconnect(struct fanin_context *context);
 
 #endif

@@ -1,5 +1,5 @@
 /* Making and freeing queues, joining and leaving jobs: requests about a queue. */
-#include "context.h"
+#include "device/connection.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,17 +37,23 @@ enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp)
     return fanin_exchange(context, FANIN_MSG_DESTROY_QP, &message.head, sizeof message, -1);
 }
 
-static enum fanin_status start_late(struct fanin_context *context, struct fanin_message *message, size_t size,
-                                    struct fanin_request **started)
+/* A JOIN or LEAVE: its reply comes late, and is kept with the request. */
+struct fanin_membership_request {
+    struct control_request control;
+    struct fanin_join_reply reply;
+};
+
+static enum fanin_status start_membership(struct fanin_context *context, struct fanin_message *message, size_t size,
+                                          struct fanin_membership_request **started)
 {
-    struct fanin_request *request = calloc(1, sizeof *request);
+    struct fanin_membership_request *request = calloc(1, sizeof *request);
     enum fanin_status status;
 
     if (!request)
         return FANIN_NO_RESOURCES;
-    request->reply = &request->late;
-    request->capacity = sizeof request->late;
-    status = fanin_request_start(context, request, message, size, -1);
+    request->control.reply = &request->reply;
+    request->control.capacity = sizeof request->reply;
+    status = fanin_control_start(context, &request->control, message, size, -1);
     if (status == FANIN_SUCCESS)
         *started = request;
     else
@@ -55,36 +61,37 @@ static enum fanin_status start_late(struct fanin_context *context, struct fanin_
     return status;
 }
 
-enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_join *join,
-                             struct fanin_request **request)
+enum fanin_status fanin_join_qp(struct fanin_context *context, const struct fanin_join *join,
+                                struct fanin_membership_request **request)
 {
     struct fanin_join message = *join;
 
     message.head = (struct fanin_message){.type = FANIN_MSG_JOIN};
-    return start_late(context, &message.head, sizeof message, request);
+    return start_membership(context, &message.head, sizeof message, request);
 }
 
-enum fanin_status fanin_leave(struct fanin_context *context, uint32_t qp, struct fanin_request **request)
+enum fanin_status fanin_leave_qp(struct fanin_context *context, uint32_t qp, struct fanin_membership_request **request)
 {
     struct fanin_queue message = {.head = {.type = FANIN_MSG_LEAVE}, .qp = qp};
 
-    return start_late(context, &message.head, sizeof message, request);
+    return start_membership(context, &message.head, sizeof message, request);
 }
 
-enum fanin_status fanin_await(struct fanin_request *request, struct fanin_join_reply *reply, uint32_t timeout_ms)
+enum fanin_status fanin_await_membership(struct fanin_membership_request *request, struct fanin_join_reply *reply,
+                                         uint32_t timeout_ms)
 {
-    enum fanin_status status = fanin_request_wait(request, timeout_ms);
+    enum fanin_status status = fanin_control_wait(&request->control, timeout_ms);
 
     /* LEAVE has a shorter reply, whose tail says nothing about a lease. */
-    if (request->type == FANIN_MSG_JOIN)
-        *reply = request->late;
+    if (request->control.type == FANIN_MSG_JOIN)
+        *reply = request->reply;
     else
         memset(reply, 0, sizeof *reply);
     return status;
 }
 
-void fanin_forget(struct fanin_request *request)
+void fanin_forget_membership(struct fanin_membership_request *request)
 {
-    fanin_request_end(request);
+    fanin_control_end(&request->control);
     free(request);
 }
