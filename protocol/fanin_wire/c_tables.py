@@ -1,6 +1,6 @@
-"""The tables of the driver in C, made from the definitions: `python -m fanin_wire.c_tables FILE`.
+"""The tables of the driver in C, made from the definitions: `python -m fanin_wire.c_tables FOLDER`.
 
-A test holds the file equal to the definitions.
+It writes `tables.c` and `geometry.h` into the folder. A test holds both equal to the definitions.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from fanin_wire import geometry
 from fanin_wire.collectives import COLLECTIVES, Side
 from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.status import STATUSES
 
-HEAD = """/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */
-#include "tables.h"
-"""
+HEAD = "/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */\n"
+NUMBERS = ("DEFAULT_CHUNK", "DEFAULT_SLOTS", "PART", "MOST_PARTS")
 
 
 def _side(side: Side) -> str:
@@ -51,22 +51,34 @@ def _table(declaration: str, rows: Iterable[str]) -> str:
     return f"\n{declaration} = {{\n" + "".join(f"    {row}\n" for row in rows) + "};\n"
 
 
-def c_tables() -> str:
-    """The text of the file."""
+def tables() -> str:
+    """The text of tables.c."""
     return (
         HEAD
+        + '#include "tables.h"\n'
         + _table(f"const struct collective_row fanin_collectives[{len(COLLECTIVES)}]", _collectives())
         + _table(f"const struct dtype_row fanin_dtypes[{max(int(entry.code) for entry in DATATYPES) + 1}]", _dtypes())
         + _table(f"const struct status_row fanin_statuses[{max(STATUSES) + 1}]", _statuses())
     )
 
 
+def numbers() -> str:
+    """The text of geometry.h."""
+    lines = "".join(f"    {name} = {getattr(geometry, name)},\n" for name in NUMBERS)
+    guard = "FANIN_GEOMETRY_H"
+    return f"{HEAD}#ifndef {guard}\n#define {guard}\n\nenum geometry {{\n{lines}}};\n#endif\n"
+
+
+FILES = {"tables.c": tables, "geometry.h": numbers}
+
+
 def main() -> None:
-    """Print the text, or write it to a file."""
-    if len(sys.argv) == 1:
-        print(c_tables(), end="")
-    else:
-        Path(sys.argv[1]).write_text(c_tables())
+    """Write the files into a folder, or print them."""
+    for name, text in FILES.items():
+        if len(sys.argv) == 1:
+            print(text(), end="")
+        else:
+            Path(sys.argv[1], name).write_text(text())
 
 
 if __name__ == "__main__":

@@ -4,11 +4,8 @@
  */
 #ifndef FANIN_PLAN_H
 #define FANIN_PLAN_H
+#include "geometry.h"
 #include "tables.h"
-
-/* A longer message of one block goes in parts of so many bytes, or if these are too many, of twice, four times ... as many,
- * so that all parts find room in a send queue. */
-enum { PART = 512 << 10, MOST_PARTS = 128 };
 
 /* What a job fixes in the requests of a rank. */
 struct terms {

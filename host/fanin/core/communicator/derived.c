@@ -2,6 +2,7 @@
  * to hand it out.
  */
 #include "communicator/communicator.h"
+#include "geometry.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,16 +45,16 @@ static enum fanin_status await_join(struct fanin_communicator *communicator, uin
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }
 
-/* The longest chunk that both the device and the caller take; a job within one node sends no packets. */
+/* As far as this rank's device allows; give the numbers where the devices of a job differ. */
 static void use_defaults(struct fanin_job *job, const struct fanin_context *context)
 {
     if (!job->chunk) {
-        job->chunk = 4096;
+        job->chunk = DEFAULT_CHUNK;
         while (job->chunk > fanin_limits(context)->max_chunk && job->chunk > 256)
             job->chunk /= 2;
     }
     if (!job->slots)
-        job->slots = 256;
+        job->slots = DEFAULT_SLOTS;
 }
 
 enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *given, uint32_t rank,
