@@ -1,0 +1,112 @@
+"""What the devices compute, and what becomes of a reduction that they do not: none is left to the host in silence."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fanin.errors import InvalidRequest, NotSupported
+from fanin_wire.datatypes import DataType, UnsupportedDataType, datatype_by_name, datatype_of
+from fanin_wire.operations import Operation, UnsupportedOperation, check_supported, operation_by_name
+
+OpName = str | Callable[[np.ndarray, np.ndarray], Any]
+
+
+class Reason(StrEnum):
+    """Why a reduction is not offloaded."""
+
+    OP_UNKNOWN = "OP_UNKNOWN"  # no operation has this name
+    OP_CALLABLE = "OP_CALLABLE"  # a function of the program, which a device can not run
+    DTYPE = "DTYPE"  # devices do not compute with elements of this type
+    OP_DTYPE = "OP_DTYPE"  # nor this operation with elements of this type
+
+
+class Choice(NamedTuple):
+    """A reduction: what a device is asked for, or (`reason`) why none is and the host computes."""
+
+    operation: Operation | None  # None: a function of the program
+    datatype: DataType | None
+    reason: Reason | None = None
+
+
+class Offload:
+    """Decides for each reduction, by operation and type only, so that all ranks decide alike; counts what is refused.
+
+    fallback: whether the host may compute what the devices do not.
+    """
+
+    def __init__(self, fallback: bool = False) -> None:
+        self.fallback = fallback
+        self._counts: Counter[Reason] = Counter()
+        self._lock = threading.Lock()
+
+    def choose(self, op: OpName, dtype: np.dtype, datatype: str | None = None) -> Choice:
+        """Who computes `op` over elements of `dtype`, or of the type called `datatype` in the storage of `dtype`.
+
+        NotSupported (with a reason code) where nobody may.
+        """
+        choice, detail = _judge(op, dtype, datatype)
+        if choice.reason is None:
+            return choice
+        with self._lock:
+            self._counts[choice.reason] += 1
+        possible = choice.reason is not Reason.OP_UNKNOWN and datatype is None  # the host knows numpy's types only
+        if not (self.fallback and possible):
+            remedy = _REMEDY if possible else "Use one of those that are named."
+            raise NotSupported(f"{detail} ({choice.reason})", remedy=remedy, reason=choice.reason)
+        return choice
+
+    def counts(self) -> dict[str, int]:
+        """How many reductions were not offloaded, by reason."""
+        with self._lock:
+            return {str(reason): count for reason, count in self._counts.items()}
+
+
+_REMEDY = "Use a supported combination (capabilities()), or let the host compute: Communicator(..., fallback=True)."
+
+
+def _judge(op: OpName, dtype: np.dtype, name: str | None) -> tuple[Choice, str]:
+    """The choice, and why in words."""
+    if name is not None and not isinstance(name, str):
+        raise InvalidRequest(f"datatype is {name!r}", remedy="Give a name such as 'bf16', or leave it out.")
+    if isinstance(op, str):
+        return _judge_named(op, dtype, name)
+    if not callable(op):
+        raise InvalidRequest(
+            f"op is {op!r}, which is neither a name nor a function",
+            remedy="Give a name such as 'sum' (capabilities() has all), or a function of two arrays.",
+        )
+    return Choice(None, None, Reason.OP_CALLABLE), f"op is the function {op!r}, which devices can not run"
+
+
+@functools.lru_cache(maxsize=256)
+def _judge_named(op: str, dtype: np.dtype, name: str | None) -> tuple[Choice, str]:
+    try:
+        operation = operation_by_name(op)
+    except UnsupportedOperation as error:
+        return Choice(None, None, Reason.OP_UNKNOWN), str(error)
+    try:
+        datatype = datatype_of(dtype) if name is None else _stored_type(name, dtype)
+    except UnsupportedDataType as error:
+        return Choice(operation, None, Reason.DTYPE), str(error)
+    try:
+        check_supported(operation, datatype)
+    except UnsupportedOperation as error:
+        return Choice(operation, datatype, Reason.OP_DTYPE), str(error)
+    return Choice(operation, datatype), ""
+
+
+def _stored_type(name: str, dtype: np.dtype) -> DataType:
+    datatype = datatype_by_name(name)
+    if dtype != datatype.numpy and datatype_of(dtype) != datatype:
+        raise InvalidRequest(
+            f"elements of {dtype} can not be {name}, which is stored as {datatype.numpy}",
+            remedy=f"Leave datatype out, or give an array of {datatype.numpy} that holds such elements.",
+        )
+    return datatype

@@ -1,0 +1,18 @@
+"""Progress: how far a collective is, as its device answers at any time (step S6 of the flow)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Progress(NamedTuple):
+    """One collective under way. A segment is done when its result is where it belongs, in this process."""
+
+    name: str
+    done: int  # segments
+    segments: int  # of all its messages; 0: not known yet
+    waiting_for: tuple[int, ...]  # ranks that its first incomplete segment waits for, as far as the device knows
+
+    def __str__(self) -> str:
+        waiting = f", waiting for ranks {list(self.waiting_for)}" if self.waiting_for else ""
+        return f"{self.name}: {self.done} of {self.segments} segments{waiting}"
