@@ -1,21 +1,22 @@
-/* The agreement of all ranks of MPI_COMM_WORLD, and the end of everything. */
+/* What MPI_Init and MPI_Finalize add: all ranks of MPI_COMM_WORLD agree whether they offload; they leave their
+ * jobs. */
 #include "init.h"
+#include "abi/elements.h"
+#include "abi/pmpi.h"
 #include "calls/aliases.h"
 #include "comm/communicator.h"
 #include "comm/device.h"
-#include "abi/elements.h"
-#include "abi/pmpi.h"
-#include "requests/progress.h"
 #include "report.h"
+#include "requests/progress.h"
 #include "settings.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 int shim_active;
-static handle progress; /* a communicator on which nothing is ever sent; of all ranks, since MPICH looks at no network for
-                          * one of a single rank */
+/* A communicator without messages, for MPI_Iprobe. It has all ranks: for one rank MPICH looks at no network. */
+static handle progress;
 
-/* The first rank that can not take part, and why; -1: all can. The same on all ranks. */
+/* The first rank that has no device; -1: all have one. */
 static int first_without(const int *statuses, int ranks)
 {
     for (int rank = 0; rank < ranks; rank++)
@@ -33,21 +34,21 @@ static void say_why_not(const int *statuses, int ranks, int first)
         all &= statuses[rank] == FANIN_NO_DEVICE;
     if (all && named && *named)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up (fanin "
-                   "fabric up), and name its socket", named);
+                  "fabric up), and name its socket", named);
     else if (all)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
-                   "its socket in FANIN_SOCKET");
+                  "its socket in FANIN_SOCKET");
     else
         shim_warn("%s: collectives stay with MPI: rank %d can not use its device; see that each node has one, or unset "
-                   "LD_PRELOAD", fanin_status_name(statuses[first]), first);
+                  "LD_PRELOAD", fanin_status_name(statuses[first]), first);
 }
 
 static int agree(int rank, int ranks)
 {
-    enum fanin_status status = shim_packs_plainly() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED;
+    enum fanin_status status = shim_pack_adds_nothing() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED;
     int *statuses = calloc((size_t)ranks, sizeof *statuses), mine = (int)status, first;
 
-    /* Without memory for a table of ranks the program is at its end anyway. */
+    /* A rank can not go on alone: the others wait for its message. */
     if (!statuses || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), statuses, sizeof mine,
                                     shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
         abort();
@@ -60,7 +61,7 @@ static int agree(int rank, int ranks)
 
 void shim_begin(void)
 {
-    static int begun; /* Fortran's initialization may come through that of C */
+    static int begun; /* the initialization of Fortran may call that of C */
     int rank, ranks, able;
 
     pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
@@ -71,13 +72,13 @@ void shim_begin(void)
     if (rank == 0)
         shim_read_settings();
     pmpi.Bcast(&shim_settings, sizeof shim_settings, shim_handle(TYPE_BYTE), 0, shim_handle(COMM_WORLD));
-    if (!able) { /* all know now whether the program wants an error then */
+    if (!able) { /* the settings say whether calls are errors then */
         shim_close_device();
         return;
     }
     pmpi.Comm_dup(shim_handle(COMM_WORLD), &progress);
     progress = load_handle(&progress);
-    pmpi.Comm_set_errhandler(progress, shim_handle(ERRORS_RETURN)); /* whom a lost rank concerns, says the program */
+    pmpi.Comm_set_errhandler(progress, shim_handle(ERRORS_RETURN)); /* the program decides whether a lost rank is an error */
     shim_probe_alias_check();
     shim_communicators_begin();
     shim_active = 1;

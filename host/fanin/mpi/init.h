@@ -1,18 +1,20 @@
-/* From MPI_Init to MPI_Finalize: whether this program offloads at all. */
+/* From MPI_Init to MPI_Finalize. */
 #ifndef FANIN_MPI_WORLD_H
 #define FANIN_MPI_WORLD_H
 #include "abi/mpi_abi.h"
 
-/* All ranks of MPI_COMM_WORLD have a device, and have agreed on the settings. Equal on all of them. */
+/* Whether this program offloads: all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all
+ * ranks. */
 extern int shim_active;
 
-/* After MPI_Init: look for the device, agree. Before MPI_Finalize: report, leave all jobs. Both are collective. */
+/* After MPI_Init: find the device, and agree with the other ranks. Before MPI_Finalize: report, and leave all jobs.
+ * All ranks of MPI_COMM_WORLD call both. */
 void shim_begin(void);
 void shim_end(void);
 
-/* Let the MPI get on with what else is under way: a rank may wait in it for data of this one. */
+/* Let the MPI make progress: another rank may wait in it for data of this rank. */
 void shim_let_mpi_progress(void);
 
-/* A code of the class that the MPI has for such a status, with a text that says it. */
+/* An error code of the MPI for a status of a device, with a text that names the function and the status. */
 int shim_error_code(uint32_t status, const char *function);
 #endif

@@ -1,4 +1,3 @@
-/* Counters of this process, and the table that rank 0 prints at the end. */
 #include "report.h"
 #include "abi/pmpi.h"
 #include <stdarg.h>

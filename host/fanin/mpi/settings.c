@@ -1,4 +1,3 @@
-/* Settings and thresholds from the environment. */
 #define _GNU_SOURCE
 #include "settings.h"
 #include "fanin.h"
@@ -26,7 +25,7 @@ static uint64_t read_size(const char **text)
     return unit ? size << 10 * (unit - units + 1) : size;
 }
 
-/* LEAST-MOST, LEAST-, or off. Returns 0 if it is none. */
+/* Read "LEAST-MOST", "LEAST-" or "off". Returns 0 if the text is none of them. */
 static int read_range(const char **text, struct range *range)
 {
     if (!strncasecmp(*text, "off", 3)) {
@@ -43,7 +42,7 @@ static int read_range(const char **text, struct range *range)
     return 1;
 }
 
-/* The functions whose name is the `length` letters at `text`: FUNCTION_COUNT for all; -1 for none. */
+/* The function that the first `length` letters of `text` name; FUNCTION_COUNT for "all"; -1 for no function. */
 static int function_named(const char *text, size_t length)
 {
     if (length == 3 && !strncasecmp(text, "all", length))

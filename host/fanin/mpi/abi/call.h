@@ -1,4 +1,4 @@
-/* One call of a collective, as the program has made it, whatever its form. */
+/* The arguments of a call of a collective, the same for all its forms. */
 #ifndef FANIN_MPI_CALL_H
 #define FANIN_MPI_CALL_H
 #include "abi/mpi_abi.h"
@@ -11,15 +11,15 @@ enum function {
     FUNCTION_COUNT
 };
 
-/* An array of counts or displacements, one for each rank; NULL where the call has none. */
+/* An array of counts or displacements, one for each rank. `items` is NULL if the call has no such array. */
 struct vector {
     const void *items;
-    int wide;              /* items of 64 bits */
+    int wide;              /* items have 64 bits, else they are int */
 };
 
 struct buffer {
     const void *address;
-    int64_t count;         /* of each block, where there are no counts */
+    int64_t count;         /* elements of each block, if there are no counts */
     handle type;
     struct vector counts, offsets;
 };
@@ -30,10 +30,10 @@ struct call {
     handle op;
     int root;
     handle comm;
-    int *narrowed[2];      /* counts and displacements as int, where the MPI has no others */
+    int *narrowed[2];      /* counts and displacements as int, for an MPI without large ones */
 };
 
-/* How a call is made: decides what may wait for what. */
+/* The form of a call decides whether it may wait for other ranks. */
 enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 
 static inline int64_t item(struct vector vector, int index)

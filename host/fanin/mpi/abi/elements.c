@@ -1,4 +1,4 @@
-/* Derived datatypes are taken apart by the MPI itself (PMPI_Pack), so that they mean what they mean to it. */
+/* PMPI_Pack and PMPI_Unpack convert derived datatypes, so that these mean here what they mean to the MPI. */
 #include "abi/elements.h"
 #include "abi/pmpi.h"
 #include <limits.h>
@@ -6,13 +6,13 @@
 
 #define PACKED_AT_ONCE (1 << 30) /* bytes: MPI_Pack counts in int */
 
-/* How a type was made: numbers of arguments of its constructor, by kind. */
+/* How a type was made: the numbers of arguments of its constructor. */
 struct envelope {
     int64_t integers, addresses, large_counts, types;
     int combiner;
 };
 
-/* An MPI that has large counts takes the plain question about a type with large counts for an error. */
+/* Of a type with large counts MPI_Type_get_envelope would be an error. */
 static int read_envelope(handle type, struct envelope *envelope)
 {
     int integers, addresses, types, code;
@@ -28,7 +28,8 @@ static int read_envelope(handle type, struct envelope *envelope)
     return !code;
 }
 
-/* The only type that another was made of, with one count or none. The caller frees it if it is a derived one. */
+/* The type that another consists of, if it was made of one type with one count or none. The caller frees a derived
+ * one. */
 static int read_inner(handle type, const struct envelope *envelope, handle *inner)
 {
     int count, code;
@@ -47,7 +48,8 @@ static int read_inner(handle type, const struct envelope *envelope, handle *inne
     return !code;
 }
 
-/* A named type without gaps, or a row of such: the others may have their parts in any order. */
+/* Named types without gaps are dense, and so are rows of dense types. Other types may have their parts in any
+ * order. */
 static int is_dense(handle type)
 {
     struct envelope envelope;
@@ -100,7 +102,7 @@ static int64_t count_of(const struct elements *elements, int block)
     return elements->counts.items ? item(elements->counts, block) : elements->count;
 }
 
-/* Blocks without offsets lie one after the other, in extents. */
+/* Without offsets blocks lie one after the other, in extents. */
 static uint8_t *block_address(const struct elements *elements, int block)
 {
     int64_t offset = elements->offsets.items ? item(elements->offsets, block) : 0;
@@ -153,7 +155,7 @@ int shim_is_convertible(const struct elements *elements)
     return !elements->blocks || elements->facts.dense || elements->facts.size <= INT_MAX || pmpi.Pack_c != NULL;
 }
 
-/* Call MPI_Pack (MPI_Unpack) for one block, with large counts. */
+/* Pack (unpack) one block with large counts. */
 static void convert_at_once(const struct elements *elements, int block, uint8_t *memory, int collect)
 {
     int64_t count = count_of(elements, block), bytes = count * elements->facts.size, position = 0;
@@ -166,7 +168,7 @@ static void convert_at_once(const struct elements *elements, int block, uint8_t 
         pmpi.Unpack_c(memory, bytes, &position, address, count, elements->type, world);
 }
 
-/* The same in parts that an int can count. */
+/* Pack (unpack) one block in parts whose bytes an int can count. */
 static void convert_in_parts(const struct elements *elements, int block, uint8_t *memory, int collect)
 {
     const struct type_facts *facts = &elements->facts;
@@ -214,7 +216,7 @@ void shim_distribute(const struct elements *elements, const uint8_t *memory)
     copy(elements, (uint8_t *)memory, 0);
 }
 
-int shim_packs_plainly(void)
+int shim_pack_adds_nothing(void)
 {
     struct {
         short value;

@@ -1,4 +1,4 @@
-/* Finds the Fortran library of the MPI, also where a module of an interpreter has loaded it for itself. */
+/* The Fortran library may be hidden from dlsym: an interpreter loads it for a module only. */
 #define _GNU_SOURCE
 #include "abi/fortran_library.h"
 #include <dlfcn.h>
@@ -38,14 +38,14 @@ void *shim_fortran_entry(void **known, const char *name)
     return found;
 }
 
-/* Where the library with mpi_wait_f08_ lies in memory. `end` is written last; 0: there is none so far. */
+/* The addresses of the library that has mpi_wait_f08_. `end` is written last; 0: it is not loaded yet. */
 static struct {
     uintptr_t start, end;
-    unsigned long long loads; /* of libraries, when it was last looked for */
+    unsigned long long loads; /* how many libraries had been loaded at the last search */
     pthread_mutex_t lock;
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The first object knows how many there have been. */
+/* For dl_iterate_phdr: each object tells how many libraries have been loaded, so the first is enough. */
 static int count_loads(struct dl_phdr_info *object, size_t size, void *loads)
 {
     (void)size;
@@ -53,7 +53,7 @@ static int count_loads(struct dl_phdr_info *object, size_t size, void *loads)
     return 1;
 }
 
-/* Remember the object if it holds mpi_wait_f08_. */
+/* For dl_iterate_phdr: note the addresses of the object that holds mpi_wait_f08_. */
 static int note_object(struct dl_phdr_info *object, size_t size, void *wait)
 {
     uintptr_t start = UINTPTR_MAX, end = 0;
@@ -74,8 +74,8 @@ static int note_object(struct dl_phdr_info *object, size_t size, void *wait)
     return 1;
 }
 
-/* It may be loaded late: look again if anything has been. */
-static void look(void)
+/* It may be loaded late: search again if a library has been loaded meanwhile. */
+static void search(void)
 {
     unsigned long long loads;
 
@@ -90,12 +90,12 @@ static void look(void)
     pthread_mutex_unlock(&library.lock);
 }
 
-int shim_waited_for_by_fortran(const void *caller)
+int shim_is_called_by_f08(const void *caller)
 {
     uintptr_t address = (uintptr_t)caller, end = __atomic_load_n(&library.end, __ATOMIC_ACQUIRE);
 
     if (!end) {
-        look();
+        search();
         end = __atomic_load_n(&library.end, __ATOMIC_ACQUIRE);
     }
     return end && address >= library.start && address < end;

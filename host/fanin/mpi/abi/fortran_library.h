@@ -1,12 +1,12 @@
-/* The Fortran library of the MPI: what stands there behind the shim, and what comes from there. */
+/* The Fortran library of the MPI. */
 #ifndef FANIN_MPI_FORTRAN_LIBRARY_H
 #define FANIN_MPI_FORTRAN_LIBRARY_H
 
-/* An entry of the MPI's Fortran library that one of ours hides. It is looked up once, and kept in `known`. */
+/* The function of the MPI's Fortran library that an entry of the shim hides. It is looked up once, and kept in
+ * `known`. */
 void *shim_fortran_entry(void **known, const char *name);
 
-/* Whether a non-blocking or persistent call of C comes from a Fortran library that waits past the entries of C, as
- * mpi_wait_f08_ of MPICH does: nobody would complete a request of ours. `caller` is the return address.
- */
-int shim_waited_for_by_fortran(const void *caller);
+/* Whether `caller`, a return address, is in the library of `use mpi_f08`. Its waits do not call the entries of C,
+ * so they could not complete a request of the shim. */
+int shim_is_called_by_f08(const void *caller);
 #endif

@@ -1,4 +1,4 @@
-/* Which MPI this is, and its predefined handles: one table, a column for each family. */
+/* The MPIs that are known, and their predefined handles: one table, with a column for each family. */
 #define _GNU_SOURCE
 #include "abi/mpi_abi.h"
 #include "abi.h"
@@ -16,13 +16,13 @@ static const struct mpi_abi families[] = {
      .status_bytes = 32},
     {.name = "Open MPI", .library = "libmpi.so.40", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
      .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
-     .proc_failed_since = "PMPIX_Comm_revoke", .fortran_past_c = 1, .status_source = 0, .status_bytes = 24},
+     .proc_failed_since = "PMPIX_Comm_revoke", .fortran_skips_c = 1, .status_source = 0, .status_bytes = 24},
     {.name = "MPICH", .library = "libmpi.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
      .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .may_refuse_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
+     .error_proc_failed = 101, .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
     {.name = "MPICH", .library = "libmpich.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
      .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .may_refuse_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
+     .error_proc_failed = 101, .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
 };
 
 /* A predefined handle: its value with the standard ABI and with MPICH, its symbol with Open MPI. */
@@ -62,7 +62,7 @@ static const struct {
     {FANIN_OP_MAXLOC, {0x39, 0x5800000c, "ompi_mpi_op_maxloc"}},
 };
 
-/* Which ops MPI defines for a kind; what it forbids, it shall refuse itself. Bits are enum fanin_op. */
+/* The ops that MPI defines for each kind of datatype. Bits are enum fanin_op. Other ops are left to the MPI. */
 #define OP(name) (1u << FANIN_OP_##name)
 #define ORDERED (OP(SUM) | OP(PROD) | OP(MIN) | OP(MAX))
 #define LOGICAL (OP(LAND) | OP(LOR) | OP(LXOR))
@@ -71,7 +71,7 @@ static const struct {
 static const uint32_t takes[] = {
     [KIND_NONE] = 0,
     [KIND_INTEGER] = ORDERED | LOGICAL | BITWISE,
-    [KIND_ADDRESS] = ORDERED | BITWISE, /* Fortran's integers and MPI's own: not logical */
+    [KIND_ADDRESS] = ORDERED | BITWISE, /* MPI defines no logical ops for the integers of Fortran and for addresses */
     [KIND_FLOAT] = ORDERED,
     [KIND_COMPLEX] = OP(SUM), /* devices have no product of complex numbers */
     [KIND_LOGICAL] = LOGICAL,
@@ -85,7 +85,7 @@ struct row {
 };
 
 #define TYPE(code, kind, bytes) {FANIN_DTYPE_##code, KIND_##kind, bytes}
-/* MPI has MPI_CHAR for text only, but all MPIs compute with it as C does, and benchmarks count on that. */
+/* By the standard MPI_CHAR is text only. All MPIs compute with it as C does, and benchmarks rely on that. */
 #define CHAR_CODE (CHAR_MIN < 0 ? FANIN_DTYPE_I8 : FANIN_DTYPE_U8)
 
 static const struct row types[] = {
@@ -175,7 +175,7 @@ static unsigned bucket_of(handle type)
     return (unsigned)((type * 0x9e3779b97f4a7c15ull) >> 56) % BUCKETS;
 }
 
-/* Open MPI leaves out symbols of types that its compilers lacked: those handles are 0 and are not entered. */
+/* Open MPI has no symbols of types that its compilers lacked: their handles are 0, and are not entered. */
 static void enter_types(void)
 {
     for (size_t i = 0; i < LENGTH(types); i++) {

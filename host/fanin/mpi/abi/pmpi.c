@@ -1,4 +1,3 @@
-/* Resolves the functions of the MPI behind the shim. */
 #include "abi/pmpi.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@ static const struct {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int resolved; /* said last: a thread that sees it sees the whole table */
+static int resolved; /* stored last: a thread that sees it sees the whole table */
 
 static void resolve(void)
 {

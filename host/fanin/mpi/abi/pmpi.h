@@ -1,11 +1,11 @@
-/* The functions of the MPI behind the shim: a table of its PMPI_ symbols, resolved once. A NULL: this MPI has none. */
+/* The PMPI_ functions of the MPI, in a table that is filled once. NULL: this MPI has no such function. */
 #ifndef FANIN_MPI_PMPI_H
 #define FANIN_MPI_PMPI_H
 #include "abi/mpi_abi.h"
 #include "abi/signatures.h"
 #include <stddef.h>
 
-/* What the shim calls, or passes on. */
+/* Functions that are no collectives. */
 #define FUNCTIONS(X)                                                                                                \
     X(Init, (int *, char ***))                                                                                      \
     X(Init_thread, (int *, char ***, int, int *))                                                                   \
@@ -95,6 +95,7 @@ struct pmpi {
 
 extern struct pmpi pmpi;
 
-/* Find the MPI and fill in `pmpi`, once; every entry of the shim begins with it. Ends the process if there is none. */
+/* Find the MPI and fill `pmpi`, if that has not been done. Every entry of the shim begins with this call. Ends the
+ * process if there is no MPI. */
 void shim_bind(void);
 #endif

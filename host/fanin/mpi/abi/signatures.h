@@ -1,11 +1,9 @@
-/* The collectives that devices do, as tables: what each form of a call takes, and how that is written down.
+/* The parameters of the collectives that devices do.
  *
- * Each has up to six forms: blocking, non-blocking and persistent, with int and with large counts. COUNT and OFFSET are
- * the types of counts and displacements of a form. For each collective there are
- *   PARAMETERS  as MPI has them, without those that a form adds at the end
- *   ARGUMENTS   the same, to hand on
- *   CALL        the initializer of a struct call (call.h)
- *   NARROW      the arguments of the form with int counts, from a struct call
+ * Each has up to six forms: blocking, non-blocking and persistent, with int and with large counts. COUNT and OFFSET
+ * are the types of counts and displacements of a form. For each collective there are PARAMETERS  the parameters of
+ * the blocking form; the other forms add some at the end ARGUMENTS   their names, to pass them on CALL        an
+ * initializer of struct call (call.h) NARROW      the arguments of the form with int counts, from a struct call
  */
 #ifndef FANIN_MPI_SIGNATURES_H
 #define FANIN_MPI_SIGNATURES_H

@@ -1,20 +1,22 @@
-/* What is refused is the own data of a rank as the place of its own result: in a gathering or scattering its own block. */
+/* An MPI that checks this compares the data of a rank with the place of the same data in its result: in a gather or
+ * scatter the rank's own block.
+ */
 #include "calls/aliases.h"
 #include "abi/pmpi.h"
 
-static int refuses;
+static int mpi_checks;
 
 void shim_probe_alias_check(void)
 {
     uint64_t number = 0;
     handle alone = 0, type = shim_handle(TYPE_UINT64);
 
-    if (!shim_abi->may_refuse_aliases)
+    if (!shim_abi->checks_aliases)
         return;
     pmpi.Comm_dup(shim_handle(COMM_SELF), &alone);
     alone = load_handle(&alone);
     pmpi.Comm_set_errhandler(alone, shim_handle(ERRORS_RETURN));
-    refuses = pmpi.Allreduce(&number, &number, 1, type, shim_handle(OP_SUM), alone) != 0;
+    mpi_checks = pmpi.Allreduce(&number, &number, 1, type, shim_handle(OP_SUM), alone) != 0;
     store_handle(&alone, alone);
     pmpi.Comm_free(&alone);
 }
@@ -34,7 +36,7 @@ int shim_is_alias(const struct call *call, const struct communicator *communicat
     const struct buffer *send = &call->send, *receive = &call->receive;
     int rank = communicator->rank;
 
-    if (!refuses || !send->address || is_in_place(send->address) || is_in_place(receive->address))
+    if (!mpi_checks || !send->address || is_in_place(send->address) || is_in_place(receive->address))
         return 0;
     switch (call->function) {
     case REDUCE:

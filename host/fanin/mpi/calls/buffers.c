@@ -58,7 +58,8 @@ static enum fanin_status find_memory(struct dense_memory *memory, struct fanin_c
     return memory->address ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
-/* needed: bytes by the sizes of the message. A copy has room for what the devices move and for what the program has. */
+/* needed: bytes by the sizes of the message. A copy has room for what the devices move and for what the program
+ * has. */
 static enum fanin_status place(struct dense_memory *memory, const struct elements *elements, uint64_t needed,
                                int copied, struct fanin_communicator *job)
 {

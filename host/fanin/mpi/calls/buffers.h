@@ -21,13 +21,13 @@ struct prepared_call {
     uint64_t *sizes, few[FEW_BLOCKS];
 };
 
-/* Find memory for a call on the communicator `job`, and collect data that have gaps. Allocates nothing if the data are
- * dense. Returns FANIN_NO_RESOURCES if there is no memory, or the status that the job has ended with. */
+/* Find memory for a call on the communicator `job`, and collect data that have gaps. Allocates nothing if the data
+ * are dense. Returns FANIN_NO_RESOURCES if there is no memory, or the status that the job has ended with. */
 enum fanin_status shim_prepare(const struct decoded_call *decoded, struct fanin_communicator *job,
                                struct prepared_call *prepared);
 
-/* The operation has ended with `status`, or it was never `started`: put the result where the program wants it, and give
- * the memory back. Returns the status for the program. */
+/* The operation has ended with `status`, or it was never `started`: put the result where the program wants it, and
+ * give the memory back. Returns the status for the program. */
 enum fanin_status shim_conclude(const struct decoded_call *decoded, struct prepared_call *prepared, int started,
                                 enum fanin_status status);
 #endif

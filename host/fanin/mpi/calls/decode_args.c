@@ -1,5 +1,5 @@
-/* Only values that MPI has equal on all ranks describe the message. The values that may differ (datatypes, offsets) only
- * describe how this rank's own buffers lie in memory.
+/* Only values that MPI has equal on all ranks describe the message. The values that may differ (datatypes, offsets)
+ * only describe how this rank's own buffers lie in memory.
  */
 #include "calls/decode_args.h"
 

@@ -16,7 +16,8 @@ struct decoded_call {
     struct elements source, destination; /* no blocks: this rank brings nothing, or gets nothing */
 };
 
-/* Decode a call, as rank `rank` of `ranks` makes it. Returns 0 if an argument makes no sense; the MPI then reports it. */
+/* Decode a call, as rank `rank` of `ranks` makes it. Returns 0 if an argument makes no sense; the MPI then reports
+ * it. */
 int shim_decode_args(const struct call *call, int rank, int ranks, struct decoded_call *decoded);
 
 /* Bytes of a block of the message, by the arguments of this rank. */

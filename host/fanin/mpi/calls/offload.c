@@ -1,6 +1,7 @@
-/* Whether a call is offloaded depends only on what MPI has equal on all ranks of a communicator: op, the size of the
- * message, root, and what its ranks have agreed on. A datatype decides only where MPI wants the same one everywhere, in
- * reductions. Arguments that make no sense are left to the MPI, which ends the program or says what is wrong.
+/* All ranks must decide alike whether a call is offloaded. So only values decide that MPI has equal on all ranks of
+ * a communicator: op, root, the size of the message, and what its ranks have agreed on. Datatypes decide only in
+ * reductions, where all ranks must give the same one. Calls with senseless arguments are left to the MPI, which
+ * reports them.
  */
 #include "calls/offload.h"
 #include "calls/aliases.h"
@@ -10,9 +11,9 @@
 #include <limits.h>
 
 #define ERR_BUFFER 1 /* MPI_ERR_BUFFER, the same everywhere */
-#define SHORTEST_MS 1 /* of a wait, before the MPI is looked after; then twice as long each time */
+#define SHORTEST_MS 1 /* of waiting, before the MPI makes progress; then twice as long each time */
 #define LONGEST_MS 4
-#define ROUNDS 8 /* of its progress then: a long message takes several */
+#define ROUNDS 8      /* of its progress each time: a long message takes several */
 
 static int reduces(enum function function)
 {
@@ -24,7 +25,7 @@ static int joined(struct communicator *communicator, enum form form, enum reason
     if (!communicator->used)
         shim_note_use(communicator);
     if (communicator->state == FRESH && form == NONBLOCKING) {
-        *reason = REASON_NOT_JOINED; /* to agree now could wait for a rank that waits for this one */
+        *reason = REASON_NOT_JOINED; /* the other ranks may be waiting for this one to go on */
         return 0;
     }
     if (communicator->state == FRESH)
@@ -47,12 +48,12 @@ static int is_within(const struct call *call, const struct decoded_call *decoded
     const struct range *range = &shim_settings.ranges[call->function];
     uint64_t bytes = shim_message_bytes(decoded);
 
-    if (shim_exchanges_sizes(decoded)) { /* not known yet */
+    if (shim_exchanges_sizes(decoded)) { /* the size is not known yet */
         *reason = REASON_THRESHOLD;
         return range->least <= range->most;
     }
     *reason = REASON_SIZE;
-    if (!decoded->operation.op && bytes > INT_MAX && !pmpi.Pack_c) /* some rank may have it as one element */
+    if (!decoded->operation.op && bytes > INT_MAX && !pmpi.Pack_c) /* it may be one element on some rank */
         return 0;
     *reason = REASON_THRESHOLD;
     return bytes >= range->least && bytes <= range->most;
@@ -82,7 +83,7 @@ static struct communicator *judge(struct call *call, enum form form, struct deco
     return is_within(call, decoded, reason) && joined(communicator, form, reason) ? communicator : NULL;
 }
 
-/* The error of a call that the program wants offloaded or not done at all. */
+/* With FANIN_MPI_STRICT a call that is not offloaded is an error. Returns its code, or 0. */
 static int strict_error(const struct call *call, enum reason reason)
 {
     int code = shim_abi->error_other;
@@ -97,7 +98,7 @@ static int strict_error(const struct call *call, enum reason reason)
     return code;
 }
 
-/* In its place, and at once: the others may go on without this rank, or wait for a call of it that is right. */
+/* The shim reports this error instead of the MPI, at once: other ranks may go on, or wait for a correct call. */
 static int alias_error(const struct call *call)
 {
     shim_count_left(call->function, REASON_ARGUMENTS);
@@ -126,8 +127,8 @@ struct communicator *shim_decide(struct call *call, enum form form, struct decod
     return communicator;
 }
 
-/* Another rank may need the MPI, or another communicator, to go on before it does its part of what this one waits for.
- * Returns in how many milliseconds they are to be looked after again; the last time it was `slice`. */
+/* Another rank may need progress of the MPI, or of another communicator, before it does its part of the operation
+ * that this rank waits for. Returns after how many milliseconds this is due again; before it was `slice`. */
 static uint32_t look_after_others(struct fanin_communicator *job, uint32_t slice)
 {
     for (int round = 0; round < ROUNDS; round++)
@@ -138,7 +139,7 @@ static uint32_t look_after_others(struct fanin_communicator *job, uint32_t slice
     return slice < LONGEST_MS ? 2 * slice : slice;
 }
 
-/* The same as shim_wait, after a first millisecond. */
+/* The rest of a wait, after its first millisecond. */
 static enum fanin_status keep_waiting(struct fanin_communicator *job, struct fanin_request *request)
 {
     enum fanin_status status = FANIN_PENDING;
@@ -155,7 +156,7 @@ enum fanin_status shim_wait(struct fanin_communicator *job, struct fanin_request
     return status == FANIN_PENDING ? keep_waiting(job, request) : status;
 }
 
-/* Do an operation on the devices. */
+/* Do an operation on the devices, and wait for its end. */
 static enum fanin_status run(struct fanin_communicator *job, const struct fanin_operation *operation)
 {
     struct fanin_request *request;
@@ -183,7 +184,7 @@ int shim_blocking(struct call *call, int *code)
     prepared.operation.flags |= FANIN_ALL_BLOCK;
     if (started)
         status = run(communicator->job, &prepared.operation);
-    if (status == FANIN_NO_RESOURCES) /* the others wait for what this rank can not bring */
+    if (status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */
         fanin_end_job(communicator->job, status);
     shim_count_offloaded(call->function, prepared.source.bytes + prepared.destination.bytes);
     status = shim_conclude(&decoded, &prepared, started, status);

@@ -4,8 +4,8 @@
 #include "calls/buffers.h"
 #include "comm/communicator.h"
 
-/* Decide about a call. Returns its communicator, and decodes the call, if the devices do it; NULL: the MPI does it, or
- * `refused` is the error that the program gets instead. */
+/* Decide about a call. Returns its communicator, and decodes the call, if the devices do it; NULL: the MPI does it,
+ * or `refused` is the error that the program gets instead. */
 struct communicator *shim_decide(struct call *call, enum form form, struct decoded_call *decoded, int *refused);
 
 /* Do a blocking call. Returns 0 if the MPI is to do it; else `code` is what the program gets. */

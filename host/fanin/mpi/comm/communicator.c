@@ -60,7 +60,7 @@ static int deleted(handle comm, int key, void *value, void *extra)
     link = &buckets[bucket_of(clean(comm))];
     while (*link && *link != value)
         link = &(*link)->next;
-    communicator = *link; /* NULL: shim_communicators_end was first */
+    communicator = *link; /* NULL: shim_communicators_end has dropped it */
     if (communicator)
         *link = communicator->next;
     __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);

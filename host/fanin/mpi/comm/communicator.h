@@ -1,5 +1,5 @@
-/* The communicators of the program, and the job that each has on the devices. The shim enters a communicator in its table
- * when it is first used, and drops it when the program frees it. */
+/* The communicators of the program, and the job that each has on the devices. The shim enters a communicator in its
+ * table when it is first used, and drops it when the program frees it. */
 #ifndef FANIN_MPI_COMMUNICATOR_H
 #define FANIN_MPI_COMMUNICATOR_H
 #include "fanin.h"

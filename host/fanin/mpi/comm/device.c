@@ -1,10 +1,11 @@
-/* Placement. $FANIN_SOCKET names the socket of this node's NIC, or several with ':' between. Without it they are those of
- * the fabric `default` that `fanin fabric up` has brought up. Of several a rank takes the one with an address of its host
- * (or network namespace); where several are there, one machine plays several nodes, and ranks take them in even blocks.
+/* $FANIN_SOCKET names the socket of this node's NIC, or several sockets with ':' between. Without it the sockets
+ * are those of the fabric `default` that `fanin fabric up` has brought up. Of several sockets a rank takes the one
+ * whose NIC has an address of its host (or network namespace). If several NICs have one, the machine plays several
+ * nodes, and ranks take the NICs in even blocks.
  *
- * What lies above a NIC stands in the file `ways` beside its socket, which `fanin fabric up` writes: a row
- * "SOCKET ADDRESS RING SWITCH...", the lowest switch first, RING 0 where there is none. Elsewhere $FANIN_SWITCHES has the
- * switches, with ',' between, and $FANIN_RING the ring.
+ * `fanin fabric up` writes a file `ways` beside the sockets, with a row "SOCKET ADDRESS RING SWITCH..." for each
+ * NIC: the ring that it is in (0: none), and the offloading switches above it, the lowest first. On other machines
+ * $FANIN_SWITCHES names the switches, with ',' between, and $FANIN_RING the ring.
  */
 #define _GNU_SOURCE
 #include "comm/device.h"
@@ -68,7 +69,7 @@ static int parse_row(const char *folder, char *line, struct row *row)
     return snprintf(row->socket, sizeof row->socket, "%s/%s", folder, name) < MAX_PATH;
 }
 
-static int read_ways(const char *folder, struct row *rows)
+static int read_rows(const char *folder, struct row *rows)
 {
     char path[MAX_PATH], line[MAX_ROW];
     int count = 0;
@@ -82,7 +83,7 @@ static int read_ways(const char *folder, struct row *rows)
     return count;
 }
 
-/* Which of `choices` rank `rank` takes: blocks of consecutive ranks, the first ones longer, as `fanin run` has them. */
+/* Which of `choices` NICs rank `rank` takes: blocks of consecutive ranks, the first ones longer, as in `fanin run`. */
 static int choice_of(int rank, int ranks, int choices)
 {
     int length = ranks / choices, longer = ranks % choices;
@@ -92,8 +93,8 @@ static int choice_of(int rank, int ranks, int choices)
     return length ? longer + (rank - longer * (length + 1)) / length : 0;
 }
 
-/* What lies above a NIC, by the file beside its socket; nothing where there is no such file. */
-static struct fanin_place way_of(const char *socket)
+/* The place of a NIC in the fabric, by the file beside its socket; all 0 if there is no such file. */
+static struct fanin_place place_of(const char *socket)
 {
     char folder[MAX_PATH], *end;
     struct row rows[MAX_NICS];
@@ -103,14 +104,14 @@ static struct fanin_place way_of(const char *socket)
     end = strrchr(folder, '/');
     if (end)
         *end = 0;
-    count = read_ways(end ? folder : ".", rows);
+    count = read_rows(end ? folder : ".", rows);
     for (int i = 0; i < count; i++)
         if (!strcmp(rows[i].socket, socket))
             return rows[i].place;
     return (struct fanin_place){0};
 }
 
-/* Leave out the NICs that are known to be of other hosts, unless that leaves none. */
+/* Drop the NICs that are known to be in other hosts, unless all are. Returns how many are left. */
 static int keep_local(struct row *rows, int count)
 {
     int local = 0;
@@ -129,7 +130,7 @@ static int from_environment(const char *sockets, int rank, int ranks)
 
     for (char *word = list ? strtok_r(list, ":", &rest) : NULL; word; word = strtok_r(NULL, ":", &rest))
         if (count < MAX_NICS && snprintf(rows[count].socket, MAX_PATH, "%s", word) < MAX_PATH)
-            rows[count++].place = way_of(word);
+            rows[count++].place = place_of(word);
     free(list);
     if (!count)
         return 0;
@@ -149,7 +150,7 @@ static int from_fabric(int rank, int ranks)
         snprintf(folder, sizeof folder, "%.200s/fanin/default", runtime);
     else
         snprintf(folder, sizeof folder, "/tmp/fanin-%u/default", (unsigned)getuid());
-    count = read_ways(folder, rows);
+    count = read_rows(folder, rows);
     for (int i = 0; i < count; i++)
         if (is_local(rows[i].place.address))
             rows[local++] = rows[i];
@@ -159,14 +160,14 @@ static int from_fabric(int rank, int ranks)
     return 1;
 }
 
-/* What lies above the NIC whose socket has been found. */
-static void find_way(void)
+/* Find the place of this rank's NIC in the fabric. */
+static void find_place(void)
 {
     const char *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
     struct fanin_place *place = &shim_device.place;
     char *list;
 
-    *place = way_of(shim_device.socket);
+    *place = place_of(shim_device.socket);
     if (switches && (list = strdup(switches))) {
         *place = (struct fanin_place){.ring = ring ? (uint32_t)strtoul(ring, NULL, 10) : 0};
         add_switches(place, list, ",");
@@ -174,7 +175,7 @@ static void find_way(void)
     }
 }
 
-/* Without it a device could not read the program's ordinary memory. */
+/* Without it a device can not read ordinary memory of the program. */
 static int has_process_memory(void)
 {
     int descriptor = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
@@ -193,7 +194,7 @@ enum fanin_status shim_open_device(int rank, int ranks)
         return FANIN_NO_DEVICE;
     if (!has_process_memory())
         return FANIN_PERMISSION_DENIED;
-    find_way();
+    find_place();
     status = fanin_open(shim_device.socket, &shim_device.context);
     if (status == FANIN_SUCCESS)
         shim_device.place.address = fanin_limits(shim_device.context)->address;

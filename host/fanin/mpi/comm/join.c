@@ -1,5 +1,5 @@
-/* Forming jobs. The ranks exchange through the MPI what each must know, and join. Then they exchange in rounds how each
- * join stands, until all have joined, or one has failed: so all go on together, or none does.
+/* Forming jobs. The ranks exchange through the MPI what each must know, and join. Then they exchange in rounds how
+ * each join stands, until all have joined, or one has failed: so all go on together, or none does.
  */
 #define _GNU_SOURCE
 #include "abi/pmpi.h"
@@ -159,8 +159,8 @@ static enum fanin_status begin_join(const struct fanin_job *description, uint32_
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }
 
-/* A device answers when all ranks have joined, so the others would wait for one that is refused. Returns an error of the
- * MPI; else `statuses` are those of all. */
+/* A device answers when all ranks have joined, so the others would wait for one that is refused. Returns an error
+ * of the MPI; else `statuses` are those of all. */
 static int await_all(struct fanin_communicator *job, enum fanin_status status, const struct communicator *communicator,
                      uint32_t *statuses)
 {

@@ -1,4 +1,4 @@
-/* The blocking collectives as the program calls them. */
+/* The entries of blocking collectives. */
 #include "entry/entry.h"
 #include <limits.h>
 #include <stdlib.h>

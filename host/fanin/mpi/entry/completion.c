@@ -1,6 +1,7 @@
-/* Starting and completing requests, ours and the MPI's own in one array. Each entry first brings ours to the point where
- * the MPI can complete them, then lets it: so statuses, indices and the end of handles are its own work. A persistent
- * request of ours that is under way looks inactive to the MPI, so where it finds nothing active, nothing is complete yet.
+/* The entries that start and complete requests: the shim's own, and the MPI's, in one array. An entry first settles
+ * the shim's own, so that the MPI can complete them, and then calls the MPI, which fills statuses and indices and
+ * ends handles. To the MPI a persistent request of the shim that is under way is inactive. So if the MPI finds no
+ * active request, nothing is complete yet.
  */
 #define _GNU_SOURCE
 #include "entry/entry.h"
@@ -11,8 +12,8 @@
 #define LOOKS 50     /* between yields, before a waiter sleeps */
 #define SLICE_MS 1
 
-/* Settle what is done in an array. Returns a request of ours that is still under way, or NULL. */
-static struct request *look(int count, void *requests)
+/* Settle the requests of an array that have ended. Returns one of the shim's own that is still under way, or NULL. */
+static struct request *find_pending(int count, void *requests)
 {
     struct request *pending = NULL;
 
@@ -24,8 +25,8 @@ static struct request *look(int count, void *requests)
     return pending;
 }
 
-/* Nothing is complete yet: give way, and after some looks sleep. */
-static void rest(const struct request *pending, int looks)
+/* Nothing is complete yet: yield, and after some looks sleep. */
+static void pause_a_little(const struct request *pending, int looks)
 {
     fanin_progress();
     if (looks < LOOKS || !pending->underway)
@@ -34,10 +35,10 @@ static void rest(const struct request *pending, int looks)
         fanin_wait(pending->underway, SLICE_MS);
 }
 
-/* The program has completed a request: a persistent one of ours is inactive again. Returns its error, of which the MPI,
- * which has completed a stand-in, knows nothing.
+/* The program has completed a request. A persistent one of the shim becomes inactive. Returns its error, which the
+ * MPI does not know, as it has completed an empty receive.
  */
-static int end_of(struct request *request)
+static int end_one(struct request *request)
 {
     int code = 0;
 
@@ -62,7 +63,7 @@ ENTRY int MPI_Wait(void *place, void *status)
     if (request)
         shim_finish_request(request);
     code = pmpi.Wait(place, status);
-    return code || !persistent ? code : end_of(request);
+    return code || !persistent ? code : end_one(request);
 }
 
 ENTRY int MPI_Test(void *place, int *flag, void *status)
@@ -77,16 +78,16 @@ ENTRY int MPI_Test(void *place, int *flag, void *status)
         return 0;
     }
     code = pmpi.Test(place, flag, status);
-    return code || !persistent ? code : end_of(request);
+    return code || !persistent ? code : end_one(request);
 }
 
-/* An array of requests has been completed. Returns the first error of ours. */
+/* All requests of an array have been completed. Returns the first error of the shim's own. */
 static int end_all(int count, void *requests)
 {
     int code = 0;
 
     for (int i = 0; i < count; i++) {
-        int own = end_of(shim_request(handle_at(requests, i)));
+        int own = end_one(shim_request(handle_at(requests, i)));
         code = code ? code : own;
     }
     return code;
@@ -112,7 +113,7 @@ ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
     shim_bind();
     int code;
 
-    if (look(count, requests)) {
+    if (find_pending(count, requests)) {
         *flag = 0;
         shim_let_mpi_progress();
         return 0;
@@ -124,7 +125,7 @@ ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
 ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *status)
 {
     shim_bind();
-    struct request *pending = look(count, requests);
+    struct request *pending = find_pending(count, requests);
     int code = pmpi.Testany(count, requests, index, flag, status);
 
     if (!code && *flag && *index == UNDEFINED && pending)
@@ -138,11 +139,11 @@ ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
     struct request *pending;
     int code, flag;
 
-    for (int looks = 0; (pending = look(count, requests)); looks++) {
+    for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
         code = pmpi.Testany(count, requests, index, &flag, status);
         if (code || (flag && *index != UNDEFINED))
             return code ? code : end_all(1, handle_at(requests, *index));
-        rest(pending, looks);
+        pause_a_little(pending, looks);
     }
     code = pmpi.Waitany(count, requests, index, status);
     return code || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
@@ -153,7 +154,7 @@ static int end_some(void *requests, int completed, const int *indices)
     int code = 0;
 
     for (int i = 0; i < completed; i++) {
-        int own = end_of(shim_request(handle_at(requests, indices[i])));
+        int own = end_one(shim_request(handle_at(requests, indices[i])));
         code = code ? code : own;
     }
     return code;
@@ -162,7 +163,7 @@ static int end_some(void *requests, int completed, const int *indices)
 ENTRY int MPI_Testsome(int count, void *requests, int *completed, int *indices, void *statuses)
 {
     shim_bind();
-    struct request *pending = look(count, requests);
+    struct request *pending = find_pending(count, requests);
     int code = pmpi.Testsome(count, requests, completed, indices, statuses);
 
     if (!code && *completed == UNDEFINED && pending)
@@ -176,11 +177,11 @@ ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, 
     struct request *pending;
     int code;
 
-    for (int looks = 0; (pending = look(count, requests)); looks++) {
+    for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
         code = pmpi.Testsome(count, requests, completed, indices, statuses);
         if (code || *completed > 0)
             return code ? code : end_some(requests, *completed, indices);
-        rest(pending, looks);
+        pause_a_little(pending, looks);
     }
     code = pmpi.Waitsome(count, requests, completed, indices, statuses);
     return code ? code : end_some(requests, *completed, indices);

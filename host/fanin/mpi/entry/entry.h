@@ -1,4 +1,4 @@
-/* What the entries of the library share. */
+/* For the functions that programs call. */
 #ifndef FANIN_MPI_ENTRIES_H
 #define FANIN_MPI_ENTRIES_H
 #include "calls/offload.h"
@@ -6,9 +6,9 @@
 
 #define ENTRY __attribute__((visibility("default")))
 
-/* An array of large counts as int, for an MPI that has no large ones. It is kept in the call. */
+/* An array of large counts as int, for an MPI without large counts. The call keeps it. */
 const int *shim_narrow(struct call *call, struct vector vector);
-/* Whether all counts of a call fit into int. */
+/* Whether int can hold all counts of a call. */
 int shim_is_narrow(const struct call *call);
 
 #define narrow(call, vector) shim_narrow(call, vector)

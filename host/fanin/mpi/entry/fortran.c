@@ -1,8 +1,8 @@
-/* The blocking collectives as Fortran calls them: mpif.h and `use mpi` by the names with an underscore, `use mpi_f08` of
- * Open MPI through its ompi_..._f. Its Fortran library calls PMPI_ itself, past the entries of C, so its arguments are
- * translated here. The Fortran libraries of others come to the entries of C, after they have translated by what only
- * they know. What is not here goes to the MPI as it always did, and so does all that belongs to it: non-blocking calls
- * and the waits for them.
+/* The entries of blocking collectives for Fortran. Programs with mpif.h and `use mpi` call the names with an
+ * underscore; `use mpi_f08` of Open MPI calls its ompi_..._f. The Fortran library of Open MPI then calls PMPI_ and
+ * not the entries of C, so the arguments are converted here. The Fortran libraries of other MPIs convert the
+ * arguments themselves, and call the entries of C. Other functions of Fortran go to the MPI, such as non-blocking
+ * calls and the waits for them.
  */
 #include "entry/entry.h"
 #include "abi/fortran_library.h"
@@ -14,7 +14,7 @@ extern int MPI_Barrier(handle comm);
 COUNTED_COLLECTIVES(X)
 #undef X
 
-/* What translates for Open MPI: a handle of Fortran is an int, MPI_IN_PLACE and MPI_BOTTOM are variables. */
+/* Conversions of Open MPI: a handle of Fortran is an int; MPI_IN_PLACE and MPI_BOTTOM are variables. */
 static struct {
     handle (*comm)(int), (*type)(int), (*op)(int);
     const void *in_place, *bottom;
@@ -30,13 +30,13 @@ static void resolve(void)
     open_mpi.bottom = shim_symbol("mpi_fortran_bottom_");
 }
 
-/* Every entry begins with it. Returns whether it is to translate. */
-static int translates(void)
+/* Every entry begins with this call. Returns whether the entry converts the arguments itself. */
+static int converts(void)
 {
     shim_bind();
-    if (shim_abi->fortran_past_c)
+    if (shim_abi->fortran_skips_c)
         pthread_once(&once, resolve);
-    return shim_abi->fortran_past_c;
+    return shim_abi->fortran_skips_c;
 }
 
 static handle comm_of(const int *number)
@@ -61,7 +61,7 @@ static void *buffer_of(const void *address)
     return address == open_mpi.bottom ? NULL : (void *)address;
 }
 
-/* Call the entry of the MPI's Fortran library that stands behind one of ours. */
+/* Call the function of the MPI's Fortran library that the entry hides. */
 #define CALL_NEXT(symbol, parameters, arguments)                              \
     do {                                                                      \
         static void *known;                                                   \
@@ -71,14 +71,14 @@ static void *buffer_of(const void *address)
 #define FORTRAN(name, parameters, arguments, call)           \
     ENTRY void mpi_##name##_ parameters                      \
     {                                                        \
-        if (translates())                                    \
+        if (converts())                                    \
             *error = call;                                   \
         else                                                 \
             CALL_NEXT(mpi_##name##_, parameters, arguments); \
     }                                                        \
     ENTRY void ompi_##name##_f parameters                    \
     {                                                        \
-        translates();                                        \
+        converts();                                        \
         *error = call;                                       \
     }
 
@@ -122,7 +122,7 @@ FORTRAN(scatterv,
                      type_of(receive_type), *root, comm_of(comm)))
 FORTRAN(barrier, (COMM), (COMM_HERE), MPI_Barrier(comm_of(comm)))
 
-/* Initialization sets up the MPI's Fortran as well, so the MPI's own entry does it. */
+/* The MPI's own function initializes its Fortran library as well. */
 #define INITIALIZATION(symbol)               \
     ENTRY void symbol(int *error)            \
     {                                        \

@@ -1,4 +1,4 @@
-/* Beginning and end of the program's MPI, and the making of communicators. */
+/* The entries that begin and end MPI, and those that make communicators. */
 #include "comm/communicator.h"
 #include "entry/entry.h"
 #include "init.h"
@@ -30,7 +30,7 @@ ENTRY int MPI_Finalize(void)
     return pmpi.Finalize();
 }
 
-/* All but MPI_Comm_idup, which is not to wait: such a communicator joins when it is first used. */
+/* MPI_Comm_idup is not among them, as it must not wait: its communicator joins when it is first used. */
 #define CREATES(X)                                                                                          \
     X(Comm_dup, (handle comm, void *made), (comm, made))                                                    \
     X(Comm_dup_with_info, (handle comm, handle info, void *made), (comm, info, made))                       \

@@ -1,11 +1,11 @@
-/* The non-blocking and persistent collectives as the program calls them. */
+/* The entries of non-blocking and persistent collectives. */
 #include "entry/entry.h"
 #include "abi/fortran_library.h"
 #include "requests/requests.h"
 
-#define FROM_FORTRAN shim_waited_for_by_fortran(__builtin_return_address(0))
+#define FROM_FORTRAN shim_is_called_by_f08(__builtin_return_address(0))
 
-/* An MPI without this form is asked for nothing by programs that were built for it. */
+/* This MPI has no such function, so programs that were built for it do not call it. */
 static int lacking(const struct call *call)
 {
     int code = shim_abi->error_other;
@@ -36,7 +36,7 @@ static int lacking(const struct call *call)
         return pmpi.name ? pmpi.name(TABLE##_ARGUMENTS, info, request) : OTHERWISE;       \
     }
 
-/* Counts that were narrowed stay as long as the MPI may look at them: to the end. */
+/* The MPI may read narrowed counts until the request has ended, so they are never freed. */
 #define NARROWED(call, narrowed) (shim_is_narrow(call) ? (narrowed) : ERR_COUNT)
 
 #define X(name, iname, TABLE)                                                                              \

@@ -1,11 +1,11 @@
-/* Looking at requests without completing them. One of ours is looked at by itself; the MPI is asked about one request at a
- * time, since no array of it can hold what only we know.
+/* The entries that look at requests without completing them. The MPI is asked about one request at a time: an array
+ * for it could not hold the shim's own requests.
  */
 #include "entry/entry.h"
 #include "requests/requests.h"
 #include "init.h"
 
-enum standing { IDLE, ACTIVE, COMPLETE }; /* IDLE: null, or persistent and not started */
+enum request_state { IDLE, ACTIVE, COMPLETE }; /* IDLE: null, or persistent and not started */
 
 static void *status_at(void *statuses, int index)
 {
@@ -22,26 +22,26 @@ static int empty(void *status)
     return pmpi.Request_get_status(shim_handle(REQUEST_NULL), &flag, status);
 }
 
-/* What the MPI says of a request. */
-static int ask(const void *place, enum standing *standing, void *status)
+/* The state of a request by the MPI. */
+static int ask(const void *place, enum request_state *state, void *status)
 {
     int index, flag, code = pmpi.Request_get_status_any(1, place, &index, &flag, status);
 
-    *standing = code || !flag ? ACTIVE : index == UNDEFINED ? IDLE : COMPLETE;
+    *state = code || !flag ? ACTIVE : index == UNDEFINED ? IDLE : COMPLETE;
     return code;
 }
 
-static int glance_at(const void *place, enum standing *standing, void *status)
+static int inspect(const void *place, enum request_state *state, void *status)
 {
     struct request *request = shim_request(place);
     int flag;
 
-    *standing = ACTIVE;
+    *state = ACTIVE;
     if (request && shim_is_pending(request))
         return 0;
-    if (!request || !request->persistent) /* once it is settled, a non-blocking one is a complete request of the MPI */
-        return ask(place, standing, status);
-    *standing = request->progress == SETTLED ? COMPLETE : IDLE;
+    if (!request || !request->persistent) /* a non-blocking one that is settled is complete for the MPI */
+        return ask(place, state, status);
+    *state = request->progress == SETTLED ? COMPLETE : IDLE;
     return pmpi.Request_get_status(request->handle, &flag, status);
 }
 
@@ -62,16 +62,16 @@ ENTRY int MPI_Request_get_status(handle wanted, int *flag, void *status)
 ENTRY int MPI_Request_get_status_any(int count, const void *requests, int *index, int *flag, void *status)
 {
     shim_bind();
-    enum standing standing = IDLE;
+    enum request_state state = IDLE;
     int active = 0, code = 0;
 
     if (!shim_active)
         return pmpi.Request_get_status_any(count, requests, index, flag, status);
     *index = UNDEFINED;
-    for (int i = 0; i < count && !code && standing != COMPLETE; i++) {
-        code = glance_at(handle_at(requests, i), &standing, status);
-        active |= standing != IDLE;
-        if (standing == COMPLETE)
+    for (int i = 0; i < count && !code && state != COMPLETE; i++) {
+        code = inspect(handle_at(requests, i), &state, status);
+        active |= state != IDLE;
+        if (state == COMPLETE)
             *index = i;
     }
     *flag = *index != UNDEFINED || !active;
@@ -83,15 +83,15 @@ ENTRY int MPI_Request_get_status_any(int count, const void *requests, int *index
 ENTRY int MPI_Request_get_status_all(int count, const void *requests, int *flag, void *statuses)
 {
     shim_bind();
-    enum standing standing;
+    enum request_state state;
     int code = 0;
 
     if (!shim_active)
         return pmpi.Request_get_status_all(count, requests, flag, statuses);
     *flag = 1;
     for (int i = 0; i < count && !code; i++) {
-        code = glance_at(handle_at(requests, i), &standing, status_at(statuses, i));
-        *flag &= standing != ACTIVE;
+        code = inspect(handle_at(requests, i), &state, status_at(statuses, i));
+        *flag &= state != ACTIVE;
     }
     if (!*flag)
         shim_let_mpi_progress();
@@ -101,16 +101,16 @@ ENTRY int MPI_Request_get_status_all(int count, const void *requests, int *flag,
 ENTRY int MPI_Request_get_status_some(int count, const void *requests, int *completed, int *indices, void *statuses)
 {
     shim_bind();
-    enum standing standing;
+    enum request_state state;
     int active = 0, code = 0;
 
     if (!shim_active)
         return pmpi.Request_get_status_some(count, requests, completed, indices, statuses);
     *completed = 0;
     for (int i = 0; i < count && !code; i++) {
-        code = glance_at(handle_at(requests, i), &standing, status_at(statuses, *completed));
-        active |= standing != IDLE;
-        if (standing == COMPLETE)
+        code = inspect(handle_at(requests, i), &state, status_at(statuses, *completed));
+        active |= state != IDLE;
+        if (state == COMPLETE)
             indices[(*completed)++] = i;
     }
     if (!active)

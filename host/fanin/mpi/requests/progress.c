@@ -1,5 +1,5 @@
-/* The thread begins when it is first needed. It sleeps while nothing waits to be posted, and looks once in a millisecond while
- * something does. It calls nothing of the MPI, which may allow that to one thread only.
+/* The thread begins when it is first needed. It sleeps while nothing waits to be posted, and looks once in a
+ * millisecond while something does. It calls nothing of the MPI, which may allow that to one thread only.
  */
 #define _GNU_SOURCE
 #include "requests/progress.h"

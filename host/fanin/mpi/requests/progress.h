@@ -1,5 +1,5 @@
-/* Progress of operations that could not be posted at once, whatever the program does meanwhile: MPI lets a rank compute, or
- * wait for a message, while its non-blocking collectives go on.
+/* Progress of operations that could not be posted at once, whatever the program does meanwhile: MPI lets a rank
+ * compute, or wait for a message, while its non-blocking collectives go on.
  */
 #ifndef FANIN_MPI_PROGRESS_H
 #define FANIN_MPI_PROGRESS_H

@@ -1,4 +1,3 @@
-/* The table of requests, and their life. */
 #define _GNU_SOURCE
 #include "requests/requests.h"
 #include "abi/pmpi.h"
@@ -13,7 +12,7 @@
 
 static struct request *buckets[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned live; /* requests in the table: as long as it is empty, looking there takes no lock */
+static unsigned live; /* requests in the table; while it is empty a look-up takes no lock */
 
 static struct request **bucket_of(handle request)
 {
@@ -68,7 +67,8 @@ static struct vector kept_vector(struct vector vector, int blocks)
     return (struct vector){items, 1};
 }
 
-/* Programs free datatypes and counts when the call has returned: what is needed at the end is kept. */
+/* Programs may free datatypes and counts when the call has returned: keep copies of those that are needed at the
+ * end. */
 static void keep(struct elements *elements)
 {
     elements->counts = kept_vector(elements->counts, elements->blocks);
@@ -107,7 +107,7 @@ static void free_operation(struct request *request)
     request->underway = NULL;
 }
 
-/* MPI_Grequest_free_function. Another thread may still have looked at the operation before. */
+/* MPI_Grequest_free_function. Before this, another thread may be looking at the operation. */
 static int release(void *extra)
 {
     if (shim_active) /* else the device is closed */
@@ -166,9 +166,9 @@ void shim_start(struct request *request)
         request->status = fanin_start(request->job, &request->prepared.operation, &request->underway);
     if (request->status == FANIN_SUCCESS)
         shim_watch(request->job);
-    else if (request->status == FANIN_NO_RESOURCES) /* the others wait for what this rank can not bring */
+    else if (request->status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */
         fanin_end_job(request->job, FANIN_NO_RESOURCES);
-    set_progress(request, PENDING); /* last: a thread that looks earlier would take the last time's end for this one's */
+    set_progress(request, PENDING); /* last: before, a look would find the end of the last start */
 }
 
 /* Several threads may look at one request: one of them settles it. */
@@ -186,7 +186,7 @@ static int settle(struct request *request, enum fanin_status status)
 
     if (!is_ours_to_settle(request))
         return 0;
-    if (status == FANIN_NO_RESOURCES && request->underway) /* the others wait for what this rank can not bring */
+    if (status == FANIN_NO_RESOURCES && request->underway) /* the others wait for data that this rank can not send */
         fanin_end_job(request->job, status);
     shim_count_offloaded(request->function, prepared->source.bytes + prepared->destination.bytes);
     status = shim_conclude(&request->decoded, prepared, request->underway != NULL, status);
@@ -218,7 +218,7 @@ int shim_is_pending(struct request *request)
 {
     int pending;
 
-    if (!request->persistent) /* once it is settled it may be gone */
+    if (!request->persistent) /* when it is settled, its memory may be freed */
         return look(request);
     __atomic_add_fetch(&request->lookers, 1, __ATOMIC_SEQ_CST);
     pending = look(request);
@@ -285,7 +285,7 @@ int shim_persistent(struct call *call, void *place, int *code)
 
 void shim_free_persistent(struct request *request)
 {
-    if (shim_active) { /* else its job has been left with all others */
+    if (shim_active) { /* else MPI_Finalize has left all jobs */
         shim_finish_request(request);
         free_operation(request);
         shim_leave_job(request->job);

@@ -1,9 +1,9 @@
-/* Requests of non-blocking and persistent collectives. To the program they are requests of its MPI, so it can wait for them
- * together with others:
+/* Requests of non-blocking and persistent collectives. To the program they are requests of its MPI, so it can wait
+ * for them together with others:
  *
  * - a non-blocking one is a generalized request, which the shim completes when the devices are done;
- * - a persistent one is a persistent receive from MPI_PROC_NULL. The shim starts it when the devices are done, and it is
- *   then complete at once.
+ * - a persistent one is a persistent receive from MPI_PROC_NULL. The shim starts it when the devices are done, and it
+ *   is then complete at once.
  */
 #ifndef FANIN_MPI_REQUESTS_H
 #define FANIN_MPI_REQUESTS_H
@@ -27,8 +27,8 @@ struct request {
     unsigned lookers;          /* threads that look whether it is pending */
 };
 
-/* Start a non-blocking call, or make a persistent one. Returns 0 if the MPI is to do it; else `code` is what the program
- * gets. */
+/* Start a non-blocking call, or make a persistent one. Returns 0 if the MPI is to do it; else `code` is what the
+ * program gets. */
 int shim_nonblocking(struct call *call, void *request, int *code);
 int shim_persistent(struct call *call, void *request, int *code);
 

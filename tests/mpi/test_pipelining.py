@@ -1,4 +1,4 @@
-"""Long messages of blocking calls, which go through a little registered memory piece by piece."""
+"""Long messages of blocking calls, which go through a few bounce buffers part by part."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
 
-LONG = "1400000"  # bytes of the longest: of every collective some whole pieces, and a shorter one at the end
+LONG = "1400000"  # bytes of the longest: of every collective some whole parts, and a shorter one at the end
 
 
 @pytest.mark.parametrize(("route", "ranks", "staging"), [("local", 3, ""), ("tree", 4, "10000")])
-def test_every_piece_comes_to_its_place(mpi: Mpi, fabrics: Fabrics, route: str, ranks: int, staging: str) -> None:
-    """Registered memory stands in for all ranks but rank 0, or for none."""
+def test_every_part_comes_to_its_place(mpi: Mpi, fabrics: Fabrics, route: str, ranks: int, staging: str) -> None:
+    """With bounce buffers for all ranks but rank 0, or for none."""
     few = f"test ${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} = 0 && export FANIN_STAGING=5000; exec $0 {LONG}"
     variables = fabrics.variables(ranks, route, **({"FANIN_STAGING": staging} if staging else {}))
     ended = mpi.run(ranks, ["sh", "-c", few, mpi.build("compare")], variables)
