@@ -13,7 +13,7 @@ FLAGS = ("-std=c11", "-O1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden
 
 
 def build_broken(folder: Path, name: str, line: str, old: str, new: str) -> Path:
-    """The shim with one change: `old` is `new` in the only `line` that reads so, of its source `name` below host/fanin."""
+    """The shim with one change: in the file `name` below host/fanin, the one `line` has `new` in the place of `old`."""
     changed = HOST / name
     text = changed.read_text()
     assert text.count(line) == 1
