@@ -29,6 +29,11 @@ LIMITED_API = "-DPy_LIMITED_API=0x030b0000"
 class BuildLibraries(build_ext):
     """Calls the compiler itself: the flags of the interpreter's own build may name one that is not installed."""
 
+    def run(self) -> None:
+        super().run()
+        root = Path("host") if self.inplace or self.editable_mode else Path(self.build_lib)
+        copy_headers(root / "fanin/include/fanin")
+
     def get_ext_filename(self, fullname: str) -> str:
         suffix = ".abi3.so" if fullname.endswith("_binding") else ".so"
         return str(Path(*fullname.split("."))) + suffix
@@ -46,8 +51,6 @@ class BuildLibraries(build_ext):
             subprocess.run([*compiler, *FLAGS, *extra, *includes, *ext.sources, *link], check=True)
         except FileNotFoundError:
             raise SystemExit(f"no C compiler {compiler[0]!r}: install one (Debian: gcc) or name yours in $CC") from None
-        if ext.name.endswith("libfanin"):
-            copy_headers(target.parent / "include" / "fanin")
 
 
 def python_headers() -> str:

@@ -190,7 +190,8 @@ struct fanin_communicator_state {
     uint64_t posted;          /* requests, ever */
     uint64_t outstanding;     /* requests of which something is under way */
     uint64_t backlog;         /* requests that wait for room, or for sizes */
-    struct fanin_cqe ended;   /* status FANIN_SUCCESS: the job goes on; else the completion that told of its end */
+    struct fanin_cqe ended;   /* status FANIN_SUCCESS: the job goes on. Else the completion that told of its end, or
+                               * only a status and the jid where none did: the device is lost, for instance */
 };
 void fanin_communicator_state(struct fanin_communicator *communicator, struct fanin_communicator_state *state);
 

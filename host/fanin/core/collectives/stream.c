@@ -32,6 +32,8 @@ static void fail_all(struct stream *stream, enum fanin_status status)
 {
     struct fanin_request *request = stream->first;
 
+    if (stream->end_of_job.status == FANIN_SUCCESS)
+        stream->end_of_job = (struct fanin_cqe){.status = (uint8_t)status, .jid = stream->terms.jid};
     stream->first = stream->last = stream->posting = NULL;
     stream->outstanding = 0;
     while (request) {
