@@ -2,6 +2,7 @@
  * jobs. */
 #include "init.h"
 #include "abi/elements.h"
+#include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
 #include "calls/aliases.h"
 #include "comm/communicator.h"
@@ -11,10 +12,6 @@
 #include "settings.h"
 #include <stdio.h>
 #include <stdlib.h>
-
-int shim_active;
-/* A communicator without messages, for MPI_Iprobe. It has all ranks: for one rank MPICH looks at no network. */
-static handle progress;
 
 /* The first rank that has no device; -1: all have one. */
 static int first_without(const int *statuses, int ranks)
@@ -76,9 +73,7 @@ void shim_begin(void)
         shim_close_device();
         return;
     }
-    pmpi.Comm_dup(shim_handle(COMM_WORLD), &progress);
-    progress = load_handle(&progress);
-    pmpi.Comm_set_errhandler(progress, shim_handle(ERRORS_RETURN)); /* the program decides whether a lost rank is an error */
+    shim_begin_mpi_progress();
     shim_probe_alias_check();
     shim_communicators_begin();
     shim_active = 1;
@@ -94,27 +89,6 @@ void shim_end(void)
         shim_report();
     shim_communicators_end();
     shim_end_watching();
-    pmpi.Comm_free(&progress);
+    shim_end_mpi_progress();
     shim_close_device();
-}
-
-void shim_let_mpi_progress(void)
-{
-    int flag, status[16];
-
-    pmpi.Iprobe(shim_abi->any_source, shim_abi->any_tag, progress, &flag, status);
-}
-
-int shim_error_code(uint32_t status, const char *function)
-{
-    int class = shim_abi->error_other, code;
-    char text[160];
-
-    if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
-        class = shim_error_proc_failed();
-    if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
-        return class;
-    snprintf(text, sizeof text, "MPI_%s on Fanin: %s", function, fanin_status_name(status));
-    pmpi.Add_error_string(code, text);
-    return code;
 }

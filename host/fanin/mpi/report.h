@@ -1,7 +1,9 @@
-/* Counts of the calls that were offloaded, and of those that were left to the MPI, by reason. */
+/* What the shim tells the user: errors, lines on the error output, and counts of the calls that were offloaded or
+ * left to the MPI. */
 #ifndef FANIN_MPI_REPORT_H
 #define FANIN_MPI_REPORT_H
 #include "abi/call.h"
+#include "fanin.h"
 
 /* Reasons for which a call is left to the MPI: name and text. */
 #define REASONS(X)                                                                                            \
@@ -29,6 +31,9 @@ void shim_count_left(enum function function, enum reason reason);
 
 const char *shim_function_name(enum function function);
 const char *shim_reason_text(enum reason reason);
+
+/* An error code of the MPI for a status of a device, with a text that names the function and the status. */
+int shim_error_code(enum fanin_status status, enum function function);
 
 /* Add up the counts of all ranks, and print them on rank 0. All ranks of MPI_COMM_WORLD call it. */
 void shim_report(void);

@@ -4,10 +4,10 @@
  * reports them.
  */
 #include "calls/offload.h"
-#include "calls/aliases.h"
+#include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
+#include "calls/aliases.h"
 #include "settings.h"
-#include "init.h"
 #include <limits.h>
 
 #define ERR_BUFFER 1 /* MPI_ERR_BUFFER, the same everywhere */
@@ -192,9 +192,9 @@ int shim_blocking(struct call *call, int *code)
     return 1;
 }
 
-int shim_fail(handle comm, uint32_t status, enum function function)
+int shim_fail(handle comm, enum fanin_status status, enum function function)
 {
-    int code = shim_error_code(status, shim_function_name(function));
+    int code = shim_error_code(status, function);
 
     pmpi.Comm_call_errhandler(comm, code);
     return code;

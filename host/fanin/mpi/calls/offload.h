@@ -15,5 +15,5 @@ int shim_blocking(struct call *call, int *code);
 enum fanin_status shim_wait(struct fanin_communicator *job, struct fanin_request *request);
 
 /* Call the error handler of a communicator after a failure. Returns the error code. */
-int shim_fail(handle comm, uint32_t status, enum function function);
+int shim_fail(handle comm, enum fanin_status status, enum function function);
 #endif

@@ -3,7 +3,6 @@
 #include "comm/communicator.h"
 #include "comm/jobs.h"
 #include "abi/pmpi.h"
-#include "init.h"
 #include "settings.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #define MOST_UNUSED 8  /* joined communicators that are freed unused, before later ones join at their first use */
 #define LEAVE_MS 10000 /* for a device to confirm that a job is left */
 
+int shim_active;
 static struct communicator *buckets[BUCKETS];
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static int keyval;

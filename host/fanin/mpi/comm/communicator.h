@@ -17,6 +17,10 @@ struct communicator {
     int used;                  /* by a call that could be offloaded */
 };
 
+/* Whether this program offloads: all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all
+ * ranks. */
+extern int shim_active;
+
 void shim_communicators_begin(void);
 /* Leave all jobs. All ranks of MPI_COMM_WORLD call it, in MPI_Finalize. */
 void shim_communicators_end(void);

@@ -1,5 +1,5 @@
 #include "comm/jobs.h"
-#include "init.h"
+#include "abi/mpi_progress.h"
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
  * active request, nothing is complete yet.
  */
 #define _GNU_SOURCE
+#include "abi/mpi_progress.h"
 #include "entry/entry.h"
 #include "requests/requests.h"
-#include "init.h"
 #include <sched.h>
 
 #define LOOKS 50     /* between yields, before a waiter sleeps */
@@ -26,7 +26,7 @@ static struct request *find_pending(int count, void *requests)
 }
 
 /* Nothing is complete yet: yield, and after some looks sleep. */
-static void pause_a_little(const struct request *pending, int looks)
+static void wait_a_moment(const struct request *pending, int looks)
 {
     fanin_progress();
     if (looks < LOOKS || !pending->underway)
@@ -47,7 +47,7 @@ static int end_one(struct request *request)
     shim_let_settle(request);
     if (request->progress != SETTLED)
         return 0;
-    request->progress = INACTIVE;
+    __atomic_store_n(&request->progress, INACTIVE, __ATOMIC_RELEASE);
     code = request->code;
     if (code)
         pmpi.Comm_call_errhandler(request->comm, code);
@@ -143,7 +143,7 @@ ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
         code = pmpi.Testany(count, requests, index, &flag, status);
         if (code || (flag && *index != UNDEFINED))
             return code ? code : end_all(1, handle_at(requests, *index));
-        pause_a_little(pending, looks);
+        wait_a_moment(pending, looks);
     }
     code = pmpi.Waitany(count, requests, index, status);
     return code || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
@@ -181,7 +181,7 @@ ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, 
         code = pmpi.Testsome(count, requests, completed, indices, statuses);
         if (code || *completed > 0)
             return code ? code : end_some(requests, *completed, indices);
-        pause_a_little(pending, looks);
+        wait_a_moment(pending, looks);
     }
     code = pmpi.Waitsome(count, requests, completed, indices, statuses);
     return code ? code : end_some(requests, *completed, indices);

@@ -1,9 +1,9 @@
 /* The entries that look at requests without completing them. The MPI is asked about one request at a time: an array
  * for it could not hold the shim's own requests.
  */
+#include "abi/mpi_progress.h"
 #include "entry/entry.h"
 #include "requests/requests.h"
-#include "init.h"
 
 enum request_state { IDLE, ACTIVE, COMPLETE }; /* IDLE: null, or persistent and not started */
 

@@ -2,7 +2,6 @@
 #include "requests/requests.h"
 #include "abi/pmpi.h"
 #include "comm/jobs.h"
-#include "init.h"
 #include "requests/progress.h"
 #include <pthread.h>
 #include <sched.h>
@@ -190,7 +189,7 @@ static int settle(struct request *request, enum fanin_status status)
         fanin_end_job(request->job, status);
     shim_count_offloaded(request->function, prepared->source.bytes + prepared->destination.bytes);
     status = shim_conclude(&request->decoded, prepared, request->underway != NULL, status);
-    request->code = status == FANIN_SUCCESS ? 0 : shim_error_code(status, shim_function_name(request->function));
+    request->code = status == FANIN_SUCCESS ? 0 : shim_error_code(status, request->function);
     if (request->persistent) {
         pmpi.Start(&request->handle);
         set_progress(request, SETTLED);
