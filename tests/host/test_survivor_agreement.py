@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fanin import Job, JobNode, errors
-from fanin.membership.survivor_agreement import GRACE, PAIRS, Census, Known, known_of, order, pair_job
 from fanin.job.derived_jobs import remaining
+from fanin.membership.survivor_agreement import GRACE, PAIRS, Known, SurvivorAgreement, known_of, order, pair_job
 
 RING = Job(7, 11, tuple(JobNode(f"10.0.0.{node + 1}", (2 * node, 2 * node + 1)) for node in range(3)), "ring")
 TREE = Job(7, 11, tuple(JobNode(node.address, node.ranks, ("10.0.1.1",)) for node in RING.nodes), "tree")
@@ -121,7 +121,7 @@ def take(
     def one(rank: int) -> Any:
         time.sleep(late(rank))
         try:
-            return Census(job, rank, known[rank], 1, meeting.join).take(timeout)
+            return SurvivorAgreement(job, rank, known[rank], 1, meeting.join).take(timeout)
         except errors.FaninError as error:
             return error
 

@@ -53,6 +53,7 @@ struct request {
     PyObject *conclude; /* called with the request when it is complete; returns the result. NULL: none */
     PyObject *error;    /* the exception with which it has ended */
     struct fanin_operation operation; /* without pointers */
+    struct fanin_request_progress progress; /* of the end, when the job has been left */
     enum fanin_status status;
     char is_done;
     char is_concluding;

@@ -97,7 +97,7 @@ static struct inflight *find_ended(struct communicator *self)
     for (uint32_t left = self->ownerless; left && each; each = each->next) {
         if (each->owner)
             continue;
-        if (!self->library || fanin_test(each->request) == FANIN_SUCCESS)
+        if (!each->request || fanin_test(each->request) == FANIN_SUCCESS)
             return each;
         left--;
     }
@@ -146,29 +146,40 @@ static PyObject *adopt(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* The library frees persistent requests that are not under way when their communicator is left, so that is done here
- * first, and their outcome noted. */
-static void free_idle(struct communicator *self)
+/* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. */
+static void settle(struct inflight *inflight)
+{
+    struct request *owner = (struct request *)inflight->owner;
+
+    if (!inflight->request)
+        return;
+    while (owner && owner->is_concluding) /* in another thread */
+        sleep_a_moment();
+    if (owner && !owner->is_done)
+        finish(owner, fanin_test(inflight->request));
+    if (owner)
+        fanin_query(inflight->request, &owner->progress);
+    fanin_free(inflight->request);
+    inflight->request = NULL;
+}
+
+/* Settle all requests; before the job is left, those that the library frees then: persistent ones not under way. Each
+ * time from the beginning: what is called may run any code. */
+static void settle_all(struct communicator *self, int before)
 {
     struct inflight *each = self->requests;
 
-    if (!each)
-        return;
-    do {
+    while (each) {
         struct request *owner = (struct request *)each->owner;
-        enum fanin_status status = FANIN_SUCCESS;
+        int is_due = each->request && (!before || !owner || owner->is_persistent);
 
-        if (owner && !owner->is_persistent)
-            continue;
-        if (!owner || !owner->is_done)
-            status = fanin_test(each->request);
-        if (status == FANIN_PENDING)
-            continue;
-        if (owner && !owner->is_done)
-            finish(owner, status);
-        fanin_free(each->request);
-        each->request = NULL;
-    } while ((each = each->next) != self->requests);
+        if (is_due && (owner && owner->is_done ? 1 : fanin_test(each->request) != FANIN_PENDING)) {
+            settle(each);
+            each = self->requests;
+        } else {
+            each = each->next == self->requests ? NULL : each->next;
+        }
+    }
 }
 
 /* Leave the job, or abandon it. Nobody else is inside the library with this communicator. */
@@ -178,13 +189,14 @@ static enum fanin_status end(struct communicator *self, int leaves, uint32_t tim
     enum fanin_status status;
     int stands_still;
 
-    free_idle(self);
+    settle_all(self, 1);
     Py_BEGIN_ALLOW_THREADS
     status = leaves ? fanin_leave(library, timeout_ms) : fanin_abandon(library);
     stands_still = fanin_device_stands_still(self->device);
     Py_END_ALLOW_THREADS
     self->is_unconfirmed = stands_still || (status != FANIN_SUCCESS && status != FANIN_DEVICE_LOST);
     self->library = NULL;
+    settle_all(self, 0);
     return status;
 }
 

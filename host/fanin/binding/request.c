@@ -213,19 +213,21 @@ static PyObject *request_progress(PyObject *object, PyObject *unused)
 {
     struct request *self = (struct request *)object;
     struct communicator *communicator = self->communicator;
-    struct fanin_request_progress now = {0};
-    enum fanin_status status;
+    struct fanin_request_progress now = self->progress;
+    enum fanin_status status = FANIN_SUCCESS;
 
     (void)unused;
-    if (communicator->is_inherited || !self->inflight->request) {
+    if (communicator->is_inherited) {
         enter_library(communicator);
         return NULL;
     }
-    communicator->users++;
-    Py_BEGIN_ALLOW_THREADS
-    status = fanin_query(self->inflight->request, &now);
-    Py_END_ALLOW_THREADS
-    communicator->users--;
+    if (self->inflight->request) {
+        communicator->users++;
+        Py_BEGIN_ALLOW_THREADS
+        status = fanin_query(self->inflight->request, &now);
+        Py_END_ALLOW_THREADS
+        communicator->users--;
+    }
     return PyObject_CallMethod((PyObject *)communicator, "_progress", "OiKKKi", self->name, (int)status,
                                (unsigned long long)now.done, (unsigned long long)now.segments,
                                (unsigned long long)now.missing, (int)now.missing_kind);
