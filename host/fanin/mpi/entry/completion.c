@@ -45,9 +45,9 @@ static int end_one(struct request *request)
     if (!request || !request->persistent)
         return 0;
     shim_let_settle(request);
-    if (request->progress != SETTLED)
+    if (shim_progress_of(request) != SETTLED)
         return 0;
-    __atomic_store_n(&request->progress, INACTIVE, __ATOMIC_RELEASE);
+    shim_set_progress(request, INACTIVE);
     code = request->code;
     if (code)
         pmpi.Comm_call_errhandler(request->comm, code);

@@ -41,7 +41,7 @@ static int inspect(const void *place, enum request_state *state, void *status)
         return 0;
     if (!request || !request->persistent) /* a non-blocking one that is settled is complete for the MPI */
         return ask(place, state, status);
-    *state = request->progress == SETTLED ? COMPLETE : IDLE;
+    *state = shim_progress_of(request) == SETTLED ? COMPLETE : IDLE;
     return pmpi.Request_get_status(request->handle, &flag, status);
 }
 

@@ -144,16 +144,6 @@ static struct request *new_request(const struct call *call, struct fanin_communi
     return request;
 }
 
-static enum progress progress_of(const struct request *request)
-{
-    return __atomic_load_n(&request->progress, __ATOMIC_ACQUIRE);
-}
-
-static void set_progress(struct request *request, enum progress progress)
-{
-    __atomic_store_n(&request->progress, progress, __ATOMIC_RELEASE);
-}
-
 void shim_start(struct request *request)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -167,7 +157,7 @@ void shim_start(struct request *request)
         shim_watch(request->job);
     else if (request->status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */
         fanin_end_job(request->job, FANIN_NO_RESOURCES);
-    set_progress(request, PENDING); /* last: before, a look would find the end of the last start */
+    shim_set_progress(request, PENDING); /* last: before, a look would find the end of the last start */
 }
 
 /* Several threads may look at one request: one of them settles it. */
@@ -192,11 +182,11 @@ static int settle(struct request *request, enum fanin_status status)
     request->code = status == FANIN_SUCCESS ? 0 : shim_error_code(status, request->function);
     if (request->persistent) {
         pmpi.Start(&request->handle);
-        set_progress(request, SETTLED);
+        shim_set_progress(request, SETTLED);
     } else {
         erase(request);
         drop_buffers(request);
-        set_progress(request, SETTLED);
+        shim_set_progress(request, SETTLED);
         pmpi.Grequest_complete(request->handle);
     }
     return 1;
@@ -204,7 +194,7 @@ static int settle(struct request *request, enum fanin_status status)
 
 static int look(struct request *request)
 {
-    enum progress progress = progress_of(request);
+    enum progress progress = shim_progress_of(request);
     enum fanin_status status;
 
     if (progress != PENDING)
@@ -227,13 +217,13 @@ int shim_is_pending(struct request *request)
 
 void shim_let_settle(const struct request *request)
 {
-    while (progress_of(request) == SETTLING)
+    while (shim_progress_of(request) == SETTLING)
         sched_yield();
 }
 
 void shim_finish_request(struct request *request)
 {
-    if (progress_of(request) == PENDING &&
+    if (shim_progress_of(request) == PENDING &&
         settle(request, request->underway ? shim_wait(request->job, request->underway) : request->status))
         return;
     shim_let_settle(request);

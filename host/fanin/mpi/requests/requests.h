@@ -27,6 +27,16 @@ struct request {
     unsigned lookers;          /* threads that look whether it is pending */
 };
 
+static inline enum progress shim_progress_of(const struct request *request)
+{
+    return __atomic_load_n(&request->progress, __ATOMIC_ACQUIRE);
+}
+
+static inline void shim_set_progress(struct request *request, enum progress progress)
+{
+    __atomic_store_n(&request->progress, progress, __ATOMIC_RELEASE);
+}
+
 /* Start a non-blocking call, or make a persistent one. Returns 0 if the MPI is to do it; else `code` is what the
  * program gets. */
 int shim_nonblocking(struct call *call, void *request, int *code);
