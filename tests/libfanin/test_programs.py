@@ -12,22 +12,22 @@ import pytest
 from tests.libfanin.conftest import PACKAGE, PROGRAMS, Compiler, Run
 
 ROOT = Path(__file__).parents[2]
-SCENES = {  # what ranks 0, 1 and 2 of a node get
-    "killed": ["rank 0: PEER_LOST missing 2 kind 0", "rank 2: PEER_LOST missing 2 kind 0"],
-    "late": [f"rank {rank}: TIMEOUT missing 2 kind 0" for rank in range(3)],
-    "mismatch": [f"rank {rank}: OP_MISMATCH missing 2 kind 0" for rank in range(3)],
-    "left": ["rank 0: ABORTED missing 2 kind 0", "rank 2: ABORTED missing 2 kind 0"],
-    "flushed": ["rank 0: FLUSHED missing 0 kind 0", "rank 2: FLUSHED missing 0 kind 0"],
+SCENES = {  # what ranks 0, 1 and 2 get
+    "killed": ["rank 0: PEER_LOST missing 1", "rank 2: PEER_LOST missing 1"],
+    "late": [f"rank {rank}: TIMEOUT missing 1" for rank in range(3)],
+    "mismatch": [f"rank {rank}: OP_MISMATCH missing 1" for rank in range(3)],
+    "left": ["rank 0: ABORTED missing 1", "rank 2: ABORTED missing 1"],
+    "flushed": ["rank 0: FLUSHED missing", "rank 2: FLUSHED missing"],
     "asked": [
         "rank 0: 0 of 1 missing 2",
-        *(f"rank {rank}: SUCCESS missing 0 kind 0" for rank in range(3)),
+        *(f"rank {rank}: SUCCESS missing" for rank in range(3)),
         "rank 2: 0 of 1 missing 2",
     ],
     "sizes": [
-        "rank 0: OP_MISMATCH missing 0 kind 0",
-        *["rank 0: SUCCESS missing 0 kind 0"],
-        *["rank 1: SUCCESS missing 0 kind 0"] * 2,
-        *["rank 2: SUCCESS missing 0 kind 0"] * 2,
+        "rank 0: OP_MISMATCH missing",
+        "rank 0: SUCCESS missing",
+        *["rank 1: SUCCESS missing"] * 2,
+        *["rank 2: SUCCESS missing"] * 2,
     ],
 }
 
@@ -62,6 +62,13 @@ def test_failures(compiler: Compiler, run: Run, scene: str) -> None:
     done = run("local", 3, compiler.build(PROGRAMS / "failures.c"), scene)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(SCENES[scene])
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_a_rank_of_another_node_is_named(compiler: Compiler, run: Run, route: str) -> None:
+    done = run("nodes", 3, compiler.build(PROGRAMS / "failures.c"), "killed", options=("--route", route))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == SCENES["killed"]
 
 
 def test_a_program_without_a_job_is_told(compiler: Compiler) -> None:

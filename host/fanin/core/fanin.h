@@ -135,6 +135,12 @@ enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank
  * and `complaint`, of FANIN_MAX_COMPLAINT bytes, says why. */
 enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join, char *complaint);
 
+/* Which ranks a completion names as missing, by its `missing` and `missing_kind`, as rank `rank` sees them. Devices
+ * beyond its own node name nodes, or all that is below a switch: then these are all ranks there. `ranks` has room for all
+ * ranks of the job. Returns how many there are. */
+uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
+                             uint32_t *ranks);
+
 /* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. */
 enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
                              uint32_t timeout_ms, struct fanin_communicator **communicator);

@@ -14,6 +14,7 @@ enum { TIMEOUT_MS = 60000, COUNT = 3 };
 
 static struct fanin_communicator *communicator;
 static struct fanin_context *device;
+static struct fanin_job job;
 static uint32_t rank, ranks;
 static int32_t data[COUNT] = {1, 2, 3}, result[COUNT];
 
@@ -25,12 +26,17 @@ static struct fanin_operation allreduce(void)
 
 static void report(enum fanin_status status, const struct fanin_request *request)
 {
+    uint32_t missing[64], count = 0;
     struct fanin_cqe cqe = {0};
 
-    if (request)
+    if (request) {
         fanin_failure(request, &cqe);
-    printf("rank %u: %s missing %llx kind %u\n", rank, fanin_status_name(status), (unsigned long long)cqe.missing,
-           cqe.missing_kind);
+        count = fanin_missing_ranks(&job, rank, cqe.missing, cqe.missing_kind, missing);
+    }
+    printf("rank %u: %s missing", rank, fanin_status_name(status));
+    for (uint32_t i = 0; i < count; i++)
+        printf(" %u", missing[i]);
+    printf("\n");
 }
 
 static void call(const struct fanin_operation *operation)
@@ -158,8 +164,6 @@ static const struct {
 
 int main(int count, char **arguments)
 {
-    struct fanin_job job;
-
     if (count < 2 || fanin_job_of_environment(&job, &rank) || fanin_open(NULL, &device) ||
         fanin_join(device, &job, rank, TIMEOUT_MS, &communicator))
         return 1;

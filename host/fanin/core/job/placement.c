@@ -245,29 +245,73 @@ static enum fanin_status write_join(struct layout *layout, const struct fanin_jo
     return status;
 }
 
-enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join,
-                                       char *complaint)
+/* The layout of a job, as rank `rank` sees it. NULL: it is written; else why there is none. `layout->nodes` is to be
+ * freed in either case. */
+static const char *lay_out(const struct fanin_job *job, uint32_t rank, struct layout *layout, uint32_t *top)
 {
-    struct layout layout = {.nodes = calloc(job->ranks, sizeof *layout.nodes)};
-    enum fanin_status status = FANIN_INVALID_REQUEST;
-    const char *fault = "there is no memory";
-    uint32_t top;
+    *layout = (struct layout){.nodes = calloc(job->ranks, sizeof *layout->nodes)};
+    if (!layout->nodes)
+        return "there is no memory";
+    collect_nodes(layout, job, rank);
+    for (uint32_t node = 0; node < layout->count; node++)
+        if (ring_size(layout, layout->nodes[node].place.ring) == 1)
+            layout->nodes[node].place.ring = 0;
+    *top = shared_switch(layout);
+    layout->route = choose_route(layout, job->route, *top);
+    return fault_of(layout, *top);
+}
 
-    if (layout.nodes) {
-        collect_nodes(&layout, job, rank);
-        for (uint32_t node = 0; node < layout.count; node++)
-            if (ring_size(&layout, layout.nodes[node].place.ring) == 1)
-                layout.nodes[node].place.ring = 0;
-        top = shared_switch(&layout);
-        layout.route = choose_route(&layout, job->route, top);
-        fault = fault_of(&layout, top);
-        if (!fault)
-            status = write_join(&layout, job, top, join);
-        if (!fault && status != FANIN_SUCCESS)
-            fault = "a switch has 64 children at most";
-    }
+enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join, char *complaint)
+{
+    enum fanin_status status = FANIN_INVALID_REQUEST;
+    struct layout layout;
+    uint32_t top;
+    const char *fault = lay_out(job, rank, &layout, &top);
+
+    if (!fault)
+        status = write_join(&layout, job, top, join);
+    if (!fault && status != FANIN_SUCCESS)
+        fault = "a switch has 64 children at most";
     if (fault)
         snprintf(complaint, FANIN_MAX_COMPLAINT, "%s", fault);
     free(layout.nodes);
     return status;
+}
+
+/* Bit of a node, at the device or in the ring that `kind` says; -1: it has none there. */
+static int bit_of_node(const struct layout *layout, uint32_t node, uint32_t kind)
+{
+    const struct fanin_place *own = &layout->nodes[layout->own].place, *place = &layout->nodes[node].place;
+    int is_ring = layout->route == FANIN_ROUTE_RING || (layout->route == FANIN_ROUTE_TREE && own->ring);
+    uint32_t level = kind - (is_ring ? 2 : 1), first = 0, bit;
+
+    if (is_ring && kind == 1) {
+        if (layout->route == FANIN_ROUTE_RING)
+            return (int)node;
+        while (layout->nodes[first].place.ring != own->ring)
+            first++;
+        return place->ring == own->ring ? (int)(node - first) : -1;
+    }
+    if (layout->route != FANIN_ROUTE_TREE || level >= own->hops || level_of(place, own->hop[level]) == place->hops)
+        return -1;
+    children_of(layout, own->hop[level], identity(layout, node, level_of(place, own->hop[level])), &bit);
+    return (int)bit;
+}
+
+uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
+                             uint32_t *ranks)
+{
+    uint32_t top, count = 0, own_bit = 0;
+    struct layout layout;
+
+    if (rank < job->ranks && !lay_out(job, rank, &layout, &top)) {
+        for (uint32_t other = 0; other < job->ranks; other++) {
+            uint32_t node = node_at(&layout, job->places[other].address);
+            int bit = kind ? bit_of_node(&layout, node, kind) : node == layout.own ? (int)own_bit++ : -1;
+            if (bit >= 0 && bit < 64 && missing >> bit & 1)
+                ranks[count++] = other;
+        }
+        free(layout.nodes);
+    }
+    return count;
 }
