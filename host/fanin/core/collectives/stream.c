@@ -254,7 +254,7 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
         request->status = stream->ended;
         finish(request, 0);
     } else {
-        stream->posted++;
+        stream->posted += request->count > 0;
         if (stream->last)
             stream->last->next = request;
         else

@@ -26,7 +26,7 @@ struct stream {
     uint32_t ended;               /* enum fanin_status: why nothing is posted any more */
     uint32_t qp_destroyed;        /* the device may give its number to another */
     uint32_t stopped;             /* nothing may be submitted any more */
-    uint64_t posted;              /* requests, ever */
+    uint64_t posted;              /* requests, ever, but for those without bytes */
     struct question *questions;
     struct bounce_buffer *spoiled; /* buffers of failed requests, to which the device may still write */
     struct fanin_cqe end_of_job;  /* the completion that told of it; status SUCCESS: none has */

@@ -218,8 +218,8 @@ static void write_digest(const struct fanin_job *job, uint32_t route, struct fan
 {
     uint32_t terms[] = {job->jid, job->key, route, job->chunk, job->slots, job->flags, job->ranks};
 
-    for (int half = 0; half < 2; half++) {
-        join->digest[half] = digest_of(0xcbf29ce484222325ull + (uint64_t)half, terms, sizeof terms);
+    for (uint32_t half = 0; half < 2; half++) {
+        join->digest[half] = digest_of(0xcbf29ce484222325ull + half, terms, sizeof terms);
         join->digest[half] = digest_of(join->digest[half], job->places, job->ranks * sizeof *job->places);
     }
 }
