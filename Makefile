@@ -10,7 +10,7 @@ SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := setup.py $(wildcard host/fanin/core/*.[ch] host/fanin/mpi/*.[ch]) host/fanin/mpi/exports.map protocol/fanin_wire/abi.h
+CORE := setup.py $(shell find host/fanin -name '*.[ch]') host/fanin/mpi/exports.map protocol/fanin_wire/abi.h
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 

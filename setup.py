@@ -1,60 +1,106 @@
-"""Builds two plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h).
+"""Builds the driver `libfanin.so`, the MPI shim with the driver in it, and Python's binding of the driver.
 
-The driver core is loaded with dlopen, by `fanin.driver` and by C programs alike. The MPI shim is preloaded into MPI
-programs, and has the driver core in it. Everything else is in pyproject.toml.
+The first two are plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h). The binding
+uses CPython's limited API, so that one build serves every version from 3.11 on. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-CORE = Path("host/fanin/core")
+DRIVER = Path("host/fanin/core")
 SHIM = Path("host/fanin/mpi")
+BINDING = Path("host/fanin/binding")
 ABI = Path("protocol/fanin_wire")
+PUBLIC_HEADERS = (DRIVER / "fanin.h", ABI / "abi.h")
 FLAGS = ["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-pthread", "-shared"]
+LIMITED_API = "-DPy_LIMITED_API=0x030b0000"
 
 
-class BuildDriverCore(build_ext):
+class BuildLibraries(build_ext):
     """Calls the compiler itself: the flags of the interpreter's own build may name one that is not installed."""
 
+    def run(self) -> None:
+        super().run()
+        root = Path("host") if self.inplace or self.editable_mode else Path(self.build_lib)
+        copy_headers(root / "fanin/include/fanin")
+
     def get_ext_filename(self, fullname: str) -> str:
-        return str(Path(*fullname.split("."))) + ".so"
+        suffix = ".abi3.so" if fullname.endswith("_binding") else ".so"
+        return str(Path(*fullname.split("."))) + suffix
 
     def build_extension(self, ext: Extension) -> None:
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         compiler = shlex.split(os.environ.get("CC", "cc"))
         extra = shlex.split(os.environ.get("CFLAGS", ""))
-        includes = [f"-I{folder}" for folder in (ABI, *ext.include_dirs)]
-        command = [*compiler, *FLAGS, *extra, *includes, *ext.sources, *ext.extra_link_args, "-o", str(target)]
+        includes = [f"-I{folder}" for folder in ext.include_dirs]
+        if ext.name.endswith("_binding"):
+            extra += [LIMITED_API, f"-I{python_headers()}", f"-L{target.parent}"]
+        link = [*ext.extra_link_args, "-o", str(target)]
         try:
-            subprocess.run(command, check=True)
+            subprocess.run([*compiler, *FLAGS, *extra, *includes, *ext.sources, *link], check=True)
         except FileNotFoundError:
             raise SystemExit(f"no C compiler {compiler[0]!r}: install one (Debian: gcc) or name yours in $CC") from None
 
 
-def library(name: str, folders: list[Path], *link: str) -> Extension:
-    """A library of all C files in some folders."""
+def python_headers() -> str:
+    """The folder of Python.h."""
+    folder = sysconfig.get_path("include")
+    if not Path(folder, "Python.h").exists():
+        raise SystemExit(
+            f"Python.h is not in {folder}: install Python's headers (Debian: python3-dev, Fedora: python3-devel)"
+        )
+    return folder
+
+
+def copy_headers(folder: Path) -> None:
+    """Give C programs the public headers: `#include <fanin/fanin.h>`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for header in PUBLIC_HEADERS:
+        shutil.copyfile(header, folder / header.name)
+
+
+class PlatformWheel(bdist_wheel):
+    """One wheel for every CPython from 3.11 on."""
+
+    def finalize_options(self) -> None:
+        self.py_limited_api = "cp311"
+        super().finalize_options()
+
+
+def library(name: str, folders: list[Path], *link: str, includes: tuple[Path, ...] = ()) -> Extension:
+    """A library of all C files below some folders, which include headers by their path from there."""
     return Extension(
         name,
-        sources=sorted(str(path) for folder in folders for path in folder.glob("*.c")),
-        depends=[*sorted(str(path) for folder in folders for path in folder.glob("*.h")), str(ABI / "abi.h")],
-        include_dirs=[str(folder) for folder in folders],
+        sources=sorted(str(path) for folder in folders for path in folder.rglob("*.c")),
+        depends=[
+            *sorted(str(path) for folder in (*folders, *includes) for path in folder.rglob("*.h")),
+            str(ABI / "abi.h"),
+        ],
+        include_dirs=[str(folder) for folder in (*folders, *includes, ABI)],
         extra_link_args=list(link),
+        py_limited_api=True,
     )
 
 
 setup(
     ext_modules=[
-        library("fanin.libfanin", [CORE]),
-        # Of the driver core nothing may be visible in a program that loads libfanin.so as well.
-        library("fanin.libfanin_mpi", [SHIM, CORE], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
+        library(
+            "fanin.libfanin", [DRIVER], f"-Wl,--version-script={DRIVER / 'exports.map'}", "-Wl,-soname,libfanin.so"
+        ),
+        # Of the driver nothing may be visible in a program that loads libfanin.so as well.
+        library("fanin.libfanin_mpi", [SHIM, DRIVER], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
+        library("fanin._binding", [BINDING], "-l:libfanin.so", "-Wl,-rpath,$ORIGIN", includes=(DRIVER,)),
     ],
-    cmdclass={"build_ext": BuildDriverCore},
+    cmdclass={"build_ext": BuildLibraries, "bdist_wheel": PlatformWheel},
 )

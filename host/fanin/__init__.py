@@ -7,14 +7,20 @@
 `fanin.verbs` is the interface below, in the habits of pyverbs; `fanin.errors` has an exception for each status.
 """
 
-from fanin.capabilities import Capabilities
-from fanin.communicator import Communicator
-from fanin.errors import FaninError
+from fanin.driver import BUILD_IT
+from fanin.errors import DriverMissing, FaninError
+
+try:
+    from fanin._binding import Request
+except ImportError as error:
+    raise DriverMissing(f"the extension of this package can not be loaded ({error})", remedy=BUILD_IT) from None
+
+from fanin.api.capabilities import Capabilities
+from fanin.api.communicator import Communicator
+from fanin.collectives.offload import Reason
+from fanin.collectives.persistent import Persistent
 from fanin.job import Job, JobNode
-from fanin.offload import Reason
-from fanin.persistent import Persistent
-from fanin.progress import Progress
-from fanin.request import Request
+from fanin.membership.progress import Progress
 from fanin.verbs.context import device_status
 
 __all__ = [

@@ -20,11 +20,7 @@ import numpy as np
 import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
-from fanin.direct import DirectCalls
-from fanin.fastpath import FastPath
-from fanin.stream import Stream
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
-from tests.host.partner import Partner
 
 MODEL_DEVICE = Path(__file__).with_name("model_device.py")
 START_S = 60  # compilation on the first run
@@ -193,71 +189,6 @@ def alone(device: Device, make_job: Callable[..., Job]) -> Iterator[Communicator
 
 
 @pytest.fixture
-def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Communicators that are made now do no call again by the driver core alone (`fanin.again`)."""
-    monkeypatch.setattr("fanin.communicator.parts", lambda *_: None)
-
-
-@pytest.fixture
-def outcomes(in_python: None, monkeypatch: pytest.MonkeyPatch) -> list[bool | str]:
-    """What the fast path has answered, in order: True, done; "under way", on a slow machine; False, not begun."""
-    seen: list[bool | str] = []
-    call = FastPath.call
-
-    def watched(*arguments: Any) -> Any:
-        outcome = call(*arguments)
-        seen.append(outcome if isinstance(outcome, bool) else "under way")
-        return outcome
-
-    monkeypatch.setattr(FastPath, "call", watched)
-    return seen
-
-
-@pytest.fixture
-def forms(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the ways by which calls came into Python, in order: "run", "go_on". Other ranks, which are in this
-    process, do not keep calls off the fast path by what seems to wait for room there."""
-    monkeypatch.setattr("fanin.fastpath.stalled", list)
-    seen: list[str] = []
-
-    def watch(name: str) -> None:
-        method = getattr(DirectCalls, name)
-
-        def watched(*arguments: Any) -> Any:
-            seen.append(name)
-            return method(*arguments)
-
-        monkeypatch.setattr(DirectCalls, name, watched)
-
-    watch("run")
-    watch("go_on")
-    return seen
-
-
-@pytest.fixture
-def ready(forms: list[str], alone: Communicator) -> tuple[Communicator, np.ndarray]:
-    """A communicator, and an array that it has reduced in place: the next time is the driver core's alone."""
-    array = np.full(1000, 3.0)
-    for _ in range(2):
-        alone.allreduce(array, out=array)
-    forms.clear()
-    return alone, array
-
-
-@pytest.fixture
-def partner(forms: list[str]) -> Partner:
-    """The other rank of `beside`."""
-    return Partner(forms)
-
-
-@pytest.fixture
-def visited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever sleeps for a completion is visited by a signal handler, or another thread, that enters all that is begun
-    into the books of its stream."""
-    monkeypatch.setattr(Stream, "_sleep", lambda stream, *_: stream.advance())
-
-
-@pytest.fixture
 def context(device: Device) -> Iterator[Context]:
     """Attached to the shared device."""
     with Context(device.socket) as opened:
@@ -280,24 +211,3 @@ def joined(pd: PD, make_job: Callable[..., Job]) -> Iterator[tuple[CollectiveQP,
     yield qp, cq
     qp.close()
     cq.close()
-
-
-@pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Function: Ctrl-C comes `when` ("before", "after") the next time, or the `which`-th, that a method is called."""
-
-    def arm(owner: type, name: str, when: str, which: int = 1) -> None:
-        method, times = getattr(owner, name), itertools.count(1)
-
-        def interrupted(*arguments: Any) -> Any:
-            now = next(times) == which
-            if now and when == "before":
-                raise KeyboardInterrupt
-            outcome = method(*arguments)
-            if now:
-                raise KeyboardInterrupt
-            return outcome
-
-        monkeypatch.setattr(owner, name, interrupted)
-
-    return arm

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from fanin import Job, JobNode, errors
-from fanin.naming import missing_ranks, node_names, rank_names
+from fanin.membership.rank_names import missing_ranks, node_names, rank_names
 from fanin.verbs.membership import Hop
 from fanin.verbs.wc import NODES
 from fanin_wire.abi import JobFlag, Route

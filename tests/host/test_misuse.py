@@ -311,6 +311,13 @@ def test_import_is_light():
     assert not heavy & {name.partition(".")[0] for name in modules}
 
 
+def test_missing_extension():
+    code = "import sys; sys.modules['fanin._binding'] = None\nimport fanin"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)
+    assert "DriverMissing: NOT_SUPPORTED: the extension of this package can not be loaded" in result.stderr
+    assert "pip install" in result.stderr
+
+
 def test_missing_driver_core():
     """It is said by what needs it, not by the import."""
     code = (

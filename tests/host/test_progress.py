@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 from fanin import Progress, errors
-from fanin.call import SIGNALED
-from fanin.request import Request
-from fanin.uneven import allgatherv
 from fanin_wire.abi import SQ_DEPTH
 
 CHUNK = 4096
@@ -73,33 +70,6 @@ def test_of_many_also_behind_a_full_queue(run_ranks, device, turn):
         return [request.wait(20)[0] for request in requests or found]
 
     assert run_ranks(device, 2, program) == [[2.0] * count] * 2
-
-
-def test_of_a_call_of_several_messages(run_ranks, device):
-    """The other rank has posted the first of them only, as one whose send queue is full."""
-    looked, reached = threading.Event(), threading.Event()
-    counts = (CHUNK, 2 * CHUNK)
-
-    def program(communicator):
-        own = np.full(counts[communicator.rank], 7 + 2 * communicator.rank, "u1")
-        if communicator.rank == 0:
-            request = communicator.iallgatherv(own, counts=counts)
-            assert reached.wait(20)
-            progress = request.progress()
-            looked.set()
-            assert request.wait(20)[-1] == 9
-            return progress
-        member, call = communicator._member, allgatherv(communicator, own, counts=counts)
-        parts = [Request(member.stream, call, [work]) for work in member.compose(call)]
-        parts[0].works[0].flags |= SIGNALED
-        member.stream.submit(parts[0])
-        parts[0].wait(20)
-        reached.set()
-        assert looked.wait(20)
-        member.stream.submit(parts[1])
-        return parts[1].wait(20)[0]
-
-    assert run_ranks(device, 2, program) == [Progress("allgatherv", 1, 3, (1,)), 7]
 
 
 def test_of_a_call_whose_sizes_are_not_known(run_ranks, device, turn):

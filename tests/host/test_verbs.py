@@ -19,7 +19,6 @@ from fanin.verbs import (
     SGE,
     CollectiveQP,
     Context,
-    Lease,
     Membership,
     SendWR,
 )
@@ -131,34 +130,6 @@ def test_post_before_join(pd):
         qp.post_send(request_over(0, 0, 4))
     with pytest.raises(errors.NotConfigured):
         qp.leave()
-
-
-@pytest.mark.parametrize("end", ["leave", "close", "abandon"])
-def test_prepared_requests_only_in_a_job(pd, make_job, end):
-    qp, side = CollectiveQP(pd, CQ(pd.context)), {"depth": 1}
-    prepared = ffi.new("struct fanin_prepared *", {"parts": 1, "source": side, "destination": side})
-    acts = [lambda: qp.call(prepared, 0), lambda: qp.begin(prepared), lambda: qp.finish(prepared, 0)]
-    assert [act() for act in acts] == [Status["NOT_CONFIGURED"]] * 3
-    qp.join(make_job(1).membership(0), 10)
-    assert qp.finish(prepared, 10_000) == Status["INVALID_REQUEST"]  # at once: it has not begun
-    getattr(qp if end != "abandon" else pd.context, end)()
-    assert [act() for act in acts] == [Status["NOT_CONFIGURED"]] * 3
-
-
-def test_interrupted_while_it_forgets_that_it_has_joined(joined, monkeypatch):
-    """What has left can not begin anything, whichever of the two that say so was forgotten."""
-
-    def forget(*_):
-        raise KeyboardInterrupt
-
-    qp, _ = joined
-    with monkeypatch.context() as once:
-        once.setattr(CollectiveQP, "lease", property(lambda _: Lease(1, 1, 1), forget), raising=False)
-        with pytest.raises(KeyboardInterrupt):
-            qp.leave()
-    side = {"depth": 1}
-    prepared = ffi.new("struct fanin_prepared *", {"parts": 1, "source": side, "destination": side})
-    assert qp.begin(prepared) == Status["NOT_CONFIGURED"]
 
 
 def test_join_twice(joined, make_job):

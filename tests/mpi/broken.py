@@ -7,19 +7,21 @@ from pathlib import Path
 
 from tests.mpi.conftest import ROOT
 
-FOLDER = ROOT / "host/fanin/mpi"
+HOST = ROOT / "host/fanin"
+FOLDERS = (HOST / "mpi", HOST / "core")
 FLAGS = ("-std=c11", "-O1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
 
 
 def build_broken(folder: Path, name: str, line: str, old: str, new: str) -> Path:
-    """The shim with one change: `old` is `new` in the only `line` of its source `name` that reads so."""
-    text = (FOLDER / name).read_text()
+    """The shim with one change: in the file `name` below host/fanin, the one `line` has `new` in the place of `old`."""
+    changed = HOST / name
+    text = changed.read_text()
     assert text.count(line) == 1
-    (folder / name).write_text(text.replace(line, line.replace(old, new)))
-    sources = [path for path in FOLDER.glob("*.c") if path.name != name] + [folder / name]
-    sources += (ROOT / "host/fanin/core").glob("*.c")
-    includes = [f"-I{ROOT / path}" for path in ("host/fanin/mpi", "host/fanin/core", "protocol/fanin_wire")]
+    copy = folder / changed.name
+    copy.write_text(text.replace(line, line.replace(old, new)))
+    sources = [path for root in FOLDERS for path in root.rglob("*.c") if path != changed]
+    includes = [f"-I{path}" for path in (*FOLDERS, ROOT / "protocol/fanin_wire")]
     library = folder / "broken.so"
-    link = [f"-Wl,--version-script={FOLDER / 'exports.map'}", "-ldl", "-o", library]
-    subprocess.run(["cc", *FLAGS, *includes, *sources, *link], check=True)
+    link = [f"-Wl,--version-script={HOST / 'mpi/exports.map'}", "-ldl", "-o", library]
+    subprocess.run(["cc", *FLAGS, *includes, *sources, copy, *link], check=True)
     return library

@@ -52,8 +52,8 @@ def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics)
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_a_job_that_is_refused_to_one_rank_holds_nobody_up(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
     """Its device says so at once; the devices of the others would wait for it."""
-    line = "joining->join.qp = member->stream.qp;"
-    broken = build_broken(tmp_path, "joining.c", line, "stream.qp", "stream.qp + (rank == 1 ? 1u << 20 : 0)")
+    line = "enum fanin_status status = fanin_describe(description, rank, &join, complaint);"
+    broken = build_broken(tmp_path, "mpi/comm/join.c", line, "complaint);", "complaint); join.slots += rank == 1;")
     variables = fabrics.variables(3, "tree", broken, FANIN_MPI_JOIN_SECONDS="3600")
     ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -74,9 +74,9 @@ def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_p
 
 
 def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
-    """It dies copying a piece, with others under way; calls that fail afterwards keep no memory of what they copied."""
+    """It dies copying a part, with others under way. Calls that fail afterwards keep no memory of what they copied."""
     options, wrapper = SURVIVED[mpi.family]
-    mpi.run(3, [*wrapper, mpi.build("mixed"), "loss in a piece", tmp_path], fabrics.variables(3, "tree"), options)
+    mpi.run(3, [*wrapper, mpi.build("mixed"), "loss in a part", tmp_path], fabrics.variables(3, "tree"), options)
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
     expected = "MPI_Allreduce on Fanin: PEER_LOST; 0 wrong; kept 0 MiB"
     assert said == {"rank0": expected, "rank1": expected}

@@ -32,7 +32,7 @@ def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, r
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_long_messages_and_four_ranks(mpi: Mpi, fabrics: Fabrics) -> None:
-    """Most of them beyond what is staged: pieces are copied through ordinary memory, the rest is read where it is."""
+    """Most are longer than bounce buffers may be: parts go through ordinary memory, the rest is read where it is."""
     ended = mpi.run(4, [mpi.build("compare"), "2000000"], fabrics.variables(4, "tree", FANIN_STAGING="10000"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     counts = offloaded(ended.stderr)

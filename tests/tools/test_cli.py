@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 import fanin_tools
-from fanin import job_rules
 from fanin_nic.engine.jobs import join
 from fanin_tools import quantities
 from fanin_tools.cli.app import app
@@ -143,7 +142,7 @@ def test_version_names_what_must_fit_together() -> None:
 
 def test_smallest_lease_is_that_of_the_devices() -> None:
     """The same number in parts that do not import each other."""
-    assert limits.MIN_JOB_SLOTS == job_rules.FEWEST_SLOTS == join.MIN_SLOTS
+    assert limits.MIN_JOB_SLOTS == join.MIN_SLOTS
 
 
 @pytest.mark.process

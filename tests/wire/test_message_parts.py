@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanin_wire.message_parts import MAX_PARTS, PART_BYTES, part_length, part_sizes
+from fanin_wire.geometry import MAX_PARTS, PART_BYTES, part_length, part_sizes
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, MAX_PARTS * PART_BYTES, MAX_PARTS * PART_BYTES + 1])

@@ -1,129 +1,80 @@
-/* The driver core: what a host program uses to work with one Fanin device.
+/* libfanin: collective communication in the network devices, for programs in C.
  *
- * Every function returns enum fanin_status (>= 0); FANIN_SUCCESS is 0. Output arguments are written on success, or
- * where the comment says so. A context may be used by several threads; it must not be closed while another thread
- * is inside a call. cffi reads the declarations of this file: no macros, no inline functions.
+ * There are two interfaces. Most programs use the upper one: open a device, join a job as one of its ranks, and call
+ * collectives on the communicator. The lower one has queue pairs, completion queues and work requests, as verbs have.
+ *
+ *     struct fanin_context *device;
+ *     struct fanin_communicator *communicator;
+ *     fanin_open("/run/fanin/nic0", &device);
+ *     fanin_join(device, &job, rank, 60000, &communicator);
+ *     fanin_allreduce(communicator, data, data, count, FANIN_DTYPE_F32, FANIN_OP_SUM);
+ *     fanin_leave(communicator, 10000);
+ *     fanin_close(device);
+ *
+ * Every function that can fail returns enum fanin_status: FANIN_SUCCESS is 0, and fanin_status_name,
+ * fanin_status_meaning and fanin_status_remedy explain the others. A function writes its output arguments when it
+ * succeeds, or where its comment says so. Times are milliseconds of a clock that never goes back.
+ *
+ * Threads may share everything here, but nothing may be closed while another thread uses it. A forked child must not
+ * use what its parent has opened; it calls fanin_close_inherited and opens its own.
+ *
+ * cffi reads the declarations of this file: there are no macros and no inline functions.
  */
 #ifndef FANIN_H
 #define FANIN_H
 #include "abi.h"
 #include <stddef.h>
 
-/* Where a queue pair stands in its job's stream of segments; equal on all ranks. */
-struct fanin_cursor {
-    uint32_t position;        /* the next free one */
-    uint32_t mid;             /* the count in the next message number */
-    uint32_t slots;           /* of the lease; 0: none is needed */
-    uint32_t reserved;
-};
+#pragma GCC visibility push(default)
 
-/* PREPARED: nothing of it is under way. It has not been posted, or has ended well. COMPLETE: it has failed. */
-enum fanin_progress { FANIN_PREPARED = 0, FANIN_POSTED = 1, FANIN_COMPLETE = 2 };
+/* ---- Status ---- */
 
-/* One side of a prepared request: the program's memory, and what the device reads or writes in its place. */
-struct fanin_side {
-    uint64_t memory;              /* copied to or from `place`, or into a request that is INLINE */
-    uint64_t place;               /* where the first part lies for the device */
-    uint64_t length;              /* bytes that are copied; 0: none */
-    uint32_t depth;               /* parts that have room at `place`; the next one takes the place of the first again */
-    uint32_t reserved;
-};
+/* "PEER_LOST" for FANIN_PEER_LOST; "UNKNOWN" for a code that this version does not know. Likewise what the status
+ * means, and what to do about it, each in a sentence. Never NULL. */
+const char *fanin_status_name(enum fanin_status status);
+const char *fanin_status_meaning(enum fanin_status status);
+const char *fanin_status_remedy(enum fanin_status status);
 
-/* A request that is posted again and again, as one message or in parts of equal length (the last may be shorter). */
-struct fanin_prepared {
-    struct fanin_wqe wqe;         /* all but what fanin_begin fills in: wr_id, seg, the count in mid, inline data; of
-                                   * parts also length, segments, addresses, and whether they are signaled */
-    struct fanin_side source, destination;
-    uint64_t first_id;            /* wr_id of the first part, from fanin_begin; the others follow it */
-    uint64_t length;              /* bytes of the message; of this and the next three nothing is read of a single part */
-    uint64_t part_length;
-    uint32_t segment;             /* bytes of a segment */
-    uint32_t signal_interval;     /* of so many parts one has a completion, and the last */
-    uint32_t parts;
-    uint32_t posted;              /* parts, since fanin_begin */
-    uint32_t ended;               /* that are known to have */
-    uint32_t progress;            /* enum fanin_progress: how far fanin_begin and fanin_finish have come the last time */
-};
+/* Milliseconds by the clock of all time-outs here. */
+uint64_t fanin_now_ms(void);
+
+/* ---- Devices ---- */
 
 struct fanin_context;         /* a connection to one device */
 
-/* The requests of one rank in one job, in order: its queues, and where it stands. One thread at a time uses it. */
-struct fanin_stream {
-    struct fanin_context *context; /* NULL: the job has not been joined, or has been left */
-    uint32_t qp, cq;
-    struct fanin_cursor cursor;
-    uint64_t next_id;             /* wr_id of what is posted next */
-    uint64_t begun;               /* prepared requests, ever: those of which something was posted */
-    struct fanin_cqe cqe;         /* the completion that fanin_finish has taken last */
-    uint32_t seen;                /* completions taken so far, mod 2^32, as of its last look: see fanin_wait */
-    uint32_t reserved;
-};
+/* Connect to the device whose control socket is at `socket_path`, and attach to it: exchange rings and memory.
+ * NULL: the path is in the environment variable FANIN_SOCKET.
+ * FANIN_NO_DEVICE: nobody answers there. FANIN_VERSION_MISMATCH: it speaks another version of this interface. */
+enum fanin_status fanin_open(const char *socket_path, struct fanin_context **context);
 
-enum fanin_arguments_limit { FANIN_MOST_DIMENSIONS = 8 };
-
-/* An argument of a Python call, as it was. */
-struct fanin_argument {
-    uint64_t object;              /* the address of what must be the same object, if there is no type */
-    uint64_t type;                /* of an array, as all that follows: the addresses of its type, memory, and dtype */
-    uint64_t data, dtype;
-    int32_t flags, dimensions;
-    int64_t shape[FANIN_MOST_DIMENSIONS];
-};
-
-struct fanin_arguments {
-    uint32_t head, tuple_head;    /* bytes of an object and of a tuple before what is their own */
-    int32_t count;
-    int32_t reserved;
-    struct fanin_argument each[];
-};
-
-enum fanin_object { FANIN_OBJECT_HEAD = 16 }; /* bytes of a Python object before what is its own */
-
-/* A blocking call that Python may make again (again.c). Addresses are those of Python's objects. */
-struct fanin_repeat {
-    const struct fanin_arguments *arguments;
-    struct fanin_stream *stream;
-    const uint64_t *regions;      /* the version of the table of regions now, */
-    uint64_t version;             /* and when the call was made ready */
-    uint64_t spare;               /* address of the list of what waits for its next time: one attempt, or none */
-    uint64_t make;                /* address of the function that makes a new array for the result; 0: none does */
-    int32_t result;               /* otherwise, which argument is; -1: None */
-    uint32_t patience_ms;         /* in one call; then others are looked after */
-    uint32_t is_used;             /* since it was last said not to be */
-    uint32_t reserved;
-};
-
-/* Where attributes of Python's objects lie, in bytes from the object's beginning; again.py says of which classes. */
-struct fanin_slots {
-    uint32_t again;               /* of a communicator */
-    uint32_t last;                /* of its calls */
-    uint32_t address, follower;   /* of one of them: of its struct fanin_repeat; the call after it */
-    uint32_t prepared;            /* of one time that it is done: the address of its struct fanin_prepared; */
-    uint32_t values, result;      /* its arguments, and its result if that is new */
-    uint32_t current, stopped;    /* of its fast path, of its stream */
-};
-
-#pragma GCC visibility push(default)
-
-struct fanin_request;         /* a JOIN or LEAVE under way */
-
-/* Connect to the control socket of a device. Enough for fanin_read_status; all the rest needs fanin_attach. */
+/* The first half of fanin_open. It is enough for fanin_read_status; everything else needs fanin_attach. */
 enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **context);
-
-/* Exchange memory with the device: it gets this process's memory (where /proc allows it), we get rings and limits. */
 enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits);
+
+/* What the device allows this process: the reply of fanin_attach. */
+const struct fanin_attach_reply *fanin_limits(const struct fanin_context *context);
 
 /* Version of the host interface that the device speaks, as its last reply says; 0: it has not answered. */
 uint32_t fanin_device_version(const struct fanin_context *context);
 
-/* Give everything back. Sends nothing, so that a forked child can drop its copy without touching its parent's. */
-void fanin_close(struct fanin_context *context);
-
-/* Whether the device was lost because it stands still: it may go on later, and write to memory of requests under way. */
+/* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under way. */
 int fanin_device_stands_still(const struct fanin_context *context);
 
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
 enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length);
+
+/* Give everything back. Leave all jobs first. */
+void fanin_close(struct fanin_context *context);
+
+/* In a forked child: drop the copy of a connection that the parent has opened, and forget its communicators. Sends
+ * nothing. */
+void fanin_close_inherited(struct fanin_context *context);
+
+/* ---- Memory ----
+ *
+ * A device reads and writes registered memory in place. It reaches other memory of the process by system calls, or the
+ * library copies it through bounce buffers, whichever is faster. A collective finds out by itself which memory is
+ * registered. The same memory may be registered with several devices. */
 
 /* Register `length` bytes at `address`, which are the bytes from `offset` of a memfd sealed against shrinking. */
 enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint64_t offset, void *address,
@@ -134,8 +85,269 @@ enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
 enum fanin_status fanin_allocate(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
                                  uint32_t *lkey);
 
+/* The same, and the memfd, to register the memory with further devices. The caller closes `memfd`. */
+enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
+                                        uint32_t *lkey, int *memfd);
+
 /* Unmap what fanin_allocate mapped. Deregister it first; needs no context, so memory may outlive the device. */
 void fanin_unmap(void *address, uint64_t length);
+
+/* Key of the registered region that holds all these bytes; FANIN_LKEY_PROCESS if there is none. */
+uint32_t fanin_lkey_of(struct fanin_context *context, const void *address, uint64_t length);
+
+/* Borrow a bounce buffer of `length` bytes: registered memory, uninitialised, often still in the caches. NULL: too
+ * long, or the library has no more. Return it when the device is done with it. */
+void *fanin_borrow(struct fanin_context *context, uint64_t length);
+void fanin_return(struct fanin_context *context, void *memory);
+
+/* ---- Jobs ---- */
+
+enum fanin_job_limit { FANIN_ROUTE_AUTO = 255, FANIN_MAX_COMPLAINT = 160 };
+
+/* Where one rank is: the NIC of its node, and what lies above it. */
+struct fanin_place {
+    uint32_t address;         /* IPv4 of the NIC, host order */
+    uint32_t ring;            /* nodes with the same number hang on a plain switch and form a ring; 0: none */
+    uint32_t hops;            /* offloading switches above the node */
+    uint32_t hop[8];          /* their IPv4 addresses, lowest first */
+};
+
+/* The ranks that communicate, and how. All of them give the same description. */
+struct fanin_job {
+    uint32_t jid;             /* job id, other than 0, that no other job of these devices has */
+    uint32_t key;             /* random: keeps packets of other jobs out */
+    uint32_t route;           /* enum fanin_route, or FANIN_ROUTE_AUTO */
+    uint32_t chunk;           /* bytes of payload of a segment: a power of two; 0: the longest that the path takes */
+    uint32_t slots;           /* seg buffers asked of each device: a power of two; 0: a default */
+    uint32_t flags;           /* enum fanin_job_flags, or-ed */
+    uint32_t ranks;
+    uint32_t reserved;
+    const struct fanin_place *places; /* one for each rank */
+};
+
+struct fanin_communicator;    /* this process as one rank of one job */
+
+/* Read the job and this process's rank that `fanin run` has put into the environment. `places` of the job is
+ * allocated; free it with free(). FANIN_INVALID_REQUEST: the environment has none, or it makes no sense. */
+enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank);
+
+/* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no job,
+ * and `complaint`, of FANIN_MAX_COMPLAINT bytes, says why. */
+enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join, char *complaint);
+
+/* Which ranks a completion names as missing, by its `missing` and `missing_kind`, as rank `rank` sees them. Devices
+ * beyond its own node name nodes, or all that is below a switch: then these are all ranks there. `ranks` has room for all
+ * ranks of the job. Returns how many there are. */
+uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
+                             uint32_t *ranks);
+
+/* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. */
+enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
+                             uint32_t timeout_ms, struct fanin_communicator **communicator);
+
+/* The same in steps, for programs that do something else meanwhile, or describe the job themselves. `join` is what
+ * fanin_describe writes; `qp` of it is filled in here. Until the join has succeeded only fanin_finish_join and
+ * fanin_abandon may be called. */
+enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_join *join, uint32_t rank,
+                                   uint32_t ranks, struct fanin_communicator **communicator);
+
+/* Wait at most `timeout_ms`. FANIN_PENDING: not all ranks have joined yet. `reply` holds what is known, also on
+ * refusal: who is missing, or what would fit. After any status but FANIN_PENDING and FANIN_SUCCESS call fanin_abandon. */
+enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
+                                    uint32_t timeout_ms);
+
+/* A communicator of the same ranks: another stream, whose collectives do not wait for this one's. slots: of its lease;
+ * 0: as this one has. All ranks call it. */
+enum fanin_status fanin_dup(struct fanin_communicator *communicator, uint32_t slots, uint32_t timeout_ms,
+                            struct fanin_communicator **made);
+
+/* A communicator of the ranks that give the same `color`, ordered by `key` and among equal keys by rank. A negative
+ * color: this rank is in none, and `made` becomes NULL. All ranks call it. Needs a communicator from fanin_join,
+ * fanin_dup or fanin_split. */
+enum fanin_status fanin_split(struct fanin_communicator *communicator, int64_t color, int64_t key, uint32_t timeout_ms,
+                              struct fanin_communicator **made);
+
+/* Leave the job, and free the communicator. Requests under way end with FANIN_FLUSHED; each request, persistent ones
+ * included, is still to be freed. The other ranks get FANIN_ABORTED for what they have under way. FANIN_SUCCESS: the
+ * device touches no memory any more on behalf of this job. Otherwise it may still write to the memory of requests that
+ * were under way; the communicator is freed all the same. */
+enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t timeout_ms);
+
+/* The same without leaving the job: the other ranks get FANIN_PEER_LOST instead of waiting. */
+enum fanin_status fanin_abandon(struct fanin_communicator *communicator);
+
+/* fanin_leave in steps. Returns at once; nothing may be started any more. What is under way goes on. */
+void fanin_begin_leave(struct fanin_communicator *communicator);
+/* Wait at most `timeout_ms` until what is under way has ended and the device has confirmed the leave. FANIN_PENDING:
+ * not yet. After any other status the communicator is freed. */
+enum fanin_status fanin_finish_leave(struct fanin_communicator *communicator, uint32_t timeout_ms);
+
+/* End the job for all its ranks: what is under way here and what is started later ends with `status`. The communicator
+ * is still to be left. */
+void fanin_end_job(struct fanin_communicator *communicator, enum fanin_status status);
+
+uint32_t fanin_rank(const struct fanin_communicator *communicator);
+uint32_t fanin_size(const struct fanin_communicator *communicator);
+
+/* What is fixed for the life of a communicator, and what it has done. */
+struct fanin_communicator_state {
+    uint32_t jid, slots, window, chunk; /* of the lease: seg buffers, positions in flight, payload bytes of a segment */
+    uint32_t qp, cq;
+    uint64_t posted;          /* requests, ever */
+    uint64_t outstanding;     /* requests of which something is under way */
+    uint64_t backlog;         /* requests that wait for room, or for sizes */
+    struct fanin_cqe ended;   /* status FANIN_SUCCESS: the job goes on. Else the completion that told of its end, or
+                               * only a status and the jid where none did: the device is lost, for instance */
+};
+void fanin_communicator_state(struct fanin_communicator *communicator, struct fanin_communicator_state *state);
+
+/* ---- Collectives ---- */
+
+enum fanin_collective {
+    FANIN_ALLREDUCE = 0,
+    FANIN_REDUCE = 1,
+    FANIN_REDUCE_SCATTER = 2,
+    FANIN_BROADCAST = 3,
+    FANIN_ALLGATHER = 4,
+    FANIN_GATHER = 5,
+    FANIN_SCATTER = 6,
+    FANIN_BARRIER = 7,
+    FANIN_ALLGATHERV = 8,
+    FANIN_GATHERV = 9,
+    FANIN_SCATTERV = 10
+};
+
+enum fanin_operation_flags {
+    /* It begins when all that was started before on this communicator is complete, so that their results can be its
+     * input. */
+    FANIN_FENCE = 1,
+    /* Every rank makes this call and waits in it at once (blocking, as MPI's blocking collectives are): then long
+     * messages of several blocks are cut as well, and the copies of parts overlap with their transfer. */
+    FANIN_ALL_BLOCK = 2,
+    /* Not all ranks know the sizes of the v-forms: they are exchanged first. Allgatherv and gatherv: each rank gives
+     * `block`, the bytes that it brings. Scatterv: the root gives `sizes`. The other fields of sizes are expectations,
+     * which are checked: `sizes` where it is given, and of scatterv `block` on ranks other than the root, unless it is
+     * FANIN_ANY_SIZE. All ranks set this flag, or none does. */
+    FANIN_EXCHANGE_SIZES = 4
+};
+
+/* One collective, as one rank takes part in it. All ranks give the same collective, root, op, dtype, tag and sizes;
+ * otherwise they get FANIN_OP_MISMATCH. A message consists of one block (allreduce, reduce, broadcast), of one for each
+ * rank (the others), or of none (barrier). source and destination are memory without gaps. */
+struct fanin_operation {
+    uint32_t collective;      /* enum fanin_collective */
+    uint32_t root;            /* of reduce, broadcast, gather, scatter; else 0 */
+    uint32_t op;              /* enum fanin_op; NONE where nothing is computed */
+    uint32_t dtype;           /* enum fanin_dtype; of an operation that only moves data it may be NONE */
+    uint32_t flags;           /* enum fanin_operation_flags, or-ed */
+    uint32_t tag;             /* anything that the ranks are to agree on besides; 0 */
+    uint32_t timeout_ms;      /* for all ranks to take part; 0: no limit */
+    uint32_t reserved;
+    uint64_t block;           /* bytes of each block, where `sizes` is NULL */
+    const uint64_t *sizes;    /* bytes of the block of each rank; NULL: all have `block`. Read before the start returns */
+    const void *source;       /* what this rank brings; not read if it brings nothing */
+    void *destination;        /* where it wants the result; not used if it wants none. NULL: what comes is discarded; but
+                               * if the sizes are exchanged, the library keeps it, and fanin_result tells where it is */
+};
+
+enum fanin_request_limit { FANIN_ANY_SIZE = -1 };
+
+struct fanin_request;         /* a collective under way, or a persistent one */
+
+/* Start a collective and return at once. Any number may be under way; they run in the order of their starts. Its
+ * buffers must not be touched before it has ended. fanin_free frees the request. */
+enum fanin_status fanin_start(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                              struct fanin_request **request);
+
+/* Make a persistent request, to be started any number of times, with what the buffers hold then. FANIN_EXCHANGE_SIZES
+ * is not possible: FANIN_NOT_SUPPORTED. */
+enum fanin_status fanin_prepare(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                                struct fanin_request **request);
+/* FANIN_INVALID_REQUEST: the last start is still under way. */
+enum fanin_status fanin_restart(struct fanin_request *request);
+
+/* Wait at most `timeout_ms` for a request. FANIN_PENDING: it is still under way; else its outcome, also when asked
+ * again. While it waits it looks after the other communicators of this process. */
+enum fanin_status fanin_wait(struct fanin_request *request, uint32_t timeout_ms);
+
+/* The same without waiting. */
+enum fanin_status fanin_test(struct fanin_request *request);
+
+/* Start a collective and wait for its end. If `timeout_ms` pass before, FANIN_PENDING: `request` becomes the request,
+ * which is to be waited for and freed. If it has failed, `request` becomes that as well, for fanin_failure; it is to be
+ * freed. Otherwise it becomes NULL. request NULL: there is no such limit, only that of the operation. */
+enum fanin_status fanin_call(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                             uint32_t timeout_ms, struct fanin_request **request);
+
+/* How far a request is, as its device says. */
+struct fanin_request_progress {
+    uint64_t done;            /* segments whose results are where they belong */
+    uint64_t segments;        /* of all its messages; 0: not known yet, the sizes are still exchanged */
+    uint64_t missing;         /* bitmap of who the first incomplete segment waits for, as in a CQE */
+    uint32_t missing_kind;
+    uint32_t reserved;
+};
+/* FANIN_TIMEOUT: the device does not answer. FANIN_QUEUE_FULL: too many questions at once. */
+enum fanin_status fanin_query(struct fanin_request *request, struct fanin_request_progress *progress);
+
+/* Of a request that has ended: the completion that told of its failure; all zero but the status where none did. */
+void fanin_failure(const struct fanin_request *request, struct fanin_cqe *cqe);
+
+/* Of a request that has ended well: where its result is, its bytes, and the sizes of the blocks (one for each rank;
+ * NULL: all are equal). They live until the request is freed. */
+void fanin_result(const struct fanin_request *request, void **address, uint64_t *length, const uint64_t **sizes);
+
+/* Free a request that has ended, or a persistent one that is not under way. One that is under way is freed when it has
+ * ended; then its buffers must live until its communicator is left. */
+void fanin_free(struct fanin_request *request);
+
+/* Let every communicator of this process take completions, and post what has waited for room. Never blocks. */
+void fanin_progress(void);
+
+/* Whether something waits to be posted, for room or for sizes, in this communicator; in any other than this one. */
+int fanin_has_backlog(struct fanin_communicator *communicator);
+int fanin_others_have_backlog(struct fanin_communicator *communicator);
+
+/* Segments, and so positions of the job's stream, that an operation takes on this communicator. */
+uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct fanin_operation *operation);
+
+/* Whether devices compute `op` over `dtype`, by their codes. */
+int fanin_is_supported(uint32_t op, uint32_t dtype);
+/* Bytes of an element; 0: there is no such type. */
+uint32_t fanin_dtype_bytes(uint32_t dtype);
+
+/* ---- Collectives in short: blocking, without limits of time ---- */
+
+/* `count`: elements that each rank brings. */
+enum fanin_status fanin_allreduce(struct fanin_communicator *communicator, const void *source, void *destination,
+                                  uint64_t count, enum fanin_dtype dtype, enum fanin_op op);
+enum fanin_status fanin_reduce(struct fanin_communicator *communicator, const void *source, void *destination,
+                               uint64_t count, enum fanin_dtype dtype, enum fanin_op op, uint32_t root);
+/* `count`: elements that each rank gets. */
+enum fanin_status fanin_reduce_scatter(struct fanin_communicator *communicator, const void *source, void *destination,
+                                       uint64_t count, enum fanin_dtype dtype, enum fanin_op op);
+/* `length`: bytes of the memory, or of each rank's block. */
+enum fanin_status fanin_broadcast(struct fanin_communicator *communicator, void *memory, uint64_t length,
+                                  uint32_t root);
+enum fanin_status fanin_allgather(struct fanin_communicator *communicator, const void *source, void *destination,
+                                  uint64_t length);
+enum fanin_status fanin_gather(struct fanin_communicator *communicator, const void *source, void *destination,
+                               uint64_t length, uint32_t root);
+enum fanin_status fanin_scatter(struct fanin_communicator *communicator, const void *source, void *destination,
+                                uint64_t length, uint32_t root);
+enum fanin_status fanin_barrier(struct fanin_communicator *communicator);
+
+/* ---- The lower interface: queues and work requests ---- */
+
+/* Where a queue pair stands in its job's stream of segments; equal on all ranks. */
+struct fanin_cursor {
+    uint32_t position;        /* the next free one */
+    uint32_t mid;             /* the count in the next message number */
+    uint32_t slots;           /* of the lease; 0: none is needed */
+    uint32_t reserved;
+};
+
+struct fanin_membership_request; /* a JOIN or LEAVE of a queue pair under way */
 
 enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq);
 enum fanin_status fanin_destroy_cq(struct fanin_context *context, uint32_t cq);
@@ -143,14 +355,16 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
 /* When it returns FANIN_SUCCESS the device touches no memory any more on behalf of this queue pair. */
 enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp);
 
-/* Start to join (leave) the job; head fields are filled in here. fanin_await tells the outcome, fanin_forget frees. */
-enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_join *join,
-                             struct fanin_request **request);
-enum fanin_status fanin_leave(struct fanin_context *context, uint32_t qp, struct fanin_request **request);
+/* Start to join (leave) the job with a queue pair; head fields are filled in here. fanin_await_membership tells the
+ * outcome, fanin_forget_membership frees the request. */
+enum fanin_status fanin_join_qp(struct fanin_context *context, const struct fanin_join *join,
+                                struct fanin_membership_request **request);
+enum fanin_status fanin_leave_qp(struct fanin_context *context, uint32_t qp, struct fanin_membership_request **request);
 
 /* Wait for the outcome, at most `timeout_ms`. FANIN_PENDING: not yet. `reply` holds what is known, also on refusal. */
-enum fanin_status fanin_await(struct fanin_request *request, struct fanin_join_reply *reply, uint32_t timeout_ms);
-void fanin_forget(struct fanin_request *request);
+enum fanin_status fanin_await_membership(struct fanin_membership_request *request, struct fanin_join_reply *reply,
+                                         uint32_t timeout_ms);
+void fanin_forget_membership(struct fanin_membership_request *request);
 
 /* Copy a WQE into the send ring and ring the doorbell. FANIN_QUEUE_FULL: the device has not taken enough yet. */
 enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
@@ -159,40 +373,14 @@ enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const s
 enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
                                   const struct fanin_wqe *wqe);
 
-/* Take up to `capacity` completions. `seen` becomes the number of completions ever taken, for fanin_wait.
+/* Take up to `capacity` completions. `seen` becomes the number of completions ever taken, for fanin_wait_cq.
  * Only when none is left: FANIN_DEVICE_LOST; FANIN_CQ_OVERRUN, a completion found no room and its job was ended. */
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
                              uint32_t *count, uint32_t *seen);
 
-/* Milliseconds by the clock of all time-outs here, which never goes back. */
-uint64_t fanin_now_ms(void);
-
 /* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`.
  * FANIN_CQ_OVERRUN: none will come. */
-enum fanin_status fanin_wait(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
-
-/* Post the next part of a prepared request: number `posted`, which then counts it, and the cursor has moved on. Of what
- * fanin_begin has not begun, the caller has set `posted` and `first_id` before.
- * FANIN_NOT_CONFIGURED, here and below: the stream has no context. */
-enum fanin_status fanin_post_part(struct fanin_stream *stream, struct fanin_prepared *prepared);
-
-/* Post a prepared request, of its parts as many as have room; `progress` says when something is posted. */
-enum fanin_status fanin_begin(struct fanin_stream *stream, struct fanin_prepared *prepared);
-
-/* The result of a prepared request is to be written to other memory than the last time. */
-void fanin_write_to(struct fanin_prepared *prepared, uint64_t memory);
-
-/* Wait at most `timeout_ms` for the completion of a request that was begun, and take it. Its status, unless that can not
- * be had; FANIN_PENDING: the time is over. Parts that get room meanwhile are posted. Nothing else may be under way in the
- * two queues. */
-enum fanin_status fanin_finish(struct fanin_stream *stream, struct fanin_prepared *prepared, uint32_t timeout_ms);
-
-/* Both, one after the other. */
-enum fanin_status fanin_call(struct fanin_stream *stream, struct fanin_prepared *prepared, uint32_t timeout_ms);
-
-/* Whether the tuple of objects whose address is `values` holds the arguments that are known. The caller holds the
- * tuple, and nobody changes its arrays meanwhile: they are read without Python's global lock, which cffi lets go of. */
-int fanin_same_arguments(const struct fanin_arguments *known, uint64_t values);
+enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
 
 #pragma GCC visibility pop
 #endif

@@ -1,6 +1,8 @@
-"""The MPI shim: a library that is preloaded into programs of MPI, so that their collectives run on the devices.
+"""The MPI shim: a library for LD_PRELOAD, which runs the collectives of unchanged MPI programs on the devices.
 
-It is written in C, in this folder; `docs/mpi.md` says what it does and how it decides.
+It is written in C, in the folders here: `entry` (the functions that programs call), `calls` (from arguments of MPI to
+operations of libfanin), `requests`, `comm` (communicators, and how their ranks form jobs) and `abi` (the binary
+interfaces of the MPIs). `docs/mpi.md` describes it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ LIBRARY = Path(__file__).parents[1] / "libfanin_mpi.so"
 
 
 def library_path() -> Path:
-    """Where the library is, for LD_PRELOAD; DriverMissing if it has not been built."""
+    """The path of the library, for LD_PRELOAD.
+
+    Raises:
+        DriverMissing: The library has not been built.
+    """
     if not LIBRARY.exists():
         remedy = "Build it: install a C compiler (Debian: gcc), then `pip install -e .` in the project's folder."
         raise DriverMissing(f"the MPI shim is not at {LIBRARY}", remedy=remedy)

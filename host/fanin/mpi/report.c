@@ -1,6 +1,5 @@
-/* Counters of this process, and the table that rank 0 prints at the end. */
 #include "report.h"
-#include "pmpi.h"
+#include "abi/pmpi.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -30,23 +29,23 @@ static void add(uint64_t *count, uint64_t number)
     __atomic_fetch_add(count, number, __ATOMIC_RELAXED);
 }
 
-void fanin_count_offloaded(enum function function, uint64_t bytes)
+void shim_count_offloaded(enum function function, uint64_t bytes)
 {
     add(&counts[function].offloaded, 1);
     add(&counts[function].bytes, bytes);
 }
 
-void fanin_count_left(enum function function, enum reason reason)
+void shim_count_left(enum function function, enum reason reason)
 {
     add(&counts[function].left[reason], 1);
 }
 
-const char *fanin_function_name(enum function function)
+const char *shim_function_name(enum function function)
 {
     return function_names[function];
 }
 
-const char *fanin_reason_text(enum reason reason)
+const char *shim_reason_text(enum reason reason)
 {
     return reasons[reason].text;
 }
@@ -59,7 +58,7 @@ static void say(const char *format, va_list arguments)
     fprintf(stderr, "fanin: %s\n", line);
 }
 
-void fanin_say(const char *format, ...)
+void shim_say(const char *format, ...)
 {
     va_list arguments;
 
@@ -68,7 +67,7 @@ void fanin_say(const char *format, ...)
     va_end(arguments);
 }
 
-void fanin_warn(const char *format, ...)
+void shim_warn(const char *format, ...)
 {
     static int warned;
     va_list arguments;
@@ -78,6 +77,20 @@ void fanin_warn(const char *format, ...)
     va_start(arguments, format);
     say(format, arguments);
     va_end(arguments);
+}
+
+int shim_error_code(enum fanin_status status, enum function function)
+{
+    int class = shim_abi->error_other, code;
+    char text[160];
+
+    if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
+        class = shim_error_proc_failed();
+    if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
+        return class;
+    snprintf(text, sizeof text, "MPI_%s on Fanin: %s", shim_function_name(function), fanin_status_name(status));
+    pmpi.Add_error_string(code, text);
+    return code;
 }
 
 static void print_function(const char *name, const struct counts *row)
@@ -110,15 +123,15 @@ static void print_all(const struct counts *all)
     }
 }
 
-void fanin_report(void)
+void shim_report(void)
 {
     enum { NUMBERS = sizeof counts / (sizeof(uint64_t)) };
     struct counts all[FUNCTION_COUNT];
     int rank;
 
-    pmpi.Comm_rank(fanin_object(COMM_WORLD), &rank);
-    if (!pmpi.Reduce(counts, all, NUMBERS, fanin_object(TYPE_UINT64), fanin_object(OP_SUM), 0,
-                     fanin_object(COMM_WORLD)) &&
+    pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
+    if (!pmpi.Reduce(counts, all, NUMBERS, shim_handle(TYPE_UINT64), shim_handle(OP_SUM), 0,
+                     shim_handle(COMM_WORLD)) &&
         rank == 0)
         print_all(all);
 }

@@ -1,20 +1,22 @@
-/* What was offloaded, and what was not and why. */
+/* What the shim tells the user: errors, lines on the error output, and counts of the calls that were offloaded or
+ * left to the MPI. */
 #ifndef FANIN_MPI_REPORT_H
 #define FANIN_MPI_REPORT_H
-#include "call.h"
+#include "abi/call.h"
+#include "fanin.h"
 
-/* Why a call is left to the MPI: name, and what it says. */
+/* Reasons for which a call is left to the MPI: name and text. */
 #define REASONS(X)                                                                                            \
     X(NO_DEVICE, "this process has no device, or not all have one")                                           \
     X(ONE_RANK, "the communicator has one rank: there is nothing to offload")                                 \
     X(INTERCOMM, "the communicator has two groups")                                                           \
     X(OTHER_WORLD, "some of its ranks were started apart, or without MPI_Init")                               \
     X(REFUSED, "its ranks could not join a job")                                                              \
-    X(NOT_JOINED, "a non-blocking call came before any that lets its ranks agree on a job")                   \
+    X(NOT_JOINED, "a non-blocking call came before a call in which its ranks could agree on a job")        \
     X(OP, "the program's own operation, or one that devices do not compute")                                  \
     X(TYPE, "devices do not compute with this datatype, or not this operation with it")                       \
-    X(ARGUMENTS, "arguments that make no sense: MPI says so in its own words")                                \
-    X(SIZE, "2 GiB or more to be moved, and this MPI packs no large counts")                                                                      \
+    X(ARGUMENTS, "arguments that make no sense: the MPI reports them")                                         \
+    X(SIZE, "2 GiB or more to be moved, and this MPI packs no large counts")                             \
     X(THRESHOLD, "outside the sizes of FANIN_MPI_THRESHOLDS")
 
 enum reason {
@@ -24,17 +26,20 @@ enum reason {
     REASON_COUNT
 };
 
-void fanin_count_offloaded(enum function function, uint64_t bytes);
-void fanin_count_left(enum function function, enum reason reason);
+void shim_count_offloaded(enum function function, uint64_t bytes);
+void shim_count_left(enum function function, enum reason reason);
 
-const char *fanin_function_name(enum function function);
-const char *fanin_reason_text(enum reason reason);
+const char *shim_function_name(enum function function);
+const char *shim_reason_text(enum reason reason);
 
-/* Add up the counts of all ranks and let rank 0 print them; all ranks of MPI_COMM_WORLD call it. */
-void fanin_report(void);
+/* An error code of the MPI for a status of a device, with a text that names the function and the status. */
+int shim_error_code(enum fanin_status status, enum function function);
 
-/* One line on the error output, beginning with "fanin: ". */
-void fanin_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same; only the first of a process is printed. */
-void fanin_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Add up the counts of all ranks, and print them on rank 0. All ranks of MPI_COMM_WORLD call it. */
+void shim_report(void);
+
+/* Print a line on the error output, with "fanin: " before it. */
+void shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, but only for the first call in a process. */
+void shim_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #endif

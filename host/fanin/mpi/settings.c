@@ -1,8 +1,6 @@
-/* Settings and thresholds from the environment. */
 #define _GNU_SOURCE
 #include "settings.h"
-#include "abi.h"
-#include "job.h"
+#include "fanin.h"
 #include "report.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -14,7 +12,7 @@
 #define FEWEST_SLOTS 4 /* of a lease */
 #define DEFAULT_THRESHOLDS "all=0-" /* what it costs and gains on one host: docs/mpi.md */
 
-struct settings fanin_settings;
+struct settings shim_settings;
 
 static uint64_t read_size(const char **text)
 {
@@ -27,7 +25,7 @@ static uint64_t read_size(const char **text)
     return unit ? size << 10 * (unit - units + 1) : size;
 }
 
-/* LEAST-MOST, LEAST-, or off. Returns 0 if it is none. */
+/* Read "LEAST-MOST", "LEAST-" or "off". Returns 0 if the text is none of them. */
 static int read_range(const char **text, struct range *range)
 {
     if (!strncasecmp(*text, "off", 3)) {
@@ -44,20 +42,20 @@ static int read_range(const char **text, struct range *range)
     return 1;
 }
 
-/* The functions whose name is the `length` letters at `text`: FUNCTION_COUNT for all; -1 for none. */
+/* The function that the first `length` letters of `text` name; FUNCTION_COUNT for "all"; -1 for no function. */
 static int function_named(const char *text, size_t length)
 {
     if (length == 3 && !strncasecmp(text, "all", length))
         return FUNCTION_COUNT;
     for (int function = 0; function < FUNCTION_COUNT; function++) {
-        const char *name = fanin_function_name(function);
+        const char *name = shim_function_name(function);
         if (strlen(name) == length && !strncasecmp(text, name, length))
             return function;
     }
     return -1;
 }
 
-const char *fanin_parse_thresholds(const char *text, struct range *ranges)
+const char *shim_parse_thresholds(const char *text, struct range *ranges)
 {
     while (*(text += strspn(text, ", "))) {
         const char *start = text;
@@ -84,7 +82,7 @@ static uint32_t number_of(const char *variable, uint32_t otherwise)
         return otherwise;
     number = strtoul(text, &end, 10);
     if (!isdigit((unsigned char)*text) || *end) {
-        fanin_say("BAD_SETTING: %s is %.40s, so %u is taken; write a number", variable, text, otherwise);
+        shim_say("BAD_SETTING: %s is %.40s, so %u is taken; write a number", variable, text, otherwise);
         return otherwise;
     }
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
@@ -96,7 +94,7 @@ static uint32_t slots(void)
 
     if (number >= FEWEST_SLOTS && !(number & (number - 1)))
         return number;
-    fanin_say("BAD_SETTING: FANIN_MPI_SLOTS is %u, so %d are taken; write a power of two from %d on", number, SLOTS,
+    shim_say("BAD_SETTING: FANIN_MPI_SLOTS is %u, so %d are taken; write a power of two from %d on", number, SLOTS,
               FEWEST_SLOTS);
     return SLOTS;
 }
@@ -107,7 +105,7 @@ static uint32_t join_ms(void)
 
     if (seconds <= UINT32_MAX / 1000)
         return 1000 * seconds;
-    fanin_say("BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than %u, so %d are taken; write a smaller number",
+    shim_say("BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than %u, so %d are taken; write a smaller number",
               UINT32_MAX / 1000, JOIN_SECONDS);
     return 1000 * JOIN_SECONDS;
 }
@@ -121,8 +119,8 @@ static uint32_t route_of(const char *name)
         if (!strcmp(name, names[route]))
             return route;
     if (name && *name && strcmp(name, "auto"))
-        fanin_say("BAD_SETTING: FANIN_ROUTE is %.40s, so auto is taken; write tree, ring, local or auto", name);
-    return ROUTE_AUTO;
+        shim_say("BAD_SETTING: FANIN_ROUTE is %.40s, so auto is taken; write tree, ring, local or auto", name);
+    return FANIN_ROUTE_AUTO;
 }
 
 static int joins_late(const char *text)
@@ -130,27 +128,27 @@ static int joins_late(const char *text)
     if (!text || !*text)
         return 0;
     if (strcmp(text, "late"))
-        fanin_say("BAD_SETTING: FANIN_MPI_JOIN is %.40s; write late, or leave it out", text);
+        shim_say("BAD_SETTING: FANIN_MPI_JOIN is %.40s; write late, or leave it out", text);
     return !strcmp(text, "late");
 }
 
-void fanin_read_settings(void)
+void shim_read_settings(void)
 {
     const char *thresholds = getenv("FANIN_MPI_THRESHOLDS"), *wrong;
     struct range ranges[FUNCTION_COUNT];
 
-    fanin_settings = (struct settings){.report = number_of("FANIN_MPI_REPORT", 0),
+    shim_settings = (struct settings){.report = number_of("FANIN_MPI_REPORT", 0),
                                        .strict = number_of("FANIN_MPI_STRICT", 0),
                                        .late = joins_late(getenv("FANIN_MPI_JOIN")),
                                        .route = route_of(getenv("FANIN_ROUTE")),
                                        .slots = slots(),
                                        .join_ms = join_ms()};
-    fanin_parse_thresholds(DEFAULT_THRESHOLDS, fanin_settings.ranges);
-    memcpy(ranges, fanin_settings.ranges, sizeof ranges);
-    wrong = thresholds ? fanin_parse_thresholds(thresholds, ranges) : NULL;
+    shim_parse_thresholds(DEFAULT_THRESHOLDS, shim_settings.ranges);
+    memcpy(ranges, shim_settings.ranges, sizeof ranges);
+    wrong = thresholds ? shim_parse_thresholds(thresholds, ranges) : NULL;
     if (wrong)
-        fanin_say("BAD_SETTING: FANIN_MPI_THRESHOLDS can not be read from %.40s on; write NAME=LEAST-MOST, as in "
+        shim_say("BAD_SETTING: FANIN_MPI_THRESHOLDS can not be read from %.40s on; write NAME=LEAST-MOST, as in "
                   "allreduce=0-64m", wrong);
     else
-        memcpy(fanin_settings.ranges, ranges, sizeof ranges);
+        memcpy(shim_settings.ranges, ranges, sizeof ranges);
 }

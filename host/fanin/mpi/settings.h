@@ -1,28 +1,28 @@
-/* What the environment says; that of rank 0 counts, on all ranks. Plain data: it is broadcast as it stands. */
+/* Settings from the environment of rank 0, which broadcasts them to all ranks as they lie in memory. */
 #ifndef FANIN_MPI_SETTINGS_H
 #define FANIN_MPI_SETTINGS_H
-#include "call.h"
+#include "abi/call.h"
 
 struct range {
-    uint64_t least, most;      /* bytes of a message; least > most: none */
+    uint64_t least, most;      /* bytes of a message; least > most: no size */
 };
 
 struct settings {
     uint32_t report, strict;
-    uint32_t route;            /* enum fanin_route, or ROUTE_AUTO */
-    uint32_t slots;            /* seg buffers that the job of a communicator asks of each device */
+    uint32_t route;            /* enum fanin_route, or FANIN_ROUTE_AUTO */
+    uint32_t slots;            /* segment buffers that the job of MPI_COMM_WORLD asks of each device */
     uint32_t join_ms;
-    uint32_t late;             /* communicators join at first use only */
-    struct range ranges[FUNCTION_COUNT]; /* what is offloaded */
+    uint32_t late;             /* communicators join when they are first used, not when they are made */
+    struct range ranges[FUNCTION_COUNT]; /* sizes that are offloaded */
 };
 
-extern struct settings fanin_settings;
+extern struct settings shim_settings;
 
 /* Read FANIN_MPI_REPORT, FANIN_MPI_STRICT, FANIN_MPI_THRESHOLDS, FANIN_MPI_SLOTS, FANIN_MPI_JOIN (early, late),
  * FANIN_MPI_JOIN_SECONDS, FANIN_ROUTE. */
-void fanin_read_settings(void);
+void shim_read_settings(void);
 
-/* Parse thresholds into `ranges`: "allreduce=0-, bcast=4k-64m, barrier=off", names as of MPI, "all" for every function.
- * Returns NULL, or where the text can not be read. */
-const char *fanin_parse_thresholds(const char *text, struct range *ranges);
+/* Parse thresholds, such as "allreduce=0-, bcast=4k-64m, barrier=off", into `ranges`. Names are those of MPI; "all"
+ * is every function. Returns NULL, or where the text makes no sense. */
+const char *shim_parse_thresholds(const char *text, struct range *ranges);
 #endif

@@ -15,8 +15,8 @@ from fanin.verbs.membership import Lease, Membership
 from fanin.verbs.pd import PD
 from fanin.verbs.refusal import refusal
 from fanin.verbs.resource import Resource, columns
-from fanin.verbs.segments import position_count, segment_length
 from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpcode
+from fanin_wire.geometry import position_count, segment_length
 from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])
@@ -30,7 +30,7 @@ NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
 class CollectiveQP(Resource):
     """Posts the collectives of one job, in order. It knows where the job's stream of segments stands, and fills it in.
 
-    `position` and `mid` are equal on all ranks. c: struct fanin_stream, which has a context while there is a lease.
+    `position` and `mid` are equal on all ranks.
     """
 
     def __init__(self, pd: PD, cq: CQ) -> None:
@@ -44,9 +44,7 @@ class CollectiveQP(Resource):
         self.membership: Membership | None = None
         self.lease: Lease | None = None
         self._granted: Lease | None = None  # as lease, also when the job has been left
-        self.c = ffi.new("struct fanin_stream *", {"qp": self.qp_num, "cq": cq.index, "next_id": 1})
-        self._cursor = ffi.addressof(self.c, "cursor")
-        self._call = library().fanin_call
+        self._cursor = ffi.new("struct fanin_cursor *")
         self._request: Any = None
         super().__init__(pd, cq)  # both are closed after it
 
@@ -74,8 +72,8 @@ class CollectiveQP(Resource):
         self.require_open()
         if self._request is not None or self.lease is not None:
             raise InvalidRequest(f"queue pair {self.qp_num} has joined already")
-        started = ffi.new("struct fanin_request **")
-        status = library().fanin_join(self.context.handle, membership.to_c(self.qp_num), started)
+        started = ffi.new("struct fanin_membership_request **")
+        status = library().fanin_join_qp(self.context.handle, membership.to_c(self.qp_num), started)
         check(status, f"can not join job {membership.jid}")
         self.membership, self._request = membership, started[0]
 
@@ -92,13 +90,12 @@ class CollectiveQP(Resource):
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
         self._granted = self.lease
         self._cursor[0] = {"slots": reply.slots}
-        self.c.context = self.context.handle
         return self.lease
 
     def _give_up(self) -> None:
         """End a join that takes too long: members that wait as well learn who is missing, not that this one left."""
-        started = ffi.new("struct fanin_request **")
-        if library().fanin_leave(self.context.handle, self.qp_num, started) == Status["SUCCESS"]:
+        started = ffi.new("struct fanin_membership_request **")
+        if library().fanin_leave_qp(self.context.handle, self.qp_num, started) == Status["SUCCESS"]:
             self._request = started[0]
             self._await(ffi.new("struct fanin_join_reply *"), GIVE_UP_SECONDS)
 
@@ -109,10 +106,9 @@ class CollectiveQP(Resource):
         queue when this returns. So has what is under way when a queue pair is closed.
         """
         self._require_joined()
-        started = ffi.new("struct fanin_request **")
-        check(library().fanin_leave(self.context.handle, self.qp_num, started), "can not leave the job")
+        started = ffi.new("struct fanin_membership_request **")
+        check(library().fanin_leave_qp(self.context.handle, self.qp_num, started), "can not leave the job")
         self._request = started[0]
-        self.c.context = ffi.NULL  # before the lease: Ctrl-C may come between, and nothing is begun without a context
         self.lease = None
         status = self._await(ffi.new("struct fanin_join_reply *"), timeout)
         if status == Status["PENDING"]:
@@ -125,7 +121,8 @@ class CollectiveQP(Resource):
         try:
             while True:
                 left = int(max(0.0, deadline - time.monotonic()) * 1000)
-                status = library().fanin_await(self._request, reply, min(left, MEANWHILE_MS if meanwhile else SLICE_MS))
+                slice_ms = min(left, MEANWHILE_MS if meanwhile else SLICE_MS)
+                status = library().fanin_await_membership(self._request, reply, slice_ms)
                 if status != Status["PENDING"] or left == 0:
                     return int(status)
                 if meanwhile:
@@ -139,33 +136,6 @@ class CollectiveQP(Resource):
         wqe = self.wqe_of(wr)
         self._check(library().fanin_post_next(self.context.handle, self.qp_num, self._cursor, wqe), wqe)
         return int(wqe.mid)
-
-    def call(self, prepared: Any, timeout_ms: int) -> int:
-        """Post a struct fanin_prepared of this job, wait and take its completion: `fanin_call` of the driver core.
-
-        Nothing else may be under way. Returns the status of the completion, or why there is none; whether anything was
-        posted, `progress` of it says.
-        """
-        return self._call(self.c, prepared, timeout_ms)
-
-    def begin(self, prepared: Any) -> int:
-        """The first half of `call`: post it, or its first parts."""
-        return int(library().fanin_begin(self.c, prepared))
-
-    def finish(self, prepared: Any, timeout_ms: int) -> int:
-        """The second half: wait for its completion, and take it. PENDING: the time is over. NOT_CONFIGURED: the job has
-        been left, and its completion is to be had from the completion queue only."""
-        return int(library().fanin_finish(self.c, prepared, timeout_ms))
-
-    def post_part(self, prepared: Any) -> int:
-        """Post its next part: number `posted`."""
-        return int(library().fanin_post_part(self.c, prepared))
-
-    def take_ids(self, count: int) -> int:
-        """The first wr_id of the next `count` work requests of a program that lets `call` and `begin` number theirs."""
-        first = int(self.c.next_id)
-        self.c.next_id = first + count
-        return first
 
     def wqe_of(self, wr: CollectiveWR) -> Any:
         """A work request as post_send would post it now, a struct fanin_wqe."""
@@ -224,15 +194,10 @@ class CollectiveQP(Resource):
 
     def _forget_request(self) -> None:
         if self._request is not None:
-            library().fanin_forget(self._request)
+            library().fanin_forget_membership(self._request)
             self._request = None
 
-    def abandon(self) -> None:
-        super().abandon()
-        self.c.context = ffi.NULL
-
     def _release(self) -> None:
-        self.c.context = ffi.NULL
         self._forget_request()
         status = library().fanin_destroy_qp(self.context.handle, self.qp_num)
         if status != Status["DEVICE_LOST"]:

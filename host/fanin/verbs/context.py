@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from fanin.driver import check, ffi, library
 from fanin.errors import InvalidRequest
-from fanin.verbs.regions import RegionTable
 from fanin.verbs.resource import Resource, columns
 from fanin_wire import abi
 from fanin_wire.abi import Status
@@ -37,7 +36,6 @@ class Context(Resource):
     def __init__(self, socket_path: str | os.PathLike[str]) -> None:
         super().__init__()
         self.socket_path = os.fspath(socket_path)
-        self.regions = RegionTable()
         self.handle = ffi.gc(_connect(self.socket_path), library().fanin_close)
         limits = ffi.new("struct fanin_attach_reply *")
         status = library().fanin_attach(self.handle, limits)
@@ -68,10 +66,18 @@ class Context(Resource):
         self.handle = ffi.NULL
 
     def abandon(self) -> None:
-        """Drop the connection without a word to the device: in a forked child it is still the parent's."""
+        """Close the connection, and mark everything made from it as closed, without telling the device."""
         if not self.closed:
             super().abandon()
             self._release()
+
+    def forget(self) -> None:
+        """Drop a connection that belongs to the parent process."""
+        if not self.closed:
+            super().abandon()
+            ffi.gc(self.handle, None)
+            library().fanin_close_inherited(self.handle)
+            self.handle = ffi.NULL
 
     def require_open(self) -> None:
         if self.closed:
@@ -117,9 +123,9 @@ def _versions(status: int, handle: Any) -> str:
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
 
 
-def _abandon_all() -> None:
+def _forget_all() -> None:
     for context in list(_contexts):
-        context.abandon()
+        context.forget()
 
 
-os.register_at_fork(after_in_child=_abandon_all)
+os.register_at_fork(after_in_child=_forget_all)

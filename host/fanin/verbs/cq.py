@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 
 from fanin.driver import SLICE_MS, check, ffi, library
 from fanin.errors import FaninError
@@ -29,7 +28,6 @@ class CQ(Resource):
         self.cqe = CQ_DEPTH
         self._entries = ffi.new("struct fanin_cqe[]", BATCH)
         self._count, self._seen = ffi.new("uint32_t *"), ffi.new("uint32_t *")
-        self._untaken = ffi.new("uint32_t *")  # entries that poll_into has not wholly added
         super().__init__(context)
 
     @property
@@ -50,19 +48,6 @@ class CQ(Resource):
         count = int(self._count[0])
         return count, [WC.of(self._entries[i]) for i in range(count)]
 
-    def poll_into(self, taken: deque[WC]) -> int:
-        """As poll, for a program that Ctrl-C may interrupt: what was not wholly added comes again the next time."""
-        self.require_open()
-        handle, entries, untaken = self.context.handle, self._entries, self._untaken
-        if not untaken[0]:
-            status = library().fanin_poll(handle, self.index, entries, BATCH, untaken, self._seen)
-            if status:
-                raise FaninError.of(status, self._trouble(status))
-        count = int(untaken[0])
-        taken.extend(WC.of(entries[i]) for i in range(count))
-        untaken[0] = 0
-        return count
-
     def wait(self, timeout: float | None = None, seen: int | None = None) -> bool:
         """Sleep until a completion is there. False: `timeout` seconds have passed. Errors as of poll.
 
@@ -73,7 +58,7 @@ class CQ(Resource):
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = SLICE_MS if deadline is None else int(max(0.0, deadline - time.monotonic()) * 1000 + 0.999)
-            status = library().fanin_wait(self.context.handle, self.index, seen, min(left, SLICE_MS))
+            status = library().fanin_wait_cq(self.context.handle, self.index, seen, min(left, SLICE_MS))
             if status == Status["SUCCESS"]:
                 return True
             if status != Status["PENDING"]:

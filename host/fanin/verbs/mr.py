@@ -20,20 +20,17 @@ LESS_MEMORY = "Ask for less memory; let go of arrays of alloc() that are not nee
 class Mapping:
     """Memory made by fanin_allocate: deregistered once, unmapped when the last view of it is gone."""
 
-    def __init__(self, context: Context, address: Any, length: int, lkey: int, listed: bool) -> None:
+    def __init__(self, context: Context, length: int, lkey: int) -> None:
         self.context = context
         self.length = length
         self.lkey = lkey
         self.registered = True
-        if listed:
-            context.regions.add(int(ffi.cast("uintptr_t", address)), length, lkey)
 
     def deregister(self) -> None:
         """Take the memory from the device; a device or context that is gone has let go of it already."""
         if not self.registered:
             return
         self.registered = False
-        self.context.regions.remove(self.lkey)
         if not self.context.closed:
             check(library().fanin_deregister(self.context.handle, self.lkey), f"can not deregister lkey {self.lkey:#x}")
 
@@ -48,13 +45,12 @@ class MR(Resource):
     """`length` bytes of new, zeroed, registered memory: a sealed memfd that both sides map.
 
     `buf` is a writable buffer over it (numpy.frombuffer(mr.buf, ...)). The memory itself lives until the last view of
-    it is gone, also when the MR, the context or the device is closed before. listed: whether the key of addresses in it
-    is to be found in the context's `regions`.
+    it is gone, also when the MR, the context or the device is closed before.
     """
 
     collectable = True
 
-    def __init__(self, pd: PD, length: int, access: int = READ_WRITE, listed: bool = True) -> None:
+    def __init__(self, pd: PD, length: int, access: int = READ_WRITE) -> None:
         if length <= 0:
             raise InvalidRequest(f"a memory region of {length} bytes", remedy="Ask for a byte or more.")
         pd.require_open()
@@ -63,7 +59,7 @@ class MR(Resource):
         check(status, f"can not register {length} bytes", NO_RESOURCES=LESS_MEMORY)
         self.length = length
         self.lkey = int(lkey[0])
-        self._mapping = Mapping(pd.context, address[0], length, self.lkey, listed)
+        self._mapping = Mapping(pd.context, length, self.lkey)
         self._memory = ffi.gc(address[0], self._mapping.unmap)
         self.address = int(ffi.cast("uintptr_t", address[0]))
         super().__init__(pd)

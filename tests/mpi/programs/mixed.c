@@ -26,7 +26,7 @@ static const struct scene {
     {"memory", run_out_of_memory},
     {"refused", be_refused},
     {"loss", lose_a_rank},
-    {"loss in a piece", lose_a_rank_in_a_piece},
+    {"loss in a part", lose_a_rank_in_a_part},
     {"many", begin_many},
     {"scatter", scatter_counts},
     {"look", look_at_all},

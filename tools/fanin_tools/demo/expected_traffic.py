@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fanin_tools.launch.placement import Placement
 from fanin_wire.datatypes import DataType
-from fanin_wire.message_parts import part_sizes
+from fanin_wire.geometry import part_sizes
 from fanin_wire.operations import Operation
 from fanin_wire.settings import JobSettings
 

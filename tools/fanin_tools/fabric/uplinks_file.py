@@ -2,7 +2,7 @@
 
 The file has a row for each NIC, in the order of the nodes: "SOCKET ADDRESS RING SWITCH...". SOCKET is a name in the
 same folder. RING is the number of the ring that the NICs of a plain switch form, 0 for none. The addresses of the
-offloading switches follow, the lowest first. `host/fanin/mpi/device.c` reads the file.
+offloading switches follow, the lowest first. `host/fanin/mpi/comm/device.c` reads the file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.tree import Tree
 
-NAME = "ways"  # as the MPI shim expects it
+NAME = "uplinks"
 
 
 def render(fabric: Fabric) -> str:

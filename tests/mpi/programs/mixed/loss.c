@@ -1,4 +1,4 @@
-/* A rank that is lost, in each form of a call, and in the middle of a piece of a long message. */
+/* A rank that is lost, in each form of a call, and in the middle of a part of a long message. */
 #include "scenes.h"
 
 #include <malloc.h>
@@ -159,8 +159,8 @@ static size_t kept_by_failures(void)
     return mallinfo2().hblkhd - before;
 }
 
-/* The others have posted some pieces, and hold more of them ready. */
-void lose_a_rank_in_a_piece(void)
+/* The others have posted some parts, and hold more of them ready. */
+void lose_a_rank_in_a_part(void)
 {
     double *data = half_readable(), *result = malloc(LONG * sizeof *result);
     char text[MPI_MAX_ERROR_STRING + 100], error[MPI_MAX_ERROR_STRING] = "no error";

@@ -48,7 +48,7 @@ void be_refused(void);
 
 /* loss.c */
 void lose_a_rank(void);
-void lose_a_rank_in_a_piece(void);
+void lose_a_rank_in_a_part(void);
 
 /* elsewhere.c */
 void begin_many(void);

@@ -1,0 +1,278 @@
+"""Communicator: collectives of one job for one rank, in the short form."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import math
+import os
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from fanin._binding import Request
+from fanin.api.capabilities import Capabilities, capabilities_of
+from fanin.collectives.call import Call, description
+from fanin.collectives.offload import Offload
+from fanin.collectives.persistent import Persistent
+from fanin.collectives.variants import Collectives
+from fanin.collectives.vector import exchanged_counts
+from fanin.errors import InvalidRequest
+from fanin.job import START_REMEDY, Job, environment
+from fanin.job.derived_jobs import derived, remaining, slots_for, split_members, split_row
+from fanin.membership.device_connection import DeviceConnection
+from fanin.membership.member import Member, progress_all
+from fanin.membership.progress import Progress
+from fanin.membership.survivor_agreement import SurvivorAgreement, known_of
+from fanin.memory.buffers import dtype_of, shape_of
+from fanin.timeouts import require_seconds
+from fanin.verbs import MR
+from fanin_wire.collectives import collective
+from fanin_wire.datatypes import datatype_by_code
+
+JOIN_TIMEOUT = 60.0
+SHRINK_TIMEOUT = 30.0
+
+_open: weakref.WeakSet[Communicator] = weakref.WeakSet()
+
+
+class Communicator(Collectives, Member):
+    """The ranks of a job, as one of them.
+
+    Without arguments: from the environment that `fanin run` sets. Else `job`, this process's `rank` in it, and the
+    `socket` of its node's NIC. Returns when all ranks have joined, or raises within `timeout` seconds what is wrong
+    (NoDevice, Timeout naming who is missing, MembersMismatch, ...). fallback: the host computes the reductions that the
+    devices do not, which are refused otherwise, and counted in either case.
+
+    It may be used by several threads. close() leaves the job; `with` does so at the end of its block, and aborts when
+    the block ends with an exception, so that the other ranks do not wait for this one.
+    """
+
+    def __init__(
+        self,
+        job: Job | None = None,
+        rank: int | None = None,
+        socket: str | os.PathLike[str] | None = None,
+        timeout: float = JOIN_TIMEOUT,
+        fallback: bool = False,
+    ) -> None:
+        job = Job.from_environment() if job is None else job
+        rank = _rank_of_environment() if rank is None else rank
+        job.node_of(rank)
+        _require_first(job, rank)
+        connection = DeviceConnection(environment("FANIN_SOCKET") if socket is None else socket)
+        self._begin(connection, job, rank, timeout, Offload(fallback))
+
+    def _begin(
+        self,
+        connection: DeviceConnection,
+        job: Job,
+        rank: int,
+        timeout: float,
+        offload: Offload,
+        meanwhile: Callable[[], None] = progress_all,
+    ) -> None:
+        self.join(connection, job, rank, timeout, meanwhile)
+        self.offload = offload
+        self._numbers = itertools.count(1)  # of the jobs that are made from this one, equal on every rank
+        self._shrinks = itertools.count(1)
+        self._persistent: list[Persistent] = []  # with a stream of their own, to be closed
+        self._concluding: list[Request] = []  # the host has a last step to do
+        _open.add(self)
+
+    def alloc(self, shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
+        """New zeroed array in registered memory, which the device reads and writes without a copy."""
+        self.require_open()
+        dtype, shape = dtype_of(dtype), shape_of(shape)
+        count = math.prod(shape)
+        if count * dtype.itemsize == 0:
+            return np.zeros(shape, dtype)
+        region = MR(self.connection.pd, count * dtype.itemsize)
+        return np.frombuffer(region.buf, dtype, count).reshape(shape)
+
+    def run(self, call: Call) -> Any:
+        """Do a collective whose arguments have been checked, and return its result."""
+        self._await_host(call)
+        return self._run(call.arguments(self.rank), call.limit)
+
+    def start(self, call: Call) -> Request:
+        """Start a collective whose arguments have been checked. Any number may be under way; they run in order."""
+        self._await_host(call)
+        request = self._start(call.arguments(self.rank))
+        if call.conclude is not None:
+            self._concluding = [*(other for other in self._concluding if not other.done), request]
+        return request
+
+    def _await_host(self, call: Call) -> None:
+        """A call behind a fence may read what the host computes at the end of an earlier one."""
+        while call.fence and self._concluding:
+            with contextlib.suppress(Exception):  # it is for the program that waits for that call
+                self._concluding[0].wait()
+            self._concluding = self._concluding[1:]
+
+    def prepare(self, call: Call, ordered: bool) -> Persistent:
+        """Make a collective persistent: in this communicator's stream (`ordered`), or in one of its own."""
+        if call.with_counts is not None:
+            call = call.with_counts(exchanged_counts(self, call))
+        request = Persistent(self if ordered else self._own_stream(call), call, own=not ordered)
+        if request.own:  # those in this stream end with it
+            self._persistent = [*(other for other in self._persistent if not other.closed), request]
+        return request
+
+    def _own_stream(self, call: Call) -> Member:
+        slots = slots_for(self.job, self._segments_of(call.arguments(self.rank)))
+        member = Member()
+        job = derived(self.job, next(self._numbers), 0, range(self.size), slots)
+        member.join(self.connection, job, self.rank, JOIN_TIMEOUT)
+        return member
+
+    def split(self, color: int | None, key: int | None = None, timeout: float = JOIN_TIMEOUT) -> Communicator | None:
+        """A communicator of the ranks that give the same `color`; None for those that give None. All ranks call this.
+
+        Its ranks are ordered by `key`, and by rank in this communicator among equal keys (default: this rank). It
+        shares the connection to the device, nothing else: it is a job of its own, and outlives this communicator.
+        """
+        rows = self.allgather(split_row(color, self.rank if key is None else key), timeout=timeout)
+        members = split_members(rows, self.rank)
+        number = next(self._numbers)
+        if color is None:
+            return None
+        job = derived(self.job, number, color, members)
+        return self._child(job, members.index(self.rank), timeout)
+
+    def dup(self, timeout: float = JOIN_TIMEOUT) -> Communicator:
+        """A communicator of the same ranks: another stream, whose collectives do not wait for this one's."""
+        job = derived(self.job, next(self._numbers), 0, range(self.size))
+        return self._child(job, self.rank, timeout)
+
+    def shrink(self, timeout: float = SHRINK_TIMEOUT) -> Communicator:
+        """A communicator of the ranks that are left after PeerLost, in the same order. All of them call this.
+
+        They agree on the survivors: a rank that has not called within `timeout` seconds is none. If a switch is
+        lost, the new job goes round a ring of the NICs that are left. If that fails (PeerLost, Timeout), since another
+        rank was lost meanwhile, all call it again. It shares the connection to the device; this communicator should be
+        closed. DeviceLost: the device of this rank's node is gone, so this rank is one of the lost.
+        """
+        self.require_open()
+        require_seconds(timeout, unlimited=False)
+        number = next(self._shrinks)
+        known = known_of(self.job, self.rank, self.lost)
+        verdict = SurvivorAgreement(self.job, self.rank, known, number, self._child).take(timeout)
+        job = remaining(self.job, number, verdict.members, verdict.switch_lost)
+        return self._child(job, verdict.members.index(self.rank), timeout)
+
+    def _child(self, job: Job, rank: int, timeout: float, meanwhile: Callable[[], None] = progress_all) -> Communicator:
+        self.require_open()
+        child = Communicator.__new__(Communicator)
+        child._begin(self.connection, job, rank, timeout, Offload(self.offload.fallback), meanwhile)
+        return child
+
+    def progress(self) -> list[Progress]:
+        """How far each collective under way is, in the order in which they were started; persistent ones come last."""
+        self.require_open()
+        own = [request.progress() for request in self._persistent if request.under_way]
+        return [*(request.progress() for request in self._under_way() if _is_under_way(request)), *own]
+
+    def capabilities(self) -> Capabilities:
+        """What is offloaded on this path: collectives, operations by type, sizes, route."""
+        return capabilities_of(self.job, self.lease)
+
+    @property
+    def not_offloaded(self) -> dict[str, int]:
+        """How many reductions the devices did not compute, by reason (fanin.Reason)."""
+        return self.offload.counts()
+
+    def status(self) -> dict[str, Any]:
+        """This rank's place and counts, and the status of its device."""
+        self.require_open()
+        return {
+            "rank": self.rank,
+            "size": self.size,
+            "jid": self.job.jid,
+            "route": self.job.chosen_route,
+            **self.lease._asdict(),
+            **self.counts(),
+            "not_offloaded": self.not_offloaded,
+            "device": self.connection.context.status(),
+        }
+
+    def close(self) -> None:
+        """Leave the job and detach. What is still under way fails as Flushed. Harmless when called again."""
+        self.end(leave=True)
+
+    def abort(self) -> None:
+        """Detach without leaving: the other ranks get PeerLost instead of waiting for this one."""
+        self.end(leave=False)
+
+    def end(self, leave: bool) -> None:
+        """As close, or (not `leave`) as abort."""
+        _open.discard(self)
+        for request in self._persistent:
+            request.end(leave)
+        self._persistent.clear()
+        super().end(leave)
+
+    def _describe(self, name: str, root: int, op: int, dtype: int, tag: int, block: int) -> str:
+        """A collective that the extension has started by itself; called by it."""
+        row = collective(name)
+        kind = datatype_by_code(dtype).name if row.reduces else datatype_by_code(tag).numpy.name if tag else ""
+        sizes = () if not tag and not row.reduces else (block,) * (self.size if row.divided else 1)
+        return description(row, name, sizes, kind, op, root)
+
+    def is_member(self, job: Job, rank: int) -> bool:
+        """Whether it is this rank of this job, and has not been closed; a forked child is no member."""
+        same = (self.job.jid, self.job.key, self.rank) == (job.jid, job.key, rank)
+        return same and not self.connection.context.closed
+
+    def __reduce__(self) -> str:
+        cause = "a communicator can be neither copied nor pickled: it stands for this process's place in a job"
+        raise InvalidRequest(cause, remedy="dup() makes another of the same ranks; all of them call it.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(leave=error is None)
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} of {self.size} in job {self.job.jid} ({self.job.chosen_route})"
+
+
+def _is_under_way(request: Request) -> bool:
+    """Look whether it has ended. Its exception is for the program that waits for it."""
+    try:
+        return not request.test()
+    except Exception:
+        return False
+
+
+def _rank_of_environment() -> int:
+    text = environment("FANIN_RANK")
+    if not text.isdecimal():
+        raise InvalidRequest(f"FANIN_RANK is {text!r}, not a number", remedy=START_REMEDY)
+    return int(text)
+
+
+def _require_first(job: Job, rank: int) -> None:
+    """InvalidRequest if this process has joined the job as this rank already."""
+    for other in list(_open):
+        if other.is_member(job, rank):
+            raise InvalidRequest(
+                f"rank {rank} has joined job {job.jid} already, in this process",
+                remedy="Use that communicator; dup() makes another of the same ranks, split() one of some of them.",
+            )
+
+
+@atexit.register
+def _end_of_program() -> None:
+    """A program that ends well has left its jobs; one that ends with an exception must not keep others waiting."""
+    failed = getattr(sys, "last_value", None) is not None
+    for communicator in list(_open):
+        communicator.end(leave=not failed)

@@ -1,0 +1,105 @@
+/* The Python extension fanin._binding: communicators and requests of libfanin as Python objects.
+ *
+ * It is written against CPython's limited API, so one build serves Python 3.11 and later. Calls into the library release
+ * the GIL; everything else here runs with it, which is what protects the fields of these structs. */
+#ifndef FANIN_BINDING_H
+#define FANIN_BINDING_H
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+
+#include "fanin.h"
+
+enum { SLICE_MS = 100 }; /* longest stay in the library, so that signal handlers run */
+
+/* Given by Python at import. */
+extern PyObject *binding_empty;      /* numpy.empty */
+extern PyObject *binding_dtypes;     /* tuple: the numpy dtype of each enum fanin_dtype, or None */
+extern PyObject *binding_operations; /* dict: name to enum fanin_op */
+extern PyTypeObject *binding_request_type;
+
+/* A request of the library, and the memory that the device may reach on its behalf. It is in the list of its
+ * communicator, which keeps it when the program has let go of its Request. */
+struct inflight {
+    struct inflight *next, *previous;
+    struct fanin_request *request; /* NULL: freed */
+    Py_buffer source, destination; /* obj NULL: none */
+    PyObject *owner;               /* the Request, borrowed; NULL: the program has let go of it */
+};
+
+/* Base class of fanin.Communicator: this process as one rank of one job. */
+struct communicator {
+    PyObject_HEAD
+    struct fanin_communicator *library; /* NULL: not joined yet, left, or inherited by a forked child */
+    struct fanin_context *device;
+    PyObject *connection;      /* keeps the device open */
+    struct inflight *requests; /* head of a ring */
+    uint32_t rank, size;
+    uint32_t ownerless; /* requests that the program has let go of */
+    uint32_t users;     /* threads that are inside the library with this communicator */
+    char is_closing;
+    char is_inherited;
+    char is_unconfirmed; /* it was left, and the device may still write to memory of requests */
+};
+
+/* A collective under way, or a persistent one. */
+struct request {
+    PyObject_HEAD
+    struct communicator *communicator;
+    struct inflight *inflight;
+    PyObject *result;
+    PyObject *name;
+    PyObject *call;     /* Python's description; NULL: `operation` says all */
+    PyObject *conclude; /* called with the request when it is complete; returns the result. NULL: none */
+    PyObject *error;    /* the exception with which it has ended */
+    struct fanin_operation operation; /* without pointers */
+    struct fanin_request_progress progress; /* of the end, when the job has been left */
+    enum fanin_status status;
+    char is_done;
+    char is_concluding;
+    char is_persistent;
+};
+
+/* Source and destination of one collective. */
+struct memory {
+    Py_buffer source, destination;
+};
+
+/* buffers.c */
+/* Code of the elements of a buffer; FANIN_DTYPE_NONE: they are not of a plain native type. */
+uint32_t dtype_of_buffer(const Py_buffer *view);
+/* View of contiguous memory with its format. 0: it has none; no exception is set. */
+int view_plain(PyObject *object, Py_buffer *view, int writable);
+/* New reference: a numpy array for elements of `dtype`. `shape` has `dimensions` lengths; `rows` of that, unless 0. */
+PyObject *new_array(uint32_t dtype, const Py_ssize_t *shape, int dimensions, Py_ssize_t rows);
+void release_memory(struct memory *memory);
+
+/* communicator.c */
+PyType_Spec *communicator_spec(void);
+/* Enter the library with a communicator that is open, and leave it again. 0: an exception is set. */
+int enter_library(struct communicator *self);
+void leave_library(struct communicator *self);
+struct inflight *new_inflight(struct communicator *self, struct fanin_request *request, struct memory *memory);
+/* Free a request that the program has let go of, and that has ended. Keeps its memory where the device may still write to it. */
+void free_inflight(struct communicator *self, struct inflight *inflight, int has_failed);
+/* Free the requests that the program has let go of and that have ended since. */
+void reap(struct communicator *self);
+/* New reference: the exception for a status. `about`: the request, or its description. */
+PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
+                  const struct fanin_cqe *cqe);
+void raise_object(PyObject *exception);
+
+/* request.c */
+extern PyType_Spec request_spec;
+/* A Request that takes over what it is given: the request of the library and its memory. */
+struct request *new_request(struct communicator *communicator, const struct fanin_operation *operation,
+                            struct fanin_request *request, struct memory *memory, PyObject *name, PyObject *result,
+                            PyObject *call, PyObject *conclude);
+/* It has ended with `status`: find its result or its exception, unless another thread does so. */
+void finish(struct request *self, enum fanin_status status);
+/* Wait for its end. `seconds` < 0: without limit. New reference: the result. */
+PyObject *wait_for_result(struct request *self, double seconds);
+
+/* collectives.c */
+extern PyMethodDef collective_methods[];
+#endif

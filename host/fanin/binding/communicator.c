@@ -1,0 +1,340 @@
+/* The type Communicator: its life from joining to leaving, and what must outlive it. */
+#include "binding.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* A communicator that was dropped without being closed. */
+struct dropped {
+    struct dropped *next;
+    struct communicator remains; /* not a Python object any more */
+};
+static struct dropped *dropped;
+
+int enter_library(struct communicator *self)
+{
+    PyObject *outcome;
+
+    if (self->library && !self->is_closing) {
+        self->users++;
+        return 1;
+    }
+    outcome = PyObject_CallMethod((PyObject *)self, "require_open", NULL);
+    if (outcome)
+        PyErr_SetString(PyExc_RuntimeError, "the communicator is being closed");
+    Py_XDECREF(outcome);
+    return 0;
+}
+
+void leave_library(struct communicator *self)
+{
+    self->users--;
+}
+
+static void sleep_a_moment(void)
+{
+    const struct timespec moment = {.tv_nsec = 200000};
+
+    Py_BEGIN_ALLOW_THREADS
+    nanosleep(&moment, NULL);
+    Py_END_ALLOW_THREADS
+}
+
+/* ---- Requests ---- */
+
+struct inflight *new_inflight(struct communicator *self, struct fanin_request *request, struct memory *memory)
+{
+    struct inflight *made = malloc(sizeof *made);
+
+    if (!made) {
+        PyErr_NoMemory();
+        return NULL; /* what is under way keeps its memory for ever */
+    }
+    *made = (struct inflight){.request = request, .source = memory->source, .destination = memory->destination};
+    if (self->requests) {
+        made->next = self->requests;
+        made->previous = self->requests->previous;
+        made->previous->next = made->next->previous = made;
+    } else {
+        self->requests = made->next = made->previous = made;
+    }
+    return made;
+}
+
+static void unlink_inflight(struct communicator *self, struct inflight *inflight)
+{
+    if (inflight->next == inflight) {
+        self->requests = NULL;
+        return;
+    }
+    inflight->next->previous = inflight->previous;
+    inflight->previous->next = inflight->next;
+    if (self->requests == inflight)
+        self->requests = inflight->next;
+}
+
+void free_inflight(struct communicator *self, struct inflight *inflight, int has_failed)
+{
+    struct memory memory = {inflight->source, inflight->destination};
+
+    if (self->is_inherited || (has_failed && self->is_unconfirmed))
+        return;
+    if (has_failed && self->library)
+        return; /* the device may write until the job has been left */
+    self->ownerless--;
+    unlink_inflight(self, inflight);
+    if (inflight->request)
+        fanin_free(inflight->request);
+    free(inflight);
+    release_memory(&memory);
+}
+
+/* A request that the program has let go of, and that has ended; well, while the job goes on. NULL: none. */
+static struct inflight *find_ended(struct communicator *self)
+{
+    struct inflight *each = self->requests;
+
+    for (uint32_t left = self->ownerless; left && each; each = each->next) {
+        if (each->owner)
+            continue;
+        if (!each->request || fanin_test(each->request) == FANIN_SUCCESS)
+            return each;
+        left--;
+    }
+    return NULL;
+}
+
+/* Each time from the beginning: to release memory can run any code. */
+void reap(struct communicator *self)
+{
+    struct inflight *ended;
+
+    while (!self->is_unconfirmed && (ended = find_ended(self)))
+        free_inflight(self, ended, 0);
+}
+
+PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
+                  const struct fanin_cqe *cqe)
+{
+    return PyObject_CallMethod((PyObject *)self, "_failure", "OOi(KiiKIIIIKi)", about, name, (int)status,
+                               (unsigned long long)cqe->wr_id, (int)cqe->status, (int)cqe->opcode,
+                               (unsigned long long)cqe->byte_length, cqe->qp, cqe->jid, cqe->mid, cqe->positions,
+                               (unsigned long long)cqe->missing, (int)cqe->missing_kind);
+}
+
+void raise_object(PyObject *exception)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+}
+
+/* ---- Joining and leaving ---- */
+
+static PyObject *adopt(PyObject *object, PyObject *arguments)
+{
+    struct communicator *self = (struct communicator *)object;
+    unsigned long long library, device;
+    PyObject *connection;
+
+    if (!PyArg_ParseTuple(arguments, "KKO", &library, &device, &connection))
+        return NULL;
+    self->library = (struct fanin_communicator *)(uintptr_t)library;
+    self->device = (struct fanin_context *)(uintptr_t)device;
+    self->connection = Py_NewRef(connection);
+    self->rank = fanin_rank(self->library);
+    self->size = fanin_size(self->library);
+    self->is_closing = 0;
+    Py_RETURN_NONE;
+}
+
+/* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. */
+static void settle(struct inflight *inflight)
+{
+    struct request *owner = (struct request *)inflight->owner;
+
+    if (!inflight->request)
+        return;
+    while (owner && owner->is_concluding) /* in another thread */
+        sleep_a_moment();
+    if (owner && !owner->is_done)
+        finish(owner, fanin_test(inflight->request));
+    if (owner)
+        fanin_query(inflight->request, &owner->progress);
+    fanin_free(inflight->request);
+    inflight->request = NULL;
+}
+
+/* Settle all requests; before the job is left, those that the library frees then: persistent ones not under way. Each
+ * time from the beginning: what is called may run any code. */
+static void settle_all(struct communicator *self, int before)
+{
+    struct inflight *each = self->requests;
+
+    while (each) {
+        struct request *owner = (struct request *)each->owner;
+        int is_due = each->request && (!before || !owner || owner->is_persistent);
+
+        if (is_due && (owner && owner->is_done ? 1 : fanin_test(each->request) != FANIN_PENDING)) {
+            settle(each);
+            each = self->requests;
+        } else {
+            each = each->next == self->requests ? NULL : each->next;
+        }
+    }
+}
+
+/* Leave the job, or abandon it. Nobody else is inside the library with this communicator. */
+static enum fanin_status end(struct communicator *self, int leaves, uint32_t timeout_ms)
+{
+    struct fanin_communicator *library = self->library;
+    enum fanin_status status;
+    int stands_still;
+
+    settle_all(self, 1);
+    Py_BEGIN_ALLOW_THREADS
+    status = leaves ? fanin_leave(library, timeout_ms) : fanin_abandon(library);
+    stands_still = fanin_device_stands_still(self->device);
+    Py_END_ALLOW_THREADS
+    self->is_unconfirmed = stands_still || (status != FANIN_SUCCESS && status != FANIN_DEVICE_LOST);
+    self->library = NULL;
+    settle_all(self, 0);
+    return status;
+}
+
+static PyObject *end_job(PyObject *object, PyObject *arguments)
+{
+    struct communicator *self = (struct communicator *)object;
+    unsigned int timeout_ms;
+    int leaves;
+    enum fanin_status status = FANIN_SUCCESS;
+
+    if (!PyArg_ParseTuple(arguments, "pI", &leaves, &timeout_ms))
+        return NULL;
+    if (self->is_closing) {
+        while (self->library) /* another thread closes it */
+            sleep_a_moment();
+    } else if (self->library) {
+        self->is_closing = 1;
+        while (self->users)
+            sleep_a_moment();
+        status = end(self, leaves, timeout_ms);
+        reap(self);
+    }
+    return PyLong_FromLong(status);
+}
+
+static PyObject *forget(PyObject *object, PyObject *unused)
+{
+    struct communicator *self = (struct communicator *)object;
+
+    (void)unused;
+    self->is_inherited = self->library != NULL || self->requests;
+    self->library = NULL;
+    self->users = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *state(PyObject *object, PyObject *unused)
+{
+    struct communicator *self = (struct communicator *)object;
+    struct fanin_communicator_state now;
+    PyObject *tuple;
+
+    (void)unused;
+    if (!enter_library(self))
+        return NULL;
+    reap(self);
+    Py_BEGIN_ALLOW_THREADS
+    fanin_progress();
+    fanin_communicator_state(self->library, &now);
+    Py_END_ALLOW_THREADS
+    leave_library(self);
+    tuple = Py_BuildValue("KKKIi", (unsigned long long)now.posted, (unsigned long long)now.outstanding,
+                          (unsigned long long)now.backlog, now.ended.mid, (int)now.ended.status);
+    return tuple;
+}
+
+/* The Requests that have not ended, in order. */
+static PyObject *under_way(PyObject *object, PyObject *unused)
+{
+    struct communicator *self = (struct communicator *)object;
+    struct inflight *each = self->requests;
+    PyObject *list = PyList_New(0);
+
+    (void)unused;
+    if (!list || !each)
+        return list;
+    do {
+        struct request *owner = (struct request *)each->owner;
+
+        if (owner && !owner->is_done && PyList_Append(list, each->owner)) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    } while ((each = each->next) != self->requests);
+    return list;
+}
+
+/* ---- The end of the object ---- */
+
+/* Called by the interpreter between two instructions of the main thread. */
+static int abandon_dropped(void *unused)
+{
+    (void)unused;
+    while (dropped) {
+        struct dropped *first = dropped;
+
+        dropped = first->next;
+        end(&first->remains, 0, 0);
+        reap(&first->remains);
+        Py_XDECREF(first->remains.connection);
+        free(first);
+    }
+    return 0;
+}
+
+static void deallocate(PyObject *object)
+{
+    struct communicator *self = (struct communicator *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    struct dropped *remains = self->library ? malloc(sizeof *remains) : NULL;
+
+    if (remains) { /* not here: leaving can take a while, and the garbage collector comes anywhere */
+        *remains = (struct dropped){dropped, *self};
+        dropped = remains;
+        Py_AddPendingCall(abandon_dropped, NULL);
+    } else if (!self->library) {
+        Py_XDECREF(self->connection);
+    }
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef life_methods[] = {
+    {"_adopt", adopt, METH_VARARGS, "Take over a struct fanin_communicator that has joined, by its address."},
+    {"_end_job", end_job, METH_VARARGS, "Leave or abandon the job. Returns the status."},
+    {"_forget", forget, METH_NOARGS, "Let go of everything in a forked child, where it belongs to the parent."},
+    {"_state", state, METH_NOARGS, "posted, outstanding, backlog, and number and status of the message that ended the job."},
+    {"_under_way", under_way, METH_NOARGS, "The requests that have not been seen to end, in order."},
+};
+static PyMethodDef methods[64];
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "One rank of one job, as libfanin has it."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, deallocate},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+static PyType_Spec spec = {"fanin._binding.Communicator", sizeof(struct communicator), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+PyType_Spec *communicator_spec(void)
+{
+    PyMethodDef *end_of_methods = methods;
+
+    for (size_t i = 0; i < sizeof life_methods / sizeof *life_methods; i++)
+        *end_of_methods++ = life_methods[i];
+    for (const PyMethodDef *each = collective_methods; each->ml_name; each++)
+        *end_of_methods++ = *each;
+    return &spec;
+}

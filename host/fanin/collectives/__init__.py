@@ -1,0 +1,1 @@
+"""The collectives: their arguments, and their blocking, non-blocking and persistent forms."""

@@ -1,0 +1,130 @@
+"""Reductions that devices do not compute, where the program has allowed it: the data are gathered, the host folds.
+
+The fold goes in rank order, so all ranks that want the result get the same bits. A result must be of the shape and type
+of the data: anything else that numpy would convert (another type, a scalar, text) is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fanin.collectives.call import Call
+from fanin.collectives.offload import Choice, OpName, Reason
+from fanin.errors import InvalidRequest, NotSupported
+from fanin_wire import arithmetic
+from fanin_wire.collectives import collective
+
+Fold = Callable[[np.ndarray], Any]
+
+# How all data come to those who want the result of a reduction.
+GATHERED_BY = {"allreduce": "allgather", "reduce": "gather", "reduce_scatter": "allgather"}
+
+STEPS = {
+    "SUM": np.add,
+    "PROD": np.multiply,
+    "MIN": np.minimum,
+    "MAX": np.maximum,
+    "LAND": np.logical_and,
+    "LOR": np.logical_or,
+    "LXOR": np.logical_xor,
+    "BAND": np.bitwise_and,
+    "BOR": np.bitwise_or,
+    "BXOR": np.bitwise_xor,
+}
+
+# Kinds of numpy types for which numpy computes something that the operation does not mean: it joins texts, takes the
+# sum of two truths for their "or", and orders complex numbers by their real parts.
+TEXTS = "SU"
+MEANINGLESS = {"SUM": "b", "PROD": "b", "MEAN": "b", "MIN": "c", "MAX": "c"}
+INTEGERS = "iu"
+
+
+def on_host(call: Call, source: np.ndarray, size: int, rank: int, op: OpName, choice: Choice) -> Call:
+    """The call that takes the place of the reduction `call`: it moves data, and folds them at the end.
+
+    Raises NotSupported if numpy can not compute the operation over the type either.
+    """
+    fold = _fold(op, choice, source.dtype)
+    row = collective(GATHERED_BY[call.row.name])
+    gathered = Call(call.name, row, (source.nbytes,) * size, source, result=call.result, root=call.root, on_host=True)
+    gathered.timeout, gathered.fence = call.timeout, call.fence
+    if call.destination is not None:
+        contributions = np.empty((size, source.size), source.dtype)
+        gathered.destination = contributions
+        wanted = _wanted(call, rank, source.dtype.itemsize)
+        gathered.conclude = functools.partial(_conclude, fold, contributions[:, wanted], call.destination, call.result)
+    return gathered
+
+
+def _wanted(call: Call, rank: int, itemsize: int) -> slice:
+    """The elements that the rank wants of the result."""
+    if not call.row.wants.own:
+        return slice(None)
+    start = sum(call.sizes[:rank])
+    return slice(start // itemsize, (start + call.sizes[rank]) // itemsize)
+
+
+def _conclude(fold: Fold, contributions: np.ndarray, destination: np.ndarray, result: Any, _: object) -> Any:
+    with np.errstate(all="ignore"):
+        destination.reshape(-1)[...] = fold(contributions)
+    return result
+
+
+def _fold(op: OpName, choice: Choice, dtype: np.dtype) -> Fold:
+    """Function of contributions (ranks, elements) to the result (elements,)."""
+    if callable(op):
+        return functools.partial(_by_function, op)
+    name = op.upper()
+    fold = _mean if name == "MEAN" else functools.partial(functools.reduce, STEPS.get(name, _nothing))
+    try:
+        if dtype.kind in TEXTS + MEANINGLESS.get(name, ""):
+            raise TypeError
+        fold(np.zeros((2, 1), dtype))
+    except TypeError:
+        raise NotSupported(
+            f"{name} of {dtype} is computed neither by devices nor by numpy ({choice.reason})",
+            remedy="Use an operation that has a meaning for these elements.",
+            reason=str(choice.reason or Reason.OP_DTYPE),
+        ) from None
+    return fold
+
+
+def _by_function(function: Callable[[np.ndarray, np.ndarray], Any], contributions: np.ndarray) -> np.ndarray:
+    """The fold by a function of the program, each of whose results is checked."""
+
+    def step(accumulated: np.ndarray, contribution: np.ndarray) -> np.ndarray:
+        result = function(accumulated, contribution)
+        _require_alike(result, contribution)
+        return result
+
+    return functools.reduce(step, contributions)
+
+
+def _require_alike(result: Any, data: np.ndarray) -> None:
+    """InvalidRequest unless a function has returned an array like its arguments; the order of bytes does not matter."""
+    if isinstance(result, np.ndarray):
+        found = f"an array of shape {result.shape} and type {result.dtype}"
+        if result.shape == data.shape and result.dtype.newbyteorder("=") == data.dtype.newbyteorder("="):
+            return
+    else:
+        found = f"a {type(result).__name__}"
+    raise InvalidRequest(
+        f"op returned {found}, of two arrays of shape {data.shape} and type {data.dtype}",
+        remedy="Let it return an array of the shape and type of its arguments (result.astype(a.dtype) converts).",
+    )
+
+
+def _mean(contributions: np.ndarray) -> np.ndarray:
+    total = functools.reduce(np.add, contributions)
+    if total.dtype.kind in INTEGERS:
+        return arithmetic.divide(total, len(contributions))
+    return total / len(contributions)
+
+
+def _nothing(accumulated: np.ndarray, contribution: np.ndarray) -> np.ndarray:
+    """For operations that numpy has no step for."""
+    raise TypeError

@@ -1,0 +1,77 @@
+/* From a collective to work requests: how its message is cut, and what one rank brings and wants of each part.
+ *
+ * All ranks must cut alike, so only what all of them know decides: collective, sizes, and flags that all give.
+ */
+#ifndef FANIN_PLAN_H
+#define FANIN_PLAN_H
+#include "geometry.h"
+#include "tables.h"
+
+/* What a job fixes in the requests of a rank. */
+struct terms {
+    uint32_t jid;
+    uint32_t chunk;           /* payload bytes of a segment */
+    uint32_t route;           /* enum fanin_route */
+    uint32_t wide;            /* partials of small floats travel in twice the width */
+    uint32_t rank, ranks;
+    uint64_t node_bitmap;
+    uint64_t rank_bitmap;
+};
+
+/* Memory that a device reads or writes. */
+struct target {
+    uint64_t address;
+    uint32_t lkey;
+};
+
+/* A message, as one rank takes part in it. */
+struct message {
+    const struct collective_row *row;
+    uint32_t root;
+    uint32_t op;              /* enum fanin_op */
+    uint32_t dtype;           /* enum fanin_dtype; U8 where nothing is computed */
+    uint32_t blocks;          /* one, or one for each rank; a barrier has none */
+    uint64_t block;           /* bytes of each, where `sizes` is NULL */
+    const uint64_t *sizes;    /* bytes of the blocks */
+    struct target source, destination; /* of the first byte that the rank brings (wants) */
+};
+
+/* Neighbouring blocks that one request can carry: equal ones, and perhaps a shorter one at the end. */
+struct run {
+    uint32_t first;           /* block of the message */
+    uint32_t blocks;
+    int64_t place;            /* of this rank's own block among them; -1: it is not there */
+    uint64_t block;           /* bytes of the first */
+    uint64_t last;            /* bytes of the last */
+    uint64_t own;             /* bytes of this rank's */
+    uint64_t length;
+    uint64_t offset;          /* bytes of all blocks before them */
+    uint32_t next;            /* the block behind them, or behind empty ones that follow */
+};
+
+uint64_t fanin_size_of(const struct message *message, uint32_t block);
+/* Bytes of all blocks. */
+uint64_t fanin_message_length(const struct message *message);
+/* Bytes that a rank brings (wants). */
+uint64_t fanin_side_length(const struct message *message, struct collective_side side, uint32_t rank);
+
+/* Bytes of the parts of a message of one block; it is cut if it is longer. */
+uint64_t fanin_part_length(uint64_t length);
+
+/* The next run of a message. `run` is all zero before the first. Returns 0 if there is none. */
+int fanin_next_run(const struct message *message, uint32_t rank, struct run *run);
+/* How many there are. */
+uint32_t fanin_count_runs(const struct message *message, uint32_t rank);
+
+/* Bytes of the message in a segment. */
+uint32_t fanin_segment_length(const struct terms *terms, const struct message *message);
+/* Positions that a run takes. */
+uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run);
+
+/* Write the request of a run, but for what depends on its place in the stream. */
+void fanin_write_request(const struct terms *terms, const struct message *message, const struct run *run,
+                         struct fanin_wqe *wqe);
+
+/* 16 bits of what all ranks must call alike and devices do not compare by themselves, in the upper half of a mid. */
+uint32_t fanin_agreement(const struct message *message, uint32_t tag);
+#endif

@@ -1,0 +1,95 @@
+/* A collective under way, from the program's call to its end. */
+#ifndef FANIN_REQUEST_H
+#define FANIN_REQUEST_H
+#include "collectives/plan.h"
+#include "memory/bounce_buffers.h"
+
+struct stream;
+
+enum { FEW = 16, WINDOW = 4 };
+
+/* How one side of a request reaches the device. */
+enum way {
+    WAY_NONE,                 /* the rank brings (wants) nothing */
+    WAY_DIRECT,               /* the device reads (writes) the program's memory */
+    WAY_BOUNCED,              /* a bounce buffer stands in for all of it */
+    WAY_PIPELINED             /* bounce buffers stand in for those parts that are under way */
+};
+
+/* The memory of one side of a request. */
+struct side {
+    enum way way;
+    uint8_t *memory;          /* the program's, without gaps */
+    uint64_t length;          /* bytes that the rank brings (wants) */
+    struct bounce_buffer *buffer; /* BOUNCED */
+};
+
+struct fanin_request {
+    struct fanin_request *next;   /* in its stream */
+    struct stream *stream;        /* lives as long as its requests */
+    struct message message;
+    struct side source, destination;
+    uint64_t few[FEW];            /* `sizes` of small jobs */
+    uint64_t *sizes;              /* of the message: `few`, or memory of its own */
+    uint32_t flags;               /* enum fanin_operation_flags */
+    uint32_t tag;
+    uint32_t agreement;
+    uint32_t timeout_ms;          /* of the operation; 0: none */
+    uint64_t began_ms;            /* when its first part was posted */
+
+    /* Its work requests. */
+    uint32_t count, posted, taken;
+    uint64_t first_id;            /* wr_id of the first; the others follow it */
+    uint32_t first_mid;           /* count in its message number; likewise */
+    struct run run, loaded;       /* the one that was posted last; the one that is about to be */
+
+    /* PIPELINED: the bounce buffers of parts, used in turn. Of a message of several blocks, `part` bytes of each block. */
+    struct bounce_buffer *window[WINDOW];
+    uint32_t window_length;
+    uint64_t part;
+    uint8_t cuts_blocks;
+
+    /* Sizes that are exchanged first. */
+    struct message wanted;        /* the message that the sizes are exchanged for; row NULL: none are */
+    uint64_t own_block;           /* bytes, as this rank has given them */
+    struct bounce_buffer *exchange; /* holds the sizes of all ranks, while `wanted` has a row */
+    uint8_t has_expectations;     /* `sizes` holds what this rank expects */
+    uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
+
+    uint8_t persistent, started, waits, detached; /* waits: the program does, until it has ended */
+    uint32_t done;                /* stored with release when everything else is there */
+    uint32_t status;              /* enum fanin_status: of the first work request that failed */
+    struct fanin_cqe failure;     /* its completion */
+};
+
+/* prepare.c: make the message and its memory from an operation. FANIN_INVALID_REQUEST: the operation makes no sense. */
+enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
+                                      const struct fanin_operation *operation, int waits);
+/* The message of an operation, as if all its blocks had `block` bytes, and with no memory. */
+void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
+/* The message of an operation, as if all its blocks had `block` bytes, and with no memory. */
+void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
+/* All ranks have exchanged the sizes: make the message itself. */
+enum fanin_status fanin_request_expand(struct fanin_request *request);
+/* Begin once more: nothing of it is posted. */
+void fanin_request_reset(struct fanin_request *request);
+/* Give back the bounce buffers, but for one that is the program's result. spoiled: the device may still write to them.
+ * Then the stream keeps them until the device has left the job. Called with the stream's lock. */
+void fanin_request_release(struct fanin_request *request, int spoiled);
+/* The device has left the job: the buffers that the stream keeps can be used again. */
+void fanin_return_spoiled(struct stream *stream);
+/* Free everything of a request that has ended, or was never started. */
+void fanin_request_destroy(struct fanin_request *request);
+
+/* transfer.c: the next work request, with its data where the device finds them; NULL: its buffer is still in use. */
+const struct fanin_wqe *fanin_request_load(struct fanin_request *request, struct fanin_wqe *wqe);
+/* Work request `number` is complete: put its result where it belongs. */
+void fanin_request_store(struct fanin_request *request, uint32_t number);
+/* Whether results pass through a bounce buffer, so that they are where they belong only when the host has copied them. */
+int fanin_request_copies_results(const struct fanin_request *request);
+
+static inline int is_done(const struct fanin_request *request)
+{
+    return __atomic_load_n(&request->done, __ATOMIC_ACQUIRE) != 0;
+}
+#endif

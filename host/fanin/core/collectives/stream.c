@@ -1,0 +1,438 @@
+/* Posting and completion. Never more is under way than the send queue holds, so that no queue can overflow. */
+#include "collectives/stream.h"
+
+#define BATCH 32
+#define MID_MASK ((1u << FANIN_MID_BITS) - 1)
+#define QUESTIONS 16      /* entries of the send queue that are kept free, so that a question always gets through */
+#define ANSWER_MS 5000    /* a living device answers a question in microseconds */
+
+void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
+                        void (*free_request)(struct fanin_request *))
+{
+    *stream = (struct stream){.context = context, .qp = qp, .cq = cq, .next_id = 1,
+                               .free_request = free_request};
+    pthread_mutex_init(&stream->lock, NULL);
+}
+
+/* Nothing of a request is under way any more: it is its maker's. Frees it if nobody asks for it any more. */
+static void finish(struct fanin_request *request, int spoiled)
+{
+    if (!request->persistent || spoiled)
+        fanin_request_release(request, spoiled);
+    if (request->detached) {
+        fanin_request_destroy(request);
+        request->stream->free_request(request);
+        return;
+    }
+    __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
+}
+
+/* Everything that is under way or waits ends: nothing will come any more. */
+static void fail_all(struct stream *stream, enum fanin_status status)
+{
+    struct fanin_request *request = stream->first;
+
+    if (stream->end_of_job.status == FANIN_SUCCESS)
+        stream->end_of_job = (struct fanin_cqe){.status = (uint8_t)status, .jid = stream->terms.jid};
+    stream->first = stream->last = stream->posting = NULL;
+    stream->outstanding = 0;
+    while (request) {
+        struct fanin_request *next = request->next;
+        int spoiled = request->posted > request->taken;
+        if (request->status == FANIN_SUCCESS)
+            request->status = status;
+        finish(request, spoiled);
+        request = next;
+    }
+}
+
+static void end(struct stream *stream, enum fanin_status status)
+{
+    __atomic_store_n(&stream->ended, status, __ATOMIC_RELEASE);
+    fail_all(stream, status);
+}
+
+enum fanin_status fanin_stream_destroy_qp(struct stream *stream)
+{
+    enum fanin_status status;
+
+    if (stream->qp_destroyed)
+        return FANIN_SUCCESS;
+    status = fanin_destroy_qp(stream->context, stream->qp);
+    stream->qp_destroyed = status == FANIN_SUCCESS;
+    if (status == FANIN_DEVICE_LOST && !fanin_device_stands_still(stream->context))
+        return FANIN_SUCCESS; /* a device that has ended writes nothing */
+    return status;
+}
+
+static void unlink_request(struct stream *stream, const struct fanin_request *request)
+{
+    struct fanin_request **link = &stream->first, *before = NULL;
+
+    while (*link != request) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = request->next;
+    if (stream->last == request)
+        stream->last = before;
+    if (stream->posting == request)
+        stream->posting = request->next;
+}
+
+/* All its completions are there. If they have only brought the sizes, the message itself begins. */
+static void conclude(struct stream *stream, struct fanin_request *request)
+{
+    if (request->wanted.row && request->status == FANIN_SUCCESS) {
+        enum fanin_status status = fanin_request_expand(request);
+        if (status != FANIN_SUCCESS) { /* nobody shall wait for what will never be posted here */
+            fanin_stream_destroy_qp(stream);
+            end(stream, status);
+        }
+        return;
+    }
+    if (request->mismatch && request->status == FANIN_SUCCESS)
+        request->status = FANIN_OP_MISMATCH;
+    unlink_request(stream, request);
+    finish(request, request->status != FANIN_SUCCESS && !request->mismatch);
+}
+
+static struct fanin_request *request_of(struct stream *stream, uint64_t id)
+{
+    struct fanin_request *request = stream->first;
+
+    while (request && id - request->first_id >= request->posted)
+        request = request->next;
+    return request;
+}
+
+static void answer(struct stream *stream, const struct fanin_cqe *cqe)
+{
+    for (struct question *question = stream->questions; question; question = question->next)
+        if (question->wr_id == cqe->wr_id && !question->answered) {
+            question->answer = *cqe;
+            question->answered = 1;
+        }
+}
+
+static int ends_the_job(uint32_t status)
+{
+    return status == FANIN_PEER_LOST || status == FANIN_TIMEOUT || status == FANIN_OP_MISMATCH ||
+           status == FANIN_ABORTED || status == FANIN_CQ_OVERRUN;
+}
+
+static void note_failure(struct stream *stream, struct fanin_request *request, const struct fanin_cqe *cqe)
+{
+    if (request->status == FANIN_SUCCESS) {
+        request->status = cqe->status;
+        request->failure = *cqe;
+    }
+    if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status))
+        stream->end_of_job = *cqe;
+}
+
+/* Work requests that are not signaled have no completion of their own; they end in order. */
+static void complete(struct stream *stream, const struct fanin_cqe *cqe)
+{
+    struct fanin_request *request = cqe->opcode == FANIN_WQE_COLLECTIVE ? request_of(stream, cqe->wr_id) : NULL;
+    uint32_t taken;
+
+    if (cqe->opcode == FANIN_WQE_QUERY)
+        answer(stream, cqe);
+    if (!request)
+        return;
+    taken = (uint32_t)(cqe->wr_id - request->first_id) + 1;
+    if (cqe->status != FANIN_SUCCESS)
+        note_failure(stream, request, cqe);
+    for (; request->taken < taken; request->taken++) {
+        stream->outstanding--;
+        if (request->status == FANIN_SUCCESS)
+            fanin_request_store(request, request->taken);
+    }
+    if (request->taken == request->count)
+        conclude(stream, request);
+}
+
+static enum fanin_status take_completions(struct stream *stream)
+{
+    struct fanin_cqe cqes[BATCH];
+    enum fanin_status status;
+    uint32_t count, seen;
+
+    do {
+        status = fanin_poll(stream->context, stream->cq, cqes, BATCH, &count, &seen);
+        __atomic_store_n(&stream->seen, seen, __ATOMIC_RELEASE);
+        for (uint32_t i = 0; i < count; i++)
+            complete(stream, &cqes[i]);
+    } while (count == BATCH);
+    return status;
+}
+
+/* FANIN_PENDING: its bounce buffer is still in use. */
+static enum fanin_status post_next(struct stream *stream, struct fanin_request *request)
+{
+    struct fanin_wqe wqe;
+    enum fanin_status status;
+
+    if (!fanin_request_load(request, &wqe))
+        return FANIN_PENDING;
+    if (!request->posted) {
+        request->first_id = stream->next_id;
+        request->first_mid = stream->cursor.mid;
+    }
+    wqe.wr_id = request->first_id + request->posted;
+    wqe.mid |= stream->cursor.mid;
+    wqe.seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0;
+    status = fanin_post_next(stream->context, stream->qp, &stream->cursor, &wqe);
+    if (status != FANIN_SUCCESS)
+        return status;
+    stream->next_id = wqe.wr_id + 1;
+    stream->outstanding++;
+    request->run = request->loaded;
+    request->posted++;
+    return FANIN_SUCCESS;
+}
+
+/* Behind a fence the input may be a result that the host has yet to copy to where it belongs. */
+static int must_wait(const struct stream *stream, const struct fanin_request *request)
+{
+    if (!(request->flags & FANIN_FENCE) || request->posted)
+        return 0;
+    for (const struct fanin_request *before = stream->first; before != request; before = before->next)
+        if (fanin_request_copies_results(before))
+            return 1;
+    return 0;
+}
+
+/* A request without work requests is a message without bytes: it is counted, as all ranks do. */
+static enum fanin_status post_all(struct stream *stream)
+{
+    while (stream->posting) {
+        struct fanin_request *request = stream->posting;
+        if (must_wait(stream, request))
+            return FANIN_SUCCESS;
+        if (!request->count) {
+            stream->cursor.mid = (stream->cursor.mid + 1) & MID_MASK;
+            conclude(stream, request);
+            continue;
+        }
+        while (request->posted < request->count) {
+            if (stream->outstanding >= FANIN_SQ_DEPTH - QUESTIONS)
+                return FANIN_SUCCESS;
+            enum fanin_status status = post_next(stream, request);
+            if (status == FANIN_QUEUE_FULL || status == FANIN_PENDING)
+                return FANIN_SUCCESS;
+            if (status != FANIN_SUCCESS)
+                return status;
+        }
+        if (request->wanted.row)
+            return FANIN_SUCCESS; /* the ranks post in one order: what follows waits for the sizes */
+        stream->posting = request->next;
+    }
+    return FANIN_SUCCESS;
+}
+
+static void advance(struct stream *stream)
+{
+    enum fanin_status status = take_completions(stream);
+
+    if (status == FANIN_SUCCESS)
+        status = post_all(stream);
+    if (status != FANIN_SUCCESS)
+        fail_all(stream, status);
+}
+
+enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request)
+{
+    enum fanin_status status = FANIN_SUCCESS;
+
+    pthread_mutex_lock(&stream->lock);
+    request->next = NULL;
+    if (stream->stopped) {
+        status = FANIN_INVALID_REQUEST;
+    } else if (stream->ended) {
+        request->status = stream->ended;
+        finish(request, 0);
+    } else {
+        stream->posted += request->count > 0;
+        if (stream->last)
+            stream->last->next = request;
+        else
+            stream->first = request;
+        stream->last = request;
+        if (!stream->posting) {
+            stream->posting = request;
+            enum fanin_status posted = post_all(stream);
+            if (posted != FANIN_SUCCESS)
+                fail_all(stream, posted);
+        }
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
+void fanin_stream_stop(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->stopped = 1;
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void fanin_stream_end(struct stream *stream, enum fanin_status status)
+{
+    pthread_mutex_lock(&stream->lock);
+    end(stream, status);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void fanin_stream_advance(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    if (stream->first || stream->questions)
+        advance(stream);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+int fanin_stream_has_backlog(struct stream *stream)
+{
+    int waits;
+
+    pthread_mutex_lock(&stream->lock);
+    waits = stream->posting != NULL;
+    pthread_mutex_unlock(&stream->lock);
+    return waits;
+}
+
+int fanin_stream_is_drained(struct stream *stream)
+{
+    int drained;
+
+    pthread_mutex_lock(&stream->lock);
+    drained = !stream->first;
+    pthread_mutex_unlock(&stream->lock);
+    return drained;
+}
+
+void fanin_stream_sleep(struct stream *stream, const struct fanin_request *request, uint32_t timeout_ms)
+{
+    uint32_t seen = __atomic_load_n(&stream->seen, __ATOMIC_ACQUIRE);
+
+    if (!is_done(request))
+        fanin_wait_cq(stream->context, stream->cq, seen, timeout_ms);
+}
+
+/* ---- Questions ---- */
+
+static uint64_t count_segments(const struct fanin_request *request, uint32_t from, uint32_t to)
+{
+    const struct terms *terms = &request->stream->terms;
+    struct message message = request->message;
+    struct run run = {0};
+    uint64_t segments = 0;
+
+    for (uint32_t number = 0; number < to; number++) {
+        if (request->cuts_blocks) {
+            uint64_t rest = request->message.block - number * request->part;
+            message.block = rest < request->part ? rest : request->part;
+            run = (struct run){0};
+        }
+        fanin_next_run(&message, terms->rank, &run);
+        if (number >= from)
+            segments += fanin_count_positions(terms, &message, &run);
+    }
+    return segments;
+}
+
+static enum fanin_status ask(struct stream *stream, uint64_t wr_id, uint32_t mid)
+{
+    struct fanin_wqe wqe = {.opcode = FANIN_WQE_QUERY, .flags = FANIN_WQE_SIGNALED, .wr_id = wr_id, .mid = mid,
+                            .jid = stream->terms.jid};
+
+    return fanin_post(stream->context, stream->qp, &wqe);
+}
+
+/* Ask about the oldest work requests of `request` that are under way. Returns how many. */
+static uint32_t ask_all(struct stream *stream, struct fanin_request *request, struct question *questions)
+{
+    uint32_t count = 0;
+
+    for (uint32_t number = request->taken; number < request->posted && count < QUESTIONS; number++, count++) {
+        uint32_t mid = request->agreement << FANIN_MID_BITS | ((request->first_mid + number) & MID_MASK);
+        questions[count] = (struct question){.next = stream->questions, .wr_id = request->first_id + number};
+        if (ask(stream, questions[count].wr_id, mid) != FANIN_SUCCESS)
+            break;
+        stream->questions = &questions[count];
+    }
+    return count;
+}
+
+static int all_answered(const struct question *questions, uint32_t count)
+{
+    while (count && questions[count - 1].answered)
+        count--;
+    return !count;
+}
+
+static void forget_questions(struct stream *stream, struct question *questions, uint32_t count)
+{
+    for (struct question **link = &stream->questions; *link;)
+        if (*link >= questions && *link < questions + count)
+            *link = (*link)->next;
+        else
+            link = &(*link)->next;
+}
+
+/* From the answers. What has ended meanwhile may lack one. Who the first incomplete segment waits for comes first. */
+static void sum_up(const struct fanin_request *request, const struct question *questions, uint32_t count,
+                   struct fanin_request_progress *progress)
+{
+    progress->done = count_segments(request, 0, request->taken);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fanin_cqe *answer = &questions[i].answer;
+        uint32_t number = (uint32_t)(questions[i].wr_id - request->first_id);
+        if (!questions[i].answered || number < request->taken)
+            continue;
+        progress->done += answer->status == FANIN_SUCCESS ? count_segments(request, number, number + 1)
+                                                          : answer->positions;
+        if (!progress->missing) {
+            progress->missing = answer->missing;
+            progress->missing_kind = answer->missing_kind;
+        }
+    }
+}
+
+enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request *request,
+                                     struct fanin_request_progress *progress)
+{
+    struct question questions[QUESTIONS];
+    uint64_t deadline = fanin_now_ms() + ANSWER_MS;
+    enum fanin_status status = FANIN_SUCCESS;
+    uint32_t count;
+
+    pthread_mutex_lock(&stream->lock);
+    *progress = (struct fanin_request_progress){0};
+    if (!is_done(request) && stream->first)
+        advance(stream);
+    count = is_done(request) ? 0 : ask_all(stream, request, questions);
+    while (!all_answered(questions, count) && !is_done(request) && status == FANIN_SUCCESS) {
+        uint32_t seen = stream->seen;
+        if (fanin_now_ms() > deadline)
+            status = FANIN_TIMEOUT;
+        pthread_mutex_unlock(&stream->lock);
+        fanin_wait_cq(stream->context, stream->cq, seen, FANIN_SLICE_MS);
+        pthread_mutex_lock(&stream->lock);
+        advance(stream);
+    }
+    forget_questions(stream, questions, count);
+    if (request->wanted.row) { /* the sizes are still exchanged */
+        if (count && questions[0].answered) {
+            progress->missing = questions[0].answer.missing;
+            progress->missing_kind = questions[0].answer.missing_kind;
+        }
+    } else {
+        progress->segments = count_segments(request, 0, request->count);
+        sum_up(request, questions, is_done(request) ? 0 : count, progress);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* The requests of one rank in one job, in order, from the program to the send queue and back. */
+#ifndef FANIN_STREAM_H
+#define FANIN_STREAM_H
+#include "collectives/request.h"
+
+/* A question about a work request under way, and its answer. */
+struct question {
+    struct question *next;
+    uint64_t wr_id;
+    int answered;
+    struct fanin_cqe answer;
+};
+
+struct stream {
+    struct fanin_context *context; /* NULL: the connection is closed */
+    uint32_t qp, cq;
+    struct terms terms;
+    void (*free_request)(struct fanin_request *); /* of one that nobody asks for any more, when it has ended */
+    pthread_mutex_t lock;         /* of all that follows */
+    struct fanin_cursor cursor;
+    uint64_t next_id;
+    uint32_t outstanding;         /* work requests in the queues */
+    uint32_t seen;                /* completions taken so far, mod 2^32 */
+    struct fanin_request *first, *last;
+    struct fanin_request *posting; /* the first that has not been posted as a whole */
+    uint32_t ended;               /* enum fanin_status: why nothing is posted any more */
+    uint32_t qp_destroyed;        /* the device may give its number to another */
+    uint32_t stopped;             /* nothing may be submitted any more */
+    uint64_t posted;              /* requests, ever, but for those without bytes */
+    struct question *questions;
+    struct bounce_buffer *spoiled; /* buffers of failed requests, to which the device may still write */
+    struct fanin_cqe end_of_job;  /* the completion that told of it; status SUCCESS: none has */
+};
+
+void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
+                        void (*free_request)(struct fanin_request *));
+/* Take a request. It is posted now or when there is room; never blocks. FANIN_INVALID_REQUEST: the stream is stopped. */
+enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request);
+/* Take completions and post what has waited for room. */
+void fanin_stream_advance(struct stream *stream);
+/* Submit nothing any more; what is under way goes on. */
+void fanin_stream_stop(struct stream *stream);
+/* Post nothing any more: all that is under way, and all that is submitted later, ends with this status. */
+void fanin_stream_end(struct stream *stream, enum fanin_status status);
+/* FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. */
+enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
+int fanin_stream_has_backlog(struct stream *stream);
+int fanin_stream_is_drained(struct stream *stream);
+/* Sleep until a completion may have come, at most `timeout_ms`. */
+void fanin_stream_sleep(struct stream *stream, const struct fanin_request *request, uint32_t timeout_ms);
+/* How far a request is. */
+enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request *request,
+                                     struct fanin_request_progress *progress);
+#endif

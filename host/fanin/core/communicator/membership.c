@@ -1,0 +1,217 @@
+/* Joining a job and leaving it. */
+#include "communicator/communicator.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define GIVE_UP_MS 1000 /* for the device to take note; it would see the end of the connection as well */
+#define NODE_BITS 64    /* of a node bitmap; nodes beyond them are in no work request */
+#define DRAIN_MS 1      /* between two looks at what is still under way */
+
+static enum fanin_status make_queues(struct fanin_context *context, uint32_t *qp, uint32_t *cq)
+{
+    enum fanin_status status = fanin_create_cq(context, cq);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_create_qp(context, *cq, qp);
+    if (status != FANIN_SUCCESS)
+        fanin_destroy_cq(context, *cq);
+    return status;
+}
+
+/* Everything goes but the memory that requests still refer to. */
+static enum fanin_status destroy(struct fanin_communicator *communicator)
+{
+    struct stream *stream = &communicator->stream;
+    enum fanin_status status;
+
+    if (communicator->membership)
+        fanin_forget_membership(communicator->membership);
+    communicator->membership = NULL;
+    status = fanin_stream_destroy_qp(stream);
+    if (communicator->has_joined)
+        fanin_stream_end(stream, FANIN_FLUSHED);
+    if (status == FANIN_SUCCESS) {
+        fanin_return_spoiled(stream);
+        fanin_destroy_cq(stream->context, stream->cq);
+    }
+    fanin_release(communicator);
+    return status;
+}
+
+enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_join *join, uint32_t rank,
+                                   uint32_t ranks, struct fanin_communicator **begun)
+{
+    struct fanin_communicator *communicator = calloc(1, sizeof *communicator);
+    enum fanin_status status = communicator ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
+    uint32_t qp = 0, cq = 0;
+
+    if (status == FANIN_SUCCESS)
+        status = make_queues(context, &qp, &cq);
+    if (status != FANIN_SUCCESS) {
+        free(communicator);
+        return status;
+    }
+    communicator->references = 1;
+    communicator->join = *join;
+    communicator->join.qp = qp;
+    fanin_stream_begin(&communicator->stream, context, qp, cq, fanin_free_request);
+    communicator->stream.terms = (struct terms){.rank = rank, .ranks = ranks};
+    fanin_register_communicator(communicator);
+    status = fanin_join_qp(context, &communicator->join, &communicator->membership);
+    if (status == FANIN_SUCCESS)
+        *begun = communicator;
+    else
+        destroy(communicator);
+    return status;
+}
+
+static void take_lease(struct fanin_communicator *communicator)
+{
+    const struct fanin_join *join = &communicator->join;
+    struct stream *stream = &communicator->stream;
+    uint32_t nodes = join->node_count < NODE_BITS ? join->node_count : NODE_BITS;
+
+    stream->cursor.slots = communicator->lease.slots;
+    stream->terms = (struct terms){
+        .jid = join->jid, .chunk = communicator->lease.chunk, .route = join->route,
+        .wide = (join->flags & (FANIN_JOB_WIDE | FANIN_JOB_REPRODUCIBLE_SHAPE)) != 0,
+        .rank = stream->terms.rank, .ranks = stream->terms.ranks, .node_bitmap = ~0ull >> (NODE_BITS - nodes),
+        .rank_bitmap = join->rank_bitmap};
+}
+
+enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
+                                    uint32_t timeout_ms)
+{
+    enum fanin_status status;
+
+    memset(reply, 0, sizeof *reply);
+    if (!communicator->membership || communicator->has_joined)
+        return FANIN_INVALID_REQUEST;
+    status = fanin_await_membership(communicator->membership, reply, timeout_ms);
+    if (status != FANIN_SUCCESS)
+        return status;
+    fanin_forget_membership(communicator->membership);
+    communicator->membership = NULL;
+    communicator->lease = *reply;
+    if (!communicator->lease.chunk)
+        communicator->lease.chunk = communicator->join.chunk;
+    take_lease(communicator);
+    communicator->has_joined = 1;
+    return FANIN_SUCCESS;
+}
+
+static enum fanin_status send_leave(struct fanin_communicator *communicator)
+{
+    if (communicator->membership)
+        fanin_forget_membership(communicator->membership);
+    communicator->membership = NULL;
+    return fanin_leave_qp(communicator->stream.context, communicator->stream.qp, &communicator->membership);
+}
+
+/* Tell the device that this rank leaves, and wait for its word. */
+static enum fanin_status leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    struct fanin_join_reply reply;
+    enum fanin_status status = send_leave(communicator);
+
+    return status == FANIN_SUCCESS ? fanin_await_membership(communicator->membership, &reply, timeout_ms) : status;
+}
+
+enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    fanin_stream_advance(&communicator->stream);
+    fanin_stream_stop(&communicator->stream);
+    if (!communicator->stream.ended)
+        leave_job(communicator, timeout_ms);
+    return destroy(communicator);
+}
+
+/* A JOIN under way is taken back, so that members that wait as well learn who is missing, not that this one left. */
+enum fanin_status fanin_abandon(struct fanin_communicator *communicator)
+{
+    fanin_stream_stop(&communicator->stream);
+    if (!communicator->has_joined && communicator->membership)
+        leave_job(communicator, GIVE_UP_MS);
+    return destroy(communicator);
+}
+
+void fanin_begin_leave(struct fanin_communicator *communicator)
+{
+    fanin_stream_stop(&communicator->stream);
+    communicator->leaving = 1;
+}
+
+/* What is under way goes on: the device writes to memory of the program, and a rank waits for that. */
+static enum fanin_status drain(struct fanin_communicator *communicator, uint64_t deadline)
+{
+    struct stream *stream = &communicator->stream;
+
+    for (;;) {
+        fanin_stream_advance(stream);
+        if (fanin_stream_is_drained(stream))
+            return FANIN_SUCCESS;
+        if (fanin_now_ms() >= deadline)
+            return FANIN_PENDING;
+        fanin_wait_cq(stream->context, stream->cq, __atomic_load_n(&stream->seen, __ATOMIC_ACQUIRE), DRAIN_MS);
+        fanin_progress();
+    }
+}
+
+enum fanin_status fanin_finish_leave(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    uint64_t deadline = fanin_now_ms() + timeout_ms, now;
+    struct fanin_join_reply reply;
+
+    if (drain(communicator, deadline) == FANIN_PENDING)
+        return FANIN_PENDING;
+    if (!communicator->stream.ended) {
+        enum fanin_status status = communicator->membership ? FANIN_SUCCESS : send_leave(communicator);
+        now = fanin_now_ms();
+        if (status == FANIN_SUCCESS)
+            status = fanin_await_membership(communicator->membership, &reply,
+                                            deadline > now ? (uint32_t)(deadline - now) : 0);
+        if (status == FANIN_PENDING)
+            return status;
+    }
+    return destroy(communicator);
+}
+
+void fanin_end_job(struct fanin_communicator *communicator, enum fanin_status status)
+{
+    fanin_stream_destroy_qp(&communicator->stream);
+    fanin_stream_end(&communicator->stream, status);
+}
+
+uint32_t fanin_rank(const struct fanin_communicator *communicator)
+{
+    return communicator->stream.terms.rank;
+}
+
+uint32_t fanin_size(const struct fanin_communicator *communicator)
+{
+    return communicator->stream.terms.ranks;
+}
+
+int fanin_has_backlog(struct fanin_communicator *communicator)
+{
+    return fanin_stream_has_backlog(&communicator->stream);
+}
+
+void fanin_communicator_state(struct fanin_communicator *communicator, struct fanin_communicator_state *state)
+{
+    struct stream *stream = &communicator->stream;
+
+    pthread_mutex_lock(&stream->lock);
+    *state = (struct fanin_communicator_state){
+        .jid = communicator->join.jid, .slots = communicator->lease.slots, .window = communicator->lease.window,
+        .chunk = communicator->lease.chunk, .qp = stream->qp, .cq = stream->cq, .posted = stream->posted,
+        .ended = stream->end_of_job};
+    for (const struct fanin_request *request = stream->first; request; request = request->next) {
+        if (request->posted)
+            state->outstanding++;
+        else
+            state->backlog++;
+    }
+    pthread_mutex_unlock(&stream->lock);
+}

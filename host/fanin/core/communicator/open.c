@@ -1,0 +1,42 @@
+/* Opening a device, and the end of a connection with all that depends on it. */
+#include "communicator/communicator.h"
+#include "memory/regions.h"
+#include <stdlib.h>
+
+enum fanin_status fanin_open(const char *socket_path, struct fanin_context **context)
+{
+    const char *path = socket_path ? socket_path : getenv("FANIN_SOCKET");
+    struct fanin_attach_reply limits;
+    struct fanin_context *opened;
+    enum fanin_status status;
+
+    if (!path)
+        return FANIN_NO_DEVICE;
+    status = fanin_connect(path, &opened);
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_attach(opened, &limits);
+    if (status == FANIN_SUCCESS)
+        *context = opened;
+    else
+        fanin_close(opened);
+    return status;
+}
+
+static void close_context(struct fanin_context *context, int inherited)
+{
+    fanin_forget_communicators(context, inherited);
+    fanin_free_bounce_buffers(context);
+    fanin_free_regions(context);
+    fanin_disconnect(context);
+}
+
+void fanin_close(struct fanin_context *context)
+{
+    close_context(context, 0);
+}
+
+void fanin_close_inherited(struct fanin_context *context)
+{
+    close_context(context, 1);
+}

@@ -1,0 +1,81 @@
+/* All communicators of this process. Whoever waits for one looks after the others, too: another rank may need what one of
+ * them has not posted yet before it does its part of what is waited for.
+ */
+#include "communicator/communicator.h"
+#include <stdlib.h>
+
+static struct fanin_communicator *communicators;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fanin_register_communicator(struct fanin_communicator *communicator)
+{
+    pthread_mutex_lock(&lock);
+    communicator->next = communicators;
+    communicators = communicator;
+    pthread_mutex_unlock(&lock);
+}
+
+void fanin_hold(struct fanin_communicator *communicator)
+{
+    __atomic_add_fetch(&communicator->references, 1, __ATOMIC_RELAXED);
+}
+
+void fanin_release(struct fanin_communicator *communicator)
+{
+    if (__atomic_sub_fetch(&communicator->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    fanin_unregister_communicator(communicator);
+    pthread_mutex_destroy(&communicator->stream.lock);
+    free((void *)communicator->job.places);
+    free(communicator->unused);
+    free(communicator);
+}
+
+void fanin_unregister_communicator(struct fanin_communicator *communicator)
+{
+    struct fanin_communicator **link = &communicators;
+
+    pthread_mutex_lock(&lock);
+    while (*link && *link != communicator)
+        link = &(*link)->next;
+    if (*link)
+        *link = communicator->next;
+    pthread_mutex_unlock(&lock);
+}
+
+void fanin_forget_communicators(const struct fanin_context *context, int inherited)
+{
+    if (inherited)
+        lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    for (struct fanin_communicator *one = communicators; one; one = one->next) {
+        if (one->stream.context != context)
+            continue;
+        if (inherited)
+            pthread_mutex_init(&one->stream.lock, NULL);
+        one->stream.context = NULL;
+        one->stream.first = one->stream.last = one->stream.posting = NULL;
+        one->stream.stopped = 1;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void fanin_progress(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct fanin_communicator *one = communicators; one; one = one->next)
+        if (one->stream.context)
+            fanin_stream_advance(&one->stream);
+    pthread_mutex_unlock(&lock);
+}
+
+int fanin_others_have_backlog(struct fanin_communicator *communicator)
+{
+    int wait = 0;
+
+    pthread_mutex_lock(&lock);
+    for (struct fanin_communicator *one = communicators; one && !wait; one = one->next)
+        wait = one != communicator && one->stream.context && fanin_stream_has_backlog(&one->stream);
+    pthread_mutex_unlock(&lock);
+    return wait;
+}

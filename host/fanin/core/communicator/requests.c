@@ -1,0 +1,223 @@
+/* Starting collectives, and waiting for them. */
+#include "communicator/communicator.h"
+#include <stdlib.h>
+
+#define WAIT_MS 60000     /* of a wait without an end */
+#define LOOK_AFTER_MS 2   /* between looks at the other communicators, while one of them waits for room */
+
+/* Of a communicator one request is kept for the next start: programs mostly have one under way. */
+static struct fanin_request *new_request(struct fanin_communicator *communicator)
+{
+    struct fanin_request *request = __atomic_exchange_n(&communicator->unused, NULL, __ATOMIC_ACQ_REL);
+
+    return request ? request : malloc(sizeof *request);
+}
+
+void fanin_free_request(struct fanin_request *request)
+{
+    struct fanin_communicator *communicator = communicator_of(request);
+    struct fanin_request *before = __atomic_exchange_n(&communicator->unused, request, __ATOMIC_ACQ_REL);
+
+    free(before);
+    fanin_release(communicator);
+}
+
+static enum fanin_status make(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                              int waits, struct fanin_request **made)
+{
+    enum fanin_status status;
+    struct fanin_request *request;
+
+    if (!communicator->has_joined || communicator->stream.stopped || !communicator->stream.context)
+        return FANIN_INVALID_REQUEST;
+    request = new_request(communicator);
+    if (!request)
+        return FANIN_NO_RESOURCES;
+    status = fanin_request_begin(request, &communicator->stream, operation, waits);
+    fanin_hold(communicator);
+    if (status == FANIN_SUCCESS)
+        *made = request;
+    else
+        fanin_free_request(request);
+    return status;
+}
+
+static enum fanin_status start(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                               int waits, struct fanin_request **started)
+{
+    struct fanin_request *request;
+    enum fanin_status status = make(communicator, operation, waits, &request);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    request->started = 1;
+    status = fanin_stream_submit(&communicator->stream, request);
+    if (status == FANIN_SUCCESS) {
+        *started = request;
+    } else {
+        fanin_request_destroy(request);
+        fanin_free_request(request);
+    }
+    return status;
+}
+
+enum fanin_status fanin_start(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                              struct fanin_request **request)
+{
+    return start(communicator, operation, 0, request);
+}
+
+enum fanin_status fanin_prepare(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                                struct fanin_request **request)
+{
+    enum fanin_status status;
+
+    if (operation->flags & FANIN_EXCHANGE_SIZES)
+        return FANIN_NOT_SUPPORTED;
+    status = make(communicator, operation, 0, request);
+    if (status == FANIN_SUCCESS)
+        (*request)->persistent = 1;
+    return status;
+}
+
+enum fanin_status fanin_restart(struct fanin_request *request)
+{
+    enum fanin_status status;
+
+    if (!request->persistent || !request->stream->context)
+        return FANIN_INVALID_REQUEST;
+    if (request->started && !is_done(request))
+        fanin_stream_advance(request->stream);
+    if (request->started && !is_done(request))
+        return FANIN_INVALID_REQUEST;
+    fanin_request_reset(request);
+    request->started = 1;
+    status = fanin_stream_submit(request->stream, request);
+    if (status != FANIN_SUCCESS) {
+        request->status = status;
+        request->done = 1;
+    }
+    return status;
+}
+
+static enum fanin_status outcome(const struct fanin_request *request)
+{
+    return is_done(request) ? request->status : FANIN_PENDING;
+}
+
+enum fanin_status fanin_test(struct fanin_request *request)
+{
+    if (!request->started)
+        return FANIN_INVALID_REQUEST;
+    if (!is_done(request))
+        fanin_stream_advance(request->stream);
+    return outcome(request);
+}
+
+/* How long to sleep before the next look at the other communicators. */
+static uint32_t slice_of(struct fanin_request *request, uint64_t left)
+{
+    uint64_t slice = fanin_others_have_backlog(communicator_of(request)) ? LOOK_AFTER_MS : FANIN_SLICE_MS;
+
+    return (uint32_t)(slice < left ? slice : left);
+}
+
+enum fanin_status fanin_wait(struct fanin_request *request, uint32_t timeout_ms)
+{
+    struct stream *stream = request->stream;
+    uint64_t deadline, now;
+
+    if (!request->started)
+        return FANIN_INVALID_REQUEST;
+    if (is_done(request))
+        return outcome(request);
+    if (!stream->context)
+        return FANIN_INVALID_REQUEST;
+    /* Mostly it ends at once: then nothing else is to be looked at. */
+    fanin_stream_sleep(stream, request, timeout_ms ? 1 : 0);
+    fanin_stream_advance(stream);
+    if (is_done(request))
+        return outcome(request);
+    now = fanin_now_ms();
+    deadline = now + timeout_ms;
+    while (!is_done(request) && now < deadline) {
+        fanin_stream_sleep(stream, request, slice_of(request, deadline - now));
+        fanin_progress();
+        now = fanin_now_ms();
+    }
+    return outcome(request);
+}
+
+enum fanin_status fanin_call(struct fanin_communicator *communicator, const struct fanin_operation *operation,
+                             uint32_t timeout_ms, struct fanin_request **request)
+{
+    struct fanin_request *started;
+    enum fanin_status status = start(communicator, operation, 1, &started);
+
+    if (request)
+        *request = NULL;
+    if (status != FANIN_SUCCESS)
+        return status;
+    do
+        status = fanin_wait(started, request ? timeout_ms : WAIT_MS);
+    while (status == FANIN_PENDING && !request);
+    if (request && status != FANIN_SUCCESS)
+        *request = started;
+    else
+        fanin_free(started);
+    return status;
+}
+
+enum fanin_status fanin_query(struct fanin_request *request, struct fanin_request_progress *progress)
+{
+    if (!request->started || (!is_done(request) && !request->stream->context))
+        return FANIN_INVALID_REQUEST;
+    return fanin_stream_query(request->stream, request, progress);
+}
+
+void fanin_failure(const struct fanin_request *request, struct fanin_cqe *cqe)
+{
+    *cqe = request->failure;
+    cqe->status = (uint8_t)request->status;
+}
+
+void fanin_result(const struct fanin_request *request, void **address, uint64_t *length, const uint64_t **sizes)
+{
+    const struct side *destination = &request->destination;
+
+    *address = destination->memory ? destination->memory
+               : destination->buffer ? destination->buffer->address : NULL;
+    *length = destination->length;
+    *sizes = request->message.sizes;
+}
+
+void fanin_free(struct fanin_request *request)
+{
+    struct stream *stream = request->stream;
+    int ended;
+
+    pthread_mutex_lock(&stream->lock);
+    ended = !request->started || is_done(request);
+    request->detached = !ended;
+    pthread_mutex_unlock(&stream->lock);
+    if (!ended)
+        return;
+    fanin_request_destroy(request);
+    fanin_free_request(request);
+}
+
+uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct fanin_operation *operation)
+{
+    const struct terms *terms = &communicator->stream.terms;
+    struct run run = {0};
+    uint64_t segments = 0;
+    struct message message;
+
+    if (operation->collective >= COLLECTIVE_COUNT || operation->flags & FANIN_EXCHANGE_SIZES)
+        return 0;
+    fanin_make_message(terms, operation, &message);
+    message.sizes = message.row->divided ? operation->sizes : NULL;
+    while (fanin_next_run(&message, terms->rank, &run))
+        segments += fanin_count_positions(terms, &message, &run);
+    return segments;
+}

@@ -1,0 +1,77 @@
+/* The connection to one device, and what the files of this room share. */
+#ifndef FANIN_CONNECTION_H
+#define FANIN_CONNECTION_H
+#include "fanin.h"
+#include <pthread.h>
+#include <sys/types.h>
+
+#define FANIN_REQUEST_TIMEOUT_MS 5000 /* a living device answers in microseconds */
+#define FANIN_SLICE_MS 100            /* the longest sleep without a look at the device's health */
+#define FANIN_REPLY_BYTES (192 * 1024) /* the longest message of a socket with the kernel's default buffer */
+#define FANIN_MAX_FDS 2
+
+struct fanin_context {
+    int socket;
+    int doorbell_fd;
+    uint8_t *region;               /* control region: doorbell, send rings, completion rings */
+    struct fanin_attach_reply limits;
+    uint32_t device_version;       /* of the host interface, as the device's last reply says; 0: none yet */
+    uint32_t lost;                 /* the device's end of the socket is closed, or it stands still */
+    uint32_t stands_still;
+    uint64_t health_checked_ms;
+    uint32_t beat;                 /* of the doorbell page, when it last changed; one thread at a time looks */
+    uint64_t beat_changed_ms;
+    uint64_t device_woken_ms;
+    uint64_t first_woken_ms;       /* since the beat last changed; 0: not yet */
+    uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
+    uint32_t sleeps;               /* without any, since that was too few to help */
+
+    struct region_table *regions;  /* memory/regions.c: what is registered */
+    struct bounce_pool *bounce;    /* memory/bounce_buffers.c */
+    pthread_mutex_t region_lock;   /* of the table of regions */
+    pthread_mutex_t bounce_lock;   /* of the pool of bounce buffers */
+
+    pthread_mutex_t ring_lock;     /* producers of send rings, consumers of completion rings */
+    pthread_mutex_t request_lock;  /* all that follows */
+    pthread_cond_t answered;
+    int reading;                   /* some thread reads the socket on behalf of all */
+    uint32_t last_tag;
+    struct control_request *pending;
+    uint8_t reply[FANIN_REPLY_BYTES]; /* of the reading thread */
+};
+
+struct control_request {
+    struct fanin_context *context;
+    struct control_request *next;
+    uint32_t tag;
+    uint16_t type;
+    int answered;
+    void *reply;                   /* at least a struct fanin_message */
+    size_t capacity;
+    size_t length;                 /* of the reply, also when it is longer than `capacity` */
+    int fds[FANIN_MAX_FDS];        /* -1: none came */
+};
+
+/* transport.c: one message with file descriptors over a SEQPACKET socket. */
+enum fanin_status fanin_status_of_errno(int error);
+enum fanin_status fanin_send_message(int socket, const void *message, size_t size, int fd);
+ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS]);
+
+/* control_requests.c: tagged requests of several threads over one socket. */
+enum fanin_status fanin_control_start(struct fanin_context *context, struct control_request *request,
+                                      struct fanin_message *message, size_t size, int fd);
+enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms);
+void fanin_control_end(struct control_request *request);
+/* Start, wait, end: `message` is overwritten with the reply. */
+enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
+                                 size_t size, int fd);
+
+/* health.c: whether the device is still there, and a ring of its doorbell. */
+int fanin_device_lost(struct fanin_context *context);
+void fanin_wake_device(const struct fanin_context *context);
+
+
+/* context.c: close the socket and the mapping, and free the context. */
+void fanin_disconnect(struct fanin_context *context);
+
+#endif

@@ -1,0 +1,185 @@
+/* Connecting to a device, attaching to it, its status, and the end. */
+#define _GNU_SOURCE
+#include "device/connection.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define INITIAL_SPIN_BUDGET 50
+
+static struct fanin_context *new_context(int socket)
+{
+    struct fanin_context *context = calloc(1, sizeof *context);
+    pthread_condattr_t clock;
+
+    if (!context)
+        return NULL;
+    context->socket = socket;
+    context->doorbell_fd = -1;
+    context->spin_budget = INITIAL_SPIN_BUDGET;
+    pthread_mutex_init(&context->region_lock, NULL);
+    pthread_mutex_init(&context->bounce_lock, NULL);
+    pthread_mutex_init(&context->ring_lock, NULL);
+    pthread_mutex_init(&context->request_lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&context->answered, &clock);
+    pthread_condattr_destroy(&clock);
+    return context;
+}
+
+/* A device that is stopped, or whose backlog is full, must not block us: connect and send respect SO_SNDTIMEO. */
+static enum fanin_status open_socket(const char *path, int *opened)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = FANIN_REQUEST_TIMEOUT_MS / 1000};
+    int descriptor;
+
+    if (strlen(path) >= sizeof address.sun_path)
+        return FANIN_INVALID_REQUEST;
+    strcpy(address.sun_path, path);
+    descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (descriptor < 0)
+        return fanin_status_of_errno(errno);
+    setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (connect(descriptor, (struct sockaddr *)&address, sizeof address) < 0) {
+        enum fanin_status status = fanin_status_of_errno(errno);
+        close(descriptor);
+        return status;
+    }
+    *opened = descriptor;
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **context)
+{
+    int descriptor = -1;
+    enum fanin_status status = open_socket(socket_path, &descriptor);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    *context = new_context(descriptor);
+    if (*context)
+        return FANIN_SUCCESS;
+    close(descriptor);
+    return FANIN_NO_RESOURCES;
+}
+
+/* The last ring must end inside the region, else we would write outside our mapping. */
+static int rings_fit(const struct fanin_attach_reply *limits)
+{
+    uint64_t sq_bytes = sizeof(struct fanin_ring) + FANIN_SQ_DEPTH * sizeof(struct fanin_wqe);
+    uint64_t cq_bytes = sizeof(struct fanin_ring) + FANIN_CQ_DEPTH * sizeof(struct fanin_cqe);
+    uint64_t sq_end = limits->sq_offset + (uint64_t)limits->sq_stride * limits->max_qp;
+    uint64_t cq_end = limits->cq_offset + (uint64_t)limits->cq_stride * limits->max_cq;
+
+    return limits->sq_stride >= sq_bytes && limits->cq_stride >= cq_bytes && sq_end <= limits->region_bytes &&
+           cq_end <= limits->region_bytes;
+}
+
+static enum fanin_status map_region(struct fanin_context *context, int memfd)
+{
+    struct stat file;
+    void *region;
+
+    if (fstat(memfd, &file) < 0 || (uint64_t)file.st_size < context->limits.region_bytes || !rings_fit(&context->limits))
+        return FANIN_VERSION_MISMATCH;
+    region = mmap(NULL, context->limits.region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (region == MAP_FAILED)
+        return fanin_status_of_errno(errno);
+    context->region = region;
+    return FANIN_SUCCESS;
+}
+
+/* Takes the eventfd out of the request, so that it is not closed with it; the region's memfd is, once mapped. */
+static enum fanin_status accept_attachment(struct fanin_context *context, struct control_request *request)
+{
+    enum fanin_status status;
+
+    if (context->limits.head.version != FANIN_ABI_VERSION)
+        return FANIN_VERSION_MISMATCH;
+    if (request->length < sizeof context->limits || request->fds[0] < 0 || request->fds[1] < 0)
+        return FANIN_VERSION_MISMATCH;
+    status = map_region(context, request->fds[0]);
+    if (status == FANIN_SUCCESS) {
+        context->doorbell_fd = request->fds[1];
+        request->fds[1] = -1;
+    }
+    return status;
+}
+
+enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits)
+{
+    struct fanin_message message = {.type = FANIN_MSG_ATTACH};
+    struct control_request request = {.reply = &context->limits, .capacity = sizeof context->limits};
+    enum fanin_status status;
+    int memory;
+
+    if (context->region)
+        return FANIN_INVALID_REQUEST;
+    /* Where /proc forbids it the device refuses FANIN_LKEY_PROCESS; registered memory works all the same. */
+    memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    status = fanin_control_start(context, &request, &message, sizeof message, memory);
+    if (memory >= 0)
+        close(memory);
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
+    if (status == FANIN_SUCCESS)
+        status = accept_attachment(context, &request);
+    fanin_control_end(&request);
+    *limits = context->limits;
+    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+}
+
+const struct fanin_attach_reply *fanin_limits(const struct fanin_context *context)
+{
+    return &context->limits;
+}
+
+uint32_t fanin_device_version(const struct fanin_context *context)
+{
+    return __atomic_load_n(&context->device_version, __ATOMIC_RELAXED);
+}
+
+void fanin_disconnect(struct fanin_context *context)
+{
+    if (context->region)
+        munmap(context->region, context->limits.region_bytes);
+    if (context->doorbell_fd >= 0)
+        close(context->doorbell_fd);
+    close(context->socket);
+    free(context);
+}
+
+enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length)
+{
+    struct fanin_message message = {.type = FANIN_MSG_STATUS};
+    struct control_request request = {.capacity = sizeof message + capacity};
+    enum fanin_status status;
+
+    request.reply = calloc(1, request.capacity);
+    if (!request.reply)
+        return FANIN_NO_RESOURCES;
+    status = fanin_control_start(context, &request, &message, sizeof message, -1);
+    if (status == FANIN_SUCCESS) {
+        status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
+        fanin_control_end(&request);
+    }
+    if (status == FANIN_SUCCESS) {
+        *length = request.length - sizeof message;
+        if (*length > capacity)
+            status = FANIN_NO_RESOURCES;
+        else
+            memcpy(json, (char *)request.reply + sizeof message, *length);
+    }
+    free(request.reply);
+    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+}

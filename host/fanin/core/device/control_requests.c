@@ -1,0 +1,163 @@
+/* Tagged requests of several threads over one socket.
+ *
+ * Replies come in any order (JOIN may take a minute, while another thread registers memory). There is no thread of
+ * our own: of the threads that wait for replies, one reads the socket and hands each reply to its request by tag;
+ * the others sleep. When the reader has what it wants, the next one takes over.
+ */
+#define _GNU_SOURCE
+#include "device/connection.h"
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void unlink_request(struct fanin_context *context, const struct control_request *request)
+{
+    for (struct control_request **link = &context->pending; *link; link = &(*link)->next)
+        if (*link == request) {
+            *link = request->next;
+            return;
+        }
+}
+
+static void store_reply(struct control_request *request, const void *message, size_t size, int fds[FANIN_MAX_FDS])
+{
+    const struct fanin_message *head = message;
+
+    memcpy(request->reply, message, size < request->capacity ? size : request->capacity);
+    request->length = size;
+    for (int i = 0; i < FANIN_MAX_FDS; i++) {
+        request->fds[i] = fds[i];
+        fds[i] = -1;
+    }
+    /* PENDING is news about a JOIN (who is missing), not its end. */
+    request->answered = head->status != FANIN_PENDING;
+}
+
+/* A reply that nobody waits for any more is dropped, its descriptors closed. */
+static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_MAX_FDS])
+{
+    const struct fanin_message *head = (const void *)context->reply;
+    struct control_request *request = size < sizeof *head ? NULL : context->pending;
+
+    if (size >= sizeof *head)
+        __atomic_store_n(&context->device_version, head->version, __ATOMIC_RELAXED);
+    while (request && (request->tag != head->tag || request->type != head->type))
+        request = request->next;
+    if (request && !request->answered)
+        store_reply(request, context->reply, size, fds);
+    for (int i = 0; i < FANIN_MAX_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+/* Called with the lock held and `reading` clear; the lock is released while the socket is waited for. */
+static void read_for_all(struct fanin_context *context, uint64_t wait_ms)
+{
+    struct pollfd descriptor = {.fd = context->socket, .events = POLLIN};
+    int fds[FANIN_MAX_FDS];
+    ssize_t size = -1;
+
+    context->reading = 1;
+    pthread_mutex_unlock(&context->request_lock);
+    errno = EAGAIN;
+    if (poll(&descriptor, 1, (int)wait_ms) > 0)
+        size = fanin_receive_message(context->socket, context->reply, sizeof context->reply, fds);
+    int lost = size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
+    pthread_mutex_lock(&context->request_lock);
+    context->reading = 0;
+    if (lost)
+        __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
+    if (size > 0)
+        dispatch(context, (size_t)size, fds);
+    pthread_cond_broadcast(&context->answered);
+}
+
+static void sleep_until_answer(struct fanin_context *context, uint64_t wait_ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)wait_ms * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&context->answered, &context->request_lock, &until);
+}
+
+enum fanin_status fanin_control_start(struct fanin_context *context, struct control_request *request,
+                                      struct fanin_message *message, size_t size, int fd)
+{
+    enum fanin_status status;
+
+    request->context = context;
+    request->type = message->type;
+    request->answered = 0;
+    for (int i = 0; i < FANIN_MAX_FDS; i++)
+        request->fds[i] = -1;
+    pthread_mutex_lock(&context->request_lock);
+    request->tag = ++context->last_tag;
+    request->next = context->pending;
+    context->pending = request;
+    message->version = FANIN_ABI_VERSION;
+    message->tag = request->tag;
+    message->status = FANIN_SUCCESS;
+    status = fanin_send_message(context->socket, message, size, fd);
+    if (status != FANIN_SUCCESS)
+        unlink_request(context, request);
+    pthread_mutex_unlock(&context->request_lock);
+    return status;
+}
+
+enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms)
+{
+    struct fanin_context *context = request->context;
+    uint64_t deadline = fanin_now_ms() + timeout_ms, now;
+    enum fanin_status status = FANIN_PENDING;
+
+    pthread_mutex_lock(&context->request_lock);
+    do {
+        now = fanin_now_ms();
+        uint64_t left = deadline > now ? deadline - now : 0;
+        uint64_t slice = left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS;
+        if (request->answered || __atomic_load_n(&context->lost, __ATOMIC_ACQUIRE))
+            break;
+        if (context->reading)
+            sleep_until_answer(context, slice);
+        else
+            read_for_all(context, slice);
+    } while (now < deadline);
+    if (request->answered)
+        status = ((struct fanin_message *)request->reply)->status;
+    else if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE))
+        status = FANIN_DEVICE_LOST;
+    pthread_mutex_unlock(&context->request_lock);
+    return status;
+}
+
+void fanin_control_end(struct control_request *request)
+{
+    pthread_mutex_lock(&request->context->request_lock);
+    unlink_request(request->context, request);
+    pthread_mutex_unlock(&request->context->request_lock);
+    for (int i = 0; i < FANIN_MAX_FDS; i++)
+        if (request->fds[i] >= 0)
+            close(request->fds[i]);
+}
+
+enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
+                                 size_t size, int fd)
+{
+    struct control_request request = {.reply = message, .capacity = size};
+    enum fanin_status status;
+
+    message->type = type;
+    status = fanin_control_start(context, &request, message, size, fd);
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
+    fanin_control_end(&request);
+    if (status == FANIN_SUCCESS && request.length < size)
+        return FANIN_VERSION_MISMATCH;
+    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+}

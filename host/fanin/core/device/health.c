@@ -1,0 +1,110 @@
+/* Is the device still there? One that ends says so in the doorbell page; a killed one has left its socket; one that
+ * stands still (stopped, or stuck) does not change its beat although it is woken. Nothing is asked of a device while it
+ * gives completions: all this happens when a completion ring is empty.
+ */
+#define _GNU_SOURCE
+#include "device/connection.h"
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HEALTH_INTERVAL_MS 10 /* a busy poller must not pay a system call each time */
+#define WAKE_INTERVALS 25     /* wake-ups in the time after which a device is lost */
+#define GRACE_MS 20           /* after a wake-up a device shows a beat, if it gets a core */
+#define NAP_MS 10
+
+uint64_t fanin_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int socket_hung_up(const struct fanin_context *context)
+{
+    struct pollfd descriptor = {.fd = context->socket, .events = POLLRDHUP};
+
+    return poll(&descriptor, 1, 0) > 0 && descriptor.revents;
+}
+
+void fanin_wake_device(const struct fanin_context *context)
+{
+    uint64_t one = 1;
+
+    /* A full eventfd means that the device has a wake-up waiting already. */
+    if (write(context->doorbell_fd, &one, sizeof one) < 0)
+        return;
+}
+
+/* Ranks that poll and yield can keep a device on the same cores from running for seconds (Linux 6.18: a yield is to the
+ * others of the session). Whoever needs it leaves his core for some time. */
+static void give_way(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
+}
+
+/* `idle_ms`: since the last look. Who has not looked for long (the program was busy, or stopped itself) has woken nobody:
+ * that time does not count. */
+static int stands_still(struct fanin_context *context, uint64_t now, uint64_t idle_ms)
+{
+    const struct fanin_doorbell *doorbell = (const void *)context->region;
+    uint64_t bound = doorbell ? doorbell->detection_ms : 0;
+    uint32_t beat;
+
+    if (!bound)
+        return 0;
+    beat = __atomic_load_n(&doorbell->beat, __ATOMIC_ACQUIRE);
+    if (idle_ms > 2 * FANIN_SLICE_MS)
+        context->beat_changed_ms += idle_ms - FANIN_SLICE_MS;
+    if (beat != context->beat || context->beat_changed_ms > now) {
+        context->beat = beat;
+        context->beat_changed_ms = context->device_woken_ms = now;
+        context->first_woken_ms = 0;
+        return 0;
+    }
+    if ((int64_t)(now - context->beat_changed_ms) > (int64_t)bound)
+        return 1;
+    if (now - context->device_woken_ms >= bound / WAKE_INTERVALS) {
+        context->device_woken_ms = now;
+        if (!context->first_woken_ms)
+            context->first_woken_ms = now;
+        fanin_wake_device(context);
+    }
+    if (context->first_woken_ms && now - context->first_woken_ms >= GRACE_MS)
+        give_way();
+    return 0;
+}
+
+static int lose_device(struct fanin_context *context, int still)
+{
+    if (still)
+        __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+int fanin_device_lost(struct fanin_context *context)
+{
+    const struct fanin_doorbell *doorbell = (const void *)context->region;
+    uint64_t now, checked;
+
+    if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE) ||
+        (doorbell && __atomic_load_n(&doorbell->device_gone, __ATOMIC_ACQUIRE)))
+        return 1;
+    now = fanin_now_ms();
+    checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
+    if (now - checked < HEALTH_INTERVAL_MS)
+        return 0;
+    /* One thread at a time has the look; the others come again in 10 ms. */
+    if (!__atomic_compare_exchange_n(&context->health_checked_ms, &checked, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return 0;
+    if (socket_hung_up(context))
+        return lose_device(context, 0);
+    return stands_still(context, now, now - checked) ? lose_device(context, 1) : 0;
+}
+
+int fanin_device_stands_still(const struct fanin_context *context)
+{
+    return (int)__atomic_load_n(&context->stands_still, __ATOMIC_ACQUIRE);
+}

@@ -1,0 +1,189 @@
+/* The data path: work requests into send rings, completions out of completion rings, and the sleep between.
+ *
+ * Counters are free-running 32-bit numbers; who fills a ring stores `producer` with release and loads `consumer` with
+ * acquire, and the other way round. "Store my side, full fence, look at the other side" keeps wake-ups from being lost.
+ */
+#define _GNU_SOURCE
+#include "device/connection.h"
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
+#define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
+#define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
+#define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
+
+static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
+{
+    if (!context->region || qp >= context->limits.max_qp)
+        return NULL;
+    return (void *)(context->region + context->limits.sq_offset + (size_t)qp * context->limits.sq_stride);
+}
+
+static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
+{
+    if (!context->region || cq >= context->limits.max_cq)
+        return NULL;
+    return (void *)(context->region + context->limits.cq_offset + (size_t)cq * context->limits.cq_stride);
+}
+
+static void ring_doorbell(const struct fanin_context *context)
+{
+    const struct fanin_doorbell *doorbell = (const void *)context->region;
+
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&doorbell->device_sleeping, __ATOMIC_RELAXED))
+        fanin_wake_device(context);
+}
+
+enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)
+{
+    struct fanin_ring *ring = send_ring(context, qp);
+    struct fanin_wqe *entries = (void *)(ring + 1);
+    enum fanin_status status = FANIN_QUEUE_FULL;
+
+    if (!ring)
+        return FANIN_INVALID_REQUEST;
+    if (fanin_device_lost(context))
+        return FANIN_DEVICE_LOST;
+    pthread_mutex_lock(&context->ring_lock);
+    uint32_t producer = ring->producer;
+    if (producer - __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE) < FANIN_SQ_DEPTH) {
+        entries[producer % FANIN_SQ_DEPTH] = *wqe;
+        __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
+        status = FANIN_SUCCESS;
+    }
+    pthread_mutex_unlock(&context->ring_lock);
+    if (status == FANIN_SUCCESS)
+        ring_doorbell(context);
+    return status;
+}
+
+enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, struct fanin_cursor *cursor,
+                                  const struct fanin_wqe *wqe)
+{
+    enum fanin_status status = fanin_post(context, qp, wqe);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    cursor->mid = (wqe->mid + 1) & ((1u << FANIN_MID_BITS) - 1);
+    cursor->position += wqe->segments;
+    return status;
+}
+
+/* Why an empty completion ring stays empty; FANIN_SUCCESS if it need not. */
+static enum fanin_status trouble(struct fanin_context *context, const struct fanin_ring *ring)
+{
+    if (__atomic_load_n(&ring->overrun, __ATOMIC_ACQUIRE))
+        return FANIN_CQ_OVERRUN;
+    return fanin_device_lost(context) ? FANIN_DEVICE_LOST : FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
+                             uint32_t *count, uint32_t *seen)
+{
+    struct fanin_ring *ring = completion_ring(context, cq);
+    const struct fanin_cqe *entries = (const void *)(ring + 1);
+    uint32_t consumer, available, taken = 0;
+
+    if (!ring)
+        return FANIN_INVALID_REQUEST;
+    pthread_mutex_lock(&context->ring_lock);
+    consumer = ring->consumer;
+    available = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) - consumer;
+    for (; taken < available && taken < capacity; taken++)
+        cqes[taken] = entries[(consumer + taken) % FANIN_CQ_DEPTH];
+    if (taken)
+        __atomic_store_n(&ring->consumer, consumer + taken, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&context->ring_lock);
+    *count = taken;
+    *seen = consumer + taken;
+    return available ? FANIN_SUCCESS : trouble(context, ring);
+}
+
+static int has_more(const struct fanin_ring *ring, uint32_t seen)
+{
+    return __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) != seen;
+}
+
+/* How often to yield this time. */
+static uint32_t take_budget(struct fanin_context *context)
+{
+    uint32_t budget = __atomic_load_n(&context->spin_budget, __ATOMIC_RELAXED);
+
+    if (budget >= MIN_SPIN_BUDGET)
+        return budget;
+    return __atomic_add_fetch(&context->sleeps, 1, __ATOMIC_RELAXED) % SPIN_AGAIN ? 0 : MAX_SPIN_BUDGET;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it
+ * does. */
+static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t seen)
+{
+    uint32_t budget;
+    uint64_t until;
+    int found = 0;
+
+    if (has_more(ring, seen))
+        return 1;
+    budget = take_budget(context);
+    if (budget == 0)
+        return 0;
+    until = now_ns() + LEAST_SPIN;
+    for (uint32_t yields = 0; !found && (yields < budget || now_ns() < until); yields++) {
+        sched_yield();
+        found = has_more(ring, seen);
+    }
+    budget = !found ? budget / 2 : budget < MAX_SPIN_BUDGET / 2 ? budget * 2 : MAX_SPIN_BUDGET;
+    __atomic_store_n(&context->spin_budget, budget, __ATOMIC_RELAXED);
+    return found;
+}
+
+/* `waiting` counts the sleepers, so that one who leaves does not hide another; the device wakes them all. */
+static void sleep_on(struct fanin_ring *ring, uint32_t seen, uint64_t wait_ms)
+{
+    struct timespec limit = {.tv_sec = (time_t)(wait_ms / 1000), .tv_nsec = (long)(wait_ms % 1000) * 1000000};
+
+    __atomic_fetch_add(&ring->waiting, 1, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!has_more(ring, seen))
+        syscall(SYS_futex, &ring->producer, FUTEX_WAIT, seen, &limit, NULL, 0);
+    __atomic_fetch_sub(&ring->waiting, 1, __ATOMIC_SEQ_CST);
+}
+
+enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
+{
+    struct fanin_ring *ring = completion_ring(context, cq);
+    enum fanin_status status;
+    uint64_t deadline, now;
+
+    if (!ring)
+        return FANIN_INVALID_REQUEST;
+    if (timeout_ms ? spin(context, ring, seen) : has_more(ring, seen))
+        return FANIN_SUCCESS;
+    deadline = fanin_now_ms() + timeout_ms;
+    do {
+        now = fanin_now_ms();
+        uint64_t left = deadline > now ? deadline - now : 0;
+        if (left)
+            sleep_on(ring, seen, left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS);
+        if (has_more(ring, seen))
+            return FANIN_SUCCESS;
+        status = trouble(context, ring);
+        if (status != FANIN_SUCCESS)
+            return status;
+    } while (now < deadline);
+    return FANIN_PENDING;
+}

@@ -1,0 +1,11 @@
+/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */
+#ifndef FANIN_GEOMETRY_H
+#define FANIN_GEOMETRY_H
+
+enum geometry {
+    DEFAULT_CHUNK = 4096,
+    DEFAULT_SLOTS = 256,
+    PART_BYTES = 524288,
+    MAX_PARTS = 128,
+};
+#endif

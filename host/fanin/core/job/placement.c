@@ -1,0 +1,317 @@
+/* Nodes, routes and hops of a job: from the places of its ranks to what one rank tells its device. All ranks compute the
+ * same. Nodes come in the order of their first ranks, those of a ring one after the other.
+ */
+#include "fanin.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct node {
+    struct fanin_place place;        /* the way cut off above the lowest switch that all nodes share */
+    uint64_t ranks;            /* how many */
+};
+
+struct layout {
+    struct node *nodes;
+    uint32_t count;
+    uint32_t route;            /* as it is taken */
+    uint32_t own;              /* the node of the rank that asks */
+    uint32_t bit;              /* of that rank at its node */
+};
+
+static uint32_t node_at(const struct layout *layout, uint32_t address)
+{
+    uint32_t node = 0;
+
+    while (node < layout->count && layout->nodes[node].place.address != address)
+        node++;
+    return node;
+}
+
+/* A new node stands behind the others of its ring, or last. */
+static void insert_node(struct layout *layout, const struct fanin_place *place)
+{
+    uint32_t at = layout->count;
+
+    for (uint32_t node = 0; place->ring && node < layout->count; node++)
+        if (layout->nodes[node].place.ring == place->ring)
+            at = node + 1;
+    memmove(&layout->nodes[at + 1], &layout->nodes[at], (layout->count - at) * sizeof *layout->nodes);
+    layout->nodes[at] = (struct node){.place = *place};
+    layout->count++;
+}
+
+static void collect_nodes(struct layout *layout, const struct fanin_job *job, uint32_t rank)
+{
+    for (uint32_t i = 0; i < job->ranks; i++)
+        if (node_at(layout, job->places[i].address) == layout->count)
+            insert_node(layout, &job->places[i]);
+    for (uint32_t i = 0; i < job->ranks; i++) {
+        uint32_t node = node_at(layout, job->places[i].address);
+        if (i == rank) {
+            layout->own = node;
+            layout->bit = (uint32_t)layout->nodes[node].ranks;
+        }
+        layout->nodes[node].ranks++;
+    }
+}
+
+static uint32_t ring_size(const struct layout *layout, uint32_t ring)
+{
+    uint32_t nodes = 0;
+
+    for (uint32_t node = 0; node < layout->count; node++)
+        nodes += layout->nodes[node].place.ring == ring;
+    return nodes;
+}
+
+static uint32_t level_of(const struct fanin_place *place, uint32_t address)
+{
+    uint32_t level = 0;
+
+    while (level < place->hops && place->hop[level] != address)
+        level++;
+    return level;
+}
+
+/* The lowest switch that all nodes go through; 0 if there is none. */
+static uint32_t shared_switch(const struct layout *layout)
+{
+    const struct fanin_place *first = &layout->nodes[0].place;
+
+    for (uint32_t level = 0; level < first->hops; level++) {
+        uint32_t node = 1;
+        while (node < layout->count &&
+               level_of(&layout->nodes[node].place, first->hop[level]) < layout->nodes[node].place.hops)
+            node++;
+        if (node == layout->count)
+            return first->hop[level];
+    }
+    return 0;
+}
+
+static uint32_t choose_route(const struct layout *layout, uint32_t asked, uint32_t top)
+{
+    uint32_t ring = layout->nodes[0].place.ring;
+
+    if (layout->count == 1)
+        return FANIN_ROUTE_LOCAL;
+    if (asked != FANIN_ROUTE_AUTO)
+        return asked;
+    if (ring && ring_size(layout, ring) == layout->count)
+        return FANIN_ROUTE_RING;
+    return top ? FANIN_ROUTE_TREE : FANIN_ROUTE_RING;
+}
+
+/* What tells a child of the switch at `level` of a node's way from its siblings: a switch, a ring, or the node. */
+static uint64_t identity(const struct layout *layout, uint32_t node, uint32_t level)
+{
+    const struct fanin_place *place = &layout->nodes[node].place;
+
+    if (level)
+        return place->hop[level - 1];
+    return place->ring ? 1ull << 32 | place->ring : 2ull << 32 | node;
+}
+
+/* The children of a switch, in the order of their first nodes: how many, and which of them is `wanted`. */
+static uint32_t children_of(const struct layout *layout, uint32_t address, uint64_t wanted, uint32_t *bit)
+{
+    uint64_t known[FANIN_MAX_CHILDREN];
+    uint32_t count = 0;
+
+    for (uint32_t node = 0; node < layout->count; node++) {
+        const struct fanin_place *place = &layout->nodes[node].place;
+        uint32_t level = level_of(place, address), child = 0;
+        if (level == place->hops)
+            continue;
+        uint64_t found = identity(layout, node, level);
+        while (child < count && known[child] != found)
+            child++;
+        if (child == count && count == FANIN_MAX_CHILDREN)
+            return FANIN_MAX_CHILDREN + 1;
+        known[child] = found;
+        count += child == count;
+        if (found == wanted)
+            *bit = child;
+    }
+    return count;
+}
+
+/* Whether the ways of two nodes, once they meet, stay together: else they make no tree. */
+static int agree(const struct fanin_place *one, const struct fanin_place *other)
+{
+    for (uint32_t level = 0; level + 1 < one->hops; level++) {
+        uint32_t same = level_of(other, one->hop[level]);
+        if (same < other->hops && (same + 1 == other->hops || other->hop[same + 1] != one->hop[level + 1]))
+            return 0;
+    }
+    return !one->ring || one->ring != other->ring ||
+           (one->hops == other->hops && !memcmp(one->hop, other->hop, one->hops * sizeof *one->hop));
+}
+
+static const char *fault_of(const struct layout *layout, uint32_t top)
+{
+    if (layout->route == FANIN_ROUTE_LOCAL && layout->count > 1)
+        return "route local needs all ranks on one node";
+    if (layout->route == FANIN_ROUTE_RING && layout->count > FANIN_MAX_CHILDREN)
+        return "a ring has 64 nodes at most";
+    if (layout->route == FANIN_ROUTE_TREE && !top)
+        return "the nodes share no offloading switch";
+    for (uint32_t node = 0; node < layout->count; node++) {
+        if (layout->nodes[node].ranks > FANIN_MAX_CHILDREN)
+            return "a node has 64 ranks at most";
+        for (uint32_t other = 0; layout->route == FANIN_ROUTE_TREE && other < layout->count; other++)
+            if (!agree(&layout->nodes[node].place, &layout->nodes[other].place))
+                return "the ways of the nodes make no tree";
+    }
+    return NULL;
+}
+
+static enum fanin_status write_hops(const struct layout *layout, struct fanin_join *join)
+{
+    const struct fanin_place *place = &layout->nodes[layout->own].place;
+
+    for (uint32_t level = 0; level < place->hops; level++) {
+        struct fanin_hop *hop = &join->hop[level];
+        uint32_t children =
+            children_of(layout, place->hop[level], identity(layout, layout->own, level), &hop->bit);
+        if (children > FANIN_MAX_CHILDREN)
+            return FANIN_INVALID_REQUEST;
+        hop->address = place->hop[level];
+        hop->mask = ~0ull >> (64 - children);
+    }
+    join->hop_count = place->hops;
+    return FANIN_SUCCESS;
+}
+
+/* The ring that the rank's node is in: of all nodes, or of those on its plain switch. They follow each other. */
+static void write_ring(const struct layout *layout, struct fanin_join *join)
+{
+    uint32_t ring = layout->nodes[layout->own].place.ring, first = 0, count = layout->count;
+
+    join->node_index = layout->own;
+    join->node_count = count;
+    if (layout->route == FANIN_ROUTE_TREE && ring) {
+        while (layout->nodes[first].place.ring != ring)
+            first++;
+        count = ring_size(layout, ring);
+        join->route = FANIN_ROUTE_RING;
+        join->flags |= FANIN_JOB_FIXED_START;
+    } else if (layout->route != FANIN_ROUTE_RING) {
+        return;
+    }
+    join->node_index = layout->own - first;
+    join->node_count = count;
+    join->next_address = layout->nodes[first + (join->node_index + 1) % count].place.address;
+    join->previous_address = layout->nodes[first + (join->node_index + count - 1) % count].place.address;
+}
+
+/* FNV-1a: it tells ranks apart that disagree, and need not be hard to meet on purpose: the job's key keeps others out. */
+static uint64_t digest_of(uint64_t digest, const void *data, size_t bytes)
+{
+    for (const uint8_t *byte = data; bytes--; byte++)
+        digest = (digest ^ *byte) * 0x100000001b3ull;
+    return digest;
+}
+
+static void write_digest(const struct fanin_job *job, uint32_t route, struct fanin_join *join)
+{
+    uint32_t terms[] = {job->jid, job->key, route, job->chunk, job->slots, job->flags, job->ranks};
+
+    for (uint32_t half = 0; half < 2; half++) {
+        join->digest[half] = digest_of(0xcbf29ce484222325ull + half, terms, sizeof terms);
+        join->digest[half] = digest_of(join->digest[half], job->places, job->ranks * sizeof *job->places);
+    }
+}
+
+static enum fanin_status write_join(struct layout *layout, const struct fanin_job *job, uint32_t top,
+                                    struct fanin_join *join)
+{
+    enum fanin_status status = FANIN_SUCCESS;
+
+    *join = (struct fanin_join){.jid = job->jid, .key = job->key, .route = layout->route,
+                                .rank_bitmap = 1ull << layout->bit,
+                                .rank_mask = ~0ull >> (64 - layout->nodes[layout->own].ranks),
+                                .slots = job->slots, .chunk = job->chunk,
+                                .flags = job->flags};
+    for (uint32_t node = 0; node < layout->count; node++) {
+        struct fanin_place *place = &layout->nodes[node].place;
+        place->hops = layout->route == FANIN_ROUTE_TREE ? level_of(place, top) + 1 : 0;
+    }
+    write_ring(layout, join);
+    if (layout->route == FANIN_ROUTE_TREE)
+        status = write_hops(layout, join);
+    write_digest(job, layout->route, join);
+    return status;
+}
+
+/* The layout of a job, as rank `rank` sees it. NULL: it is written; else why there is none. `layout->nodes` is to be
+ * freed in either case. */
+static const char *lay_out(const struct fanin_job *job, uint32_t rank, struct layout *layout, uint32_t *top)
+{
+    *layout = (struct layout){.nodes = calloc(job->ranks, sizeof *layout->nodes)};
+    if (!layout->nodes)
+        return "there is no memory";
+    collect_nodes(layout, job, rank);
+    for (uint32_t node = 0; node < layout->count; node++)
+        if (ring_size(layout, layout->nodes[node].place.ring) == 1)
+            layout->nodes[node].place.ring = 0;
+    *top = shared_switch(layout);
+    layout->route = choose_route(layout, job->route, *top);
+    return fault_of(layout, *top);
+}
+
+enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join, char *complaint)
+{
+    enum fanin_status status = FANIN_INVALID_REQUEST;
+    struct layout layout;
+    uint32_t top;
+    const char *fault = lay_out(job, rank, &layout, &top);
+
+    if (!fault)
+        status = write_join(&layout, job, top, join);
+    if (!fault && status != FANIN_SUCCESS)
+        fault = "a switch has 64 children at most";
+    if (fault)
+        snprintf(complaint, FANIN_MAX_COMPLAINT, "%s", fault);
+    free(layout.nodes);
+    return status;
+}
+
+/* Bit of a node, at the device or in the ring that `kind` says; -1: it has none there. */
+static int bit_of_node(const struct layout *layout, uint32_t node, uint32_t kind)
+{
+    const struct fanin_place *own = &layout->nodes[layout->own].place, *place = &layout->nodes[node].place;
+    int is_ring = layout->route == FANIN_ROUTE_RING || (layout->route == FANIN_ROUTE_TREE && own->ring);
+    uint32_t level = kind - (is_ring ? 2 : 1), first = 0, bit;
+
+    if (is_ring && kind == 1) {
+        if (layout->route == FANIN_ROUTE_RING)
+            return (int)node;
+        while (layout->nodes[first].place.ring != own->ring)
+            first++;
+        return place->ring == own->ring ? (int)(node - first) : -1;
+    }
+    if (layout->route != FANIN_ROUTE_TREE || level >= own->hops || level_of(place, own->hop[level]) == place->hops)
+        return -1;
+    children_of(layout, own->hop[level], identity(layout, node, level_of(place, own->hop[level])), &bit);
+    return (int)bit;
+}
+
+uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
+                             uint32_t *ranks)
+{
+    uint32_t top, count = 0, own_bit = 0;
+    struct layout layout;
+
+    if (rank < job->ranks && !lay_out(job, rank, &layout, &top)) {
+        for (uint32_t other = 0; other < job->ranks; other++) {
+            uint32_t node = node_at(&layout, job->places[other].address);
+            int bit = kind ? bit_of_node(&layout, node, kind) : node == layout.own ? (int)own_bit++ : -1;
+            if (bit >= 0 && bit < 64 && missing >> bit & 1)
+                ranks[count++] = other;
+        }
+        free(layout.nodes);
+    }
+    return count;
+}

@@ -1,0 +1,87 @@
+/* Memory that the device may reach: registered regions, and fresh ones made for it. */
+#define _GNU_SOURCE
+#include "memory/regions.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint64_t offset, void *address,
+                                 uint64_t length, uint32_t access, uint32_t *lkey)
+{
+    struct fanin_register message = {
+        .address = (uintptr_t)address, .length = length, .offset = offset, .access = access};
+    enum fanin_status status = fanin_exchange(context, FANIN_MSG_REGISTER, &message.head, sizeof message, memfd);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    if (!fanin_enter_region(context, address, length, message.lkey)) {
+        fanin_deregister(context, message.lkey);
+        return FANIN_NO_RESOURCES;
+    }
+    *lkey = message.lkey;
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
+{
+    struct fanin_register message = {.lkey = lkey};
+
+    fanin_erase_region(context, lkey);
+    return fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
+}
+
+/* Sealed, so that this process can not make the device fault by cutting the file short. */
+static int sealed_memfd(uint64_t length)
+{
+    int memfd = memfd_create("fanin-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (memfd < 0)
+        return -1;
+    if (ftruncate(memfd, (off_t)length) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+        return memfd;
+    close(memfd);
+    return -1;
+}
+
+enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
+                                        uint32_t *lkey, int *memfd)
+{
+    enum fanin_status status;
+    void *memory;
+    int file = length ? sealed_memfd(length) : -1;
+
+    if (file < 0)
+        return length ? fanin_status_of_errno(errno) : FANIN_INVALID_REQUEST;
+    memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+        status = fanin_status_of_errno(errno);
+    } else {
+        status = fanin_register(context, file, 0, memory, length, access, lkey);
+        if (status != FANIN_SUCCESS)
+            munmap(memory, length);
+    }
+    if (status != FANIN_SUCCESS) {
+        close(file);
+        return status;
+    }
+    *address = memory;
+    *memfd = file;
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_allocate(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
+                                 uint32_t *lkey)
+{
+    int memfd;
+    enum fanin_status status = fanin_allocate_shared(context, length, access, address, lkey, &memfd);
+
+    if (status == FANIN_SUCCESS)
+        close(memfd);
+    return status;
+}
+
+void fanin_unmap(void *address, uint64_t length)
+{
+    munmap(address, length);
+}

@@ -1,0 +1,35 @@
+/* Names, meanings and remedies of statuses, and what devices compute: from the tables. */
+#include "tables.h"
+
+static const struct status_row *row_of(enum fanin_status status)
+{
+    static const struct status_row unknown = {"UNKNOWN", "This version does not know the status.",
+                                              "Use a libfanin that is as new as the device."};
+
+    return (uint32_t)status < STATUS_COUNT ? &fanin_statuses[status] : &unknown;
+}
+
+const char *fanin_status_name(enum fanin_status status)
+{
+    return row_of(status)->name;
+}
+
+const char *fanin_status_meaning(enum fanin_status status)
+{
+    return row_of(status)->meaning;
+}
+
+const char *fanin_status_remedy(enum fanin_status status)
+{
+    return row_of(status)->remedy;
+}
+
+int fanin_is_supported(uint32_t op, uint32_t dtype)
+{
+    return op < 32 && dtype < DTYPE_COUNT && fanin_dtypes[dtype].takes >> op & 1;
+}
+
+uint32_t fanin_dtype_bytes(uint32_t dtype)
+{
+    return dtype < DTYPE_COUNT ? fanin_dtypes[dtype].bytes : 0;
+}

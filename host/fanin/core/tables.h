@@ -1,0 +1,36 @@
+/* What host and device know of collectives, types and statuses, as data. tables.c is generated from fanin_wire. */
+#ifndef FANIN_TABLES_H
+#define FANIN_TABLES_H
+#include "fanin.h"
+
+enum { COLLECTIVE_COUNT = 11, DTYPE_COUNT = 21, STATUS_COUNT = 22 };
+
+enum who { WHO_NOBODY = 0, WHO_EVERYONE = 1, WHO_ROOT = 2, WHO_OTHERS = 3 };
+
+/* What ranks bring, or want. */
+struct collective_side {
+    uint8_t who;              /* enum who */
+    uint8_t own;              /* each has its own block only, not the whole message */
+};
+
+struct collective_row {
+    const char *name;
+    uint8_t contributors;     /* enum fanin_class */
+    uint8_t divided;          /* the message has a block for each rank */
+    struct collective_side brings, wants;
+};
+
+struct dtype_row {
+    uint32_t bytes;
+    uint32_t takes;           /* one bit for each enum fanin_op that devices compute over it */
+    uint32_t widens;          /* of them those whose partials may travel in twice the width */
+};
+
+struct status_row {
+    const char *name, *meaning, *remedy;
+};
+
+extern const struct collective_row fanin_collectives[COLLECTIVE_COUNT]; /* by enum fanin_collective */
+extern const struct dtype_row fanin_dtypes[DTYPE_COUNT];                /* by enum fanin_dtype */
+extern const struct status_row fanin_statuses[STATUS_COUNT];            /* by enum fanin_status */
+#endif

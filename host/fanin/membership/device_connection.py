@@ -1,0 +1,31 @@
+"""DeviceConnection: the connection to the node's NIC, shared by a communicator and all that are made from it."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from fanin.verbs import PD, Context
+
+
+class DeviceConnection:
+    """One context and its protection domain. Each user takes it and releases it; the last one closes it."""
+
+    def __init__(self, socket: str | os.PathLike[str]) -> None:
+        self.context = Context(socket)
+        self.pd = PD(self.context)
+        self._users = 0
+        self._lock = threading.Lock()
+
+    def take(self) -> None:
+        """One more user."""
+        with self._lock:
+            self._users += 1
+
+    def release(self) -> None:
+        """One user less. The last detaches: the device sees the end of the connection and forgets this process."""
+        with self._lock:
+            self._users -= 1
+            unused = self._users == 0
+        if unused:
+            self.context.abandon()

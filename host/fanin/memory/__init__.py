@@ -1,0 +1,1 @@
+"""Arrays and buffers of programs as memory for the device."""

@@ -1,0 +1,143 @@
+"""What a program hands over (numpy arrays, anything with the buffer protocol) as memory for the device.
+
+The device reads and writes contiguous memory. An input that is not C-contiguous is copied once, and the device reads
+the copy; an output must be writable and C-contiguous, since a result would be lost in a copy.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from fanin.driver import ffi
+from fanin.errors import InvalidRequest, NotSupported
+
+
+def readable(value: Any, what: str = "the input") -> np.ndarray:
+    """`value` as contiguous memory to read from, in its own shape. InvalidRequest and NotSupported (Python objects)."""
+    view = _view(value, what)
+    if view.flags.c_contiguous:
+        return view
+    return np.ascontiguousarray(view).reshape(view.shape)
+
+
+def writable(
+    value: Any,
+    what: str = "out",
+    if_read_only: str = "Give a writable array, or none to get a new one.",
+    if_scattered: str = "Give none to get a new array, and assign it: view[...] = result.",
+) -> np.ndarray:
+    """`value` as memory to write to. InvalidRequest, with one of the remedies, if it is read-only or not contiguous."""
+    view = _view(value, what)
+    if isinstance(value, np.generic) or not view.flags.writeable:  # a numpy scalar can not be changed
+        raise InvalidRequest(f"{what} is read-only", remedy=if_read_only)
+    if not view.flags.c_contiguous:
+        raise InvalidRequest(f"{what} is not C-contiguous", remedy=if_scattered)
+    return view
+
+
+def room(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, Any]:
+    """Memory for a result, and the object that the program gets: `out`, or a new array of `shape` if it is None."""
+    if out is None:
+        new = np.empty(shape, dtype)
+        return new, new
+    memory = writable(out)
+    count = math.prod(shape)
+    if memory.dtype != dtype or memory.size != count:
+        raise InvalidRequest(
+            f"out has {memory.size} elements of {memory.dtype.name}, the result {count} of {dtype.name}",
+            remedy="Give an array of the same number of elements of the same type.",
+        )
+    return memory, out
+
+
+def bytes_of(array: np.ndarray | None) -> np.ndarray | None:
+    """A contiguous array as a flat one of its bytes."""
+    if array is None or array.nbytes == 0:
+        return None
+    return array.reshape(-1).view(np.uint8)
+
+
+def address_of(array: np.ndarray) -> int:
+    """Address of the first byte. The short way exists for types that have the buffer protocol; it takes a fifth."""
+    try:
+        return int(ffi.cast("uintptr_t", ffi.from_buffer(array)))
+    except (TypeError, ValueError):
+        return int(array.ctypes.data)
+
+
+def require_lasting(value: Any) -> None:
+    """InvalidRequest if an input is not itself contiguous memory: a prepared request would send an old copy of it."""
+    if not _view(value, "the input").flags.c_contiguous or isinstance(value, np.generic):
+        raise InvalidRequest(
+            "the input of a persistent request is not C-contiguous memory, so only a copy of it could be sent",
+            remedy="Give a contiguous array, and assign to it before each start: array[...] = view.",
+        )
+
+
+def require_apart(source: np.ndarray, source_offset: int, destination: np.ndarray, destination_offset: int) -> None:
+    """InvalidRequest if input and output overlap, unless both lie where they would in one array of the whole message.
+
+    The offsets say how many bytes of the message lie before each. In place is possible, since a segment's result is
+    written when its data have been read; at any other distance, results would go over data still to be read.
+    """
+    if not np.may_share_memory(source, destination):
+        return
+    if address_of(source) - source_offset != address_of(destination) - destination_offset:
+        raise InvalidRequest(
+            "out overlaps the input, and not block on block",
+            remedy="Give the same array for both, the rank's own place in the larger one, or separate arrays.",
+        )
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """A shape, given as numpy takes it: a number, or a sequence of numbers. InvalidRequest if it is none."""
+    try:
+        shape = tuple(map(operator.index, value if np.iterable(value) else (value,)))
+    except TypeError:
+        shape = (-1,)
+    if any(length < 0 for length in shape):
+        raise InvalidRequest(f"{value!r} is not a shape", remedy="Give a number of elements, or a tuple of numbers.")
+    return shape
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """A type of elements, given as numpy takes it. InvalidRequest if it is none, NotSupported for Python objects."""
+    try:
+        dtype = np.dtype(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(
+            f"dtype {value!r} is not a type of numpy ({error})", remedy="Give one, for example 'f4' or numpy.int64."
+        ) from None
+    require_elements(dtype)
+    return dtype
+
+
+def require_elements(dtype: np.dtype) -> None:
+    """NotSupported if elements refer to Python objects, which mean nothing in another process."""
+    if dtype.hasobject:
+        raise NotSupported(
+            f"elements of type {dtype} are Python objects, which can not leave their process",
+            remedy="Convert to numbers or fixed bytes with array.astype.",
+        )
+
+
+def _view(value: Any, what: str) -> np.ndarray:
+    """`value` as an array over its own memory; never a copy, in which a result would be lost."""
+    view = np.asarray(value if isinstance(value, (np.ndarray, np.generic)) else _memory(value, what))
+    require_elements(view.dtype)
+    return view
+
+
+def _memory(value: Any, what: str) -> memoryview:
+    try:
+        return memoryview(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise InvalidRequest(
+            f"{what} is a {kind}, which has no buffer",
+            remedy="Give a numpy array (numpy.asarray converts) or an object with the buffer protocol.",
+        ) from None

@@ -1,0 +1,97 @@
+/* The binary interface of the MPI that the program has loaded.
+ *
+ * The shim is compiled without mpi.h. Handles are pointers or ints, by family; here they are uintptr_t. The
+ * constants of mpi.h are rows of tables.
+ */
+#ifndef FANIN_MPI_FAMILY_H
+#define FANIN_MPI_FAMILY_H
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uintptr_t handle; /* of a communicator, datatype, op, request, group, info */
+
+enum { UNDEFINED = -32766 }; /* MPI_UNDEFINED is the same everywhere */
+
+struct mpi_abi {
+    const char *name;
+    const char *library;   /* its soname */
+    int ints;              /* handles are ints: the upper half of a register has no meaning */
+    int in_place;          /* MPI_IN_PLACE */
+    int any_source, any_tag, proc_null;
+    int combiner_named, combiner_dup, combiner_contiguous;
+    int error_other, error_proc_failed; /* error classes; 0: this MPI has no such class */
+    const char *proc_failed_since;      /* a function that only versions with error_proc_failed have; NULL: all have it */
+    int fortran_skips_c;   /* its Fortran library does not call the MPI_ functions of C */
+    int checks_aliases;    /* if it checks arguments, two buffers that are the same memory are an error */
+    int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
+    int status_bytes;      /* of a status */
+    int status_ignore;     /* MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE */
+};
+
+/* Predefined handles that the shim uses. */
+enum object {
+    COMM_WORLD, COMM_SELF, COMM_NULL, ERRORS_RETURN, REQUEST_NULL, TYPE_NULL, TYPE_BYTE, TYPE_UINT64, TYPE_SHORT_INT,
+    OP_SUM, OBJECTS
+};
+
+/* Kinds of predefined datatypes, by the ops that MPI allows for them. */
+enum kind { KIND_NONE, KIND_INTEGER, KIND_ADDRESS, KIND_FLOAT, KIND_COMPLEX, KIND_LOGICAL, KIND_BYTE, KIND_PAIR };
+
+struct datatype {
+    uint8_t code;          /* enum fanin_dtype; NONE: devices do not compute with it */
+    uint8_t kind;          /* enum kind */
+    uint8_t bytes;         /* of an element in an array, with its gap */
+};
+
+extern const struct mpi_abi *shim_abi; /* NULL before shim_identify_mpi */
+
+/* Find the MPI of this process. Returns 0 if it is not known. */
+int shim_identify_mpi(void);
+
+/* The address of a symbol of the MPI. The program's own symbol comes first: it may be a copy of a library's data. */
+void *shim_symbol(const char *name);
+
+/* A handle from a register, without the bits that have no meaning. */
+static inline handle clean(handle value)
+{
+    return shim_abi->ints ? (uint32_t)value : value;
+}
+
+static inline handle load_handle(const void *place)
+{
+    return shim_abi->ints ? *(const uint32_t *)place : *(const handle *)place;
+}
+
+static inline void store_handle(void *place, handle value)
+{
+    if (shim_abi->ints)
+        *(uint32_t *)place = (uint32_t)value;
+    else
+        *(handle *)place = value;
+}
+
+/* Element `index` of an array of handles. */
+static inline void *handle_at(const void *array, int index)
+{
+    return (char *)array + (size_t)index * (shim_abi->ints ? sizeof(int) : sizeof(handle));
+}
+
+static inline int is_in_place(const void *buffer)
+{
+    return (intptr_t)buffer == shim_abi->in_place;
+}
+
+handle shim_handle(enum object object);
+
+/* The error class of a lost rank; the class of other errors if this version of the MPI has none. */
+int shim_error_proc_failed(void);
+
+/* The predefined datatype of a handle; NULL if the type is not predefined. */
+const struct datatype *shim_datatype(handle type);
+
+/* The enum fanin_op of a predefined op; 0 if the op is not predefined. */
+uint8_t shim_op(handle op);
+
+/* Whether both MPI and the devices compute an op over a kind of datatype. */
+int shim_op_takes(uint8_t op, uint8_t kind);
+#endif

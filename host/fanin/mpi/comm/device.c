@@ -1,0 +1,209 @@
+/* $FANIN_SOCKET names the socket of this node's NIC, or several sockets with ':' between. Without it the sockets
+ * are those of the fabric `default` that `fanin fabric up` has brought up. Of several sockets a rank takes the one
+ * whose NIC has an address of its host (or network namespace). If several NICs have one, the machine plays several
+ * nodes, and ranks take the NICs in even blocks.
+ *
+ * `fanin fabric up` writes a file `uplinks` beside the sockets, with a row "SOCKET ADDRESS RING SWITCH..." for each
+ * NIC: the ring that it is in (0: none), and the offloading switches above it, the lowest first. On other machines
+ * $FANIN_SWITCHES names the switches, with ',' between, and $FANIN_RING the ring.
+ */
+#define _GNU_SOURCE
+#include "comm/device.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAX_ROW 512
+#define MAX_NICS 64
+
+struct device shim_device;
+
+struct row {
+    char socket[MAX_PATH];
+    struct fanin_place place;
+};
+
+static uint32_t address_of(const char *text)
+{
+    struct in_addr address;
+
+    return inet_pton(AF_INET, text, &address) == 1 ? ntohl(address.s_addr) : 0;
+}
+
+static void add_switches(struct fanin_place *place, char *text, const char *between)
+{
+    char *rest;
+
+    for (char *word = strtok_r(text, between, &rest); word; word = strtok_r(NULL, between, &rest)) {
+        uint32_t address = address_of(word);
+        if (address && place->hops < FANIN_MAX_HOPS)
+            place->hop[place->hops++] = address;
+    }
+}
+
+/* Whether an address belongs to this host (or network namespace). */
+static int is_local(uint32_t address)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    int descriptor = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), bound;
+
+    bound = descriptor >= 0 && bind(descriptor, (struct sockaddr *)&name, sizeof name) == 0;
+    if (descriptor >= 0)
+        close(descriptor);
+    return bound;
+}
+
+static int parse_row(const char *folder, char *line, struct row *row)
+{
+    char *rest, *name = strtok_r(line, " \n", &rest), *address = strtok_r(NULL, " \n", &rest);
+    char *ring = strtok_r(NULL, " \n", &rest);
+
+    if (!ring || *name == '#')
+        return 0;
+    *row = (struct row){.place = {.address = address_of(address), .ring = (uint32_t)strtoul(ring, NULL, 10)}};
+    add_switches(&row->place, rest, " \n");
+    return snprintf(row->socket, sizeof row->socket, "%s/%s", folder, name) < MAX_PATH;
+}
+
+static int read_rows(const char *folder, struct row *rows)
+{
+    char path[MAX_PATH], line[MAX_ROW];
+    int count = 0;
+    FILE *file;
+
+    if (snprintf(path, sizeof path, "%s/uplinks", folder) >= MAX_PATH || !(file = fopen(path, "re")))
+        return 0;
+    while (count < MAX_NICS && fgets(line, sizeof line, file))
+        count += parse_row(folder, line, &rows[count]);
+    fclose(file);
+    return count;
+}
+
+/* Which of `choices` NICs rank `rank` takes: blocks of consecutive ranks, the first ones longer, as in `fanin run`. */
+static int choice_of(int rank, int ranks, int choices)
+{
+    int length = ranks / choices, longer = ranks % choices;
+
+    if (rank < longer * (length + 1))
+        return rank / (length + 1);
+    return length ? longer + (rank - longer * (length + 1)) / length : 0;
+}
+
+/* The place of a NIC in the fabric, by the file beside its socket; all 0 if there is no such file. */
+static struct fanin_place place_of(const char *socket)
+{
+    char folder[MAX_PATH], *end;
+    struct row rows[MAX_NICS];
+    int count;
+
+    strcpy(folder, socket);
+    end = strrchr(folder, '/');
+    if (end)
+        *end = 0;
+    count = read_rows(end ? folder : ".", rows);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rows[i].socket, socket))
+            return rows[i].place;
+    return (struct fanin_place){0};
+}
+
+/* Drop the NICs that are known to be in other hosts, unless all are. Returns how many are left. */
+static int keep_local(struct row *rows, int count)
+{
+    int local = 0;
+
+    for (int i = 0; i < count; i++)
+        if (!rows[i].place.address || is_local(rows[i].place.address))
+            rows[local++] = rows[i];
+    return local ? local : count;
+}
+
+static int from_environment(const char *sockets, int rank, int ranks)
+{
+    char *list = strdup(sockets), *rest;
+    struct row rows[MAX_NICS];
+    int count = 0;
+
+    for (char *word = list ? strtok_r(list, ":", &rest) : NULL; word; word = strtok_r(NULL, ":", &rest))
+        if (count < MAX_NICS && snprintf(rows[count].socket, MAX_PATH, "%s", word) < MAX_PATH)
+            rows[count++].place = place_of(word);
+    free(list);
+    if (!count)
+        return 0;
+    count = keep_local(rows, count);
+    strcpy(shim_device.socket, rows[choice_of(rank, ranks, count)].socket);
+    return 1;
+}
+
+static int from_fabric(int rank, int ranks)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char folder[MAX_PATH];
+    struct row rows[MAX_NICS];
+    int count, local = 0;
+
+    if (runtime && *runtime)
+        snprintf(folder, sizeof folder, "%.200s/fanin/default", runtime);
+    else
+        snprintf(folder, sizeof folder, "/tmp/fanin-%u/default", (unsigned)getuid());
+    count = read_rows(folder, rows);
+    for (int i = 0; i < count; i++)
+        if (is_local(rows[i].place.address))
+            rows[local++] = rows[i];
+    if (!local)
+        return 0;
+    strcpy(shim_device.socket, rows[choice_of(rank, ranks, local)].socket);
+    return 1;
+}
+
+/* Find the place of this rank's NIC in the fabric. */
+static void find_place(void)
+{
+    const char *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
+    struct fanin_place *place = &shim_device.place;
+    char *list;
+
+    *place = place_of(shim_device.socket);
+    if (switches && (list = strdup(switches))) {
+        *place = (struct fanin_place){.ring = ring ? (uint32_t)strtoul(ring, NULL, 10) : 0};
+        add_switches(place, list, ",");
+        free(list);
+    }
+}
+
+/* Without it a device can not read ordinary memory of the program. */
+static int has_process_memory(void)
+{
+    int descriptor = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+
+    if (descriptor >= 0)
+        close(descriptor);
+    return descriptor >= 0;
+}
+
+enum fanin_status shim_open_device(int rank, int ranks)
+{
+    const char *sockets = getenv("FANIN_SOCKET");
+    enum fanin_status status;
+
+    if (!(sockets && *sockets ? from_environment(sockets, rank, ranks) : from_fabric(rank, ranks)))
+        return FANIN_NO_DEVICE;
+    if (!has_process_memory())
+        return FANIN_PERMISSION_DENIED;
+    find_place();
+    status = fanin_open(shim_device.socket, &shim_device.context);
+    if (status == FANIN_SUCCESS)
+        shim_device.place.address = fanin_limits(shim_device.context)->address;
+    return status;
+}
+
+void shim_close_device(void)
+{
+    if (shim_device.context)
+        fanin_close(shim_device.context);
+    shim_device.context = NULL;
+}

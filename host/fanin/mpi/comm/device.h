@@ -1,0 +1,19 @@
+/* The device of this process: its socket, its place in the fabric, and the connection to it. */
+#ifndef FANIN_MPI_DEVICE_H
+#define FANIN_MPI_DEVICE_H
+#include "fanin.h"
+
+#define MAX_PATH 256
+
+struct device {
+    struct fanin_context *context; /* NULL: there is none */
+    struct fanin_place place;
+    char socket[MAX_PATH];
+};
+
+extern struct device shim_device;
+
+/* Find the device of rank `rank` of `ranks` and attach to it. FANIN_NO_DEVICE: there is no sign of one. */
+enum fanin_status shim_open_device(int rank, int ranks);
+void shim_close_device(void);
+#endif

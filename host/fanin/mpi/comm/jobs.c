@@ -1,0 +1,103 @@
+#include "comm/jobs.h"
+#include "abi/mpi_progress.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#define SLICE_MS 1 /* of a wait, before the MPI is looked after */
+
+struct job {
+    struct job *next;
+    struct fanin_communicator *communicator;
+};
+
+static struct job *joined, *leaving;
+static uint32_t count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint32_t shim_jobs_in_use(void)
+{
+    return __atomic_load_n(&count, __ATOMIC_RELAXED);
+}
+
+void shim_enter_job(struct fanin_communicator *communicator)
+{
+    struct job *job = malloc(sizeof *job);
+
+    if (!job)
+        abort(); /* a rank can not decide this alone: the others go on */
+    job->communicator = communicator;
+    pthread_mutex_lock(&lock);
+    job->next = joined;
+    joined = job;
+    pthread_mutex_unlock(&lock);
+    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+}
+
+static enum fanin_status finish_leave(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    uint64_t end = fanin_now_ms() + timeout_ms;
+    enum fanin_status status = fanin_finish_leave(communicator, 0);
+
+    while (status == FANIN_PENDING && fanin_now_ms() < end) {
+        shim_let_mpi_progress();
+        fanin_progress();
+        status = fanin_finish_leave(communicator, SLICE_MS);
+    }
+    return status;
+}
+
+void shim_finish_leaving(uint32_t timeout_ms)
+{
+    struct job *rest, *job;
+
+    pthread_mutex_lock(&lock);
+    rest = leaving;
+    leaving = NULL;
+    pthread_mutex_unlock(&lock);
+    while ((job = rest)) {
+        rest = job->next;
+        if (finish_leave(job->communicator, timeout_ms) != FANIN_PENDING) {
+            __atomic_sub_fetch(&count, 1, __ATOMIC_RELAXED);
+            free(job);
+            continue;
+        }
+        pthread_mutex_lock(&lock);
+        job->next = leaving;
+        leaving = job;
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+/* Begin to leave a job; NULL: any. Returns 0 if there is none. */
+static int begin_leave(const struct fanin_communicator *communicator)
+{
+    struct job **link = &joined, *job;
+
+    pthread_mutex_lock(&lock);
+    while (*link && communicator && (*link)->communicator != communicator)
+        link = &(*link)->next;
+    job = *link;
+    if (job) {
+        fanin_begin_leave(job->communicator);
+        *link = job->next;
+        job->next = leaving;
+        leaving = job;
+    }
+    pthread_mutex_unlock(&lock);
+    return job != NULL;
+}
+
+void shim_leave_job(struct fanin_communicator *communicator)
+{
+    begin_leave(communicator);
+    shim_finish_leaving(0); /* also those that were left before */
+}
+
+void shim_leave_all_jobs(uint32_t timeout_ms)
+{
+    while (begin_leave(NULL))
+        continue;
+    shim_finish_leaving(timeout_ms);
+    for (; leaving; leaving = leaving->next) /* the process is at its end, so no memory is freed */
+        fanin_abandon(leaving->communicator);
+}

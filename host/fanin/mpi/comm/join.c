@@ -1,0 +1,228 @@
+/* Forming jobs. The ranks exchange through the MPI what each must know, and join. Then they exchange in rounds how
+ * each join stands, until all have joined, or one has failed: so all go on together, or none does.
+ */
+#define _GNU_SOURCE
+#include "abi/pmpi.h"
+#include "comm/communicator.h"
+#include "comm/device.h"
+#include "comm/jobs.h"
+#include "settings.h"
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define LARGEST_CHUNK 4096
+#define LOOPBACK 127u
+#define FEWER_SLOTS 4      /* there may be many jobs of smaller communicators: each asks for a quarter of the slots */
+#define ROUND_MS 100
+#define LEAVE_MS 10000     /* for jobs that are being left to give their queues back */
+
+/* What a rank tells the others. */
+struct record {
+    struct fanin_place place;
+    uint32_t chunk;            /* the longest that its device can have */
+    uint32_t jid, key;         /* random: those of rank 0 count */
+    uint32_t host;             /* tells machines apart that have the same loopback addresses */
+    uint32_t joins_early;      /* joining before any use pays, and half of its device's queues are free */
+};
+
+/* Tables of all ranks, while a job is formed. */
+struct tables {
+    struct record *records;
+    struct fanin_place *places;
+    uint32_t *statuses;        /* enum fanin_status of each join */
+};
+
+static uint32_t host_number(void)
+{
+    char name[256] = {0};
+    uint32_t number = 2166136261u;
+
+    gethostname(name, sizeof name - 1);
+    for (const char *letter = name; *letter; letter++)
+        number = (number ^ (uint8_t)*letter) * 16777619u;
+    return number;
+}
+
+static void describe_self(struct record *record)
+{
+    const struct fanin_attach_reply *limits = fanin_limits(shim_device.context);
+    uint32_t random[2] = {0}, chunk = LARGEST_CHUNK;
+
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        random[0] = (uint32_t)getpid() * 2654435761u;
+    while (chunk > limits->max_chunk)
+        chunk /= 2;
+    *record = (struct record){.place = shim_device.place, .chunk = chunk, .jid = random[0] ? random[0] : 1,
+                              .key = random[1], .host = host_number(),
+                              .joins_early = shim_early_join_pays() && shim_jobs_in_use() < limits->max_qp / 2};
+}
+
+/* Two machines may have the same loopback addresses. */
+static int can_reach(const struct record *one, const struct record *other)
+{
+    return one->place.address >> 24 != LOOPBACK || one->host == other->host;
+}
+
+static void ask_for_fewer_slots(struct fanin_job *job)
+{
+    if (job->slots > FEWER_SLOTS * FEWER_SLOTS)
+        job->slots /= FEWER_SLOTS;
+}
+
+/* Within one node segments need not fit into packets. Longer ones need fewer slots. */
+static void lengthen_chunk(struct fanin_job *job)
+{
+    for (uint32_t rank = 1; rank < job->ranks; rank++)
+        if (job->places[rank].address != job->places[0].address)
+            return;
+    ask_for_fewer_slots(job);
+    job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are shorter, or a lease would take more */
+}
+
+/* The description of the job, which is the same on every rank. Returns 0 if the ranks can not reach each other. */
+static int describe_job(const struct record *records, int ranks, int world, struct fanin_place *places,
+                        struct fanin_job *job)
+{
+    *job = (struct fanin_job){.jid = records[0].jid, .key = records[0].key, .route = shim_settings.route,
+                                .chunk = records[0].chunk, .slots = shim_settings.slots, .ranks = (uint32_t)ranks,
+                                .places = places};
+    if (!world)
+        ask_for_fewer_slots(job);
+    for (int rank = 0; rank < ranks; rank++) {
+        places[rank] = records[rank].place;
+        if (records[rank].chunk < job->chunk)
+            job->chunk = records[rank].chunk;
+        if (!can_reach(&records[0], &records[rank]))
+            return 0;
+    }
+    lengthen_chunk(job);
+    return 1;
+}
+
+static int tell_all(const void *mine, void *all, size_t bytes, handle comm)
+{
+    return pmpi.Allgather(mine, (int)bytes, shim_handle(TYPE_BYTE), all, (int)bytes, shim_handle(TYPE_BYTE), comm);
+}
+
+static int is_refused(uint32_t status)
+{
+    return status != FANIN_SUCCESS && status != FANIN_PENDING;
+}
+
+/* The outcome of all joins: refused if one is, else pending if one is. */
+static enum fanin_status outcome(const uint32_t *statuses, int ranks)
+{
+    enum fanin_status worst = FANIN_SUCCESS;
+
+    for (int rank = 0; rank < ranks && !is_refused(worst); rank++)
+        if (statuses[rank] != FANIN_SUCCESS)
+            worst = statuses[rank];
+    return worst;
+}
+
+static void warn(const struct communicator *communicator, const uint32_t *statuses, const char *complaint)
+{
+    int rank = 0;
+
+    while (rank < communicator->ranks - 1 && !is_refused(statuses[rank]))
+        rank++;
+    if (communicator->rank == 0)
+        shim_warn("%s: a communicator of %d ranks stays with MPI: rank %d could not join its job%s%s",
+                  fanin_status_name(statuses[rank]), communicator->ranks, rank, *complaint ? ": " : "", complaint);
+}
+
+/* All ranks must agree before a communicator joins early, so that unused ones do not take the queues of others. */
+static int all_join_early(const struct record *records, int ranks)
+{
+    int all = 1;
+
+    for (int rank = 0; rank < ranks; rank++)
+        all &= records[rank].joins_early;
+    return all;
+}
+
+/* Ask this rank's device. Returns FANIN_PENDING if it has been asked. */
+static enum fanin_status begin_join(const struct fanin_job *description, uint32_t rank,
+                                    struct fanin_communicator **job, char *complaint)
+{
+    struct fanin_join join;
+    enum fanin_status status = fanin_describe(description, rank, &join, complaint);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_begin_join(shim_device.context, &join, rank, description->ranks, job);
+    if (status == FANIN_NO_RESOURCES) { /* jobs that are being left may give queues back */
+        shim_finish_leaving(LEAVE_MS);
+        status = fanin_begin_join(shim_device.context, &join, rank, description->ranks, job);
+    }
+    return status == FANIN_SUCCESS ? FANIN_PENDING : status;
+}
+
+/* A device answers when all ranks have joined, so the others would wait for one that is refused. Returns an error
+ * of the MPI; else `statuses` are those of all. */
+static int await_all(struct fanin_communicator *job, enum fanin_status status, const struct communicator *communicator,
+                     uint32_t *statuses)
+{
+    struct fanin_join_reply reply;
+    uint32_t waited = 0, mine;
+    int code;
+
+    do {
+        if (status == FANIN_PENDING)
+            status = fanin_finish_join(job, &reply, ROUND_MS);
+        waited += ROUND_MS;
+        if (status == FANIN_PENDING && waited >= shim_settings.join_ms)
+            status = FANIN_TIMEOUT;
+        mine = status;
+        code = tell_all(&mine, statuses, sizeof mine, communicator->handle);
+    } while (!code && outcome(statuses, communicator->ranks) == FANIN_PENDING);
+    return code;
+}
+
+static enum state form(const struct communicator *communicator, int early, struct tables *tables,
+                       struct fanin_communicator **job)
+{
+    char complaint[FANIN_MAX_COMPLAINT] = "its nodes have loopback addresses of different machines";
+    int ranks = communicator->ranks, world = communicator->handle == shim_handle(COMM_WORLD), code;
+    enum fanin_status status = FANIN_INVALID_REQUEST;
+    struct fanin_job description;
+    struct record mine;
+
+    describe_self(&mine);
+    if (tell_all(&mine, tables->records, sizeof mine, communicator->handle))
+        return LEFT_TO_MPI;
+    if (early && !all_join_early(tables->records, ranks))
+        return FRESH;
+    if (describe_job(tables->records, ranks, world, tables->places, &description)) {
+        *complaint = 0;
+        status = begin_join(&description, (uint32_t)communicator->rank, job, complaint);
+    }
+    code = await_all(*job, status, communicator, tables->statuses);
+    if (!code && outcome(tables->statuses, ranks) == FANIN_SUCCESS)
+        return JOINED;
+    if (!code)
+        warn(communicator, tables->statuses, complaint);
+    if (*job)
+        fanin_abandon(*job);
+    return LEFT_TO_MPI;
+}
+
+enum state shim_form_job(const struct communicator *communicator, int early, struct fanin_communicator **job)
+{
+    size_t ranks = (size_t)communicator->ranks;
+    struct tables tables = {calloc(ranks, sizeof *tables.records), calloc(ranks, sizeof *tables.places),
+                            calloc(ranks, sizeof *tables.statuses)};
+    enum state state;
+
+    if (!tables.records || !tables.places || !tables.statuses)
+        abort(); /* a rank can not decide this alone: the others wait for it */
+    *job = NULL;
+    state = form(communicator, early, &tables, job);
+    if (state == JOINED)
+        shim_enter_job(*job);
+    free(tables.records);
+    free(tables.places);
+    free(tables.statuses);
+    return state;
+}

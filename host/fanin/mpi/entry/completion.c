@@ -1,0 +1,223 @@
+/* The entries that start and complete requests: the shim's own, and the MPI's, in one array. An entry first settles
+ * the shim's own, so that the MPI can complete them, and then calls the MPI, which fills statuses and indices and
+ * ends handles. To the MPI a persistent request of the shim that is under way is inactive. So if the MPI finds no
+ * active request, nothing is complete yet.
+ */
+#define _GNU_SOURCE
+#include "abi/mpi_progress.h"
+#include "entry/entry.h"
+#include "requests/requests.h"
+#include <sched.h>
+
+#define LOOKS 50     /* between yields, before a waiter sleeps */
+#define SLICE_MS 1
+
+/* Settle the requests of an array that have ended. Returns one of the shim's own that is still under way, or NULL. */
+static struct request *find_pending(int count, void *requests)
+{
+    struct request *pending = NULL;
+
+    for (int i = 0; i < count; i++) {
+        struct request *request = shim_request(handle_at(requests, i));
+        if (request && shim_is_pending(request))
+            pending = request;
+    }
+    return pending;
+}
+
+/* Nothing is complete yet: yield, and after some looks sleep. */
+static void wait_a_moment(const struct request *pending, int looks)
+{
+    fanin_progress();
+    if (looks < LOOKS || !pending->underway)
+        sched_yield();
+    else
+        fanin_wait(pending->underway, SLICE_MS);
+}
+
+/* The program has completed a request. A persistent one of the shim becomes inactive. Returns its error, which the
+ * MPI does not know, as it has completed an empty receive.
+ */
+static int end_one(struct request *request)
+{
+    int code = 0;
+
+    if (!request || !request->persistent)
+        return 0;
+    shim_let_settle(request);
+    if (shim_progress_of(request) != SETTLED)
+        return 0;
+    shim_set_progress(request, INACTIVE);
+    code = request->code;
+    if (code)
+        pmpi.Comm_call_errhandler(request->comm, code);
+    return code;
+}
+
+ENTRY int MPI_Wait(void *place, void *status)
+{
+    shim_bind();
+    struct request *request = shim_request(place);
+    int persistent = request && request->persistent, code;
+
+    if (request)
+        shim_finish_request(request);
+    code = pmpi.Wait(place, status);
+    return code || !persistent ? code : end_one(request);
+}
+
+ENTRY int MPI_Test(void *place, int *flag, void *status)
+{
+    shim_bind();
+    struct request *request = shim_request(place);
+    int persistent = request && request->persistent, code;
+
+    if (request && shim_is_pending(request)) {
+        *flag = 0;
+        shim_let_mpi_progress();
+        return 0;
+    }
+    code = pmpi.Test(place, flag, status);
+    return code || !persistent ? code : end_one(request);
+}
+
+/* All requests of an array have been completed. Returns the first error of the shim's own. */
+static int end_all(int count, void *requests)
+{
+    int code = 0;
+
+    for (int i = 0; i < count; i++) {
+        int own = end_one(shim_request(handle_at(requests, i)));
+        code = code ? code : own;
+    }
+    return code;
+}
+
+ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
+{
+    shim_bind();
+    int code, ours;
+
+    for (int i = 0; i < count; i++) {
+        struct request *request = shim_request(handle_at(requests, i));
+        if (request)
+            shim_finish_request(request);
+    }
+    code = pmpi.Waitall(count, requests, statuses);
+    ours = end_all(count, requests);
+    return code ? code : ours;
+}
+
+ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
+{
+    shim_bind();
+    int code;
+
+    if (find_pending(count, requests)) {
+        *flag = 0;
+        shim_let_mpi_progress();
+        return 0;
+    }
+    code = pmpi.Testall(count, requests, flag, statuses);
+    return code || !*flag ? code : end_all(count, requests);
+}
+
+ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *status)
+{
+    shim_bind();
+    struct request *pending = find_pending(count, requests);
+    int code = pmpi.Testany(count, requests, index, flag, status);
+
+    if (!code && *flag && *index == UNDEFINED && pending)
+        *flag = 0;
+    return code || !*flag || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
+}
+
+ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
+{
+    shim_bind();
+    struct request *pending;
+    int code, flag;
+
+    for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
+        code = pmpi.Testany(count, requests, index, &flag, status);
+        if (code || (flag && *index != UNDEFINED))
+            return code ? code : end_all(1, handle_at(requests, *index));
+        wait_a_moment(pending, looks);
+    }
+    code = pmpi.Waitany(count, requests, index, status);
+    return code || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
+}
+
+static int end_some(void *requests, int completed, const int *indices)
+{
+    int code = 0;
+
+    for (int i = 0; i < completed; i++) {
+        int own = end_one(shim_request(handle_at(requests, indices[i])));
+        code = code ? code : own;
+    }
+    return code;
+}
+
+ENTRY int MPI_Testsome(int count, void *requests, int *completed, int *indices, void *statuses)
+{
+    shim_bind();
+    struct request *pending = find_pending(count, requests);
+    int code = pmpi.Testsome(count, requests, completed, indices, statuses);
+
+    if (!code && *completed == UNDEFINED && pending)
+        *completed = 0;
+    return code ? code : end_some(requests, *completed, indices);
+}
+
+ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, void *statuses)
+{
+    shim_bind();
+    struct request *pending;
+    int code;
+
+    for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
+        code = pmpi.Testsome(count, requests, completed, indices, statuses);
+        if (code || *completed > 0)
+            return code ? code : end_some(requests, *completed, indices);
+        wait_a_moment(pending, looks);
+    }
+    code = pmpi.Waitsome(count, requests, completed, indices, statuses);
+    return code ? code : end_some(requests, *completed, indices);
+}
+
+ENTRY int MPI_Start(void *place)
+{
+    shim_bind();
+    struct request *request = shim_request(place);
+
+    if (!request || !request->persistent)
+        return pmpi.Start(place);
+    shim_start(request);
+    return 0;
+}
+
+ENTRY int MPI_Startall(int count, void *requests)
+{
+    shim_bind();
+    int code = 0, ours = 0;
+
+    for (int i = 0; i < count; i++)
+        ours += shim_request(handle_at(requests, i)) != NULL;
+    if (!ours)
+        return pmpi.Startall(count, requests);
+    for (int i = 0; i < count && !code; i++)
+        code = MPI_Start(handle_at(requests, i));
+    return code;
+}
+
+ENTRY int MPI_Request_free(void *place)
+{
+    shim_bind();
+    struct request *request = shim_request(place);
+
+    if (request && request->persistent)
+        shim_free_persistent(request);
+    return pmpi.Request_free(place);
+}

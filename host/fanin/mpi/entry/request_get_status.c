@@ -1,0 +1,121 @@
+/* The entries that look at requests without completing them. The MPI is asked about one request at a time: an array
+ * for it could not hold the shim's own requests.
+ */
+#include "abi/mpi_progress.h"
+#include "entry/entry.h"
+#include "requests/requests.h"
+
+enum request_state { IDLE, ACTIVE, COMPLETE }; /* IDLE: null, or persistent and not started */
+
+static void *status_at(void *statuses, int index)
+{
+    int ignored = (intptr_t)statuses == shim_abi->status_ignore;
+
+    return ignored ? statuses : (char *)statuses + (size_t)index * (size_t)shim_abi->status_bytes;
+}
+
+/* The status of a null request. */
+static int empty(void *status)
+{
+    int flag;
+
+    return pmpi.Request_get_status(shim_handle(REQUEST_NULL), &flag, status);
+}
+
+/* The state of a request by the MPI. */
+static int ask(const void *place, enum request_state *state, void *status)
+{
+    int index, flag, code = pmpi.Request_get_status_any(1, place, &index, &flag, status);
+
+    *state = code || !flag ? ACTIVE : index == UNDEFINED ? IDLE : COMPLETE;
+    return code;
+}
+
+static int inspect(const void *place, enum request_state *state, void *status)
+{
+    struct request *request = shim_request(place);
+    int flag;
+
+    *state = ACTIVE;
+    if (request && shim_is_pending(request))
+        return 0;
+    if (!request || !request->persistent) /* a non-blocking one that is settled is complete for the MPI */
+        return ask(place, state, status);
+    *state = shim_progress_of(request) == SETTLED ? COMPLETE : IDLE;
+    return pmpi.Request_get_status(request->handle, &flag, status);
+}
+
+ENTRY int MPI_Request_get_status(handle wanted, int *flag, void *status)
+{
+    shim_bind();
+    wanted = clean(wanted);
+    struct request *request = shim_request(&wanted);
+
+    if (request && shim_is_pending(request)) {
+        *flag = 0;
+        shim_let_mpi_progress();
+        return 0;
+    }
+    return pmpi.Request_get_status(wanted, flag, status);
+}
+
+ENTRY int MPI_Request_get_status_any(int count, const void *requests, int *index, int *flag, void *status)
+{
+    shim_bind();
+    enum request_state state = IDLE;
+    int active = 0, code = 0;
+
+    if (!shim_active)
+        return pmpi.Request_get_status_any(count, requests, index, flag, status);
+    *index = UNDEFINED;
+    for (int i = 0; i < count && !code && state != COMPLETE; i++) {
+        code = inspect(handle_at(requests, i), &state, status);
+        active |= state != IDLE;
+        if (state == COMPLETE)
+            *index = i;
+    }
+    *flag = *index != UNDEFINED || !active;
+    if (*index == UNDEFINED)
+        shim_let_mpi_progress();
+    return code || active ? code : empty(status);
+}
+
+ENTRY int MPI_Request_get_status_all(int count, const void *requests, int *flag, void *statuses)
+{
+    shim_bind();
+    enum request_state state;
+    int code = 0;
+
+    if (!shim_active)
+        return pmpi.Request_get_status_all(count, requests, flag, statuses);
+    *flag = 1;
+    for (int i = 0; i < count && !code; i++) {
+        code = inspect(handle_at(requests, i), &state, status_at(statuses, i));
+        *flag &= state != ACTIVE;
+    }
+    if (!*flag)
+        shim_let_mpi_progress();
+    return code;
+}
+
+ENTRY int MPI_Request_get_status_some(int count, const void *requests, int *completed, int *indices, void *statuses)
+{
+    shim_bind();
+    enum request_state state;
+    int active = 0, code = 0;
+
+    if (!shim_active)
+        return pmpi.Request_get_status_some(count, requests, completed, indices, statuses);
+    *completed = 0;
+    for (int i = 0; i < count && !code; i++) {
+        code = inspect(handle_at(requests, i), &state, status_at(statuses, *completed));
+        active |= state != IDLE;
+        if (state == COMPLETE)
+            indices[(*completed)++] = i;
+    }
+    if (!active)
+        *completed = UNDEFINED;
+    else if (!*completed)
+        shim_let_mpi_progress();
+    return code;
+}

@@ -1,0 +1,94 @@
+/* What MPI_Init and MPI_Finalize add: all ranks of MPI_COMM_WORLD agree whether they offload; they leave their
+ * jobs. */
+#include "init.h"
+#include "abi/elements.h"
+#include "abi/mpi_progress.h"
+#include "abi/pmpi.h"
+#include "calls/aliases.h"
+#include "comm/communicator.h"
+#include "comm/device.h"
+#include "report.h"
+#include "requests/progress.h"
+#include "settings.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The first rank that has no device; -1: all have one. */
+static int first_without(const int *statuses, int ranks)
+{
+    for (int rank = 0; rank < ranks; rank++)
+        if (statuses[rank] != FANIN_SUCCESS)
+            return rank;
+    return -1;
+}
+
+static void say_why_not(const int *statuses, int ranks, int first)
+{
+    const char *named = getenv("FANIN_SOCKET");
+    int all = 1;
+
+    for (int rank = 0; rank < ranks; rank++)
+        all &= statuses[rank] == FANIN_NO_DEVICE;
+    if (all && named && *named)
+        shim_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up (fanin "
+                  "fabric up), and name its socket", named);
+    else if (all)
+        shim_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
+                  "its socket in FANIN_SOCKET");
+    else
+        shim_warn("%s: collectives stay with MPI: rank %d can not use its device; see that each node has one, or unset "
+                  "LD_PRELOAD", fanin_status_name(statuses[first]), first);
+}
+
+static int agree(int rank, int ranks)
+{
+    enum fanin_status status = shim_pack_adds_nothing() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED;
+    int *statuses = calloc((size_t)ranks, sizeof *statuses), mine = (int)status, first;
+
+    /* A rank can not go on alone: the others wait for its message. */
+    if (!statuses || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), statuses, sizeof mine,
+                                    shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
+        abort();
+    first = first_without(statuses, ranks);
+    if (first >= 0 && rank == 0)
+        say_why_not(statuses, ranks, first);
+    free(statuses);
+    return first < 0;
+}
+
+void shim_begin(void)
+{
+    static int begun; /* the initialization of Fortran may call that of C */
+    int rank, ranks, able;
+
+    pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
+    pmpi.Comm_size(shim_handle(COMM_WORLD), &ranks);
+    if (ranks == 1 || begun++)
+        return;
+    able = agree(rank, ranks);
+    if (rank == 0)
+        shim_read_settings();
+    pmpi.Bcast(&shim_settings, sizeof shim_settings, shim_handle(TYPE_BYTE), 0, shim_handle(COMM_WORLD));
+    if (!able) { /* the settings say whether calls are errors then */
+        shim_close_device();
+        return;
+    }
+    shim_begin_mpi_progress();
+    shim_probe_alias_check();
+    shim_communicators_begin();
+    shim_active = 1;
+    shim_communicator_created(shim_handle(COMM_WORLD));
+}
+
+void shim_end(void)
+{
+    if (!shim_active)
+        return;
+    shim_active = 0;
+    if (shim_settings.report)
+        shim_report();
+    shim_communicators_end();
+    shim_end_watching();
+    shim_end_mpi_progress();
+    shim_close_device();
+}

@@ -1,0 +1,62 @@
+/* Requests of non-blocking and persistent collectives. To the program they are requests of its MPI, so it can wait
+ * for them together with others:
+ *
+ * - a non-blocking one is a generalized request, which the shim completes when the devices are done;
+ * - a persistent one is a persistent receive from MPI_PROC_NULL. The shim starts it when the devices are done, and it
+ *   is then complete at once.
+ */
+#ifndef FANIN_MPI_REQUESTS_H
+#define FANIN_MPI_REQUESTS_H
+#include "calls/offload.h"
+
+enum progress { INACTIVE, PENDING, SETTLING, SETTLED }; /* SETTLING: a thread makes it SETTLED */
+
+struct request {
+    struct request *next;      /* of its bucket */
+    handle handle;
+    handle comm;
+    enum function function;
+    int persistent;
+    enum progress progress;
+    int code;                  /* what the program gets, once it is SETTLED */
+    struct fanin_communicator *job; /* of the communicator; a persistent request has its own */
+    struct decoded_call decoded;
+    struct prepared_call prepared;
+    struct fanin_request *underway; /* NULL: it could not be started, which gave `status` */
+    enum fanin_status status;
+    unsigned lookers;          /* threads that look whether it is pending */
+};
+
+static inline enum progress shim_progress_of(const struct request *request)
+{
+    return __atomic_load_n(&request->progress, __ATOMIC_ACQUIRE);
+}
+
+static inline void shim_set_progress(struct request *request, enum progress progress)
+{
+    __atomic_store_n(&request->progress, progress, __ATOMIC_RELEASE);
+}
+
+/* Start a non-blocking call, or make a persistent one. Returns 0 if the MPI is to do it; else `code` is what the
+ * program gets. */
+int shim_nonblocking(struct call *call, void *request, int *code);
+int shim_persistent(struct call *call, void *request, int *code);
+
+/* The request of the shim whose handle stands at `place`; NULL if it is the MPI's own, or is complete. */
+struct request *shim_request(const void *place);
+
+/* Start a persistent request. */
+void shim_start(struct request *request);
+
+/* Whether a request is still under way. If it has ended, it is completed for the MPI. */
+int shim_is_pending(struct request *request);
+
+/* Wait until a request is settled. */
+void shim_finish_request(struct request *request);
+
+/* If another thread is settling a request, wait for that thread. */
+void shim_let_settle(const struct request *request);
+
+/* The program frees a persistent request. */
+void shim_free_persistent(struct request *request);
+#endif

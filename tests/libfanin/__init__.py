@@ -1,0 +1,1 @@
+"""Tests of the driver in C: its tables, its header, and programs that use nothing else."""

@@ -1,0 +1,84 @@
+"""Programs in C, compiled against the installed header and library, and run as the ranks of a job on real devices."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import fanin
+from fanin_tools.fabric.generate import Shape
+from tests.e2e.fabrics import Bench
+from tests.fabric.fixtures import own_state_folder
+
+PACKAGE = Path(fanin.__file__).parent
+PROGRAMS = Path(__file__).with_name("programs")
+FANIN = Path(sys.executable).with_name("fanin")
+FLAGS = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+BOUND_S = 200.0
+
+
+@dataclass
+class Compiler:
+    """Compiles programs, each once."""
+
+    folder: Path
+    built: dict[Path, Path] = field(default_factory=dict)
+
+    def build(self, source: Path) -> Path:
+        """The program of a source file."""
+        if source not in self.built:
+            target = self.folder / source.stem
+            link = [f"-I{PACKAGE / 'include'}", f"-L{PACKAGE}", "-l:libfanin.so", f"-Wl,-rpath,{PACKAGE}"]
+            compiler = shlex.split(os.environ.get("CC", "cc"))
+            subprocess.run([*compiler, *FLAGS, str(source), "-o", str(target), *link], check=True)
+            self.built[source] = target
+        return self.built[source]
+
+
+@pytest.fixture(scope="session")
+def compiler() -> Iterator[Compiler]:
+    """A compiler with a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="fanin-c-") as folder:
+        yield Compiler(Path(folder))
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """Brings fabrics up in a state folder of its own; they live until the last test of the file."""
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield Bench("libfanin")
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def fabrics(bench: Bench) -> dict[str, str]:
+    """Names of fabrics: of one node, and of three below a switch."""
+    return {
+        "local": bench.up(Shape(nodes=1, ranks_per_node=4)).fabric.name,
+        "nodes": bench.up(Shape(nodes=3, ranks_per_node=2)).fabric.name,
+    }
+
+
+@pytest.fixture
+def run(fabrics: dict[str, str]) -> Run:
+    """Function: run a program as every rank of a job, by `fanin run`."""
+
+    def run_ranks(
+        fabric: str, ranks: int, program: Path, *arguments: str, options: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        line = [str(FANIN), "run", "-n", str(ranks), "--fabric", fabrics[fabric], *options]
+        return subprocess.run(
+            [*line, "--", str(program), *arguments], capture_output=True, text=True, timeout=BOUND_S, check=False
+        )
+
+    return run_ranks

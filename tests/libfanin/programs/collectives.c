@@ -1,0 +1,369 @@
+/* Every collective of the C interface, in every form and over every kind of memory, against what it must give.
+ *
+ * Arguments: rounds, seed. The job comes from the environment. Ranks draw the same calls from the seed; each draws for
+ * itself which memory it uses. Prints the number of calls, or what was wrong, and exits with 1.
+ */
+#include <fanin/fanin.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RANKS = 64, TIMEOUT_MS = 60000 };
+
+static uint32_t rank, ranks;
+static struct fanin_context *device;
+static struct fanin_communicator *communicator;
+static const char *doing = "";
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "rank %u: %s: %s\n", rank, doing, what);
+    exit(1);
+}
+
+static void expect(enum fanin_status status, enum fanin_status wanted)
+{
+    if (status != wanted)
+        fail(fanin_status_name(status));
+}
+
+static uint64_t draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+    return *state >> 33;
+}
+
+/* Element `i` of what rank `r` brings. */
+static int64_t element(uint32_t r, uint64_t i, uint64_t salt)
+{
+    return (int64_t)((r + 1) * 1000003ull + i * 7919 + salt);
+}
+
+/* Memory of some kind: registered, ordinary, or ordinary and not aligned. */
+struct memory {
+    int64_t *items;
+    void *base;
+    uint64_t length;
+    uint32_t lkey;
+    int registered;
+};
+
+static struct memory new_memory(uint64_t count, uint64_t kind)
+{
+    struct memory memory = {.length = count * 8 + 64, .registered = kind % 3 == 0};
+
+    if (memory.registered) {
+        expect(fanin_allocate(device, memory.length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &memory.base,
+                              &memory.lkey), FANIN_SUCCESS);
+    } else {
+        memory.base = malloc(memory.length);
+    }
+    memory.items = (int64_t *)((char *)memory.base + (kind % 3 == 2 ? 8 : 0));
+    return memory;
+}
+
+static void free_memory(struct memory *memory)
+{
+    if (memory->registered) {
+        expect(fanin_deregister(device, memory->lkey), FANIN_SUCCESS);
+        fanin_unmap(memory->base, memory->length);
+    } else {
+        free(memory->base);
+    }
+}
+
+static const struct {
+    const char *name;
+    int root, divided_source, divided_destination; /* a block of `source` (destination) for each rank */
+} rows[] = {
+    [FANIN_ALLREDUCE] = {"allreduce", 0, 0, 0},      [FANIN_REDUCE] = {"reduce", 1, 0, 0},
+    [FANIN_REDUCE_SCATTER] = {"reduce_scatter", 0, 1, 0}, [FANIN_BROADCAST] = {"broadcast", 1, 0, 0},
+    [FANIN_ALLGATHER] = {"allgather", 0, 0, 1},      [FANIN_GATHER] = {"gather", 1, 0, 1},
+    [FANIN_SCATTER] = {"scatter", 1, 1, 0},          [FANIN_BARRIER] = {"barrier", 0, 0, 0},
+    [FANIN_ALLGATHERV] = {"allgatherv", 0, 0, 1},    [FANIN_GATHERV] = {"gatherv", 1, 0, 1},
+    [FANIN_SCATTERV] = {"scatterv", 1, 1, 0},
+};
+
+static int64_t sum(uint64_t i, uint64_t salt)
+{
+    int64_t total = 0;
+
+    for (uint32_t r = 0; r < ranks; r++)
+        total += element(r, i, salt);
+    return total;
+}
+
+/* One call, its data and its check. `counts`: elements of each rank's block; of one block, counts[0]. */
+struct call {
+    struct fanin_operation operation;
+    uint64_t counts[MOST_RANKS], sizes[MOST_RANKS], offsets[MOST_RANKS], whole, salt;
+    struct memory source, destination;
+    int64_t *result;
+};
+
+static int is_vector(const struct call *call)
+{
+    return call->operation.collective >= FANIN_ALLGATHERV;
+}
+
+static uint64_t source_count(const struct call *call)
+{
+    return rows[call->operation.collective].divided_source ? call->whole : call->counts[rank];
+}
+
+static uint64_t destination_count(const struct call *call)
+{
+    return rows[call->operation.collective].divided_destination ? call->whole : call->counts[rank];
+}
+
+static void fill(struct call *call)
+{
+    for (uint64_t i = 0; i < source_count(call); i++)
+        call->source.items[i] = element(rank, i, call->salt);
+}
+
+static void check(const struct call *call, const int64_t *result)
+{
+    uint32_t collective = call->operation.collective, root = call->operation.root;
+    int mine = rank == root;
+
+    if ((collective == FANIN_REDUCE || collective == FANIN_GATHER || collective == FANIN_GATHERV) && !mine)
+        return;
+    if (collective == FANIN_BROADCAST && mine)
+        return;
+    if (collective == FANIN_ALLGATHER || collective == FANIN_GATHER || collective == FANIN_ALLGATHERV ||
+        collective == FANIN_GATHERV) {
+        for (uint32_t r = 0; r < ranks; r++)
+            for (uint64_t i = 0; i < call->counts[r]; i++)
+                if (result[call->offsets[r] + i] != element(r, i, call->salt))
+                    fail("wrong result");
+        return;
+    }
+    for (uint64_t i = 0; i < call->counts[rank]; i++) {
+        int64_t wanted = 0;
+        if (collective == FANIN_ALLREDUCE || collective == FANIN_REDUCE)
+            wanted = sum(i, call->salt);
+        if (collective == FANIN_REDUCE_SCATTER)
+            wanted = sum(call->offsets[rank] + i, call->salt);
+        if (collective == FANIN_BROADCAST)
+            wanted = element(root, i, call->salt);
+        if (collective == FANIN_SCATTER || collective == FANIN_SCATTERV)
+            wanted = element(root, call->offsets[rank] + i, call->salt);
+        if (collective != FANIN_BARRIER && result[i] != wanted)
+            fail("wrong result");
+    }
+}
+
+static uint64_t draw_count(uint64_t *seed)
+{
+    static const uint64_t counts[] = {0, 1, 2, 3, 511, 512, 513, 4096, 5000, 65536, 65537, 131072, 300001};
+
+    return counts[draw(seed) % (sizeof counts / sizeof *counts)];
+}
+
+static void draw_call(struct call *call, uint64_t *seed, uint64_t *own_seed)
+{
+    uint64_t count = draw_count(seed), uneven;
+    struct fanin_operation *operation = &call->operation;
+
+    memset(call, 0, sizeof *call);
+    operation->collective = (uint32_t)(draw(seed) % 11);
+    operation->root = (uint32_t)draw(seed) % ranks;
+    if (!rows[operation->collective].root)
+        operation->root = 0;
+    operation->op = FANIN_OP_SUM;
+    operation->dtype = FANIN_DTYPE_I64;
+    call->salt = draw(seed);
+    uneven = draw(seed) % 2 && (is_vector(call) || operation->collective == FANIN_REDUCE_SCATTER);
+    if (uneven || is_vector(call))
+        count %= 70000;
+    for (uint32_t r = 0; r < ranks; r++) {
+        uint64_t other = draw_count(seed) % 5000;
+        call->counts[r] = uneven ? other : count;
+        call->sizes[r] = call->counts[r] * 8;
+        call->offsets[r] = call->whole;
+        call->whole += call->counts[r];
+    }
+    operation->block = call->sizes[rank];
+    if (uneven)
+        operation->sizes = call->sizes;
+    if (is_vector(call) && draw(seed) % 2) {
+        operation->flags |= FANIN_EXCHANGE_SIZES;
+        if (operation->collective != FANIN_SCATTERV || rank != operation->root)
+            operation->sizes = NULL;
+        else
+            operation->sizes = call->sizes;
+    }
+    if (draw(seed) % 4 == 0)
+        operation->flags |= FANIN_FENCE;
+    call->source = new_memory(source_count(call), draw(own_seed));
+    fill(call);
+    operation->source = call->source.items;
+    /* In place where both sides have the same blocks. */
+    if (draw(own_seed) % 3 == 0 && operation->collective <= FANIN_REDUCE) {
+        call->result = call->source.items;
+    } else {
+        call->destination = new_memory(destination_count(call), draw(own_seed));
+        call->result = call->destination.items;
+    }
+    operation->destination = call->result;
+    if (operation->flags & FANIN_EXCHANGE_SIZES && draw(own_seed) % 2)
+        operation->destination = NULL;
+    if (operation->collective == FANIN_BROADCAST) {
+        operation->source = operation->destination = rank == operation->root ? call->source.items : call->result;
+    }
+    doing = rows[operation->collective].name;
+}
+
+static void end_call(struct call *call)
+{
+    free_memory(&call->source);
+    if (call->destination.base)
+        free_memory(&call->destination);
+}
+
+static void finish(struct call *call, struct fanin_request *request)
+{
+    enum fanin_status status;
+    const uint64_t *sizes;
+    uint64_t length;
+    void *address;
+
+    while ((status = fanin_wait(request, 1000)) == FANIN_PENDING)
+        ;
+    expect(status, FANIN_SUCCESS);
+    fanin_result(request, &address, &length, &sizes);
+    check(call, call->operation.destination ? call->result : address);
+    fanin_free(request);
+}
+
+static void one_blocking(uint64_t *seed, uint64_t *own_seed)
+{
+    struct fanin_request *request = NULL;
+    struct call call;
+
+    draw_call(&call, seed, own_seed);
+    if (draw(seed) % 2)
+        call.operation.flags |= FANIN_ALL_BLOCK;
+    if (!call.operation.destination && call.operation.flags & FANIN_EXCHANGE_SIZES)
+        call.operation.destination = call.result;
+    expect(fanin_call(communicator, &call.operation, TIMEOUT_MS, &request), FANIN_SUCCESS);
+    check(&call, call.result);
+    end_call(&call);
+}
+
+static void several_at_once(uint64_t *seed, uint64_t *own_seed)
+{
+    enum { MOST = 6 };
+    struct fanin_request *requests[MOST];
+    struct call calls[MOST];
+    uint64_t count = 1 + draw(seed) % MOST;
+
+    for (uint64_t i = 0; i < count; i++) {
+        draw_call(&calls[i], seed, own_seed);
+        expect(fanin_start(communicator, &calls[i].operation, &requests[i]), FANIN_SUCCESS);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t last = draw(own_seed) % 2 ? i : count - 1 - i;
+        (void)last;
+        doing = rows[calls[i].operation.collective].name;
+        finish(&calls[i], requests[i]);
+        end_call(&calls[i]);
+    }
+}
+
+static void one_persistent(uint64_t *seed, uint64_t *own_seed)
+{
+    struct fanin_request *request;
+    enum fanin_status status;
+    struct call call;
+
+    do
+        draw_call(&call, seed, own_seed);
+    while (call.operation.flags & FANIN_EXCHANGE_SIZES ? (end_call(&call), 1) : 0);
+    expect(fanin_prepare(communicator, &call.operation, &request), FANIN_SUCCESS);
+    for (int time = 0; time < 4; time++) {
+        call.salt += 17;
+        fill(&call);
+        expect(fanin_restart(request), FANIN_SUCCESS);
+        while ((status = fanin_wait(request, 1000)) == FANIN_PENDING)
+            ;
+        expect(status, FANIN_SUCCESS);
+        check(&call, call.result);
+    }
+    fanin_free(request);
+    end_call(&call);
+}
+
+/* A half of the ranks, in reverse order, and all of them once more. */
+static void groups(void)
+{
+    struct fanin_communicator *half, *all;
+    int64_t mine = rank, total = 0;
+
+    doing = "split";
+    expect(fanin_split(communicator, rank % 2, -(int64_t)rank, TIMEOUT_MS, &half), FANIN_SUCCESS);
+    expect(fanin_allreduce(half, &mine, &total, 1, FANIN_DTYPE_I64, FANIN_OP_SUM), FANIN_SUCCESS);
+    for (uint32_t r = rank % 2; r < ranks; r += 2)
+        total -= r;
+    if (total || fanin_size(half) != (ranks + 1 - rank % 2) / 2)
+        fail("wrong group");
+    doing = "dup";
+    expect(fanin_dup(communicator, 0, TIMEOUT_MS, &all), FANIN_SUCCESS);
+    expect(fanin_barrier(all), FANIN_SUCCESS);
+    expect(fanin_leave(half, TIMEOUT_MS), FANIN_SUCCESS);
+    expect(fanin_leave(all, TIMEOUT_MS), FANIN_SUCCESS);
+}
+
+static void errors(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_BAND, .dtype = FANIN_DTYPE_F32,
+                                        .block = 8};
+    struct fanin_request *request;
+
+    doing = "errors";
+    expect(fanin_start(communicator, &operation, &request), FANIN_NOT_SUPPORTED);
+    operation.op = FANIN_OP_SUM;
+    expect(fanin_start(communicator, &operation, &request), FANIN_INVALID_REQUEST); /* no source */
+    operation.collective = 99;
+    expect(fanin_start(communicator, &operation, &request), FANIN_INVALID_REQUEST);
+    operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .root = ranks};
+    expect(fanin_start(communicator, &operation, &request), FANIN_INVALID_REQUEST);
+    if (strcmp(fanin_status_name(FANIN_PEER_LOST), "PEER_LOST") || strcmp(fanin_status_name(999), "UNKNOWN"))
+        fail("wrong name");
+}
+
+int main(int count, char **arguments)
+{
+    uint64_t rounds = count > 1 ? strtoull(arguments[1], NULL, 10) : 100;
+    uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : 1, own_seed;
+    struct fanin_job job;
+
+    expect(fanin_job_of_environment(&job, &rank), FANIN_SUCCESS);
+    ranks = job.ranks;
+    doing = "join";
+    expect(fanin_open(NULL, &device), FANIN_SUCCESS);
+    expect(fanin_join(device, &job, rank, TIMEOUT_MS, &communicator), FANIN_SUCCESS);
+    own_seed = seed * 31 + rank;
+    errors();
+    groups();
+    for (uint64_t round = 0; round < rounds; round++) {
+        switch (draw(&seed) % 3) {
+        case 0:
+            one_blocking(&seed, &own_seed);
+            break;
+        case 1:
+            several_at_once(&seed, &own_seed);
+            break;
+        default:
+            one_persistent(&seed, &own_seed);
+        }
+    }
+    doing = "leave";
+    expect(fanin_leave(communicator, TIMEOUT_MS), FANIN_SUCCESS);
+    fanin_close(device);
+    free((void *)job.places);
+    printf("rank %u: %llu rounds\n", rank, (unsigned long long)rounds);
+    return 0;
+}

@@ -1,0 +1,175 @@
+/* What a rank gets when another one does not do its part. Argument: the scene.
+ *
+ * Prints "rank R: STATUS" lines of what it got; exits with 0 also when that is an error, and with 1 when a call that
+ * must work does not.
+ */
+#define _DEFAULT_SOURCE /* usleep */
+#include <fanin/fanin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 60000, COUNT = 3 };
+
+static struct fanin_communicator *communicator;
+static struct fanin_context *device;
+static struct fanin_job job;
+static uint32_t rank, ranks;
+static int32_t data[COUNT] = {1, 2, 3}, result[COUNT];
+
+static struct fanin_operation allreduce(void)
+{
+    return (struct fanin_operation){.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I32,
+                                    .block = sizeof data, .source = data, .destination = result};
+}
+
+static void report(enum fanin_status status, const struct fanin_request *request)
+{
+    uint32_t missing[64], count = 0;
+    struct fanin_cqe cqe = {0};
+
+    if (request) {
+        fanin_failure(request, &cqe);
+        count = fanin_missing_ranks(&job, rank, cqe.missing, cqe.missing_kind, missing);
+    }
+    printf("rank %u: %s missing", rank, fanin_status_name(status));
+    for (uint32_t i = 0; i < count; i++)
+        printf(" %u", missing[i]);
+    printf("\n");
+}
+
+static void call(const struct fanin_operation *operation)
+{
+    struct fanin_request *request;
+    enum fanin_status status = fanin_call(communicator, operation, TIMEOUT_MS, &request);
+
+    report(status, request);
+    if (request)
+        fanin_free(request);
+}
+
+/* Rank 1 ends without a word. */
+static int scene_killed(void)
+{
+    struct fanin_operation operation = allreduce();
+
+    if (rank == 1)
+        _exit(0);
+    call(&operation);
+    return 0;
+}
+
+/* Rank 1 comes too late for the limit of the others. */
+static int scene_late(void)
+{
+    struct fanin_operation operation = allreduce();
+
+    operation.timeout_ms = 200;
+    if (rank == 1)
+        sleep(2);
+    call(&operation);
+    return 0;
+}
+
+/* Rank 1 has another root. */
+static int scene_mismatch(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .root = rank == 1, .block = sizeof data,
+                                        .source = data, .destination = data};
+
+    call(&operation);
+    return 0;
+}
+
+/* Rank 1 leaves while the others wait. */
+static int scene_left(void)
+{
+    struct fanin_operation operation = allreduce();
+
+    if (rank == 1)
+        return fanin_leave(communicator, TIMEOUT_MS) != FANIN_SUCCESS;
+    call(&operation);
+    return 0;
+}
+
+/* A rank leaves while a call of its own is under way. */
+static int scene_flushed(void)
+{
+    struct fanin_operation operation = allreduce();
+    struct fanin_request *request;
+
+    if (rank == 1) {
+        sleep(1);
+        return fanin_leave(communicator, TIMEOUT_MS) != FANIN_SUCCESS;
+    }
+    if (fanin_start(communicator, &operation, &request) || fanin_test(request) != FANIN_PENDING ||
+        fanin_leave(communicator, TIMEOUT_MS))
+        return 1;
+    report(fanin_test(request), request);
+    fanin_free(request);
+    return 0;
+}
+
+/* While rank 1 is late, the others ask how far they are; then all goes well. */
+static int scene_asked(void)
+{
+    struct fanin_operation operation = allreduce();
+    struct fanin_request_progress progress;
+    struct fanin_request *request;
+
+    if (rank == 1)
+        sleep(1);
+    if (fanin_start(communicator, &operation, &request))
+        return 1;
+    if (rank != 1) {
+        usleep(200000);
+        if (fanin_query(request, &progress) || fanin_test(request) != FANIN_PENDING)
+            return 1;
+        printf("rank %u: %llu of %llu missing %llx\n", rank, (unsigned long long)progress.done,
+               (unsigned long long)progress.segments, (unsigned long long)progress.missing);
+    }
+    report(fanin_wait(request, TIMEOUT_MS), NULL);
+    fanin_free(request);
+    return 0;
+}
+
+/* The root expects other sizes than it gets. */
+static int scene_sizes(void)
+{
+    uint64_t sizes[64];
+    int32_t all[64];
+    struct fanin_operation operation = {.collective = FANIN_GATHERV, .flags = FANIN_EXCHANGE_SIZES, .block = 4,
+                                        .source = data, .destination = all};
+
+    for (uint32_t r = 0; r < ranks; r++)
+        sizes[r] = r == 1 ? 8 : 4;
+    if (rank == 0)
+        operation.sizes = sizes;
+    memset(all, 0x55, sizeof all);
+    call(&operation);
+    for (int i = 0; i < 64; i++)
+        if (all[i] != 0x55555555)
+            return 1;
+    operation = allreduce();
+    call(&operation);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*play)(void);
+} scenes[] = {{"killed", scene_killed}, {"late", scene_late},   {"mismatch", scene_mismatch}, {"left", scene_left},
+              {"flushed", scene_flushed}, {"asked", scene_asked}, {"sizes", scene_sizes}};
+
+int main(int count, char **arguments)
+{
+    if (count < 2 || fanin_job_of_environment(&job, &rank) || fanin_open(NULL, &device) ||
+        fanin_join(device, &job, rank, TIMEOUT_MS, &communicator))
+        return 1;
+    ranks = job.ranks;
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (!strcmp(scenes[i].name, arguments[1]))
+            return scenes[i].play();
+    return 1;
+}

@@ -1,0 +1,35 @@
+"""The rooms of the C code include downwards only, and the driver knows neither Python nor MPI."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+HOST = Path(__file__).parents[2] / "host/fanin"
+CORE = ["", "device", "memory", "job", "collectives", "communicator"]  # from the bottom up; "": tables and status
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+SOURCES = sorted((HOST / "core").rglob("*.[ch]"))
+
+
+def room(path: str) -> str:
+    """First folder of a path below the driver's."""
+    return path.partition("/")[0] if "/" in path else ""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(HOST).as_posix())
+def test_driver_includes_downwards(path: Path) -> None:
+    own = CORE.index(room(path.relative_to(HOST / "core").as_posix()))
+    for included in INCLUDE.findall(path.read_text()):
+        if included not in ("abi.h", "fanin.h"):
+            assert (HOST / "core" / included).exists(), included
+            assert CORE.index(room(included)) <= own, f"{path.name} includes {included}, of a room above its own"
+
+
+@pytest.mark.parametrize("folder", ["binding", "mpi"])
+def test_bindings_use_the_public_header_only(folder: str) -> None:
+    for path in sorted((HOST / folder).rglob("*.[ch]")):
+        for included in INCLUDE.findall(path.read_text()):
+            beside = (path.parent / included).exists() or (HOST / folder / included).exists()
+            assert beside or included in ("abi.h", "fanin.h"), f"{path.name} includes {included}"

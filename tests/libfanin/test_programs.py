@@ -1,0 +1,97 @@
+"""Programs in C on real devices: every collective in every form, threads, and what happens when a rank fails."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.libfanin.conftest import PACKAGE, PROGRAMS, Compiler, Run
+
+ROOT = Path(__file__).parents[2]
+SCENES = {  # what ranks 0, 1 and 2 get
+    "killed": ["rank 0: PEER_LOST missing 1", "rank 2: PEER_LOST missing 1"],
+    "late": [f"rank {rank}: TIMEOUT missing 1" for rank in range(3)],
+    "mismatch": [f"rank {rank}: OP_MISMATCH missing 1" for rank in range(3)],
+    "left": ["rank 0: ABORTED missing 1", "rank 2: ABORTED missing 1"],
+    "flushed": ["rank 0: FLUSHED missing", "rank 2: FLUSHED missing"],
+    "asked": [
+        "rank 0: 0 of 1 missing 2",
+        *(f"rank {rank}: SUCCESS missing" for rank in range(3)),
+        "rank 2: 0 of 1 missing 2",
+    ],
+    "sizes": [
+        "rank 0: OP_MISMATCH missing",
+        "rank 0: SUCCESS missing",
+        *["rank 1: SUCCESS missing"] * 2,
+        *["rank 2: SUCCESS missing"] * 2,
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("fabric", "ranks", "options"),
+    [
+        ("local", 1, ()),
+        ("local", 4, ()),
+        ("nodes", 5, ()),
+        ("nodes", 4, ("--route", "ring")),
+        ("nodes", 3, ("--reproducible", "shape")),
+    ],
+    ids=["alone", "local", "tree", "ring", "reproducible"],
+)
+def test_every_collective(compiler: Compiler, run: Run, fabric: str, ranks: int, options: tuple[str, ...]) -> None:
+    seed = str(random.randrange(1 << 30))
+    print("seed", seed)
+    done = run(fabric, ranks, compiler.build(PROGRAMS / "collectives.c"), "40", seed, options=options)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank}: 40 rounds" for rank in range(ranks)]
+
+
+def test_threads(compiler: Compiler, run: Run) -> None:
+    done = run("local", 3, compiler.build(PROGRAMS / "threads.c"), "20")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank}: 0 wrong" for rank in range(3)]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_failures(compiler: Compiler, run: Run, scene: str) -> None:
+    done = run("local", 3, compiler.build(PROGRAMS / "failures.c"), scene)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(SCENES[scene])
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_a_rank_of_another_node_is_named(compiler: Compiler, run: Run, route: str) -> None:
+    done = run("nodes", 3, compiler.build(PROGRAMS / "failures.c"), "killed", options=("--route", route))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == SCENES["killed"]
+
+
+def test_a_program_without_a_job_is_told(compiler: Compiler) -> None:
+    done = subprocess.run([compiler.build(ROOT / "examples/c/allreduce.c")], capture_output=True, text=True, env={})
+    assert done.returncode == 1
+    assert done.stderr.startswith("reading the job: INVALID_REQUEST: ")
+
+
+def test_example(compiler: Compiler, run: Run) -> None:
+    done = run("nodes", 3, compiler.build(ROOT / "examples/c/allreduce.c"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 3: the sum of the ranks is 3" for rank in range(3)]
+
+
+def test_pkg_config_knows_the_library(tmp_path: Path) -> None:
+    if shutil.which("pkg-config") is None:
+        pytest.skip("pkg-config")
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", str(PACKAGE / "pkgconfig/fanin.pc")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    target = tmp_path / "allreduce"
+    subprocess.run(["cc", str(ROOT / "examples/c/allreduce.c"), "-o", str(target), *flags], check=True)
+    assert subprocess.run([target], capture_output=True, env={}).returncode == 1

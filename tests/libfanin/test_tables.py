@@ -1,0 +1,49 @@
+"""What the driver in C knows as tables is what fanin_wire defines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fanin.driver import ffi, library
+from fanin_wire.c_tables import FILES
+from fanin_wire.collectives import COLLECTIVES
+from fanin_wire.datatypes import DATATYPES
+from fanin_wire.operations import OPERATIONS, supports
+from fanin_wire.status import STATUSES
+
+CORE = Path(__file__).parents[2] / "host/fanin/core"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_generated_files_are_the_definitions(name: str) -> None:
+    assert (CORE / name).read_text() == FILES[name](), "python -m fanin_wire.c_tables host/fanin/core"
+
+
+def test_header_has_the_codes_of_the_collectives() -> None:
+    codes = ffi.typeof("enum fanin_collective").relements
+    assert codes == {f"FANIN_{row.name.upper()}": row.code for row in COLLECTIVES}
+
+
+@pytest.mark.parametrize("code", STATUSES)
+def test_statuses_are_explained(code: int) -> None:
+    entry, driver = STATUSES[code], library()
+    found = (driver.fanin_status_name(code), driver.fanin_status_meaning(code), driver.fanin_status_remedy(code))
+    assert [ffi.string(text).decode() for text in found] == [entry.name, entry.meaning, entry.remedy]
+
+
+def test_an_unknown_status_is_explained() -> None:
+    assert ffi.string(library().fanin_status_name(4000)) == b"UNKNOWN"
+
+
+def test_supported_operations_are_those_of_the_devices() -> None:
+    for op in range(max(int(entry.code) for entry in OPERATIONS) + 2):
+        for dtype in range(max(int(entry.code) for entry in DATATYPES) + 2):
+            assert bool(library().fanin_is_supported(op, dtype)) == supports(op, dtype)
+
+
+def test_sizes_of_elements() -> None:
+    assert library().fanin_dtype_bytes(4000) == 0
+    for entry in DATATYPES:
+        assert library().fanin_dtype_bytes(int(entry.code)) == entry.itemsize

@@ -1,0 +1,26 @@
+"""The rooms of the MPI shim include downwards only."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+SHIM = Path(__file__).parents[2] / "host/fanin/mpi"
+LAYERS = ["abi", "report", "settings", "comm", "calls", "requests", "init", "entry"]  # from the bottom up
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+SOURCES = sorted(SHIM.rglob("*.[ch]"))
+
+
+def layer(path: str) -> int:
+    """Of a file of the shim, by its folder or its name."""
+    return LAYERS.index(path.partition("/")[0].partition(".")[0])
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(SHIM).as_posix())
+def test_shim_includes_downwards(path: Path) -> None:
+    name = path.relative_to(SHIM).as_posix()
+    for included in INCLUDE.findall(path.read_text()):
+        if (SHIM / included).exists():
+            assert layer(included) <= layer(name), f"{name} includes {included}, of a layer above its own"

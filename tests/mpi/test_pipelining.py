@@ -1,0 +1,31 @@
+"""Long messages of blocking calls, which go through a few bounce buffers part by part."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mpi.conftest import Fabrics, Mpi
+from tests.mpi.report import offloaded
+
+LONG = "1400000"  # bytes of the longest: of every collective some whole parts, and a shorter one at the end
+
+
+@pytest.mark.parametrize(("route", "ranks", "staging"), [("local", 3, ""), ("tree", 4, "10000")])
+def test_every_part_comes_to_its_place(mpi: Mpi, fabrics: Fabrics, route: str, ranks: int, staging: str) -> None:
+    """With bounce buffers for all ranks but rank 0, or for none."""
+    few = f"test ${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} = 0 && export FANIN_STAGING=5000; exec $0 {LONG}"
+    variables = fabrics.variables(ranks, route, **({"FANIN_STAGING": staging} if staging else {}))
+    ended = mpi.run(ranks, ["sh", "-c", few, mpi.build("compare")], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert " 0 wrong" in ended.stdout
+    counts = offloaded(ended.stderr)
+    assert len(counts) == 11
+    assert all(done for done, _ in counts.values()), ended.stderr
+    assert not any(left for _, left in counts.values()), ended.stderr
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_registered_memory_goes_to_the_sizes_that_need_it(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(2, [mpi.build("mixed"), "sizes"], fabrics.variables(2, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "sizes: 0 wrong" in ended.stdout
