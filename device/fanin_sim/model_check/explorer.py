@@ -86,7 +86,7 @@ class Explorer:
         for number, one in enumerate(seen):
             if one.lost & ~crashed and self.instance.crashes:
                 raise Violation(
-                    f"a rank of device {number} has a report of devices that have not crashed: {one.lost & ~crashed:#b}"
+                    f"a rank of device {number} is told that others are lost, which have not crashed: {one.lost & ~crashed:#b}"
                 )
 
     @staticmethod
