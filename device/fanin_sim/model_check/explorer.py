@@ -84,10 +84,9 @@ class Explorer:
         seen = self.space.summaries(state.devices)
         crashed = self.crashed(seen)
         for number, one in enumerate(seen):
-            if one.lost & ~crashed and self.instance.crashes:
-                raise Violation(
-                    f"a rank of device {number} has a report of devices that have not crashed: {one.lost & ~crashed:#b}"
-                )
+            wrong = one.lost & ~crashed
+            if wrong and self.instance.crashes:
+                raise Violation(f"a rank of device {number} is told that others are lost, which are not: {wrong:#b}")
 
     @staticmethod
     def crashed(seen: list[DeviceSummary]) -> int:
