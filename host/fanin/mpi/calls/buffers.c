@@ -67,8 +67,7 @@ static enum fanin_status place(struct dense_memory *memory, const struct element
 
     if (!elements->blocks || !(needed | present))
         return FANIN_SUCCESS;
-    if (!copied && present == needed)
-        memory->address = shim_dense_address(elements);
+    memory->address = !copied && present == needed ? shim_dense_address(elements) : NULL;
     return memory->address ? FANIN_SUCCESS : find_memory(memory, job, needed > present ? needed : present);
 }
 
@@ -126,7 +125,7 @@ enum fanin_status shim_prepare(const struct decoded_call *decoded, struct fanin_
     prepared->mismatched = 0;
     prepared->operation = decoded->operation;
     prepared->source = prepared->destination = (struct dense_memory){0};
-    /* The counts of the root alone would tell all ranks of a type that this MPI can not pack: so only one notices. */
+    /* Only this rank knows that the MPI can not pack its datatype. It ends the job, so that the others do not wait. */
     if (!shim_is_convertible(&decoded->source) || !shim_is_convertible(&decoded->destination))
         status = FANIN_NO_RESOURCES;
     if (status == FANIN_SUCCESS)

@@ -1,0 +1,138 @@
+"""Every kind of memory, on every way that data take: results are right, whatever the memory was used for before."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+SIZES = [1, 2, 3, 700, 20_000, 300_000]  # doubles: within the request, one copy, many segments, copied in parts
+KINDS = ["ordinary", "registered"]
+PAIRS = [*itertools.product(KINDS, KINDS)]
+
+
+def make(communicator, kind: str, count: int) -> np.ndarray:
+    return communicator.alloc(count, "f8") if kind == "registered" else np.zeros(count)
+
+
+def data(rank: int, count: int, turn: int) -> np.ndarray:
+    return np.arange(count, dtype="f8") * (rank + 1) + turn
+
+
+def total(count: int, turn: int) -> np.ndarray:
+    return data(0, count, turn) + data(1, count, turn)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_from_one_kind_to_another(run_ranks, device, pair):
+    """The same memory each time, in turns blocking and not."""
+
+    def program(communicator):
+        for count in SIZES:
+            source, out = (make(communicator, kind, count) for kind in pair)
+            for turn in range(4):
+                source[:] = data(communicator.rank, count, turn)
+                if turn % 2:
+                    assert communicator.allreduce(source, out=out) is out
+                else:
+                    assert communicator.iallreduce(source, out=out).wait(20) is out
+                assert np.array_equal(out, total(count, turn))
+                assert np.array_equal(source, data(communicator.rank, count, turn))
+        return True
+
+    assert all(run_ranks(device, 2, program))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_place(run_ranks, device, kind):
+    def program(communicator):
+        for count in SIZES:
+            memory = make(communicator, kind, count)
+            for turn in range(3):
+                memory[:] = data(communicator.rank, count, turn)
+                communicator.allreduce(memory, out=memory)
+                assert np.array_equal(memory, total(count, turn))
+        return True
+
+    assert all(run_ranks(device, 2, program))
+
+
+def test_ranks_with_different_kinds(run_ranks, device):
+    """What one rank copies, and the other does not, must agree."""
+
+    def program(communicator):
+        for count in SIZES:
+            for first, second in PAIRS:
+                memory = make(communicator, (first, second)[communicator.rank], count)
+                memory[:] = data(communicator.rank, count, 5)
+                assert np.array_equal(communicator.allreduce(memory), total(count, 5))
+                communicator.broadcast(memory, root=1)
+                assert np.array_equal(memory, data(1, count, 5))
+        return True
+
+    assert all(run_ranks(device, 2, program))
+
+
+def test_new_arguments_on_every_call(run_ranks, device):
+    """Lengths, types, operations and memory change from call to call."""
+
+    def program(communicator):
+        kept, random = [], np.random.default_rng(3)
+        for turn in range(300):
+            count = int(random.integers(1, 3000))
+            dtype = ["f4", "f8", "i4", "i8"][turn % 4]
+            mine = data(communicator.rank, count, turn).astype(dtype)
+            op = ["sum", "max"][turn % 2]
+            found = communicator.allreduce(mine, op=op)
+            parts = [data(rank, count, turn).astype(dtype) for rank in range(2)]
+            assert np.array_equal(found, parts[0] + parts[1] if op == "sum" else np.maximum(*parts))
+            assert found.dtype == dtype
+            kept.append((found, found.copy()))
+        return all(np.array_equal(found, copy) for found, copy in kept)
+
+    assert all(run_ranks(device, 2, program))
+
+
+@pytest.mark.parametrize("offset", [1, 3, 4])
+def test_memory_that_is_not_aligned(run_ranks, device, offset):
+    def program(communicator):
+        for count in SIZES:
+            raw, result = (np.zeros(count * 8 + 8, "u1") for _ in range(2))
+            mine, out = (memory[offset : offset + count * 8].view("f8") for memory in (raw, result))
+            mine[:] = data(communicator.rank, count, 1)
+            communicator.allreduce(mine, out=out)
+            assert np.array_equal(out, total(count, 1))
+            assert not result[:offset].any()
+            assert not result[offset + count * 8 :].any()
+        return True
+
+    assert all(run_ranks(device, 2, program))
+
+
+def test_registered_memory_that_comes_and_goes(run_ranks, device):
+    """The addresses of freed registered memory are given to ordinary memory, and the other way round."""
+
+    def program(communicator):
+        for turn in range(40):
+            memory = make(communicator, KINDS[turn % 2], 5000)
+            memory[:] = data(communicator.rank, 5000, turn)
+            assert np.array_equal(communicator.allreduce(memory, out=memory), total(5000, turn))
+            del memory
+        return True
+
+    assert all(run_ranks(device, 2, program))
+
+
+def test_two_threads_on_one_communicator_each(device, run_ranks):
+    """The calls of two threads mix in any order; all bring the same, so each must get the same."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def program(communicator):
+        def calls(_):
+            return [float(communicator.allreduce(np.full(2000, 1.5))[-1]) for _ in range(60)]
+
+        with ThreadPoolExecutor(2) as pool:
+            return [value for values in pool.map(calls, range(2)) for value in values]
+
+    assert run_ranks(device, 2, program) == [[3.0] * 120] * 2
