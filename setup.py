@@ -14,7 +14,6 @@ import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 DRIVER = Path("host/fanin/core")
@@ -70,14 +69,6 @@ def copy_headers(folder: Path) -> None:
         shutil.copyfile(header, folder / header.name)
 
 
-class PlatformWheel(bdist_wheel):
-    """One wheel for every CPython from 3.11 on."""
-
-    def finalize_options(self) -> None:
-        self.py_limited_api = "cp311"
-        super().finalize_options()
-
-
 def library(name: str, folders: list[Path], *link: str, includes: tuple[Path, ...] = ()) -> Extension:
     """A library of all C files below some folders, which include headers by their path from there."""
     return Extension(
@@ -102,5 +93,5 @@ setup(
         library("fanin.libfanin_mpi", [SHIM, DRIVER], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
         library("fanin._binding", [BINDING], "-l:libfanin.so", "-Wl,-rpath,$ORIGIN", includes=(DRIVER,)),
     ],
-    cmdclass={"build_ext": BuildLibraries, "bdist_wheel": PlatformWheel},
+    cmdclass={"build_ext": BuildLibraries},
 )

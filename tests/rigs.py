@@ -38,7 +38,8 @@ PATHS = {  # folder or file -> what its tests need; all others are unit tests
     "tests/host/test_core.py": "process",
     "tests/host/test_driver.py": "process",
     "tests/host/test_misuse.py": "process",
-    "tests/host/test_repeatable.py": "process",
+    "tests/libfanin/test_header.py": "process",
+    "tests/libfanin/test_programs.py": "process",
     "tests/mpi/test_fortran.py": "mpi",
     "tests/mpi/test_hosts.py": "mpi",
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fanin.errors import InvalidRequest
+from fanin.job.node import JobNode
 from fanin.job.rules import (
     DESCRIPTION_REMEDY,
     check_members,
@@ -32,20 +33,6 @@ REPRODUCIBLE = {
     "shape": int(JobFlag["REPRODUCIBLE_RUN"] | JobFlag["REPRODUCIBLE_SHAPE"] | JobFlag["WIDE"]),
 }
 FIXED_START = int(JobFlag["FIXED_START"])
-
-
-@dataclass(frozen=True)
-class JobNode:
-    """A node of the job: the IPv4 address of its NIC, and the ranks on it in the order of their bits.
-
-    switches: addresses of the offloading switches above it, lowest first. ring: consecutive nodes with the same number
-    hang on a switch that does not offload, and form a ring, whose last node alone sends to the switches above.
-    """
-
-    address: str
-    ranks: tuple[int, ...]
-    switches: tuple[str, ...] = ()
-    ring: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,32 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from fanin.errors import InvalidRequest
+from fanin.job.node import JobNode
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MIN_JOB_SLOTS
-
-if TYPE_CHECKING:
-    from fanin.job import Job, JobNode
 
 DESCRIPTION_REMEDY = "Correct the description; `fanin run` writes one, and Job says what its parts mean."
 MAX_WORD = (1 << 32) - 1
 ROUTES = ("auto", "tree", "ring", "local")
 
 
-def check_parameters(job: Job, reproducible: Sequence[str]) -> None:
+class Description(Protocol):
+    """What the rules look at in the description of a job."""
+
+    @property
+    def route(self) -> str: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def reproducible(self) -> str: ...
+    @property
+    def nodes(self) -> Sequence[JobNode]: ...
+
+
+def check_parameters(job: Description, reproducible: Sequence[str]) -> None:
     """Numbers and choices. `reproducible`: the modes that there are."""
     for name in ("jid", "key"):
         require(0 <= getattr(job, name) <= MAX_WORD, f"{name} must fit into 32 bits")

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fanin import _binding
+from fanin._binding import Communicator as BoundCommunicator
+from fanin._binding import Request, configure
 from fanin.driver import SLICE_MS, check, ffi, library
 from fanin.errors import FaninError, InvalidRequest, Timeout
 from fanin.job import Job
@@ -48,7 +49,7 @@ def _configure() -> None:
         if entry.name != "bf16":  # numpy has no such type
             dtypes[entry.code] = entry.numpy
     names = {name: int(entry.code) for entry in OPERATIONS for name in (entry.name.lower(), entry.name)}
-    _binding.configure(np.empty, tuple(dtypes), names)
+    configure(np.empty, tuple(dtypes), names)
 
 
 _configure()
@@ -59,7 +60,7 @@ def progress_all() -> None:
     library().fanin_progress()
 
 
-class Member(_binding.Communicator):
+class Member(BoundCommunicator):
     """One rank of one job. `lost`: the ranks that PEER_LOST has named. `lease`: what the devices have granted."""
 
     job: Job
@@ -142,7 +143,7 @@ class Member(_binding.Communicator):
     def _failure(self, about: object, name: str, status: int, completion: tuple[int, ...]) -> FaninError:
         """The exception of a request, or of a start that was refused. completion: fields of its WC, all 0 if it has
         none."""
-        request = str(about) if isinstance(about, _binding.Request) else f"{about or name} on rank {self.rank}"
+        request = str(about) if isinstance(about, Request) else f"{about or name} on rank {self.rank}"
         found = WC(*completion)
         if status == Status["FLUSHED"] or found.status != status or not found.jid:
             return FaninError.of(status, f"{request}{self._trouble(status)}")

@@ -1,0 +1,19 @@
+"""A node of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class JobNode:
+    """A node of the job: the IPv4 address of its NIC, and the ranks on it in the order of their bits.
+
+    switches: addresses of the offloading switches above it, lowest first. ring: consecutive nodes with the same number
+    hang on a switch that does not offload, and form a ring, whose last node alone sends to the switches above.
+    """
+
+    address: str
+    ranks: tuple[int, ...]
+    switches: tuple[str, ...] = ()
+    ring: int | None = None
