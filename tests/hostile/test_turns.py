@@ -21,7 +21,7 @@ def test_queues_get_their_turn_whatever_the_first_ones_post() -> None:
     """The answers of two full queues take all the room that there is for what requests cause."""
     port = UdpPort(f"127.67.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}")
     core = LaneCore(0, Engine(port.address, limits=LIMITS), port)
-    core.make_bell()
+    core.make_doorbell()
     rings = [(aligned(SQ_BYTES), aligned(CQ_BYTES)) for _ in range(QUEUES)]
     for number, (send, completion) in enumerate(rings):
         core.host.create_queue(0, number, 0, send.ctypes.data, completion.ctypes.data)
