@@ -54,7 +54,7 @@ class TalkativeCore:
         self._called.wait()
         return Reason.NOTICES
 
-    def call(self) -> None:
+    def interrupt(self) -> None:
         self._called.set()
 
     def resume(self) -> None:
