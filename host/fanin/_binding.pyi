@@ -11,7 +11,9 @@ Op = str | Callable[[np.ndarray, np.ndarray], Any]
 CallArguments = tuple[Any, ...]  # of Call.arguments
 Dtypes = tuple[np.dtype | None, ...]
 
-def configure(empty: Callable[..., np.ndarray], dtypes: Dtypes, operations: dict[str, int]) -> None: ...
+def configure(
+    array_type: type, empty: Callable[..., np.ndarray], dtypes: Dtypes, operations: dict[str, int]
+) -> None: ...
 
 class Request:
     name: str

@@ -14,7 +14,10 @@ enum { SLICE_MS = 100 }; /* longest stay in the library, so that signal handlers
 
 /* Given by Python at import. */
 extern PyObject *binding_empty;      /* numpy.empty */
-extern PyObject *binding_dtypes;     /* tuple: the numpy dtype of each enum fanin_dtype, or None */
+extern PyTypeObject *binding_array_type; /* numpy.ndarray */
+extern PyObject *binding_dtype_list[];   /* the numpy dtype of each enum fanin_dtype; NULL: it has none */
+extern uint32_t binding_dtype_count;
+extern PyObject *binding_dtype_name; /* "dtype" */
 extern PyObject *binding_operations; /* dict: name to enum fanin_op */
 extern PyTypeObject *binding_request_type;
 
@@ -66,10 +69,9 @@ struct memory {
 };
 
 /* buffers.c */
-/* Code of the elements of a buffer; FANIN_DTYPE_NONE: they are not of a plain native type. */
-uint32_t dtype_of_buffer(const Py_buffer *view);
-/* View of contiguous memory with its format. 0: it has none; no exception is set. */
-int view_plain(PyObject *object, Py_buffer *view, int writable);
+/* View of contiguous memory, and the code of its elements. FANIN_DTYPE_NONE: it is not contiguous, or not of a plain
+ * native type; no exception is set. */
+uint32_t view_plain(PyObject *object, Py_buffer *view, int writable);
 /* New reference: a numpy array for elements of `dtype`. `shape` has `dimensions` lengths; `rows` of that, unless 0. */
 PyObject *new_array(uint32_t dtype, const Py_ssize_t *shape, int dimensions, Py_ssize_t rows);
 void release_memory(struct memory *memory);

@@ -139,9 +139,7 @@ static PyObject *take_result(PyObject *out, uint32_t dtype, const struct result 
     PyObject *made;
 
     if (out) {
-        if (!view_plain(out, view, 1))
-            return NULL;
-        return dtype_of_buffer(view) == dtype && (uint64_t)view->len == result->length ? Py_NewRef(out) : NULL;
+        return view_plain(out, view, 1) == dtype && (uint64_t)view->len == result->length ? Py_NewRef(out) : NULL;
     }
     made = new_array(dtype, result->shape, result->dimensions, result->rows);
     if (made && PyObject_GetBuffer(made, view, PyBUF_WRITABLE)) {
@@ -181,9 +179,8 @@ static PyObject *fill(struct communicator *self, const struct kind *kind, PyObje
     if (kind->collective == FANIN_BROADCAST) {
         int is_root = self->rank == operation->root;
 
-        if (!values[ARRAY] || !view_plain(values[ARRAY], is_root ? &memory->source : &memory->destination, 1))
-            return NULL;
-        dtype = dtype_of_buffer(is_root ? &memory->source : &memory->destination);
+        if (values[ARRAY])
+            dtype = view_plain(values[ARRAY], is_root ? &memory->source : &memory->destination, 1);
         operation->block = (uint64_t)(is_root ? memory->source.len : memory->destination.len);
         operation->tag = dtype;
         return dtype ? Py_NewRef(values[ARRAY]) : NULL;
@@ -191,9 +188,8 @@ static PyObject *fill(struct communicator *self, const struct kind *kind, PyObje
     brings = kind->collective != FANIN_SCATTER || self->rank == operation->root;
     wants = (kind->collective != FANIN_REDUCE && kind->collective != FANIN_GATHER) || self->rank == operation->root;
     if (brings) {
-        if (!values[ARRAY] || !view_plain(values[ARRAY], &memory->source, 0))
-            return NULL;
-        dtype = dtype_of_buffer(&memory->source);
+        if (values[ARRAY])
+            dtype = view_plain(values[ARRAY], &memory->source, 0);
         if (!dtype || (reduces && !take_op(values[OP], dtype, &operation->op)))
             return NULL;
         result = (struct result){memory->source.shape, memory->source.ndim, 0, 0, (uint64_t)memory->source.len};
@@ -208,8 +204,8 @@ static PyObject *fill(struct communicator *self, const struct kind *kind, PyObje
         }
         if (wants)
             made = take_result(values[OUT], dtype, &result, &memory->destination);
-    } else if (values[OUT] && view_plain(values[OUT], &memory->destination, 1)) { /* of a scatter */
-        dtype = dtype_of_buffer(&memory->destination);
+    } else if (values[OUT]) { /* of a scatter */
+        dtype = view_plain(values[OUT], &memory->destination, 1);
         operation->block = (uint64_t)memory->destination.len;
         made = dtype ? Py_NewRef(values[OUT]) : NULL;
     }

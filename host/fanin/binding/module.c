@@ -1,25 +1,37 @@
 /* The module fanin._binding. */
 #include "binding.h"
 
-PyObject *binding_empty, *binding_dtypes, *binding_operations;
-PyTypeObject *binding_request_type;
+enum { MOST_DTYPES = 32 };
+
+PyObject *binding_empty, *binding_operations, *binding_dtype_name;
+PyObject *binding_dtype_list[MOST_DTYPES];
+uint32_t binding_dtype_count;
+PyTypeObject *binding_array_type, *binding_request_type;
 
 static PyObject *configure(PyObject *module, PyObject *arguments)
 {
-    PyObject *empty, *dtypes, *operations;
+    PyObject *array_type, *empty, *dtypes, *operations;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OO!O!", &empty, &PyTuple_Type, &dtypes, &PyDict_Type, &operations))
+    if (!PyArg_ParseTuple(arguments, "O!OO!O!", &PyType_Type, &array_type, &empty, &PyTuple_Type, &dtypes, &PyDict_Type,
+                          &operations))
         return NULL;
+    binding_array_type = (PyTypeObject *)Py_NewRef(array_type);
     binding_empty = Py_NewRef(empty);
-    binding_dtypes = Py_NewRef(dtypes);
     binding_operations = Py_NewRef(operations);
+    binding_dtype_name = PyUnicode_InternFromString("dtype");
+    for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes) && i < MOST_DTYPES; i++)
+        if (PyTuple_GetItem(dtypes, i) != Py_None) {
+            binding_dtype_list[i] = Py_NewRef(PyTuple_GetItem(dtypes, i));
+            binding_dtype_count = (uint32_t)i + 1;
+        }
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     {"configure", configure, METH_VARARGS,
-     "configure(empty, dtypes, operations): numpy.empty, the dtype of each type code, and the code of each operation."},
+     "configure(array_type, empty, dtypes, operations): numpy.ndarray and numpy.empty, the dtype of each type code, and\n"
+     "the code of each operation."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -46,10 +46,10 @@ def _configure() -> None:
     """Tell the extension the types of arrays and the names of operations."""
     dtypes: list[np.dtype | None] = [None] * (1 + max(entry.code for entry in DATATYPES))
     for entry in DATATYPES:
-        if entry.name != "bf16":  # numpy has no such type
+        if entry.numpy.isbuiltin and entry.name != "bf16":  # numpy has no such type, and no object of its own for pairs
             dtypes[entry.code] = entry.numpy
     names = {name: int(entry.code) for entry in OPERATIONS for name in (entry.name.lower(), entry.name)}
-    configure(np.empty, tuple(dtypes), names)
+    configure(np.ndarray, np.empty, tuple(dtypes), names)
 
 
 _configure()

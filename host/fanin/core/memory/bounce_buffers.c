@@ -26,10 +26,10 @@ struct bounce_pool {
 
 static struct bounce_pool *pool_of(struct fanin_context *context)
 {
-    const char *limit = getenv("FANIN_STAGING");
-
-    if (!context->bounce && (context->bounce = calloc(1, sizeof *context->bounce)))
+    if (!context->bounce && (context->bounce = calloc(1, sizeof *context->bounce))) {
+        const char *limit = getenv("FANIN_STAGING");
         context->bounce->longest = limit ? strtoull(limit, NULL, 10) : 1ull << LARGEST;
+    }
     return context->bounce;
 }
 
