@@ -66,8 +66,9 @@ def test_its_ranks_alone_have_what_the_shim_needs(tmp_path: Path) -> None:
 def test_contenders_are_chosen_by_name(tmp_path: Path) -> None:
     install(tmp_path, "python", "mpiexec")
     every = contenders(Setup(2), tmp_path)
-    assert [each.name for each in every] == ["fanin", "fanin-ordinary", "open-mpi", "open-mpi-with-fanin"]
-    assert [(each.ours, each.shim) for each in every] == [(True, False), (True, False), (False, False), (True, True)]
+    assert [each.name for each in every] == ["fanin", "fanin-ordinary", "fanin-c", "open-mpi", "open-mpi-with-fanin"]
+    ours = [(True, False)] * 3
+    assert [(each.ours, each.shim) for each in every] == [*ours, (False, False), (True, True)]
     assert [each.title for each in contenders(Setup(2), tmp_path, ["open-mpi", "fanin"])] == ["fanin", "Open MPI"]
     with pytest.raises(
         UsageError, match=r"2 ranks, . lanes?: there is no contender mpich; use some of fanin, fanin-ord"
@@ -149,8 +150,10 @@ def test_ours_alone_on_one_node(state_root: Path, tmp_path: Path) -> None:
     assert [(row["contender"], row["bytes"]) for row in rows] == [
         ("fanin", 8),
         ("fanin ordinary", 8),
+        ("fanin C", 8),
         ("fanin", 65536),
         ("fanin ordinary", 65536),
+        ("fanin C", 65536),
     ]
     assert all(row["ours"] and row["ratio"] is None and row["bound_us"] > 0 for row in rows)
 

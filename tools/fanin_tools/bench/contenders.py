@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fanin_tools.bench import mpi_shim, peers
+from fanin_tools.bench import c_program, mpi_shim, peers
 from fanin_tools.bench.peers import PROGRAM, Peer
 from fanin_tools.bench.session import Command, Session
 from fanin_tools.bench.setups import Setup, Variant
@@ -45,7 +45,7 @@ def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Co
     Raises:
         UsageError: for a name that no contender has.
     """
-    every = [ours(setup, variant) for variant in setup.variants]
+    every = [ours(setup, variant) for variant in setup.variants if not variant.in_c or c_program.can_build()]
     for peer, binaries in peers.installed(folder):
         every += [_other(setup, peer, binaries), _with_shim(setup, peer, binaries)]
     if unknown := sorted(set(names) - {contender.name for contender in every}):
@@ -80,7 +80,8 @@ def _our_session(running: Running, setup: Setup, variant: Variant) -> Iterator[S
     try:
         with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
             kind = "registered" if variant.registered else "ordinary"
-            program = [sys.executable, "-P", str(PROGRAM), kind, str(Path(folder) / "ranks")]
+            launcher = [str(c_program.build(Path(folder)))] if variant.in_c else [sys.executable, "-P", str(PROGRAM)]
+            program = [*launcher, kind, str(Path(folder) / "ranks")]
             commands = []
             for rank in range(setup.ranks):
                 host = placement.nics[placement.node_of(rank)].host

@@ -22,16 +22,17 @@ MIN_WARM_UP = 2  # calls that do not count, at the beginning of each turn
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of Fanin: a route, and data in registered or ordinary memory."""
+    """A variant of Fanin: a route, data in registered or ordinary memory, and whether the ranks are programs in C."""
 
     route: str
     registered: bool = True
+    in_c: bool = False
 
     @property
     def title(self) -> str:
         """The title in tables."""
-        words = ["fanin", *([] if self.route == "local" else [self.route]), *([] if self.registered else ["ordinary"])]
-        return " ".join(words)
+        route = [] if self.route == "local" else [self.route]
+        return " ".join(["fanin", *(["C"] if self.in_c else []), *route, *([] if self.registered else ["ordinary"])])
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ class Setup:
     netns: bool = False
     rate: str = ""
     lanes: int | None = None
-    variants: tuple[Variant, ...] = (Variant("local"), Variant("local", registered=False))
+    variants: tuple[Variant, ...] = (
+        Variant("local"),
+        Variant("local", registered=False),
+        Variant("local", in_c=True),
+    )
     multicast: bool = True
     bound: bool = True
 
@@ -102,7 +107,7 @@ class Setup:
         return parse_rate(self.rate) / 8 if self.rate else None
 
 
-OVER_NETWORK = (Variant("tree"), Variant("ring"))
+OVER_NETWORK = (Variant("tree"), Variant("ring"), Variant("tree", in_c=True))
 EVERY_SETUP = (
     Setup(2),
     Setup(4),

@@ -1,0 +1,46 @@
+"""The rank program of the benchmark in C: compiled when it is measured, as a user would compile a program."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+from fanin_tools.errors import ToolError
+
+SOURCE = Path(__file__).with_name("rank_program.c")
+FLAGS = ("-std=c11", "-O2", "-Wall")
+
+
+def compiler() -> list[str]:
+    """The command of the C compiler: $CC, or cc."""
+    return shlex.split(os.environ.get("CC", "cc"))
+
+
+def can_build() -> bool:
+    """Whether this machine has a C compiler."""
+    return shutil.which(compiler()[0]) is not None
+
+
+def build(folder: Path) -> Path:
+    """Compile the program into `folder`. Returns its path.
+
+    Raises:
+        ToolError: BUILD_FAILED, with the first lines of the compiler.
+    """
+    spec = find_spec("fanin")
+    assert spec is not None
+    assert spec.origin is not None
+    package = Path(spec.origin).parent
+    target = folder / "rank_program"
+    link = [f"-I{package / 'include'}", f"-L{package}", "-l:libfanin.so", f"-Wl,-rpath,{package}"]
+    done = subprocess.run([*compiler(), *FLAGS, str(SOURCE), "-o", str(target), *link], capture_output=True, text=True)
+    if done.returncode:
+        said = " ".join(done.stderr.split())[:300]
+        raise ToolError(
+            "BUILD_FAILED", f"{SOURCE.name} can not be compiled: {said}", "see that fanin is installed whole"
+        )
+    return target
