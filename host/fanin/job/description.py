@@ -1,4 +1,4 @@
-"""The description of a job that all its ranks share, and what follows from it for one rank."""
+"""The description of a job, which all its ranks share, and the membership of each rank that follows from it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class JobNode:
 
 @dataclass(frozen=True)
 class Job:
-    """Who takes part, by which way, in which pieces. Equal on every rank.
+    """The members of a job, their way through the fabric, and the sizes of segments. Equal on every rank.
 
     jid and key: job id, and the random key of this incarnation. route: "auto", "tree", "ring" (of all nodes, whatever
     the switches) or "local". chunk: payload bytes of a segment. slots: seg buffers asked of each device (powers of 2).
@@ -110,7 +110,7 @@ class Job:
         return cls.from_file(environment(ENVIRONMENT_VARIABLE))
 
     def to_dict(self) -> dict[str, Any]:
-        """What from_dict reads."""
+        """The dictionary that from_dict reads."""
         nodes = [
             {
                 "address": node.address,
@@ -176,7 +176,7 @@ class Job:
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).digest()[:16]
 
     def membership(self, rank: int) -> Membership:
-        """What the queue pair of a rank tells its device."""
+        """The membership that the queue pair of a rank tells its device."""
         index = self.node_of(rank)
         node, ring = self.nodes[index], self.ring_of(index)
         group = ring or range(len(self.nodes))
@@ -211,7 +211,7 @@ class Job:
         )
 
 
-# Members of the description and what they are made with.
+# Members of the description and their types.
 _KINDS = {
     "jid": int,
     "key": int,

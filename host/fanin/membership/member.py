@@ -55,7 +55,7 @@ _configure()
 
 
 def progress_all() -> None:
-    """Let every communicator of this process take completions, and post what has waited for room."""
+    """Let every communicator of this process take completions, and post requests that wait for room."""
     library().fanin_progress()
 
 
@@ -78,7 +78,7 @@ class Member(_binding.Communicator):
     ) -> None:
         """Join a job. Returns when all members have joined.
 
-        Raises within `timeout` seconds what is wrong: Timeout naming the missing, MembersMismatch, NoResources, ...
+        Raises within `timeout` seconds: Timeout naming the missing ranks, MembersMismatch, NoResources, ...
         meanwhile: called now and then while it waits for them.
         """
         require_seconds(timeout, unlimited=False)
@@ -157,7 +157,7 @@ class Member(_binding.Communicator):
         return error
 
     def _trouble(self, status: int) -> str:
-        """What has happened, where no completion tells it."""
+        """The event, where no completion tells it."""
         if status == Status["FLUSHED"]:
             return ": its communicator was closed"
         if status == Status["CQ_OVERRUN"]:

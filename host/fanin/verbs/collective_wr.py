@@ -30,9 +30,9 @@ INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("stru
 class CollectiveWR:
     """Work request of a collective over `length` bytes.
 
-    What is None is filled in by CollectiveQP.post_send from the job and the position of its stream; `block` is then the
-    whole message. With more than one address the device reads the list (`address.packed` makes it) from `list_address`,
-    in the registered region of source_lkey. The op of a message that is not computed with is NONE.
+    CollectiveQP.post_send fills in members that are None, from the job and the position of its stream; `block` becomes
+    the whole message. With more than one address the device reads the list (`address.packed` makes it) from
+    `list_address`, in the registered region of source_lkey. The op of a message that is not computed with is NONE.
     """
 
     op: int  # enum fanin_op
@@ -41,7 +41,7 @@ class CollectiveWR:
     address_list: Sequence[Address]  # one for each bit of `rank`, ascending
     wr_id: int = 0
     block: int | None = None  # bytes of a block of the message
-    contributors: int = int(ContributorClass["ALL"])  # who brings data: enum fanin_class
+    contributors: int = int(ContributorClass["ALL"])  # ranks that bring data: enum fanin_class
     flags: int = SIGNALED  # enum fanin_wqe_flags, or-ed: SIGNALED, FENCE
     inline: bool = False  # the source, at most 16 bytes, is copied into the request when it is posted
     deadline_ms: int = 0  # 0: none
@@ -65,7 +65,7 @@ class CollectiveWR:
         return self.length if self.block is None else self.block
 
     def to_c(self, defaults: dict[str, int]) -> Any:
-        """As a struct fanin_wqe; `defaults` has the values of what is None."""
+        """As a struct fanin_wqe; `defaults` has values for members that are None."""
         chosen = {name: _first(getattr(self, name), defaults[name]) for name in defaults}
         if len(self.address_list) != chosen["rank"].bit_count() or not 1 <= len(self.address_list) <= MAX_ADDRESSES:
             raise InvalidRequest(
