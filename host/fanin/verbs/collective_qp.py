@@ -181,11 +181,6 @@ class CollectiveQP(Resource):
         if status:
             check(status, f"can not post to job {wqe.jid}")
 
-    def skip_message(self) -> None:
-        """Count a message without segments, for which nothing needs to be posted."""
-        self._require_joined()
-        self._cursor.mid = (self.mid + 1) % MESSAGES
-
     def _require_joined(self) -> tuple[Lease, Membership]:
         self.require_open()
         if self.lease is None or self.membership is None:

@@ -9,7 +9,6 @@ from typing import Any
 from fanin.driver import ffi
 from fanin.errors import InvalidRequest
 from fanin.verbs.address import Address
-from fanin.verbs.layout import Layout
 from fanin.verbs.resource import columns
 from fanin_wire.abi import (
     LKEY_PROCESS,
@@ -22,7 +21,6 @@ from fanin_wire.abi import (
 
 SIGNALED, ADDRESS_LIST, INLINE = (int(WqeFlag[name]) for name in ("SIGNALED", "ADDRESS_LIST", "INLINE"))
 COLLECTIVE = int(WqeOpcode["COLLECTIVE"])
-WQE = Layout("fanin_wqe")
 INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("struct fanin_address", "source")
 
 
@@ -73,15 +71,15 @@ class CollectiveWR:
                 f"one for each bit is needed, at most {MAX_ADDRESSES}"
             )
         try:
-            wqe = WQE.new(self._members(chosen))
+            wqe = ffi.new("struct fanin_wqe *", self._members(chosen))
         except OverflowError as error:
             raise InvalidRequest(f"a field of the work request does not fit: {error}") from None
         if self.inline:
             self._store_inline(wqe)
         return wqe
 
-    def _members(self, chosen: dict[str, int]) -> dict[str, int]:
-        """Every member of the struct."""
+    def _members(self, chosen: dict[str, int]) -> dict[str, Any]:
+        """The members of the struct."""
         flags, address = self.flags, self.address_list[0]
         if len(self.address_list) > 1:
             flags, address = flags | ADDRESS_LIST, Address(self._placed_list(), 0, 0, 0, 0, 0)
@@ -107,14 +105,7 @@ class CollectiveWR:
             "source_lkey": self.source_lkey,
             "destination_lkey": self.destination_lkey,
             "deadline_ms": self.deadline_ms,
-            "reserved": 0,
-            "address.destination": address.destination,
-            "address.destination_first": address.destination_first,
-            "address.destination_blocks": address.destination_blocks,
-            "address.source_first": address.source_first,
-            "address.source_blocks": address.source_blocks,
-            "address.source": address.source,
-            "inline_tail": 0,
+            "address": address._asdict(),
         }
 
     def _placed_list(self) -> int:
