@@ -22,7 +22,7 @@ ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
 FOREIGN = {"fabric.toml", "program.py", "cost.py", "picture.png", "mpif.h"}  # the user's, or another software's
 REASONS = {  # why something is not offloaded: the page with its table, the file of the code
     "docs/mpi.md": ("host/fanin/mpi/report.h", r"^    X\((\w+), \""),
-    "docs/collectives.md": ("host/fanin/offload.py", r"^    (\w+) = \"\1\""),
+    "docs/collectives.md": ("host/fanin/collectives/offload.py", r"^    (\w+) = \"\1\""),
 }
 PROGRAM = "-- "  # what stands behind it belongs to another program
 
