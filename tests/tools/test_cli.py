@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fanin_tools
-from fanin import job_rules
+from fanin.job import rules as job_rules
 from fanin_nic.engine.control import join
 from fanin_tools import options, quantities
 from fanin_tools.cli import app

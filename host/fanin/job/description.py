@@ -23,6 +23,7 @@ from fanin.job.rules import (
 from fanin.job.tree import Tree, lowest_shared
 from fanin.verbs.membership import Hop, Membership
 from fanin_wire.abi import JobFlag, Route
+from fanin_wire.geometry import DEFAULT_CHUNK, DEFAULT_SLOTS
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
 START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."
@@ -62,8 +63,8 @@ class Job:
     key: int
     nodes: tuple[JobNode, ...]
     route: str = "auto"
-    chunk: int = 4096
-    slots: int = 256
+    chunk: int = DEFAULT_CHUNK
+    slots: int = DEFAULT_SLOTS
     reproducible: str = "none"
     wide: bool = False
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from fanin.errors import InvalidRequest
 from fanin_wire.abi import MAX_CHILDREN
+from fanin_wire.geometry import FEWEST_SLOTS
 
 if TYPE_CHECKING:
-    from fanin.job import Job, JobNode
+    from fanin.job.description import Job, JobNode
 
 DESCRIPTION_REMEDY = "Correct the description; `fanin run` writes one, and Job says what its parts mean."
 MAX_WORD = (1 << 32) - 1
-FEWEST_SLOTS = 4  # of a lease
 ROUTES = ("auto", "tree", "ring", "local")
 
 

@@ -21,18 +21,16 @@ from fanin.membership.progress import Progress
 from fanin.membership.rank_names import missing_ranks, named
 from fanin.timeouts import require_seconds
 from fanin.verbs import WC, Lease, Membership
-from fanin.verbs.collective_qp import MEANWHILE_MS
+from fanin.verbs.collective_qp import MEANWHILE_MS, MESSAGES
 from fanin.verbs.cq import FEWER_QUEUES
 from fanin.verbs.refusal import refusal
-from fanin_wire.abi import CQ_DEPTH, MID_BITS, Status
+from fanin_wire.abi import CQ_DEPTH, Status
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
 
 log = logging.getLogger("fanin")
 
 LEAVE_TIMEOUT_MS = 10_000
-MESSAGES = 1 << MID_BITS  # of the count in message numbers
-ENDED = 3  # of _state(): the number of the message that ended the job, and its status
 COMPARE = (
     "Compare what the errors of the other ranks name: "
     "all must call the same collectives in the same order with the same operation, type and length."

@@ -15,8 +15,8 @@ from fanin.verbs.membership import Lease, Membership
 from fanin.verbs.pd import PD
 from fanin.verbs.refusal import refusal
 from fanin.verbs.resource import Resource, columns
-from fanin.verbs.segments import position_count, segment_length
 from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpcode
+from fanin_wire.geometry import position_count, segment_length
 from fanin_wire.operations import supports
 
 QUERY = int(WqeOpcode["QUERY"])

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from fanin.plan import parts_of
 from fanin_tools.job.job_file import Terms
 from fanin_tools.job.placement import Placement
 from fanin_wire.datatypes import DataType
+from fanin_wire.geometry import part_lengths
 from fanin_wire.operations import Operation
 
 
@@ -52,8 +52,8 @@ class Cut(NamedTuple):
         if not rotates:
             return [0] * (nodes - 1) + [self.length]
         ends = [0] * nodes
-        for part in parts_of(self.length):  # the host cuts what is long, and each part begins anew
-            full, rest = divmod(sum(part.sizes), self.segment)
+        for length in part_lengths(self.length):  # the host cuts what is long, and each part begins anew
+            full, rest = divmod(length, self.segment)
             for node in range(nodes):
                 ends[node] += self.segment * len(range(node, full, nodes))
             ends[full % nodes] += rest

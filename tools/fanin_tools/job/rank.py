@@ -21,13 +21,13 @@ from collections.abc import Callable
 from typing import Any
 
 import fanin
-from fanin import staging
 from fanin_tools.job import JOB
 from fanin_tools.job.case import Case
 from fanin_tools.job.trial import Trial
 from fanin_wire.abi import Status
 
 JOIN_SECONDS = 30.0
+LONGEST_STAGED = 4 << 20  # bytes: the default of the library
 
 Answer = dict[str, Any]
 
@@ -59,7 +59,7 @@ class Rank:
 
 def join(rank: Rank, job: str, number: int, socket: str, name: str = JOB, staged: bool = True) -> Answer:
     """Become a member of the job described in the file `job`; `staged`: as of Crew.join."""
-    os.environ[staging.VARIABLE] = str(staging.LARGEST if staged else 0)
+    os.environ["FANIN_STAGING"] = str(LONGEST_STAGED if staged else 0)
     rank.members[name] = fanin.Communicator(fanin.Job.from_file(job), number, socket, timeout=JOIN_SECONDS)
     return {}
 
