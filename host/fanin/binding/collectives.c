@@ -1,8 +1,8 @@
 /* The collectives as methods of Communicator.
  *
- * The short way is for contiguous buffers of plain native types and operations that devices compute, without further
- * options but a time-out. It takes its arguments to the library at once. All else, and all that is wrong, goes to the Python method
- * `_collective`, which checks everything and comes back through `_run` or `_prepare`. */
+ * The short way is for contiguous buffers of plain native types and operations that devices compute, with no other
+ * option than a time-out. It hands the arguments to the library at once. All other calls, and all mistakes, go to the
+ * Python method `_collective`, which checks everything and comes back through `_run` or `_start`. */
 #include "binding.h"
 
 #include <string.h>
