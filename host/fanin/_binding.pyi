@@ -94,49 +94,15 @@ class Communicator:
         fence: bool = False,
         datatype: str | None = None,
     ) -> Request: ...
-    def broadcast(
-        self,
-        array: Any,
-        root: int = 0,
-        timeout: float | None = None,
-        fence: bool = False,
-    ) -> Any: ...
-    def ibroadcast(
-        self,
-        array: Any,
-        root: int = 0,
-        timeout: float | None = None,
-        fence: bool = False,
-    ) -> Request: ...
-    def allgather(
-        self,
-        array: Any,
-        out: Any = None,
-        timeout: float | None = None,
-        fence: bool = False,
-    ) -> Any: ...
-    def iallgather(
-        self,
-        array: Any,
-        out: Any = None,
-        timeout: float | None = None,
-        fence: bool = False,
-    ) -> Request: ...
+    def broadcast(self, array: Any, root: int = 0, timeout: float | None = None, fence: bool = False) -> Any: ...
+    def ibroadcast(self, array: Any, root: int = 0, timeout: float | None = None, fence: bool = False) -> Request: ...
+    def allgather(self, array: Any, out: Any = None, timeout: float | None = None, fence: bool = False) -> Any: ...
+    def iallgather(self, array: Any, out: Any = None, timeout: float | None = None, fence: bool = False) -> Request: ...
     def gather(
-        self,
-        array: Any,
-        out: Any = None,
-        root: int = 0,
-        timeout: float | None = None,
-        fence: bool = False,
+        self, array: Any, out: Any = None, root: int = 0, timeout: float | None = None, fence: bool = False
     ) -> Any: ...
     def igather(
-        self,
-        array: Any,
-        out: Any = None,
-        root: int = 0,
-        timeout: float | None = None,
-        fence: bool = False,
+        self, array: Any, out: Any = None, root: int = 0, timeout: float | None = None, fence: bool = False
     ) -> Request: ...
     def scatter(
         self,
@@ -158,13 +124,5 @@ class Communicator:
         timeout: float | None = None,
         fence: bool = False,
     ) -> Request: ...
-    def barrier(
-        self,
-        timeout: float | None = None,
-        fence: bool = False,
-    ) -> Any: ...
-    def ibarrier(
-        self,
-        timeout: float | None = None,
-        fence: bool = False,
-    ) -> Request: ...
+    def barrier(self, timeout: float | None = None, fence: bool = False) -> Any: ...
+    def ibarrier(self, timeout: float | None = None, fence: bool = False) -> Request: ...

@@ -31,9 +31,9 @@ ffi = cffi.FFI()
 ffi.include(abi.ffi)
 ffi.cdef(_declarations())
 
-# What this package makes and casts. cffi reads the name of a type at its first use, with a lock that it takes by hand:
-# an exception amid that (of Ctrl-C, or of a signal handler) would leave it taken for ever, or a struct without its
-# size. So all are read at import.
+# The types that this package makes and casts. cffi reads the name of a type at its first use, with a lock that it takes
+# by hand: an exception amid that (of Ctrl-C, or of a signal handler) would leave it taken for ever, or a struct without
+# its size. So all are read at import.
 TYPES = (
     *("char *", "char[]", "size_t *", "uint32_t *", "uintptr_t", "void *", "void **"),
     *("struct fanin_address[]", "struct fanin_attach_reply *", "struct fanin_communicator **"),

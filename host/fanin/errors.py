@@ -1,7 +1,7 @@
-"""Exceptions: one class for each status, so that programs can catch what they can deal with.
+"""Exceptions: one class for each status, so that programs can catch those that they can handle.
 
-The text is `NAME: what happened here. What to do about it.` What nobody has said is taken from the table of fanin_wire:
-the meaning of the status, and its remedy.
+The text is `NAME: event. Remedy.` Where no event or no remedy is given, the table of fanin_wire provides the meaning
+of the status, and its general remedy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fanin_wire.status import status_entry
 
 
 class FaninError(Exception):
-    """Base of all; `status` is the code of enum fanin_status, `detail` what happened, `remedy` what to do."""
+    """Base of all. `status`: code of enum fanin_status. `detail`: the event. `remedy`: the advice."""
 
     default_status: ClassVar[int | None] = None
     by_status: ClassVar[dict[int, type[FaninError]]] = {}
@@ -81,7 +81,7 @@ class TooFewLanes(FaninError, status="TOO_FEW_LANES"):
 
 
 class Aborted(FaninError, status="ABORTED"):
-    """The job was ended by somebody else's failure."""
+    """A failure elsewhere has ended the job."""
 
 
 class Flushed(FaninError, status="FLUSHED"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 import numpy as np
 
 import fanin
+from fanin.collectives.variants import ARGUMENTS
 
 PAGE, REPRODUCIBLE = (Path(__file__).parents[2] / "docs" / name for name in ("collectives.md", "reproducible.md"))
 EXAMPLES, (ORDERS,) = (
@@ -33,3 +35,14 @@ def test_example_of_orders_shows_a_difference(capsys):
     shown = capsys.readouterr().out.strip()
     assert f"# {shown}: another placement, other bits" in ORDERS
     assert len(set(shown.split())) == 2
+
+
+def test_methods_of_the_extension_have_the_arguments_that_are_checked():
+    """The extension documents them; the functions that make the calls define them."""
+    assert len(ARGUMENTS) == 8
+    for name, arguments in ARGUMENTS.items():
+        _, *checked = inspect.signature(arguments).parameters.values()
+        for form in (name, f"i{name}"):
+            _, *documented = inspect.signature(getattr(fanin.Communicator, form)).parameters.values()
+            assert [(one.name, one.default) for one in documented] == [(one.name, one.default) for one in checked]
+            assert name in getattr(fanin.Communicator, form).__doc__ or form == name

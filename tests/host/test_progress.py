@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ def turn():
         assert looked.wait(20)
         return part()
 
+    take.looked = looked
     return take
 
 
@@ -127,3 +130,22 @@ def test_while_another_thread_waits(run_ranks, device, turn):
         return None
 
     assert run_ranks(device, 2, program)[0] == [(1,)] * 20
+
+
+def test_of_a_blocking_call_in_another_thread(run_ranks, device, turn):
+    """A thread that watches sees what another one waits in."""
+
+    def program(communicator):
+        def look():
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(communicator.allreduce, np.zeros(4))
+                time.sleep(0.4)
+                found = communicator.progress()
+                looked.set()
+                waiting.result(20)
+                return found
+
+        looked = turn.looked
+        return turn(communicator, look, lambda: communicator.allreduce(np.zeros(4)))
+
+    assert run_ranks(device, 2, program)[0] == [Progress("allreduce", 0, 1, (1,))]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fanin import device_status, errors
-from fanin.driver import ffi
 from fanin.verbs import (
     CQ,
     MR,
@@ -19,7 +18,6 @@ from fanin.verbs import (
     CollectiveWR,
     packed,
 )
-from fanin.verbs.layout import Layout
 from fanin_wire.abi import (
     CQ_DEPTH,
     SQ_DEPTH,
@@ -197,15 +195,3 @@ def test_query_of_a_message(joined):
     assert (completion.wr_id, completion.mid, completion.opcode) == (9, 0, WqeOpcode["QUERY"])
     assert completion.status == Status["SUCCESS"]
     assert (qp.position, qp.mid) == (1, 1)
-
-
-def test_members_lie_where_the_compiler_has_them():
-    """Filled in one call, read one by one."""
-    names = [name for name, _ in ffi.typeof("struct fanin_wqe").fields if name != "address"]
-    inner = [name for name, _ in ffi.typeof("struct fanin_address").fields]
-    values = {name: number for number, name in enumerate([*names, *(f"address.{name}" for name in inner)], start=1)}
-    wqe = Layout("fanin_wqe").new(values)
-    assert {name: getattr(wqe, name) for name in names} == {name: values[name] for name in names}
-    assert {f"address.{name}": getattr(wqe.address, name) for name in inner}.items() <= values.items()
-    with pytest.raises(OverflowError):
-        Layout("fanin_wqe").new({**values, "op": 256})

@@ -1,1 +1,1 @@
-"""What programs use: the communicator."""
+"""The interface of programs: the communicator."""

@@ -1,8 +1,8 @@
 /* The collectives as methods of Communicator.
  *
- * The short way is for contiguous buffers of plain native types and operations that devices compute, without further
- * options. It takes its arguments to the library at once. All else, and all that is wrong, goes to the Python method
- * `_collective`, which checks everything and comes back through `_run` or `_prepare`. */
+ * The short way is for contiguous buffers of plain native types and operations that devices compute, with no other
+ * option than a time-out. It hands the arguments to the library at once. All other calls, and all mistakes, go to the
+ * Python method `_collective`, which checks everything and comes back through `_run` or `_start`. */
 #include "binding.h"
 
 #include <string.h>
@@ -30,6 +30,8 @@ static const struct kind kinds[KINDS] = {
     {FANIN_BARRIER, "barrier", {TIMEOUT, FENCE, END}},
 };
 static PyObject *kind_names[KINDS];
+
+enum { MOST_SECONDS = 1000000000, GRACE_SECONDS = 2 }; /* the device has so long to report a deadline that has passed */
 
 /* ---- Arguments ---- */
 
@@ -76,7 +78,32 @@ static int take_arguments(const struct kind *kind, PyObject *const *given, Py_ss
     for (int i = 0; i < ARGUMENTS; i++)
         if (values[i] == Py_None && i != OP && i != ROOT)
             values[i] = NULL;
-    return !values[TIMEOUT] && !values[DATATYPE] && !values[COUNTS] && (!values[FENCE] || values[FENCE] == Py_False);
+    return !values[DATATYPE] && !values[COUNTS] && (!values[FENCE] || values[FENCE] == Py_False);
+}
+
+/* The limit of time for all ranks to take part. `seconds`: until the call has ended for certain; -1: it may last. */
+static int take_timeout(PyObject *value, struct fanin_operation *operation, double *seconds)
+{
+    double limit, milliseconds;
+
+    *seconds = -1;
+    if (!value)
+        return 1;
+    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value))
+        return 0;
+    limit = PyFloat_AsDouble(value);
+    if (!(limit >= 0 && limit <= MOST_SECONDS)) {
+        PyErr_Clear();
+        return 0;
+    }
+    milliseconds = limit * 1000;
+    operation->timeout_ms = UINT32_MAX;
+    if (milliseconds < UINT32_MAX) {
+        operation->timeout_ms = (uint32_t)milliseconds;
+        operation->timeout_ms += operation->timeout_ms < milliseconds || !operation->timeout_ms;
+    }
+    *seconds = limit + GRACE_SECONDS;
+    return 1;
 }
 
 static int take_root(const struct communicator *self, PyObject *value, uint32_t *root)
@@ -314,10 +341,12 @@ static PyObject *collective(PyObject *object, int number, enum form form, PyObje
     PyObject *values[ARGUMENTS] = {NULL}, *result = NULL;
     struct fanin_operation operation = {0};
     struct memory memory = {.source = {.obj = NULL}, .destination = {.obj = NULL}};
+    double seconds;
 
     if (!kind_names[KINDS - 1] && !intern_names())
         return NULL;
-    if (self->library && take_arguments(kind, given, count, names, values))
+    if (self->library && take_arguments(kind, given, count, names, values) &&
+        take_timeout(values[TIMEOUT], &operation, &seconds))
         result = fill(self, kind, values, &operation, &memory);
     if (!result) {
         release_memory(&memory);
@@ -325,7 +354,7 @@ static PyObject *collective(PyObject *object, int number, enum form form, PyObje
     }
     operation.source = memory.source.buf;
     operation.destination = memory.destination.buf;
-    return submit(self, &operation, &memory, form, kind_names[number], result, Py_None, Py_None, -1);
+    return submit(self, &operation, &memory, form, kind_names[number], result, Py_None, Py_None, seconds);
 }
 
 /* ---- From Python, checked ---- */

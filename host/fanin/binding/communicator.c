@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A communicator that was dropped without being closed. */
 struct dropped {
     struct dropped *next;
+    pid_t process; /* a forked child has nothing to abandon */
     struct communicator remains; /* not a Python object any more */
 };
 static struct dropped *dropped;
@@ -284,8 +286,10 @@ static int abandon_dropped(void *unused)
         struct dropped *first = dropped;
 
         dropped = first->next;
-        end(&first->remains, 0, 0);
-        reap(&first->remains);
+        if (first->process == getpid()) {
+            end(&first->remains, 0, 0);
+            reap(&first->remains);
+        }
         Py_XDECREF(first->remains.connection);
         free(first);
     }
@@ -299,7 +303,7 @@ static void deallocate(PyObject *object)
     struct dropped *remains = self->library ? malloc(sizeof *remains) : NULL;
 
     if (remains) { /* not here: leaving can take a while, and the garbage collector comes anywhere */
-        *remains = (struct dropped){dropped, *self};
+        *remains = (struct dropped){dropped, getpid(), *self};
         dropped = remains;
         Py_AddPendingCall(abandon_dropped, NULL);
     } else if (!self->library) {

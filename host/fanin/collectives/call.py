@@ -39,12 +39,12 @@ class Group(Protocol):
 
 @dataclass(slots=True)
 class Call:
-    """What a collective moves and computes, for one rank.
+    """The data that a collective moves and computes, for one rank.
 
     row: of the table of collectives. sizes: bytes of the blocks of the message; of a call with `with_counts` those
     that this rank knows. source, destination: contiguous memory of what the rank brings and wants. result: what the
     program gets. conclude: last step on the host, with the complete Request; it returns the result. on_host: the host
-    computes what the devices do not. with_counts: makes the call when the sizes are known (counts of elements); None:
+    computes, since the devices do not. with_counts: makes the call when the sizes are known (counts of elements); None:
     they are. kind: type of the elements, where there is no memory that tells.
     """
 
@@ -76,7 +76,7 @@ class Call:
         return DEADLINE_GRACE + self.timeout * (1 if self.with_counts is None else 2)
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
-        """What the extension takes, in its order."""
+        """The arguments of the extension, in its order."""
         self._require_apart(rank)
         return (
             self,
@@ -110,7 +110,7 @@ class Call:
         return self.kind if memory is None else memory.dtype
 
     def _tag(self) -> int:
-        """What all ranks must have alike besides the collective, its root and its sizes: the type of what is moved."""
+        """All ranks must give the same tag: it names the type of the elements that are moved."""
         dtype = self._dtype()
         if self.row.reduces or dtype is None:
             return 0

@@ -1,4 +1,4 @@
-"""The arguments of the collectives that move data, in equal parts: each function checks them and makes the Call."""
+"""The arguments of the collectives that move equal parts. Each function checks them and makes the Call."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ BROADCAST, ALLGATHER, GATHER, SCATTER, BARRIER = (
 
 
 def broadcast(group: Group, array: Any, root: int = 0, timeout: float | None = None, fence: bool = False) -> Call:
-    """Give every rank what `array` of rank `root` holds. It is written in place, and returned.
-
-    The array must be writable and C-contiguous on every rank, so that what is wrong on all is refused on all.
-    """
+    """The arguments of Communicator.broadcast."""
     require_root(group, root)
     memory = writable(
         array,
@@ -36,10 +33,7 @@ def broadcast(group: Group, array: Any, root: int = 0, timeout: float | None = N
 
 
 def allgather(group: Group, array: Any, out: Any = None, timeout: float | None = None, fence: bool = False) -> Call:
-    """Give every rank the arrays of all: an array of shape (size, *array.shape), row r from rank r.
-
-    In place where `array` is the rank's own row of `out`.
-    """
+    """The arguments of Communicator.allgather."""
     source = readable(array)
     destination, result = room(out, (group.size, *source.shape), source.dtype)
     sizes = (source.nbytes,) * group.size
@@ -49,10 +43,7 @@ def allgather(group: Group, array: Any, out: Any = None, timeout: float | None =
 def gather(
     group: Group, array: Any, out: Any = None, root: int = 0, timeout: float | None = None, fence: bool = False
 ) -> Call:
-    """Give rank `root` the arrays of all: an array of shape (size, *array.shape), row r from rank r; the others None.
-
-    out: looked at on the root only; in place where `array` is the root's own row of it.
-    """
+    """The arguments of Communicator.gather."""
     require_root(group, root)
     source = readable(array)
     call = Call("gather", GATHER, (source.nbytes,) * group.size, source, root=root, timeout=timeout, fence=fence)
@@ -71,11 +62,7 @@ def scatter(
     timeout: float | None = None,
     fence: bool = False,
 ) -> Call:
-    """Give each rank its part of `array` of rank `root`: array[rank], or an equal slice of a flat array.
-
-    array: looked at on the root only. The other ranks say what they expect: `out`, or `shape` and `dtype`, which the
-    root does not look at.
-    """
+    """The arguments of Communicator.scatter."""
     require_root(group, root)
     if group.rank == root:
         source = readable(array, "the array of the root")
@@ -102,5 +89,5 @@ def _expected(out: Any, shape: int | Sequence[int] | None, dtype: Any) -> tuple[
 
 
 def barrier(group: Group, timeout: float | None = None, fence: bool = False) -> Call:
-    """Wait until all ranks have called it."""
+    """The arguments of Communicator.barrier."""
     return Call("barrier", BARRIER, (), timeout=timeout, fence=fence)

@@ -1,4 +1,4 @@
-"""What the devices compute, and what becomes of a reduction that they do not: none is left to the host in silence."""
+"""Which reductions the devices compute. All others are counted, and refused unless the host may compute them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Reason(StrEnum):
 
 
 class Choice(NamedTuple):
-    """A reduction: what a device is asked for, or (`reason`) why none is and the host computes."""
+    """A reduction as a device computes it, or the reason why none does."""
 
     operation: Operation | None  # None: a function of the program
     datatype: DataType | None
@@ -36,9 +36,9 @@ class Choice(NamedTuple):
 
 
 class Offload:
-    """Decides for each reduction, by operation and type only, so that all ranks decide alike; counts what is refused.
+    """Decides for each reduction, by operation and type only, so that all ranks decide alike. Counts the others.
 
-    fallback: whether the host may compute what the devices do not.
+    fallback: whether the host may compute the others.
     """
 
     def __init__(self, fallback: bool = False) -> None:
@@ -47,7 +47,9 @@ class Offload:
         self._lock = threading.Lock()
 
     def choose(self, op: OpName, dtype: np.dtype, datatype: str | None = None) -> Choice:
-        """Who computes `op` over elements of `dtype`, or of the type called `datatype` in the storage of `dtype`.
+        """Whether devices compute `op` over elements of `dtype`.
+
+        datatype: name of the elements' type, where `dtype` is only its storage.
 
         NotSupported (with a reason code) where nobody may.
         """

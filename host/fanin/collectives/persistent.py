@@ -27,7 +27,7 @@ class Persistent:
         self.closed = False
 
     def start(self) -> Self:
-        """Start it, with what the arrays hold now. InvalidRequest while the last start is still under way."""
+        """Start it, with the data that the arrays hold now. InvalidRequest while the last start is still under way."""
         if self.closed:
             raise InvalidRequest(f"{self} is closed", remedy="Make a new one.")
         self._member.require_open()

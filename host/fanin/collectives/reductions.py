@@ -1,4 +1,7 @@
-"""The arguments of the collectives that compute: each function checks them and makes the Call."""
+"""The arguments of the collectives that compute. Each function checks them and makes the Call.
+
+The extension documents the collectives (`binding/collectives.c`).
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,7 @@ def allreduce(
     fence: bool = False,
     datatype: str | None = None,
 ) -> Call:
-    """Combine `array` of all ranks element by element; every rank gets the result, in the shape of `array`.
-
-    datatype: what the elements are, where numpy's type does not say it: "bf16" for an array of uint16.
-    """
+    """The arguments of Communicator.allreduce."""
     source = readable(array)
     destination, result = room(out, source.shape, source.dtype)
     call = Call("allreduce", ALLREDUCE, (source.nbytes,), source, destination, result, timeout=timeout, fence=fence)
@@ -44,10 +44,7 @@ def reduce(
     fence: bool = False,
     datatype: str | None = None,
 ) -> Call:
-    """Combine `array` of all ranks element by element; rank `root` gets the result, the others None.
-
-    out: looked at on the root only. datatype: as of allreduce.
-    """
+    """The arguments of Communicator.reduce."""
     require_root(group, root)
     source = readable(array)
     call = Call("reduce", REDUCE, (source.nbytes,), source, root=root, timeout=timeout, fence=fence)
@@ -66,11 +63,7 @@ def reduce_scatter(
     fence: bool = False,
     datatype: str | None = None,
 ) -> Call:
-    """Combine `array` of all ranks element by element; each rank gets its part of the result.
-
-    Equal parts by default: array[rank] of an array with as many rows as ranks, or an equal slice of a flat one. counts:
-    elements of each rank's part, equal on every rank; the result is then flat. datatype: as of allreduce.
-    """
+    """The arguments of Communicator.reduce_scatter."""
     source = readable(array)
     if counts is None:
         shape = equal_part(source, group.size)

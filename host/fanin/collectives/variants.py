@@ -22,7 +22,7 @@ Arguments = Callable[Concatenate[Any, P], Call]  # the first is the group: the c
 
 
 class Starter(Protocol):
-    """What the forms need of a communicator."""
+    """The part of a communicator that the forms use."""
 
     def run(self, call: Call) -> Any:
         """Start it, and wait for the result."""
@@ -90,7 +90,7 @@ ORDERED = inspect.Parameter("ordered", inspect.Parameter.KEYWORD_ONLY, default=F
 
 
 def _described(form: Any, arguments: Any, name: str, text: str | None, *more: inspect.Parameter) -> Any:
-    """The form with what help() and editors show: a method that has the arguments of the collective, and `more`."""
+    """The form with the signature that help() and editors show: the arguments of the collective, and `more`."""
     form.__name__, form.__qualname__, form.__doc__ = name, f"Communicator.{name}", text
     group, *others = inspect.signature(arguments).parameters.values()
     parameters = [group.replace(name="self", annotation=group.empty), *others, *more]

@@ -123,7 +123,7 @@ def scatterv(
 
 
 def _taking(out: Any, dtype: np.dtype) -> Callable[[Any], Any]:
-    """The last step of a call whose sizes were exchanged: what has come becomes the result."""
+    """The last step of a call whose sizes were exchanged: the data that have come become the result."""
 
     def take(request: Any) -> Any:
         length, _ = request._received()

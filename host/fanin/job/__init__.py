@@ -1,4 +1,4 @@
-"""Jobs: who takes part, by which way through the fabric, and what follows from it for one rank."""
+"""Jobs: their members, their way through the fabric, and the jobs that are made from them."""
 
 from fanin.job.description import ENVIRONMENT_VARIABLE, REPRODUCIBLE, START_REMEDY, Job, environment
 from fanin.job.node import JobNode

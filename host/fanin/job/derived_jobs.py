@@ -1,6 +1,6 @@
 """Jobs made from a job: the ranks of a split, a duplicate, the stream of a persistent request.
 
-Every rank computes the same description from what all know, so nobody needs to hand it out.
+Every rank computes the same description from the same data, so it needs no messages.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def identity(job: Job, name: str) -> tuple[int, int]:
 
 
 def split_row(color: int | None, key: int) -> np.ndarray:
-    """What a rank tells the others in a split: (takes part, color, key)."""
+    """The row that a rank sends to the others in a split: (takes part, color, key)."""
     try:
         numbers = [0 if color is None else operator.index(color), operator.index(key)]
         return np.array([color is not None, *numbers], np.int64)

@@ -1,4 +1,4 @@
-"""The description of a job that all its ranks share, and what follows from it for one rank."""
+"""The description of a job, which all its ranks share, and the membership of each rank that follows from it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from fanin.job.rules import (
 from fanin.job.tree import Tree, lowest_shared
 from fanin.verbs.membership import Hop, Membership
 from fanin_wire.abi import JobFlag, Route
+from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
 START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."
@@ -37,7 +38,7 @@ FIXED_START = int(JobFlag["FIXED_START"])
 
 @dataclass(frozen=True)
 class Job:
-    """Who takes part, by which way, in which pieces. Equal on every rank.
+    """The members of a job, their way through the fabric, and the sizes of segments. Equal on every rank.
 
     jid and key: job id, and the random key of this incarnation. route: "auto", "tree", "ring" (of all nodes, whatever
     the switches) or "local". chunk: payload bytes of a segment. slots: seg buffers asked of each device (powers of 2).
@@ -49,8 +50,8 @@ class Job:
     key: int
     nodes: tuple[JobNode, ...]
     route: str = "auto"
-    chunk: int = 4096
-    slots: int = 256
+    chunk: int = MAX_JOB_CHUNK
+    slots: int = DEFAULT_JOB_SLOTS
     reproducible: str = "none"
     wide: bool = False
 
@@ -97,7 +98,7 @@ class Job:
         return cls.from_file(environment(ENVIRONMENT_VARIABLE))
 
     def to_dict(self) -> dict[str, Any]:
-        """What from_dict reads."""
+        """The dictionary that from_dict reads."""
         nodes = [
             {
                 "address": node.address,
@@ -163,7 +164,7 @@ class Job:
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).digest()[:16]
 
     def membership(self, rank: int) -> Membership:
-        """What the queue pair of a rank tells its device."""
+        """The membership that the queue pair of a rank tells its device."""
         index = self.node_of(rank)
         node, ring = self.nodes[index], self.ring_of(index)
         group = ring or range(len(self.nodes))
@@ -198,7 +199,7 @@ class Job:
         )
 
 
-# Members of the description and what they are made with.
+# Members of the description and their types.
 _KINDS = {
     "jid": int,
     "key": int,

@@ -1,4 +1,4 @@
-"""What the description of a job must fulfil: InvalidRequest that names what contradicts what."""
+"""The rules for the description of a job: InvalidRequest names the contradiction."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The tree of switches above the nodes of a job, from the path of each node to its top.
 
-What hangs on a switch are nodes, rings of nodes (their last node is the child) and other switches. Bits follow the
+The children of a switch are nodes, rings of nodes (their last node is the child) and other switches. Bits follow the
 order of the nodes: a child stands where the first node below it stands.
 """
 
@@ -13,7 +13,7 @@ from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS
 
 
 class Child(NamedTuple):
-    """What hangs on a switch: the indices of all nodes below it, and what tells it from its siblings."""
+    """A child of a switch: an identity among its siblings, and the indices of all nodes below it."""
 
     identity: str
     nodes: list[int]

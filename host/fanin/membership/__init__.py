@@ -1,1 +1,1 @@
-"""One rank in one job: joining, failures, leaving, and who is left after a failure."""
+"""One rank in one job: joining, failures, leaving, and the agreement of survivors."""

@@ -1,7 +1,7 @@
-"""Consequence: a rank tells `fanin run` that its job was ended by somebody else.
+"""A rank tells `fanin run` that its failure has a cause elsewhere.
 
-When one rank fails, the others fail as well, and often end first. The launcher, which names the one whose fault it was,
-can not know from exit codes who that is; so ranks that are innocent say so, in a file of the run.
+When one rank fails, the others fail as well, and often end first. The launcher can not tell from exit codes which rank
+has failed by itself. So the other ranks write a line into a file of the run.
 """
 
 from __future__ import annotations

@@ -22,18 +22,16 @@ from fanin.membership.progress import Progress
 from fanin.membership.rank_names import missing_ranks, named
 from fanin.timeouts import require_seconds
 from fanin.verbs import WC, Lease, Membership
-from fanin.verbs.collective_qp import MEANWHILE_MS
+from fanin.verbs.collective_qp import MEANWHILE_MS, MESSAGES
 from fanin.verbs.cq import FEWER_QUEUES
 from fanin.verbs.refusal import refusal
-from fanin_wire.abi import CQ_DEPTH, MID_BITS, Status
+from fanin_wire.abi import CQ_DEPTH, Status
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
 
 log = logging.getLogger("fanin")
 
 LEAVE_TIMEOUT_MS = 10_000
-MESSAGES = 1 << MID_BITS  # of the count in message numbers
-ENDED = 3  # of _state(): the number of the message that ended the job, and its status
 COMPARE = (
     "Compare what the errors of the other ranks name: "
     "all must call the same collectives in the same order with the same operation, type and length."
@@ -56,7 +54,7 @@ _configure()
 
 
 def progress_all() -> None:
-    """Let every communicator of this process take completions, and post what has waited for room."""
+    """Let every communicator of this process take completions, and post requests that wait for room."""
     library().fanin_progress()
 
 
@@ -79,7 +77,7 @@ class Member(BoundCommunicator):
     ) -> None:
         """Join a job. Returns when all members have joined.
 
-        Raises within `timeout` seconds what is wrong: Timeout naming the missing, MembersMismatch, NoResources, ...
+        Raises within `timeout` seconds: Timeout naming the missing ranks, MembersMismatch, NoResources, ...
         meanwhile: called now and then while it waits for them.
         """
         require_seconds(timeout, unlimited=False)
@@ -158,7 +156,7 @@ class Member(BoundCommunicator):
         return error
 
     def _trouble(self, status: int) -> str:
-        """What has happened, where no completion tells it."""
+        """The event, where no completion tells it."""
         if status == Status["FLUSHED"]:
             return ": its communicator was closed"
         if status == Status["CQ_OVERRUN"]:

@@ -33,9 +33,9 @@ def _groups(job: Job, index: int, kind: int) -> list[list[int]]:
 
 
 def named(job: Job, rank: int, ranks: tuple[int, ...], completion: WC) -> str:
-    """What to add to a message of `rank`: the `ranks` that a completion names; "" if none.
+    """The end of a message of `rank`: the `ranks` that a completion names; "" if none.
 
-    Other nodes can not name a rank, only its node, so what they say is about somebody there.
+    Other nodes can not name a rank, only its node.
     """
     others = tuple(other for other in ranks if other != rank)
     if not ranks:

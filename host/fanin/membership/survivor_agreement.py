@@ -1,13 +1,14 @@
-"""Who is left of a job that has lost a member: agreed by those who are, each of whom may have heard something else.
+"""The survivors of a job that has lost a member agree on the members of the next one.
 
-A failure is named by bits, and the further away, the coarser: beside a dead process one hears of that process,
-elsewhere of its node, beyond a switch of all that lies below it. So nobody can conclude alone who is left. Instead, one
-of the survivors, the *registrar*, takes a report of each, and gives each the verdict. Both go through pair jobs of two
-ranks (NIC to NIC, or within a node), which need neither the old job nor its switches.
+Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with the
+distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a switch
+learn only that switch's child. So no rank can decide alone. One of the survivors, the *registrar*, takes a report of
+each, and gives each the verdict. Both go through pair jobs of two ranks (NIC to NIC, or within a node), which need
+neither the old job nor its switches.
 
-The registrar is the first of `order` that lives: an order that all survivors of one failure have in common, whatever
-they have heard. A pair whose registrar turns out to be dead is lost within the detection time, and the next is asked. A
-verdict is the membership of the new job, and part of its key: ranks with different verdicts never meet in one job.
+The registrar is the first living rank of `order`, which is the same on all survivors of one failure. A pair whose
+registrar is dead is lost within the detection time; then the next rank is asked. The verdict is the membership of the
+new job, and part of its key: ranks with different verdicts never meet in one job.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fanin.job import Job, JobNode
 from fanin.job.derived_jobs import identity
 from fanin.membership.member import progress_all
 
-GRACE = 2.0  # seconds for ranks that somebody believes lost: who lives has heard of the failure by then
+GRACE = 2.0  # seconds for ranks that another believes lost: a living rank has heard of the failure by then
 MARGIN = 5.0  # seconds that a message between living ranks may take
 PAIRS = 32  # at a time: a device has room for 64 jobs, and grants a client three quarters of them
 PAIR_SLOTS = 8
@@ -35,10 +36,10 @@ UNKNOWN, DEAD = 0, 1  # of a rank, in a report
 
 
 class Known(NamedTuple):
-    """What one rank has heard of a failure.
+    """One rank's knowledge of a failure.
 
-    dead: ranks of its own node whose processes have ended. suspects: all that may be lost, whoever has heard it.
-    switch_lost: the device above this rank's node is lost; then the suspects are cut off, and nobody is believed dead.
+    dead: ranks of its own node whose processes have ended. suspects: all ranks that any survivor may believe lost.
+    switch_lost: the device above this rank's node is lost; then the suspects are cut off, and none is believed dead.
     """
 
     dead: frozenset[int] = frozenset()
@@ -47,12 +48,12 @@ class Known(NamedTuple):
 
     @property
     def doubtful(self) -> frozenset[int]:
-        """Those who are not waited for as long as the others."""
+        """Ranks that get less time than the others."""
         return frozenset() if self.switch_lost else self.suspects
 
 
 class Verdict(NamedTuple):
-    """Who is left, in order, and whether a switch of the old job's path is lost."""
+    """The members of the new job, in order, and whether a switch of the old job's path is lost."""
 
     members: tuple[int, ...]
     switch_lost: bool
@@ -62,15 +63,15 @@ Join = Callable[[Job, int, float, Callable[[], None]], Any]  # gives a communica
 
 
 def known_of(job: Job, rank: int, lost: tuple[int, ...]) -> Known:
-    """What `rank` knows that an error with PEER_LOST has named `lost`."""
+    """The knowledge of `rank`, to which an error with PEER_LOST has named `lost`."""
     mates = set(job.nodes[job.node_of(rank)].ranks)
-    switch_lost = rank in lost  # all behind the device above are named: that device is what is lost
+    switch_lost = rank in lost  # all behind the device above are named: that device is lost
     dead = frozenset(lost) if set(lost) < mates and not switch_lost else frozenset()
     return Known(dead, frozenset(_widened(job, lost)), switch_lost)
 
 
 def _widened(job: Job, lost: tuple[int, ...]) -> set[int]:
-    """All ranks that somebody may believe lost: those of the nodes, or of the children of the top switch."""
+    """All ranks that any rank may believe lost: those of the nodes, or of the children of the top switch."""
     groups = [[node] for node in range(len(job.nodes))]
     if job.chosen_route == "tree":
         groups = [child.nodes for child in job.tree.children(job.tree.paths[0][-1])]
@@ -79,7 +80,7 @@ def _widened(job: Job, lost: tuple[int, ...]) -> set[int]:
 
 
 def order(size: int, suspects: frozenset[int]) -> list[int]:
-    """Who is asked to be registrar, one after the other: suspects last."""
+    """The ranks in the order in which they are asked to be registrar: suspects last."""
     return sorted(range(size), key=lambda rank: (rank in suspects, rank))
 
 
@@ -124,7 +125,7 @@ class SurvivorAgreement:
             "no other rank has taken a report: they are lost, have not called, or have gone on without this one"
         )
 
-    # As somebody who asks
+    # As a rank that asks
 
     def _ask(self, registrar: int, patience: float, longest: float) -> Verdict:
         self._tell(self._pair("report", registrar, self.rank), 0, self._report(), patience)
@@ -168,7 +169,7 @@ class SurvivorAgreement:
                 self._lost.add(rank)
 
     def _give_verdict(self, rank: int, row: np.ndarray) -> None:
-        """Who does not take it can not join the new job: that fails then, by name."""
+        """A rank that does not take it can not join the new job, which then fails and names it."""
         try:
             self._tell(self._pair("verdict", self.rank, rank), 1, row, MARGIN, 1)
         except FaninError:
@@ -176,7 +177,7 @@ class SurvivorAgreement:
 
     def _wait(self, timeout: float) -> None:
         """Until all that are expected have come, or `timeout` is over; suspects have GRACE from when their turn comes,
-        unless one of their node has come and said who of it is dead."""
+        unless a rank of their node has come, which knows the dead ones of its node."""
         start = time.monotonic()
         while (now := time.monotonic()) - start < timeout:
             with self._lock:

@@ -9,7 +9,7 @@ from fanin.driver import ffi
 
 
 class Address(NamedTuple):
-    """What a rank brings and what it wants: ranges of blocks of the message, which lie one after the other in memory.
+    """The source and the destination of a rank: ranges of blocks of the message, without gaps in memory.
 
     source and destination: virtual addresses of this process where the first block of each range lies. No blocks: the
     rank brings (wants) nothing. By default a message is one block, which every rank brings and wants.

@@ -93,17 +93,17 @@ class CollectiveQP(Resource):
         return self.lease
 
     def _give_up(self) -> None:
-        """End a join that takes too long: members that wait as well learn who is missing, not that this one left."""
+        """End a join that takes too long. Other members that wait learn which members are missing."""
         started = ffi.new("struct fanin_membership_request **")
         if library().fanin_leave_qp(self.context.handle, self.qp_num, started) == Status["SUCCESS"]:
             self._request = started[0]
             self._await(ffi.new("struct fanin_join_reply *"), GIVE_UP_SECONDS)
 
     def leave(self, timeout: float = 10.0) -> None:
-        """Leave the job; the devices free what they hold for it when all members have left.
+        """Leave the job. The devices free its resources when all members have left.
 
-        What is under way ends the job for the others (ABORTED), and has its completion here, FLUSHED, in the completion
-        queue when this returns. So has what is under way when a queue pair is closed.
+        Requests under way end the job for the others (ABORTED). Their completions, FLUSHED, are in the completion queue
+        when this returns. The same holds when a queue pair is closed.
         """
         self._require_joined()
         started = ffi.new("struct fanin_membership_request **")
@@ -171,7 +171,7 @@ class CollectiveQP(Resource):
     def post_query(self, mid: int, wr_id: int = 0) -> None:
         """Ask how far message `mid` is. The answer is a completion with opcode QUERY, at once and out of order:
 
-        status PENDING, with `positions` done and who is missing; SUCCESS: no such message is under way.
+        status PENDING, with `positions` done and the missing members; SUCCESS: no such message is under way.
         """
         _, membership = self._require_joined()
         wqe = ffi.new("struct fanin_wqe *", {"opcode": QUERY, "jid": membership.jid, "mid": mid, "wr_id": wr_id})
@@ -180,11 +180,6 @@ class CollectiveQP(Resource):
     def _check(self, status: int, wqe: Any) -> None:
         if status:
             check(status, f"can not post to job {wqe.jid}")
-
-    def skip_message(self) -> None:
-        """Count a message without segments, for which nothing needs to be posted."""
-        self._require_joined()
-        self._cursor.mid = (self.mid + 1) % MESSAGES
 
     def _require_joined(self) -> tuple[Lease, Membership]:
         self.require_open()

@@ -9,7 +9,6 @@ from typing import Any
 from fanin.driver import ffi
 from fanin.errors import InvalidRequest
 from fanin.verbs.address import Address
-from fanin.verbs.layout import Layout
 from fanin.verbs.resource import columns
 from fanin_wire.abi import (
     LKEY_PROCESS,
@@ -22,7 +21,6 @@ from fanin_wire.abi import (
 
 SIGNALED, ADDRESS_LIST, INLINE = (int(WqeFlag[name]) for name in ("SIGNALED", "ADDRESS_LIST", "INLINE"))
 COLLECTIVE = int(WqeOpcode["COLLECTIVE"])
-WQE = Layout("fanin_wqe")
 INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("struct fanin_address", "source")
 
 
@@ -30,9 +28,9 @@ INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("stru
 class CollectiveWR:
     """Work request of a collective over `length` bytes.
 
-    What is None is filled in by CollectiveQP.post_send from the job and the position of its stream; `block` is then the
-    whole message. With more than one address the device reads the list (`address.packed` makes it) from `list_address`,
-    in the registered region of source_lkey. The op of a message that is not computed with is NONE.
+    CollectiveQP.post_send fills in members that are None, from the job and the position of its stream; `block` becomes
+    the whole message. With more than one address the device reads the list (`address.packed` makes it) from
+    `list_address`, in the registered region of source_lkey. The op of a message that is not computed with is NONE.
     """
 
     op: int  # enum fanin_op
@@ -41,7 +39,7 @@ class CollectiveWR:
     address_list: Sequence[Address]  # one for each bit of `rank`, ascending
     wr_id: int = 0
     block: int | None = None  # bytes of a block of the message
-    contributors: int = int(ContributorClass["ALL"])  # who brings data: enum fanin_class
+    contributors: int = int(ContributorClass["ALL"])  # ranks that bring data: enum fanin_class
     flags: int = SIGNALED  # enum fanin_wqe_flags, or-ed: SIGNALED, FENCE
     inline: bool = False  # the source, at most 16 bytes, is copied into the request when it is posted
     deadline_ms: int = 0  # 0: none
@@ -65,7 +63,7 @@ class CollectiveWR:
         return self.length if self.block is None else self.block
 
     def to_c(self, defaults: dict[str, int]) -> Any:
-        """As a struct fanin_wqe; `defaults` has the values of what is None."""
+        """As a struct fanin_wqe; `defaults` has values for members that are None."""
         chosen = {name: _first(getattr(self, name), defaults[name]) for name in defaults}
         if len(self.address_list) != chosen["rank"].bit_count() or not 1 <= len(self.address_list) <= MAX_ADDRESSES:
             raise InvalidRequest(
@@ -73,15 +71,15 @@ class CollectiveWR:
                 f"one for each bit is needed, at most {MAX_ADDRESSES}"
             )
         try:
-            wqe = WQE.new(self._members(chosen))
+            wqe = ffi.new("struct fanin_wqe *", self._members(chosen))
         except OverflowError as error:
             raise InvalidRequest(f"a field of the work request does not fit: {error}") from None
         if self.inline:
             self._store_inline(wqe)
         return wqe
 
-    def _members(self, chosen: dict[str, int]) -> dict[str, int]:
-        """Every member of the struct."""
+    def _members(self, chosen: dict[str, int]) -> dict[str, Any]:
+        """The members of the struct."""
         flags, address = self.flags, self.address_list[0]
         if len(self.address_list) > 1:
             flags, address = flags | ADDRESS_LIST, Address(self._placed_list(), 0, 0, 0, 0, 0)
@@ -107,14 +105,7 @@ class CollectiveWR:
             "source_lkey": self.source_lkey,
             "destination_lkey": self.destination_lkey,
             "deadline_ms": self.deadline_ms,
-            "reserved": 0,
-            "address.destination": address.destination,
-            "address.destination_first": address.destination_first,
-            "address.destination_blocks": address.destination_blocks,
-            "address.source_first": address.source_first,
-            "address.source_blocks": address.source_blocks,
-            "address.source": address.source,
-            "inline_tail": 0,
+            "address": address._asdict(),
         }
 
     def _placed_list(self) -> int:

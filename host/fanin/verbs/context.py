@@ -17,7 +17,7 @@ MAX_STATUS_BYTES = 192 * 1024
 
 
 class DeviceAttributes(NamedTuple):
-    """What the device offers to this client."""
+    """The limits of the device for this client."""
 
     max_qp: int
     max_cq: int
@@ -113,7 +113,7 @@ def _read_status(handle: Any, socket_path: str) -> dict[str, Any]:
 
 
 def _versions(status: int, handle: Any) -> str:
-    """What to add to a refusal that is about versions of the host interface: that of each side."""
+    """The end of a message about versions of the host interface: the version of each side."""
     if status != Status["VERSION_MISMATCH"]:
         return ""
     device = library().fanin_device_version(handle)

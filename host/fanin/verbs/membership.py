@@ -1,4 +1,4 @@
-"""Membership: what a queue pair tells its device about the job it joins. Lease: what it is granted."""
+"""Membership: the place of a queue pair in the job that it joins. Lease: its share of the devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Hop(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """What the devices of the path have granted."""
+    """The share of the devices that a job has on its path."""
 
     slots: int  # seg buffers; 0: none needed (all ranks on one node)
     window: int  # positions in flight

@@ -1,4 +1,4 @@
-"""PD: the protection domain. A device has one for each client, so this is no more than what verbs programs expect."""
+"""PD: the protection domain. A device has one for each client; verbs programs expect the object."""
 
 from __future__ import annotations
 

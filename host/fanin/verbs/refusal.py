@@ -12,7 +12,7 @@ from fanin_wire.fields import WIRE_VERSION
 
 
 def refusal(status: int, membership: Membership, reply: Any) -> FaninError:
-    """The exception of a JOIN. `reply`: struct fanin_join_reply, which says who is missing, or what would fit."""
+    """The exception of a JOIN. `reply`: struct fanin_join_reply, with the missing members or the lease that fits."""
     detail, remedy = f"could not join job {membership.jid}", ""
     if reply.missing:
         bits = [bit for bit in range(64) if reply.missing >> bit & 1]

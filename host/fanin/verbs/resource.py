@@ -1,4 +1,4 @@
-"""What all verbs objects have in common: they are closed once, after what was made from them."""
+"""The base of all verbs objects: each is closed once, after the objects that were made from it."""
 
 from __future__ import annotations
 

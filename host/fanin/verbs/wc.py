@@ -12,7 +12,7 @@ NODES = 1  # children of the device above, or nodes of the ring; k: children of 
 
 
 class WC(NamedTuple):
-    """What became of a work request."""
+    """The outcome of a work request."""
 
     wr_id: int
     status: int  # enum fanin_status
@@ -22,7 +22,7 @@ class WC(NamedTuple):
     jid: int
     mid: int
     positions: int
-    missing: int  # bitmap of who was waited for
+    missing: int  # bitmap of the members that are waited for
     missing_kind: int
 
     @classmethod

@@ -286,13 +286,16 @@ void fanin_return_spoiled(struct stream *stream)
     }
 }
 
-void fanin_request_reset(struct fanin_request *request)
+enum fanin_status fanin_request_reset(struct fanin_request *request)
 {
+    request->status = FANIN_PENDING; /* so that no result is kept */
+    fanin_request_release(request, 0);
     request->posted = request->taken = 0;
     request->run = request->loaded = (struct run){0};
     request->status = FANIN_SUCCESS;
     request->failure = (struct fanin_cqe){0};
     request->done = 0;
+    return place(request);
 }
 
 void fanin_request_release(struct fanin_request *request, int spoiled)

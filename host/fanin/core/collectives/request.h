@@ -71,8 +71,8 @@ void fanin_make_message(const struct terms *terms, const struct fanin_operation 
 void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
 /* All ranks have exchanged the sizes: make the message itself. */
 enum fanin_status fanin_request_expand(struct fanin_request *request);
-/* Begin once more: nothing of it is posted. */
-void fanin_request_reset(struct fanin_request *request);
+/* Begin once more: nothing of it is posted. Between its starts a request holds no bounce buffers. */
+enum fanin_status fanin_request_reset(struct fanin_request *request);
 /* Give back the bounce buffers, but for one that is the program's result. spoiled: the device may still write to them.
  * Then the stream keeps them until the device has left the job. Called with the stream's lock. */
 void fanin_request_release(struct fanin_request *request, int spoiled);

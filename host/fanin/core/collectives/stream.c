@@ -17,8 +17,7 @@ void fanin_stream_begin(struct stream *stream, struct fanin_context *context, ui
 /* Nothing of a request is under way any more: it is its maker's. Frees it if nobody asks for it any more. */
 static void finish(struct fanin_request *request, int spoiled)
 {
-    if (!request->persistent || spoiled)
-        fanin_request_release(request, spoiled);
+    fanin_request_release(request, spoiled);
     if (request->detached) {
         fanin_request_destroy(request);
         request->stream->free_request(request);

@@ -90,9 +90,10 @@ enum fanin_status fanin_restart(struct fanin_request *request)
         fanin_stream_advance(request->stream);
     if (request->started && !is_done(request))
         return FANIN_INVALID_REQUEST;
-    fanin_request_reset(request);
+    status = fanin_request_reset(request);
     request->started = 1;
-    status = fanin_stream_submit(request->stream, request);
+    if (status == FANIN_SUCCESS)
+        status = fanin_stream_submit(request->stream, request);
     if (status != FANIN_SUCCESS) {
         request->status = status;
         request->done = 1;
