@@ -211,7 +211,7 @@ def launch(
 
 
 def read_consequences(path: Path) -> dict[int, str]:
-    """What ranks have noted (`fanin.membership.exit_cause`): the last line of each counts, "RANK -" takes back what it has noted.
+    """What ranks have noted (`fanin.membership.exit_cause`): the last line of each counts, "RANK -" takes it back.
 
     A program can write into the file, or remove it: what is no such line is not one.
     """
