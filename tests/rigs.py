@@ -33,6 +33,7 @@ FIXTURES = {  # fixture -> what it needs
     "state_root": "process",
 }
 PATHS = {  # folder or file -> what its tests need; all others are unit tests
+    "tests/bench/test_comparison.py": "process",
     "tests/docs/": "process",
     "tests/e2e/": "process",
     "tests/host/test_core.py": "process",

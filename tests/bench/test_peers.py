@@ -158,6 +158,15 @@ def test_ours_alone_on_one_node(state_root: Path, tmp_path: Path) -> None:
     assert all(row["ours"] and row["ratio"] is None and row["bound_us"] > 0 for row in rows)
 
 
+def test_a_program_in_c_that_can_not_be_compiled_is_named(
+    state_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "false")
+    options = ["--ranks", "1", "--sizes", "8", "--contenders", "fanin-c", "--peers", str(tmp_path), "--json"]
+    result = CliRunner().invoke(app, ["bench", "local", *options])
+    assert json.loads(result.stdout)["error"]["name"] == "BUILD_FAILED"
+
+
 def test_every_setup_is_kept_in_a_folder(state_root: Path, tmp_path: Path) -> None:
     options = [
         "--only",
@@ -202,7 +211,7 @@ def test_every_comparison_is_shown_and_kept_when_it_is_done(
     ("options", "error"),
     [
         (["local", "--largest", "4"], "INVALID_REQUEST: no message of up to 4 is measured"),
-        (["local", "--sizes", "1000000G"], "NO_RESOURCES: 8 pairs of arrays"),
+        (["local", "--sizes", "1000000G"], "NO_RESOURCES: 12 pairs of arrays"),
         (["local", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
         (["loss", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
         (["all", "--into", __file__], "INVALID_REQUEST: --into"),
@@ -227,6 +236,6 @@ def test_ours_alone_over_shaped_links(state_root: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["bench", "netns", *options, *plot])
     assert result.exit_code == 0, result.stderr
     rows = json.loads(result.stdout)["comparisons"][0]["rows"]
-    assert [row["contender"] for row in rows] == ["fanin tree", "fanin ring"]
+    assert [row["contender"] for row in rows] == ["fanin tree", "fanin ring", "fanin C tree"]
     assert all(row["microseconds"]["median"] > row["bound_us"] for row in rows)
     assert (tmp_path / "p.png").exists()

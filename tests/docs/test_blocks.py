@@ -22,7 +22,7 @@ BOUND_S = 300  # the code of the devices may have to be compiled
 RANKS = 3
 PROGRAM = "program.py"
 SEPARATOR = "==== end of a command ===="
-HEADERS = sorted({path.parent for part in ("protocol", "host") for path in (ROOT / part).rglob("*.h")})
+HEADERS = [ROOT / "host/fanin/include"]
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=name)
 Folder = Path
 
@@ -59,8 +59,9 @@ def environment(state: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Folder]:
-    """Where the blocks of a page are run: with .venv, and a state folder of its own for fabrics."""
+    """Where the blocks of a page are run: with .venv and the examples, and a state folder of its own for fabrics."""
     (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch) as state:
         (tmp_path / "state").symlink_to(state)
         yield tmp_path

@@ -45,8 +45,8 @@ static uint32_t dtype_of_buffer(const Py_buffer *view)
     }
 }
 
-/* Type of the elements of a numpy array. numpy has one object for each native type, so it is known by its identity:
- * that takes a third of the time of a format, which numpy writes anew each time. */
+/* Type of the elements of a numpy array. numpy has one object for each native type, so its identity tells the
+ * type. That is faster than the format of a buffer, which numpy writes anew each time. */
 static uint32_t dtype_of_array(PyObject *array)
 {
     PyObject *dtype = PyObject_GetAttr(array, binding_dtype_name);
