@@ -162,7 +162,7 @@ def test_a_program_in_c_that_can_not_be_compiled_is_named(
     state_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", "false")
-    options = ["--ranks", "1", "--sizes", "8", "--contenders", "fanin-c", "--peers", str(tmp_path), "--json"]
+    options = ["--ranks", "2", "--sizes", "8", "--contenders", "fanin-c", "--peers", str(tmp_path), "--json"]
     result = CliRunner().invoke(app, ["bench", "local", *options])
     assert json.loads(result.stdout)["error"]["name"] == "BUILD_FAILED"
 
