@@ -10,7 +10,7 @@ SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := setup.py $(shell find host/fanin -name '*.[ch]') host/fanin/mpi/exports.map protocol/fanin_wire/abi.h
+CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) protocol/fanin_wire/abi.h
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
@@ -123,5 +123,5 @@ soak: $(VENV)/.installed
 	@$(BIN)/fanin soak --minutes $(MINUTES) $(SOAK_FLAGS)
 
 clean:
-	@rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis host/fanin/libfanin.so host/fanin/libfanin_mpi.so
+	@rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis host/fanin/*.so host/fanin/include
 	@find protocol device host tools tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -43,6 +43,7 @@ PATHS = {  # folder or file -> what its tests need; all others are unit tests
     "tests/libfanin/test_programs.py": "process",
     "tests/mpi/test_fortran.py": "mpi",
     "tests/mpi/test_hosts.py": "mpi",
+    "tests/sim/fuzz/test_campaign.py": "process",
 }
 DEEP = (
     "tests/host/test_failures.py::test_device_that_hangs",

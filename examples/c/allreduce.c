@@ -13,8 +13,8 @@ static void check(enum fanin_status status, const char *what)
 {
     if (status == FANIN_SUCCESS)
         return;
-    fprintf(stderr, "%s: %s: %s %s\n", what, fanin_status_name(status), fanin_status_meaning(status),
-            fanin_status_remedy(status));
+    fprintf(stderr, "%s: %s: %s %s (%s)\n", what, fanin_status_name(status), fanin_status_meaning(status),
+            fanin_status_remedy(status), fanin_complaint());
     exit(1);
 }
 

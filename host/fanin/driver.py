@@ -24,7 +24,9 @@ SLICE_MS = 100  # longest stay in a C call, so that Ctrl-C gets through
 
 
 def _declarations() -> str:
-    return re.sub(r"^#.*$", "", HEADER_PATH.read_text(), flags=re.M)
+    """The header without what is for a preprocessor, or for C++."""
+    text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif$", "", HEADER_PATH.read_text(), flags=re.M | re.S)
+    return re.sub(r"^#.*$", "", text, flags=re.M)
 
 
 ffi = cffi.FFI()

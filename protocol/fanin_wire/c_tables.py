@@ -31,7 +31,7 @@ def _side(side: Side) -> str:
 def _collectives() -> Iterable[str]:
     for row in COLLECTIVES:
         sides = f"{_side(row.brings)}, {_side(row.wants)}"
-        yield f'[{row.code}] = {{"{row.name}", {int(row.contributors)}, {int(row.divided)}, {sides}}},'
+        yield f'[{row.code}] = {{"{row.name}", {int(row.contributors)}, {int(row.divided)}, {int(row.is_vector)}, {sides}}},'
 
 
 def _dtypes() -> Iterable[str]:

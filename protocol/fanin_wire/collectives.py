@@ -48,6 +48,11 @@ class Collective(NamedTuple):
         return self.contributors == ALL
 
     @property
+    def is_vector(self) -> bool:
+        """Whether its sizes may be known to some ranks only: the v-forms."""
+        return self.name.endswith("v")
+
+    @property
     def has_root(self) -> bool:
         """Whether one rank has a part of its own."""
         return not {self.brings.who, self.wants.who} <= {Who.EVERYONE, Who.NOBODY}

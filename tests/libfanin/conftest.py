@@ -15,6 +15,7 @@ import pytest
 
 import fanin
 from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
 
@@ -61,22 +62,22 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def fabrics(bench: Bench) -> dict[str, str]:
-    """Names of fabrics: of one node, and of three below a switch."""
+def fabrics(bench: Bench) -> dict[str, Running]:
+    """Fabrics of one node, and of three below a switch."""
     return {
-        "local": bench.up(Shape(nodes=1, ranks_per_node=4)).fabric.name,
-        "nodes": bench.up(Shape(nodes=3, ranks_per_node=2)).fabric.name,
+        "local": bench.up(Shape(nodes=1, ranks_per_node=4)),
+        "nodes": bench.up(Shape(nodes=3, ranks_per_node=2)),
     }
 
 
 @pytest.fixture
-def run(fabrics: dict[str, str]) -> Run:
+def run(fabrics: dict[str, Running]) -> Run:
     """Function: run a program as every rank of a job, by `fanin run`."""
 
     def run_ranks(
         fabric: str, ranks: int, program: Path, *arguments: str, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        line = [str(FANIN), "run", "-n", str(ranks), "--fabric", fabrics[fabric], *options]
+        line = [str(FANIN), "run", "-n", str(ranks), "--fabric", fabrics[fabric].fabric.name, *options]
         return subprocess.run(
             [*line, "--", str(program), *arguments], capture_output=True, text=True, timeout=BOUND_S, check=False
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fanin_tools.fabric.lifecycle import Running
 from tests.libfanin.conftest import PACKAGE, PROGRAMS, Compiler, Run
 
 ROOT = Path(__file__).parents[2]
@@ -79,16 +80,30 @@ def test_a_rank_of_another_node_is_named(compiler: Compiler, run: Run, route: st
     assert sorted(done.stdout.splitlines()) == SCENES["killed"]
 
 
+def test_a_host_with_two_nics(compiler: Compiler, fabrics: dict[str, Running]) -> None:
+    sockets = [str(fabrics["nodes"].state.socket(name)) for name in ("nic0", "nic1")]
+    program = compiler.build(PROGRAMS / "two_devices.c")
+    done = subprocess.run([program, *sockets, str(random.randrange(1, 1 << 31))], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
 def test_a_program_without_a_job_is_told(compiler: Compiler) -> None:
     done = subprocess.run([compiler.build(ROOT / "examples/c/allreduce.c")], capture_output=True, text=True, env={})
     assert done.returncode == 1
     assert done.stderr.startswith("reading the job: INVALID_REQUEST: ")
+    assert "the environment lacks FANIN_JOB; start the program with `fanin run" in done.stderr
 
 
 def test_example(compiler: Compiler, run: Run) -> None:
     done = run("nodes", 3, compiler.build(ROOT / "examples/c/allreduce.c"))
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 3: the sum of the ranks is 3" for rank in range(3)]
+
+
+def test_example_of_requests(compiler: Compiler, run: Run) -> None:
+    done = run("nodes", 4, compiler.build(ROOT / "examples/c/requests.c"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 4: the last block has 32 bytes" for rank in range(4)]
 
 
 def test_pkg_config_knows_the_library(tmp_path: Path) -> None:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
-import re
-from pathlib import Path
 from typing import Any
 
-import cffi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fanin
+from fanin import driver
+from fanin.driver import ffi
 from fanin_tools.fabric import uplinks_file
 from fanin_tools.fabric.generate import Shape, make
-from fanin_wire import abi
 from fanin_wire.abi import JobFlag, Route
 
-PACKAGE = Path(fanin.__file__).parent
-ffi = cffi.FFI()
-ffi.include(abi.ffi)
-ffi.cdef(re.sub(r"^#.*$", "", (PACKAGE / "core/fanin.h").read_text(), flags=re.M))
-library: Any = ffi.dlopen(str(PACKAGE / "libfanin.so"))
+library: Any = driver.library()
 
 SHAPES = (
     Shape(nodes=1),
@@ -34,7 +27,7 @@ SHAPES = (
 )
 ROUTES = {"auto": 255, "local": Route["LOCAL"], "tree": Route["TREE"], "ring": Route["RING"]}
 SUCCESS = 0
-COMPLAINT_BYTES = 160
+COMPLAINT_BYTES = ffi.typeof("enum fanin_job_limit").relements["FANIN_MAX_COMPLAINT"]
 Nic = tuple[str, int, tuple[str, ...]]  # address, ring (0: none), switches above it (lowest first)
 
 
@@ -185,3 +178,13 @@ def test_digests_tell_descriptions_apart() -> None:
 def test_a_node_holds_64_ranks(ranks: int) -> None:
     nics = nics_of(Shape(nodes=1))
     assert bool(describe(nics * ranks, 0)[1]) == (ranks > 64)
+
+
+@pytest.mark.parametrize(("ranks", "hops", "rank"), [(0, 0, 0), (1, 9, 0), (2, 0, 2)], ids=["none", "deep", "outside"])
+def test_a_job_that_makes_no_sense_is_refused(ranks: int, hops: int, rank: int) -> None:
+    places = ffi.new("struct fanin_place[]", [{"address": 1, "hops": hops}] * max(1, ranks))
+    job = ffi.new("struct fanin_job *", {"jid": 1, "route": ROUTES["auto"], "ranks": ranks, "places": places})
+    complaint = ffi.new("char[]", COMPLAINT_BYTES)
+    status = library.fanin_describe(job, rank, ffi.new("struct fanin_join *"), complaint)
+    assert status != SUCCESS
+    assert ffi.string(complaint)

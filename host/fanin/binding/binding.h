@@ -60,6 +60,7 @@ struct request {
     enum fanin_status status;
     char is_done;
     char is_concluding;
+    unsigned long concluding_thread;
     char is_persistent;
 };
 

@@ -291,8 +291,6 @@ static PyObject *submit(struct communicator *self, const struct fanin_operation 
     if (self->ownerless)
         reap(self);
     if (form == WAITS && status == FANIN_SUCCESS && conclude == Py_None) {
-        if (request)
-            fanin_free(request);
         release_memory(memory);
         return result;
     }

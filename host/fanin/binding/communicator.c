@@ -148,13 +148,15 @@ static PyObject *adopt(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. */
-static void settle(struct inflight *inflight)
+/* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. 0: this thread is
+ * taking the outcome already, further up its stack; the request is freed with its object. */
+static int settle(struct inflight *inflight)
 {
     struct request *owner = (struct request *)inflight->owner;
 
-    if (!inflight->request)
-        return;
+    if (owner && owner->is_concluding && owner->concluding_thread == PyThread_get_thread_ident())
+        return 0;
+    Py_XINCREF((PyObject *)owner); /* other threads may let go of it meanwhile */
     while (owner && owner->is_concluding) /* in another thread */
         sleep_a_moment();
     if (owner && !owner->is_done)
@@ -163,24 +165,23 @@ static void settle(struct inflight *inflight)
         fanin_query(inflight->request, &owner->progress);
     fanin_free(inflight->request);
     inflight->request = NULL;
+    Py_XDECREF((PyObject *)owner); /* last: it may free the inflight */
+    return 1;
 }
 
-/* Settle all requests; before the job is left, those that the library frees then: persistent ones not under way. Each
- * time from the beginning: what is called may run any code. */
-static void settle_all(struct communicator *self, int before)
+/* Settle all requests of a job that has been left. Each time from the beginning: what is called may run any code. */
+static void settle_all(struct communicator *self)
 {
     struct inflight *each = self->requests;
 
     while (each) {
         struct request *owner = (struct request *)each->owner;
-        int is_due = each->request && (!before || !owner || owner->is_persistent);
+        int has_ended = each->request && ((owner && owner->is_done) || fanin_test(each->request) != FANIN_PENDING);
 
-        if (is_due && (owner && owner->is_done ? 1 : fanin_test(each->request) != FANIN_PENDING)) {
-            settle(each);
+        if (has_ended && settle(each))
             each = self->requests;
-        } else {
+        else
             each = each->next == self->requests ? NULL : each->next;
-        }
     }
 }
 
@@ -191,14 +192,13 @@ static enum fanin_status end(struct communicator *self, int leaves, uint32_t tim
     enum fanin_status status;
     int stands_still;
 
-    settle_all(self, 1);
     Py_BEGIN_ALLOW_THREADS
     status = leaves ? fanin_leave(library, timeout_ms) : fanin_abandon(library);
     stands_still = fanin_device_stands_still(self->device);
     Py_END_ALLOW_THREADS
     self->is_unconfirmed = stands_still || (status != FANIN_SUCCESS && status != FANIN_DEVICE_LOST);
     self->library = NULL;
-    settle_all(self, 0);
+    settle_all(self);
     return status;
 }
 

@@ -60,6 +60,7 @@ void finish(struct request *self, enum fanin_status status)
     if (self->is_done || self->is_concluding)
         return;
     self->is_concluding = 1;
+    self->concluding_thread = PyThread_get_thread_ident();
     self->status = status;
     if (status == FANIN_SUCCESS && self->conclude) {
         value = PyObject_CallFunctionObjArgs(self->conclude, self, NULL);
@@ -100,9 +101,11 @@ static int ask(struct request *self, uint32_t slice_ms)
     struct fanin_request *request = self->inflight->request;
     enum fanin_status status;
 
-    if (communicator->is_inherited || !request)
-        return enter_library(communicator) ? -1 : -1; /* says what is wrong */
-    if (communicator->is_closing && communicator->library) {
+    if (communicator->is_inherited || !request) {
+        enter_library(communicator); /* says what is wrong */
+        return -1;
+    }
+    if (communicator->is_closing) {
         const struct timespec moment = {.tv_nsec = 1000000};
 
         if (slice_ms) {
@@ -221,7 +224,7 @@ static PyObject *request_progress(PyObject *object, PyObject *unused)
         enter_library(communicator);
         return NULL;
     }
-    if (self->inflight->request) {
+    if (self->inflight->request && !communicator->is_closing) {
         communicator->users++;
         Py_BEGIN_ALLOW_THREADS
         status = fanin_query(self->inflight->request, &now);

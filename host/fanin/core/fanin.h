@@ -25,6 +25,10 @@
 #include "abi.h"
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #pragma GCC visibility push(default)
 
 /* ---- Status ---- */
@@ -34,6 +38,10 @@
 const char *fanin_status_name(enum fanin_status status);
 const char *fanin_status_meaning(enum fanin_status status);
 const char *fanin_status_remedy(enum fanin_status status);
+
+/* Why the last call of this thread was refused that returned FANIN_INVALID_REQUEST, FANIN_NOT_SUPPORTED or FANIN_NO_DEVICE:
+ * what was wrong here, without a full stop. Empty if no call was. Never NULL. */
+const char *fanin_complaint(void);
 
 /* Milliseconds by the clock of all time-outs here. */
 uint64_t fanin_now_ms(void);
@@ -102,7 +110,7 @@ void fanin_return(struct fanin_context *context, void *memory);
 
 /* ---- Jobs ---- */
 
-enum fanin_job_limit { FANIN_ROUTE_AUTO = 255, FANIN_MAX_COMPLAINT = 160 };
+enum fanin_job_limit { FANIN_ROUTE_AUTO = 255, FANIN_MAX_COMPLAINT = 240 };
 
 /* Where one rank is: the NIC of its node, and what lies above it. */
 struct fanin_place {
@@ -141,7 +149,8 @@ enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, str
 uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
                              uint32_t *ranks);
 
-/* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. */
+/* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. Each rank joins
+ * a job once: make another job, with another id or key, to join again. */
 enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
                              uint32_t timeout_ms, struct fanin_communicator **communicator);
 
@@ -231,12 +240,13 @@ enum fanin_operation_flags {
     FANIN_EXCHANGE_SIZES = 4
 };
 
-/* One collective, as one rank takes part in it. All ranks give the same collective, root, op, dtype, tag and sizes;
+/* One collective, as one rank takes part in it. Result and data may share memory block on block (in place), since a segment
+ * of the result is written when its data have been read; any other overlap is FANIN_INVALID_REQUEST. All ranks give the same collective, root, op, dtype, tag and sizes;
  * otherwise they get FANIN_OP_MISMATCH. A message consists of one block (allreduce, reduce, broadcast), of one for each
  * rank (the others), or of none (barrier). source and destination are memory without gaps. */
 struct fanin_operation {
     uint32_t collective;      /* enum fanin_collective */
-    uint32_t root;            /* of reduce, broadcast, gather, scatter; else 0 */
+    uint32_t root;            /* of reduce, broadcast, gather, scatter and their v-forms; else not looked at */
     uint32_t op;              /* enum fanin_op; NONE where nothing is computed */
     uint32_t dtype;           /* enum fanin_dtype; of an operation that only moves data it may be NONE */
     uint32_t flags;           /* enum fanin_operation_flags, or-ed */
@@ -263,7 +273,9 @@ enum fanin_status fanin_start(struct fanin_communicator *communicator, const str
  * is not possible: FANIN_NOT_SUPPORTED. */
 enum fanin_status fanin_prepare(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                                 struct fanin_request **request);
-/* FANIN_INVALID_REQUEST: the last start is still under way. */
+/* Start it (again). It takes its place in the order of the communicator, as fanin_start does; a communicator of its own
+ * (fanin_dup) frees it from that order. FANIN_INVALID_REQUEST: the last start is still under way, the request is not
+ * persistent, or the job has been left. */
 enum fanin_status fanin_restart(struct fanin_request *request);
 
 /* Wait at most `timeout_ms` for a request. FANIN_PENDING: it is still under way; else its outcome, also when asked
@@ -274,8 +286,8 @@ enum fanin_status fanin_wait(struct fanin_request *request, uint32_t timeout_ms)
 enum fanin_status fanin_test(struct fanin_request *request);
 
 /* Start a collective and wait for its end. If `timeout_ms` pass before, FANIN_PENDING: `request` becomes the request,
- * which is to be waited for and freed. If it has failed, `request` becomes that as well, for fanin_failure; it is to be
- * freed. Otherwise it becomes NULL. request NULL: there is no such limit, only that of the operation. */
+ * which is to be waited for and freed. If it was started and has failed, `request` becomes that as well, for
+ * fanin_failure; it is to be freed. If it was refused, or has ended well, it becomes NULL. request NULL: `timeout_ms` is not looked at, and only the operation has a limit. */
 enum fanin_status fanin_call(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                              uint32_t timeout_ms, struct fanin_request **request);
 
@@ -287,14 +299,14 @@ struct fanin_request_progress {
     uint32_t missing_kind;
     uint32_t reserved;
 };
-/* FANIN_TIMEOUT: the device does not answer. FANIN_QUEUE_FULL: too many questions at once. */
+/* FANIN_TIMEOUT: the device does not answer. FANIN_QUEUE_FULL: it has too many questions to answer. */
 enum fanin_status fanin_query(struct fanin_request *request, struct fanin_request_progress *progress);
 
 /* Of a request that has ended: the completion that told of its failure; all zero but the status where none did. */
 void fanin_failure(const struct fanin_request *request, struct fanin_cqe *cqe);
 
 /* Of a request that has ended well: where its result is, its bytes, and the sizes of the blocks (one for each rank;
- * NULL: all are equal). They live until the request is freed. */
+ * NULL: all are equal). They live until the request is freed or the device closed. */
 void fanin_result(const struct fanin_request *request, void **address, uint64_t *length, const uint64_t **sizes);
 
 /* Free a request that has ended, or a persistent one that is not under way. One that is under way is freed when it has
@@ -304,7 +316,8 @@ void fanin_free(struct fanin_request *request);
 /* Let every communicator of this process take completions, and post what has waited for room. Never blocks. */
 void fanin_progress(void);
 
-/* Whether something waits to be posted, for room or for sizes, in this communicator; in any other than this one. */
+/* Whether something waits to be posted, for room or for sizes, in this communicator; in any other than this one (NULL:
+ * in any). */
 int fanin_has_backlog(struct fanin_communicator *communicator);
 int fanin_others_have_backlog(struct fanin_communicator *communicator);
 
@@ -316,7 +329,10 @@ int fanin_is_supported(uint32_t op, uint32_t dtype);
 /* Bytes of an element; 0: there is no such type. */
 uint32_t fanin_dtype_bytes(uint32_t dtype);
 
-/* ---- Collectives in short: blocking, without limits of time ---- */
+/* ---- Collectives in short: blocking, without limits of time ----
+ *
+ * When one has failed with the job, fanin_communicator_state says by which completion (`ended`), and
+ * fanin_missing_ranks which ranks that names. */
 
 /* `count`: elements that each rank brings. */
 enum fanin_status fanin_allreduce(struct fanin_communicator *communicator, const void *source, void *destination,
@@ -383,4 +399,8 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
 enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
 
 #pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -17,6 +17,7 @@ struct collective_row {
     const char *name;
     uint8_t contributors;     /* enum fanin_class */
     uint8_t divided;          /* the message has a block for each rank */
+    uint8_t is_vector;        /* its sizes may be known to some ranks only */
     struct collective_side brings, wants;
 };
 

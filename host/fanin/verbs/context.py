@@ -40,8 +40,10 @@ class Context(Resource):
         limits = ffi.new("struct fanin_attach_reply *")
         status = library().fanin_attach(self.handle, limits)
         if status:
-            detail = f"the device at {self.socket_path} refused to attach this process"
+            detail = f"this process can not attach to the device at {self.socket_path}"
             detail += _versions(status, self.handle)
+            if status == Status["INVALID_REQUEST"]:
+                detail = ffi.string(library().fanin_complaint()).decode()
             self.close()
             check(status, detail)
         self._attributes = DeviceAttributes(*(getattr(limits, name) for name in DeviceAttributes._fields))

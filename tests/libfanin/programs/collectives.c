@@ -192,8 +192,10 @@ static void draw_call(struct call *call, uint64_t *seed, uint64_t *own_seed)
         operation->flags |= FANIN_EXCHANGE_SIZES;
         if (operation->collective != FANIN_SCATTERV || rank != operation->root)
             operation->sizes = NULL;
-        else
+        else {
             operation->sizes = call->sizes;
+            operation->block = 0; /* not looked at */
+        }
     }
     if (draw(seed) % 4 == 0)
         operation->flags |= FANIN_FENCE;
@@ -316,8 +318,18 @@ static void groups(void)
     expect(fanin_leave(all, TIMEOUT_MS), FANIN_SUCCESS);
 }
 
+static void refused(const struct fanin_operation *operation, const char *word)
+{
+    struct fanin_request *request;
+
+    expect(fanin_start(communicator, operation, &request), FANIN_INVALID_REQUEST);
+    if (!strstr(fanin_complaint(), word))
+        fail(fanin_complaint());
+}
+
 static void errors(void)
 {
+    int64_t data[16] = {0};
     struct fanin_operation operation = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_BAND, .dtype = FANIN_DTYPE_F32,
                                         .block = 8};
     struct fanin_request *request;
@@ -329,7 +341,23 @@ static void errors(void)
     operation.collective = 99;
     expect(fanin_start(communicator, &operation, &request), FANIN_INVALID_REQUEST);
     operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .root = ranks};
-    expect(fanin_start(communicator, &operation, &request), FANIN_INVALID_REQUEST);
+    refused(&operation, "root");
+    operation = (struct fanin_operation){.collective = FANIN_BARRIER, .flags = 1u << 20};
+    refused(&operation, "bits that mean nothing");
+    operation = (struct fanin_operation){.collective = FANIN_BARRIER, .reserved = 5};
+    refused(&operation, "reserved");
+    operation = (struct fanin_operation){.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I64,
+                                         .block = 80, .source = data, .destination = data + 1};
+    refused(&operation, "overlap");
+    operation = (struct fanin_operation){.collective = FANIN_ALLGATHER, .flags = FANIN_EXCHANGE_SIZES};
+    refused(&operation, "v-forms");
+    operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .block = UINT64_MAX, .source = data,
+                                         .destination = data};
+    refused(&operation, "more bytes than any memory");
+    expect(fanin_allreduce(communicator, data, data, (1ull << 61) + 1, FANIN_DTYPE_I64, FANIN_OP_SUM),
+           FANIN_INVALID_REQUEST);
+    if (fanin_lkey_of(device, data, UINT64_MAX) != FANIN_LKEY_PROCESS)
+        fail("a key of all memory");
     if (strcmp(fanin_status_name(FANIN_PEER_LOST), "PEER_LOST") || strcmp(fanin_status_name(999), "UNKNOWN"))
         fail("wrong name");
 }

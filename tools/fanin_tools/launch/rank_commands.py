@@ -27,7 +27,7 @@ from fanin_tools.launch.verified_call import VerifiedCall
 from fanin_wire.abi import Status
 
 JOIN_SECONDS = 30.0
-STAGING_VARIABLE = "FANIN_STAGING"  # bytes of the longest message that is staged; 4 MiB if it is not set
+STAGING_VARIABLE = "FANIN_STAGING"  # bytes of the longest message that is staged; 16 MiB if it is not set
 
 Reply = dict[str, Any]
 

@@ -1,4 +1,5 @@
 #include "collectives/plan.h"
+#include "mix.h"
 
 uint64_t fanin_size_of(const struct message *message, uint32_t block)
 {
@@ -73,10 +74,8 @@ static int uneven_run(const struct message *message, uint32_t rank, struct run *
             run->next = i;
             break;
         }
-        if (!run->blocks) {
+        if (!run->blocks)
             run->block = size;
-            run->first = i;
-        }
         if (i == rank) {
             run->place = run->blocks;
             run->own = size;
@@ -169,13 +168,6 @@ void fanin_write_request(const struct terms *terms, const struct message *messag
                     .destination_first = destination.first, .destination_blocks = destination.blocks,
                     .source_first = source.first, .source_blocks = source.blocks,
                     .source = message->source.address + source.offset}};
-}
-
-/* One more number of a digest: a multiplication, and its upper half brought down. */
-static uint64_t mix(uint64_t digest, uint64_t number)
-{
-    digest = (digest ^ number) * 0x9e3779b97f4a7c15ull;
-    return digest ^ digest >> 32;
 }
 
 uint32_t fanin_agreement(const struct message *message, uint32_t tag)

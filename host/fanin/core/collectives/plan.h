@@ -38,7 +38,6 @@ struct message {
 
 /* Neighbouring blocks that one request can carry: equal ones, and perhaps a shorter one at the end. */
 struct run {
-    uint32_t first;           /* block of the message */
     uint32_t blocks;
     int64_t place;            /* of this rank's own block among them; -1: it is not there */
     uint64_t block;           /* bytes of the first */

@@ -3,21 +3,65 @@
  * How a rank has its data in memory is its own affair: to the devices and the other ranks all requests look alike.
  */
 #include "collectives/stream.h"
+#include "complaint.h"
 #include <stdlib.h>
 #include <string.h>
 
-static enum fanin_status check(const struct terms *terms, const struct fanin_operation *operation)
+static int has_root(const struct collective_row *row)
 {
+    return row->brings.who == WHO_ROOT || row->wants.who == WHO_ROOT;
+}
+
+enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation)
+{
+    uint32_t known = FANIN_FENCE | FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES;
     const struct collective_row *row;
 
-    if (operation->collective >= COLLECTIVE_COUNT || operation->root >= terms->ranks)
+    if (operation->collective >= COLLECTIVE_COUNT) {
+        fanin_complain("there is no collective %u", operation->collective);
         return FANIN_INVALID_REQUEST;
+    }
     row = &fanin_collectives[operation->collective];
-    if (row->contributors == FANIN_CLASS_ALL && !fanin_is_supported(operation->op, operation->dtype))
+    if (has_root(row) && operation->root >= terms->ranks)
+        fanin_complain("%s: root %u is none of the ranks 0 to %u", row->name, operation->root, terms->ranks - 1);
+    else if (operation->flags & ~known)
+        fanin_complain("%s: the flags %#x have bits that mean nothing", row->name, operation->flags);
+    else if (operation->reserved)
+        fanin_complain("%s: the reserved field is %u, not 0", row->name, operation->reserved);
+    else if (operation->flags & FANIN_EXCHANGE_SIZES && !row->is_vector)
+        fanin_complain("%s: sizes are exchanged in the v-forms only", row->name);
+    else if (row->contributors != FANIN_CLASS_ALL || fanin_is_supported(operation->op, operation->dtype))
+        return FANIN_SUCCESS;
+    else {
+        fanin_complain("%s: devices do not compute op %u over dtype %u", row->name, operation->op, operation->dtype);
         return FANIN_NOT_SUPPORTED;
-    if (operation->flags & FANIN_EXCHANGE_SIZES && operation->collective < FANIN_ALLGATHERV)
-        return FANIN_INVALID_REQUEST;
-    return FANIN_SUCCESS;
+    }
+    return FANIN_INVALID_REQUEST;
+}
+
+/* Bytes of the message before what a rank has of a side. */
+static uint64_t bytes_before(const struct message *message, struct collective_side side, uint32_t rank)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t block = 0; side.own && block < rank; block++)
+        bytes += fanin_size_of(message, block);
+    return bytes;
+}
+
+/* Whether results would go over data that are still to be read: both lie in one memory, and not block on block. */
+static int overlaps(const struct fanin_request *request)
+{
+    const struct side *source = &request->source, *destination = &request->destination;
+    const struct collective_row *row = request->message.row;
+    uint32_t rank = request->stream->terms.rank;
+
+    if (!source->length || !destination->length || !destination->memory ||
+        destination->memory >= source->memory + source->length ||
+        source->memory >= destination->memory + destination->length)
+        return 0;
+    return source->memory - bytes_before(&request->message, row->brings, rank) !=
+           destination->memory - bytes_before(&request->message, row->wants, rank);
 }
 
 static enum fanin_status make_room_for_sizes(struct fanin_request *request)
@@ -43,7 +87,7 @@ void fanin_make_message(const struct terms *terms, const struct fanin_operation 
     const struct collective_row *row = &fanin_collectives[operation->collective];
     int computes = row->contributors == FANIN_CLASS_ALL;
 
-    *message = (struct message){.row = row, .root = operation->root, .block = operation->block,
+    *message = (struct message){.row = row, .root = has_root(row) ? operation->root : 0, .block = operation->block,
                                 .op = computes ? operation->op : FANIN_OP_NONE,
                                 .dtype = computes ? operation->dtype : FANIN_DTYPE_U8,
                                 .blocks = row->divided ? terms->ranks : row->contributors != FANIN_CLASS_NONE};
@@ -61,15 +105,16 @@ static struct bounce_buffer *buffer_of(struct fanin_request *request, uint64_t l
 
 static void give_back(struct fanin_request *request, struct bounce_buffer *buffer, int spoiled)
 {
-    if (!buffer)
+    if (!buffer || !request->stream->context) /* with the connection went all its buffers */
         return;
     if (spoiled) {
         buffer->next = request->stream->spoiled;
         request->stream->spoiled = buffer;
-    } else if (!buffer->region)
-        free(buffer);
-    else if (request->stream->context)
+    } else if (buffer->region) {
         fanin_return_buffer(request->stream->context, buffer);
+    } else {
+        free(buffer);
+    }
 }
 
 /* Bytes of each block in a part of a message of several blocks: whole segments. */
@@ -154,6 +199,16 @@ static enum fanin_status bounce(struct fanin_request *request)
     return FANIN_SUCCESS;
 }
 
+static int is_too_long(const struct message *message)
+{
+    uint64_t total = 0;
+
+    for (uint32_t block = 0; block < message->blocks; block++)
+        if (__builtin_add_overflow(total, fanin_size_of(message, block), &total) || total > INT64_MAX)
+            return 1;
+    return 0;
+}
+
 /* The message is known: decide how its data go. */
 static enum fanin_status place(struct fanin_request *request)
 {
@@ -161,11 +216,22 @@ static enum fanin_status place(struct fanin_request *request)
     struct message *message = &request->message;
     const struct collective_row *row = message->row;
 
+    if (is_too_long(message)) {
+        fanin_complain("%s: the message has more bytes than any memory", row->name);
+        return FANIN_INVALID_REQUEST;
+    }
     request->agreement = fanin_agreement(message, request->tag);
     request->source.length = fanin_side_length(message, row->brings, terms->rank);
     request->destination.length = fanin_side_length(message, row->wants, terms->rank);
-    if (request->source.length && !request->source.memory)
+    if (request->source.length && !request->source.memory) {
+        fanin_complain("%s: this rank brings %llu bytes, and source is NULL", row->name,
+                       (unsigned long long)request->source.length);
         return FANIN_INVALID_REQUEST;
+    }
+    if (overlaps(request)) {
+        fanin_complain("%s: source and destination overlap, and not block on block", row->name);
+        return FANIN_INVALID_REQUEST;
+    }
     request->cuts_blocks = (uint8_t)cuts_blocks(request);
     request->part = request->cuts_blocks ? part_of_block(message, terms->chunk) : fanin_part_length(message->block);
     request->count = request->cuts_blocks ? (uint32_t)((message->block + request->part - 1) / request->part)
@@ -184,9 +250,13 @@ static enum fanin_status place(struct fanin_request *request)
 static enum fanin_status place_exchange(struct fanin_request *request, uint32_t collective)
 {
     uint64_t *sizes, length = request->stream->terms.ranks * sizeof *sizes;
-    int gathers = collective != FANIN_SCATTERV;
+    int gathers = request->wanted.row->brings.who != WHO_ROOT;
     struct message *message = &request->message;
 
+    if (!gathers && request->stream->terms.rank == request->wanted.root && !request->has_expectations) {
+        fanin_complain("%s: the root gives no sizes", request->wanted.row->name);
+        return FANIN_INVALID_REQUEST;
+    }
     request->exchange = buffer_of(request, length);
     if (!request->exchange)
         return FANIN_NO_RESOURCES;
@@ -209,7 +279,7 @@ static enum fanin_status place_exchange(struct fanin_request *request, uint32_t 
 enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
                                       const struct fanin_operation *operation, int waits)
 {
-    enum fanin_status status = check(&stream->terms, operation);
+    enum fanin_status status = fanin_request_check(&stream->terms, operation);
 
     memset(request, 0, sizeof *request);
     request->stream = stream;
@@ -233,8 +303,6 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
         request->wanted = request->message;
         request->own_block = operation->block;
         request->has_expectations = operation->sizes != NULL;
-        if (operation->collective == FANIN_SCATTERV && stream->terms.rank == operation->root && !operation->sizes)
-            return FANIN_INVALID_REQUEST;
         status = place_exchange(request, operation->collective);
     } else {
         if (request->sizes)
@@ -251,7 +319,9 @@ static int expects(const struct fanin_request *request, const uint64_t *sizes)
 {
     uint32_t ranks = request->stream->terms.ranks, rank = request->stream->terms.rank;
 
-    if (request->own_block != (uint64_t)FANIN_ANY_SIZE && request->own_block != sizes[rank])
+    int is_sender = request->wanted.row->brings.who == WHO_ROOT && rank == request->wanted.root;
+
+    if (!is_sender && request->own_block != (uint64_t)FANIN_ANY_SIZE && request->own_block != sizes[rank])
         return 0;
     return !request->has_expectations || !memcmp(request->sizes, sizes, ranks * sizeof *sizes);
 }
@@ -286,10 +356,18 @@ void fanin_return_spoiled(struct stream *stream)
     }
 }
 
-enum fanin_status fanin_request_reset(struct fanin_request *request)
+void fanin_request_idle(struct fanin_request *request)
 {
+    uint32_t status = request->status;
+
     request->status = FANIN_PENDING; /* so that no result is kept */
     fanin_request_release(request, 0);
+    request->status = status;
+}
+
+enum fanin_status fanin_request_reset(struct fanin_request *request)
+{
+    fanin_request_idle(request);
     request->posted = request->taken = 0;
     request->run = request->loaded = (struct run){0};
     request->status = FANIN_SUCCESS;
@@ -319,9 +397,15 @@ void fanin_request_release(struct fanin_request *request, int spoiled)
 
 void fanin_request_destroy(struct fanin_request *request)
 {
+    struct side *destination = &request->destination;
+    int is_allocated = destination->buffer && request->message.destination.lkey == FANIN_LKEY_PROCESS;
+
     fanin_request_release(request, 0);
-    give_back(request, request->destination.buffer, 0);
-    request->destination.buffer = NULL;
+    if (is_allocated && !request->stream->context)
+        free(destination->buffer);
+    else
+        give_back(request, destination->buffer, 0);
+    destination->buffer = NULL;
     if (request->sizes != request->few)
         free(request->sizes);
     request->sizes = NULL;

@@ -67,10 +67,12 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
                                       const struct fanin_operation *operation, int waits);
 /* The message of an operation, as if all its blocks had `block` bytes, and with no memory. */
 void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
-/* The message of an operation, as if all its blocks had `block` bytes, and with no memory. */
-void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
 /* All ranks have exchanged the sizes: make the message itself. */
 enum fanin_status fanin_request_expand(struct fanin_request *request);
+/* Whether an operation makes sense, apart from its sizes and memory. */
+enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation);
+/* Hold no bounce buffers until the next start. */
+void fanin_request_idle(struct fanin_request *request);
 /* Begin once more: nothing of it is posted. Between its starts a request holds no bounce buffers. */
 enum fanin_status fanin_request_reset(struct fanin_request *request);
 /* Give back the bounce buffers, but for one that is the program's result. spoiled: the device may still write to them.

@@ -37,7 +37,7 @@ static void fail_all(struct stream *stream, enum fanin_status status)
     stream->outstanding = 0;
     while (request) {
         struct fanin_request *next = request->next;
-        int spoiled = request->posted > request->taken;
+        int spoiled = request->posted > request->taken || request->status != FANIN_SUCCESS;
         if (request->status == FANIN_SUCCESS)
             request->status = status;
         finish(request, spoiled);
@@ -160,9 +160,9 @@ static enum fanin_status take_completions(struct stream *stream)
 
     do {
         status = fanin_poll(stream->context, stream->cq, cqes, BATCH, &count, &seen);
-        __atomic_store_n(&stream->seen, seen, __ATOMIC_RELEASE);
         for (uint32_t i = 0; i < count; i++)
             complete(stream, &cqes[i]);
+        __atomic_store_n(&stream->seen, seen, __ATOMIC_RELEASE); /* then whoever sees it sees what has ended */
     } while (count == BATCH);
     return status;
 }
@@ -350,19 +350,23 @@ static enum fanin_status ask(struct stream *stream, uint64_t wr_id, uint32_t mid
     return fanin_post(stream->context, stream->qp, &wqe);
 }
 
-/* Ask about the oldest work requests of `request` that are under way. Returns how many. */
-static uint32_t ask_all(struct stream *stream, struct fanin_request *request, struct question *questions)
+/* Ask about the oldest work requests of `request` that are under way. `count` becomes how many. */
+static enum fanin_status ask_all(struct stream *stream, struct fanin_request *request, struct question *questions,
+                                 uint32_t *count)
 {
-    uint32_t count = 0;
+    enum fanin_status status = FANIN_SUCCESS;
 
-    for (uint32_t number = request->taken; number < request->posted && count < QUESTIONS; number++, count++) {
+    for (uint32_t number = request->taken; number < request->posted && *count < QUESTIONS; number++) {
+        struct question *question = &questions[*count];
         uint32_t mid = request->agreement << FANIN_MID_BITS | ((request->first_mid + number) & MID_MASK);
-        questions[count] = (struct question){.next = stream->questions, .wr_id = request->first_id + number};
-        if (ask(stream, questions[count].wr_id, mid) != FANIN_SUCCESS)
-            break;
-        stream->questions = &questions[count];
+        *question = (struct question){.next = stream->questions, .wr_id = request->first_id + number};
+        status = ask(stream, question->wr_id, mid);
+        if (status != FANIN_SUCCESS)
+            return *count ? FANIN_SUCCESS : status;
+        stream->questions = question;
+        ++*count;
     }
-    return count;
+    return status;
 }
 
 static int all_answered(const struct question *questions, uint32_t count)
@@ -406,13 +410,14 @@ enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request
     struct question questions[QUESTIONS];
     uint64_t deadline = fanin_now_ms() + ANSWER_MS;
     enum fanin_status status = FANIN_SUCCESS;
-    uint32_t count;
+    uint32_t count = 0;
 
     pthread_mutex_lock(&stream->lock);
     *progress = (struct fanin_request_progress){0};
     if (!is_done(request) && stream->first)
         advance(stream);
-    count = is_done(request) ? 0 : ask_all(stream, request, questions);
+    if (!is_done(request))
+        status = ask_all(stream, request, questions, &count);
     while (!all_answered(questions, count) && !is_done(request) && status == FANIN_SUCCESS) {
         uint32_t seen = stream->seen;
         if (fanin_now_ms() > deadline)

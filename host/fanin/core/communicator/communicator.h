@@ -12,7 +12,7 @@ struct fanin_communicator {
     struct fanin_join_reply lease;
     struct fanin_job job;             /* with places of its own; no ranks: it was joined without a description */
     uint32_t made;                    /* communicators made from this one; equal on all ranks */
-    uint32_t has_joined, leaving;
+    uint32_t has_joined;
     struct fanin_request *unused;     /* one, for the next start */
 };
 

@@ -2,15 +2,11 @@
  * to hand it out.
  */
 #include "communicator/communicator.h"
+#include "complaint.h"
 #include "geometry.h"
+#include "mix.h"
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t mix(uint64_t digest, uint64_t number)
-{
-    digest = (digest ^ number) * 0x9e3779b97f4a7c15ull;
-    return digest ^ digest >> 29;
-}
 
 /* Id and key of the job that the `number`th call makes for the ranks of a color. */
 static void identify(struct fanin_job *job, uint32_t number, uint64_t color)
@@ -66,12 +62,16 @@ enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_j
     struct fanin_join join;
     enum fanin_status status;
 
-    if (!job.places || !job.ranks || rank >= job.ranks)
+    if (!job.places || !job.ranks || rank >= job.ranks) {
+        fanin_complain("the job has no places, or rank %u is none of its ranks", rank);
         return FANIN_INVALID_REQUEST;
+    }
     use_defaults(&job, context);
     status = fanin_describe(&job, rank, &join, complaint);
-    if (status != FANIN_SUCCESS)
+    if (status != FANIN_SUCCESS) {
+        fanin_complain("%s", complaint);
         return status;
+    }
     job.places = copy_places(&job);
     if (!job.places)
         return FANIN_NO_RESOURCES;

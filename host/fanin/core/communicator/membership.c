@@ -139,7 +139,6 @@ enum fanin_status fanin_abandon(struct fanin_communicator *communicator)
 void fanin_begin_leave(struct fanin_communicator *communicator)
 {
     fanin_stream_stop(&communicator->stream);
-    communicator->leaving = 1;
 }
 
 /* What is under way goes on: the device writes to memory of the program, and a rank waits for that. */
@@ -179,7 +178,9 @@ enum fanin_status fanin_finish_leave(struct fanin_communicator *communicator, ui
 
 void fanin_end_job(struct fanin_communicator *communicator, enum fanin_status status)
 {
+    pthread_mutex_lock(&communicator->stream.lock);
     fanin_stream_destroy_qp(&communicator->stream);
+    pthread_mutex_unlock(&communicator->stream.lock);
     fanin_stream_end(&communicator->stream, status);
 }
 

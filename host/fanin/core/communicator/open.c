@@ -1,5 +1,6 @@
 /* Opening a device, and the end of a connection with all that depends on it. */
 #include "communicator/communicator.h"
+#include "complaint.h"
 #include "memory/regions.h"
 #include <stdlib.h>
 
@@ -10,11 +11,15 @@ enum fanin_status fanin_open(const char *socket_path, struct fanin_context **con
     struct fanin_context *opened;
     enum fanin_status status;
 
-    if (!path)
+    if (!path) {
+        fanin_complain("no path was given, and FANIN_SOCKET is not set");
         return FANIN_NO_DEVICE;
+    }
     status = fanin_connect(path, &opened);
-    if (status != FANIN_SUCCESS)
+    if (status != FANIN_SUCCESS) {
+        fanin_complain("no connection to %.200s", path);
         return status;
+    }
     status = fanin_attach(opened, &limits);
     if (status == FANIN_SUCCESS)
         *context = opened;

@@ -1,5 +1,6 @@
 /* Starting collectives, and waiting for them. */
 #include "communicator/communicator.h"
+#include "complaint.h"
 #include <stdlib.h>
 
 #define WAIT_MS 60000     /* of a wait without an end */
@@ -28,8 +29,10 @@ static enum fanin_status make(struct fanin_communicator *communicator, const str
     enum fanin_status status;
     struct fanin_request *request;
 
-    if (!communicator->has_joined || communicator->stream.stopped || !communicator->stream.context)
+    if (!communicator->has_joined || communicator->stream.stopped || !communicator->stream.context) {
+        fanin_complain("the job has not been joined, or is being left");
         return FANIN_INVALID_REQUEST;
+    }
     request = new_request(communicator);
     if (!request)
         return FANIN_NO_RESOURCES;
@@ -72,11 +75,15 @@ enum fanin_status fanin_prepare(struct fanin_communicator *communicator, const s
 {
     enum fanin_status status;
 
-    if (operation->flags & FANIN_EXCHANGE_SIZES)
+    if (operation->flags & FANIN_EXCHANGE_SIZES) {
+        fanin_complain("a persistent request whose sizes are exchanged; give the sizes on all ranks");
         return FANIN_NOT_SUPPORTED;
+    }
     status = make(communicator, operation, 0, request);
-    if (status == FANIN_SUCCESS)
+    if (status == FANIN_SUCCESS) {
         (*request)->persistent = 1;
+        fanin_request_idle(*request);
+    }
     return status;
 }
 
@@ -84,12 +91,16 @@ enum fanin_status fanin_restart(struct fanin_request *request)
 {
     enum fanin_status status;
 
-    if (!request->persistent || !request->stream->context)
+    if (!request->persistent || !request->stream->context) {
+        fanin_complain("the request is not persistent, or its device has been closed");
         return FANIN_INVALID_REQUEST;
+    }
     if (request->started && !is_done(request))
         fanin_stream_advance(request->stream);
-    if (request->started && !is_done(request))
+    if (request->started && !is_done(request)) {
+        fanin_complain("the last start of the request is still under way");
         return FANIN_INVALID_REQUEST;
+    }
     status = fanin_request_reset(request);
     request->started = 1;
     if (status == FANIN_SUCCESS)
@@ -214,7 +225,8 @@ uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct
     uint64_t segments = 0;
     struct message message;
 
-    if (operation->collective >= COLLECTIVE_COUNT || operation->flags & FANIN_EXCHANGE_SIZES)
+    if (!communicator->has_joined || operation->flags & FANIN_EXCHANGE_SIZES ||
+        fanin_request_check(terms, operation) != FANIN_SUCCESS)
         return 0;
     fanin_make_message(terms, operation, &message);
     message.sizes = message.row->divided ? operation->sizes : NULL;

@@ -1,4 +1,5 @@
 /* The collectives in short: blocking, of equal parts, without limits of time. */
+#include "complaint.h"
 #include "fanin.h"
 
 static enum fanin_status computed(struct fanin_communicator *communicator, enum fanin_collective collective,
@@ -6,9 +7,12 @@ static enum fanin_status computed(struct fanin_communicator *communicator, enum 
                                   enum fanin_op op, uint32_t root)
 {
     struct fanin_operation operation = {.collective = collective, .root = root, .op = op, .dtype = dtype,
-                                        .flags = FANIN_ALL_BLOCK, .block = count * fanin_dtype_bytes(dtype),
-                                        .source = source, .destination = destination};
+                                        .flags = FANIN_ALL_BLOCK, .source = source, .destination = destination};
 
+    if (__builtin_mul_overflow(count, fanin_dtype_bytes(dtype), &operation.block)) {
+        fanin_complain("%llu elements are more bytes than any memory has", (unsigned long long)count);
+        return FANIN_INVALID_REQUEST;
+    }
     return fanin_call(communicator, &operation, 0, NULL);
 }
 

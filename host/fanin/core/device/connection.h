@@ -27,6 +27,7 @@ struct fanin_context {
     uint32_t sleeps;               /* without any, since that was too few to help */
 
     struct region_table *regions;  /* memory/regions.c: what is registered */
+    uint64_t longest_bounced;      /* bytes of a message that goes through a bounce buffer: FANIN_STAGING */
     struct bounce_pool *bounce;    /* memory/bounce_buffers.c */
     pthread_mutex_t region_lock;   /* of the table of regions */
     pthread_mutex_t bounce_lock;   /* of the pool of bounce buffers */

@@ -1,5 +1,6 @@
 /* Connecting to a device, attaching to it, its status, and the end. */
 #define _GNU_SOURCE
+#include "complaint.h"
 #include "device/connection.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -115,6 +116,22 @@ static enum fanin_status accept_attachment(struct fanin_context *context, struct
     return status;
 }
 
+/* The limit of FANIN_STAGING, or no limit. */
+static enum fanin_status read_staging_limit(struct fanin_context *context)
+{
+    const char *text = getenv("FANIN_STAGING");
+    char *rest;
+
+    context->longest_bounced = UINT64_MAX;
+    if (!text)
+        return FANIN_SUCCESS;
+    context->longest_bounced = strtoull(text, &rest, 10);
+    if (*text >= '0' && *text <= '9' && !*rest)
+        return FANIN_SUCCESS;
+    fanin_complain("FANIN_STAGING is '%.100s', not a number of bytes; set it to a number, or unset it", text);
+    return FANIN_INVALID_REQUEST;
+}
+
 enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits)
 {
     struct fanin_message message = {.type = FANIN_MSG_ATTACH};
@@ -122,7 +139,11 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
     enum fanin_status status;
     int memory;
 
-    if (context->region)
+    if (context->region) {
+        fanin_complain("the context is attached already");
+        return FANIN_INVALID_REQUEST;
+    }
+    if (read_staging_limit(context) != FANIN_SUCCESS)
         return FANIN_INVALID_REQUEST;
     /* Where /proc forbids it the device refuses FANIN_LKEY_PROCESS; registered memory works all the same. */
     memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);

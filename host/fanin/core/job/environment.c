@@ -1,5 +1,6 @@
 /* The job that `fanin run` has described: a file of JSON, which $FANIN_JOB names, and the rank, which is $FANIN_RANK. */
 #define _GNU_SOURCE
+#include "complaint.h"
 #include "fanin.h"
 #include "job/json.h"
 #include <arpa/inet.h>
@@ -150,16 +151,24 @@ enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank
     char *text = path && number ? read_file(path) : NULL, *rest;
     struct fanin_job read = {.route = FANIN_ROUTE_AUTO};
     struct json json = {text, 0};
+    unsigned long own;
 
-    if (!text)
+    if (!text) {
+        fanin_complain("%s; start the program with `fanin run -n N -- PROGRAM`",
+                       !path ? "the environment lacks FANIN_JOB" : !number ? "the environment lacks FANIN_RANK"
+                                                                          : "the file that FANIN_JOB names can not be read");
         return FANIN_INVALID_REQUEST;
+    }
     read_job(&json, &read);
     free(text);
-    *rank = (uint32_t)strtoul(number, &rest, 10);
-    if (json.failed || !is_complete(&read) || rest == number || *rest || *rank >= read.ranks) {
+    own = strtoul(number, &rest, 10);
+    if (json.failed || !is_complete(&read) || rest == number || *rest || own >= read.ranks) {
+        fanin_complain(json.failed || !is_complete(&read) ? "the file that FANIN_JOB names describes no job"
+                                                          : "FANIN_RANK is none of the ranks of the job");
         free((void *)read.places);
         return FANIN_INVALID_REQUEST;
     }
     *job = read;
+    *rank = (uint32_t)own;
     return FANIN_SUCCESS;
 }

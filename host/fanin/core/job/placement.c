@@ -249,7 +249,13 @@ static enum fanin_status write_join(struct layout *layout, const struct fanin_jo
  * freed in either case. */
 static const char *lay_out(const struct fanin_job *job, uint32_t rank, struct layout *layout, uint32_t *top)
 {
-    *layout = (struct layout){.nodes = calloc(job->ranks, sizeof *layout->nodes)};
+    *layout = (struct layout){0};
+    if (!job->places || rank >= job->ranks)
+        return "the job has no such rank";
+    for (uint32_t other = 0; other < job->ranks; other++)
+        if (job->places[other].hops > FANIN_MAX_HOPS)
+            return "a place has more than 8 switches above it";
+    layout->nodes = calloc(job->ranks, sizeof *layout->nodes);
     if (!layout->nodes)
         return "there is no memory";
     collect_nodes(layout, job, rank);
@@ -304,14 +310,13 @@ uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_
     uint32_t top, count = 0, own_bit = 0;
     struct layout layout;
 
-    if (rank < job->ranks && !lay_out(job, rank, &layout, &top)) {
+    if (!lay_out(job, rank, &layout, &top))
         for (uint32_t other = 0; other < job->ranks; other++) {
             uint32_t node = node_at(&layout, job->places[other].address);
             int bit = kind ? bit_of_node(&layout, node, kind) : node == layout.own ? (int)own_bit++ : -1;
             if (bit >= 0 && bit < 64 && missing >> bit & 1)
                 ranks[count++] = other;
         }
-        free(layout.nodes);
-    }
+    free(layout.nodes);
     return count;
 }

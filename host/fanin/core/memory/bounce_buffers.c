@@ -21,15 +21,12 @@ struct bounce_pool {
     struct bounce_buffer *unused[LARGEST + 1]; /* by order */
     struct bounce_region *regions;
     uint64_t registered;               /* bytes */
-    uint64_t longest;                  /* bytes of a message that goes through a buffer: FANIN_STAGING */
 };
 
 static struct bounce_pool *pool_of(struct fanin_context *context)
 {
-    if (!context->bounce && (context->bounce = calloc(1, sizeof *context->bounce))) {
-        const char *limit = getenv("FANIN_STAGING");
-        context->bounce->longest = limit ? strtoull(limit, NULL, 10) : 1ull << LARGEST;
-    }
+    if (!context->bounce)
+        context->bounce = calloc(1, sizeof *context->bounce);
     return context->bounce;
 }
 
@@ -114,7 +111,7 @@ struct bounce_buffer *fanin_borrow_buffer(struct fanin_context *context, uint64_
 
     pthread_mutex_lock(&context->bounce_lock);
     pool = pool_of(context);
-    if (pool && length <= pool->longest && length <= 1ull << LARGEST) {
+    if (pool && length <= context->longest_bounced && length <= 1ull << LARGEST) {
         uint32_t order = order_of(length);
         if (!pool->unused[order])
             add_region(context, pool, order);

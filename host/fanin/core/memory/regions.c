@@ -92,8 +92,11 @@ uint32_t fanin_lkey_of(struct fanin_context *context, const void *address, uint6
 
     pthread_mutex_lock(&context->region_lock);
     place = context->regions ? behind(context->regions, start) : 0;
-    if (place && start + length <= context->regions->regions[place - 1].end)
-        lkey = context->regions->regions[place - 1].lkey;
+    if (place) {
+        const struct region *region = &context->regions->regions[place - 1];
+        if (start <= region->end && length <= region->end - start)
+            lkey = region->lkey;
+    }
     pthread_mutex_unlock(&context->region_lock);
     return lkey;
 }

@@ -162,10 +162,10 @@ static enum fanin_status run(struct fanin_communicator *job, const struct fanin_
     struct fanin_request *request;
     enum fanin_status status = fanin_call(job, operation, SHORTEST_MS, &request);
 
-    if (status != FANIN_PENDING)
-        return status;
-    status = keep_waiting(job, request);
-    fanin_free(request);
+    if (status == FANIN_PENDING)
+        status = keep_waiting(job, request);
+    if (request)
+        fanin_free(request);
     return status;
 }
 
