@@ -159,7 +159,7 @@ static enum fanin_status take_completions(struct stream *stream)
     uint32_t count, seen;
 
     do {
-        status = fanin_poll(stream->context, stream->cq, cqes, BATCH, &count, &seen);
+        status = fanin_poll_owned(stream->context, stream->cq, cqes, BATCH, &count, &seen);
         for (uint32_t i = 0; i < count; i++)
             complete(stream, &cqes[i]);
         __atomic_store_n(&stream->seen, seen, __ATOMIC_RELEASE); /* then whoever sees it sees what has ended */
@@ -182,9 +182,11 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     wqe.wr_id = request->first_id + request->posted;
     wqe.mid |= stream->cursor.mid;
     wqe.seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0;
-    status = fanin_post_next(stream->context, stream->qp, &stream->cursor, &wqe);
+    status = fanin_post_owned(stream->context, stream->qp, &wqe);
     if (status != FANIN_SUCCESS)
         return status;
+    stream->cursor.mid = (stream->cursor.mid + 1) & MID_MASK;
+    stream->cursor.position += wqe.segments;
     stream->next_id = wqe.wr_id + 1;
     stream->outstanding++;
     request->run = request->loaded;
@@ -347,7 +349,7 @@ static enum fanin_status ask(struct stream *stream, uint64_t wr_id, uint32_t mid
     struct fanin_wqe wqe = {.opcode = FANIN_WQE_QUERY, .flags = FANIN_WQE_SIGNALED, .wr_id = wr_id, .mid = mid,
                             .jid = stream->terms.jid};
 
-    return fanin_post(stream->context, stream->qp, &wqe);
+    return fanin_post_owned(stream->context, stream->qp, &wqe);
 }
 
 /* Ask about the oldest work requests of `request` that are under way. `count` becomes how many. */

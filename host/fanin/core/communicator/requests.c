@@ -206,14 +206,15 @@ void fanin_result(const struct fanin_request *request, void **address, uint64_t 
 void fanin_free(struct fanin_request *request)
 {
     struct stream *stream = request->stream;
-    int ended;
 
-    pthread_mutex_lock(&stream->lock);
-    ended = !request->started || is_done(request);
-    request->detached = !ended;
-    pthread_mutex_unlock(&stream->lock);
-    if (!ended)
-        return;
+    if (request->started && !is_done(request)) {
+        int detached;
+        pthread_mutex_lock(&stream->lock);
+        detached = request->detached = !is_done(request);
+        pthread_mutex_unlock(&stream->lock);
+        if (detached)
+            return; /* whoever ends it frees it, perhaps by now */
+    }
     fanin_request_destroy(request);
     fanin_free_request(request);
 }

@@ -40,26 +40,32 @@ static void ring_doorbell(const struct fanin_context *context)
         fanin_wake_device(context);
 }
 
-enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)
+enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)
 {
     struct fanin_ring *ring = send_ring(context, qp);
     struct fanin_wqe *entries = (void *)(ring + 1);
-    enum fanin_status status = FANIN_QUEUE_FULL;
+    uint32_t producer;
 
     if (!ring)
         return FANIN_INVALID_REQUEST;
     if (fanin_device_lost(context))
         return FANIN_DEVICE_LOST;
+    producer = ring->producer;
+    if (producer - __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE) >= FANIN_SQ_DEPTH)
+        return FANIN_QUEUE_FULL;
+    entries[producer % FANIN_SQ_DEPTH] = *wqe;
+    __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
+    ring_doorbell(context);
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)
+{
+    enum fanin_status status;
+
     pthread_mutex_lock(&context->ring_lock);
-    uint32_t producer = ring->producer;
-    if (producer - __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE) < FANIN_SQ_DEPTH) {
-        entries[producer % FANIN_SQ_DEPTH] = *wqe;
-        __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
-        status = FANIN_SUCCESS;
-    }
+    status = fanin_post_owned(context, qp, wqe);
     pthread_mutex_unlock(&context->ring_lock);
-    if (status == FANIN_SUCCESS)
-        ring_doorbell(context);
     return status;
 }
 
@@ -83,8 +89,8 @@ static enum fanin_status trouble(struct fanin_context *context, const struct fan
     return fanin_device_lost(context) ? FANIN_DEVICE_LOST : FANIN_SUCCESS;
 }
 
-enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
-                             uint32_t *count, uint32_t *seen)
+enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
+                                   uint32_t *count, uint32_t *seen)
 {
     struct fanin_ring *ring = completion_ring(context, cq);
     const struct fanin_cqe *entries = (const void *)(ring + 1);
@@ -92,17 +98,26 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
 
     if (!ring)
         return FANIN_INVALID_REQUEST;
-    pthread_mutex_lock(&context->ring_lock);
     consumer = ring->consumer;
     available = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) - consumer;
     for (; taken < available && taken < capacity; taken++)
         cqes[taken] = entries[(consumer + taken) % FANIN_CQ_DEPTH];
     if (taken)
         __atomic_store_n(&ring->consumer, consumer + taken, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&context->ring_lock);
     *count = taken;
     *seen = consumer + taken;
     return available ? FANIN_SUCCESS : trouble(context, ring);
+}
+
+enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
+                             uint32_t *count, uint32_t *seen)
+{
+    enum fanin_status status;
+
+    pthread_mutex_lock(&context->ring_lock);
+    status = fanin_poll_owned(context, cq, cqes, capacity, count, seen);
+    pthread_mutex_unlock(&context->ring_lock);
+    return status;
 }
 
 static int has_more(const struct fanin_ring *ring, uint32_t seen)
