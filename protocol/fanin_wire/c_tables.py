@@ -30,8 +30,8 @@ def _side(side: Side) -> str:
 
 def _collectives() -> Iterable[str]:
     for row in COLLECTIVES:
-        sides = f"{_side(row.brings)}, {_side(row.wants)}"
-        yield f'[{row.code}] = {{"{row.name}", {int(row.contributors)}, {int(row.divided)}, {int(row.is_vector)}, {sides}}},'
+        facts = f"{int(row.contributors)}, {int(row.divided)}, {int(row.is_vector)}"
+        yield f'[{row.code}] = {{"{row.name}", {facts}, {_side(row.brings)}, {_side(row.wants)}}},'
 
 
 def _dtypes() -> Iterable[str]:
