@@ -18,8 +18,9 @@ struct fanin_context {
     uint32_t device_version;       /* of the host interface, as the device's last reply says; 0: none yet */
     uint32_t lost;                 /* the device's end of the socket is closed, or it stands still */
     uint32_t stands_still;
-    uint64_t health_checked_ms;
-    uint32_t beat;                 /* of the doorbell page, when it last changed; one thread at a time looks */
+    uint32_t looking;              /* one thread looks after the device's health; the next five fields are its */
+    uint64_t health_checked_ms;    /* others read it too */
+    uint32_t beat;                 /* of the doorbell page, when it last changed */
     uint64_t beat_changed_ms;
     uint64_t device_woken_ms;
     uint64_t first_woken_ms;       /* since the beat last changed; 0: not yet */

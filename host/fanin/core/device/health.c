@@ -84,24 +84,32 @@ static int lose_device(struct fanin_context *context, int still)
     return 1;
 }
 
+static int look(struct fanin_context *context)
+{
+    uint64_t now = fanin_now_ms(), checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
+
+    __atomic_store_n(&context->health_checked_ms, now, __ATOMIC_RELAXED);
+    if (socket_hung_up(context))
+        return lose_device(context, 0);
+    return stands_still(context, now, now - checked) ? lose_device(context, 1) : 0;
+}
+
 int fanin_device_lost(struct fanin_context *context)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;
-    uint64_t now, checked;
+    int lost;
 
     if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE) ||
         (doorbell && __atomic_load_n(&doorbell->device_gone, __ATOMIC_ACQUIRE)))
         return 1;
-    now = fanin_now_ms();
-    checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
-    if (now - checked < HEALTH_INTERVAL_MS)
+    if (fanin_now_ms() - __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED) < HEALTH_INTERVAL_MS)
         return 0;
     /* One thread at a time has the look; the others come again in 10 ms. */
-    if (!__atomic_compare_exchange_n(&context->health_checked_ms, &checked, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    if (__atomic_exchange_n(&context->looking, 1, __ATOMIC_ACQUIRE))
         return 0;
-    if (socket_hung_up(context))
-        return lose_device(context, 0);
-    return stands_still(context, now, now - checked) ? lose_device(context, 1) : 0;
+    lost = look(context);
+    __atomic_store_n(&context->looking, 0, __ATOMIC_RELEASE);
+    return lost;
 }
 
 int fanin_device_stands_still(const struct fanin_context *context)
