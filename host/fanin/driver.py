@@ -38,9 +38,10 @@ ffi.cdef(_declarations())
 # its size. So all are read at import.
 TYPES = (
     *("char *", "char[]", "size_t *", "uint32_t *", "uintptr_t", "void *", "void **"),
-    *("struct fanin_address[]", "struct fanin_attach_reply *", "struct fanin_communicator **"),
-    *("struct fanin_context **", "struct fanin_cqe[]", "struct fanin_cursor *", "struct fanin_join *"),
-    *("struct fanin_join_reply *", "struct fanin_membership_request **", "struct fanin_wqe *"),
+    *("struct fanin_address[]", "struct fanin_attach_reply *", "struct fanin_choice[]", "struct fanin_communicator *"),
+    *("struct fanin_communicator **", "struct fanin_context **", "struct fanin_cqe[]", "struct fanin_cursor *"),
+    *("struct fanin_job *", "struct fanin_join *", "struct fanin_join_reply *", "struct fanin_membership_request **"),
+    *("struct fanin_place[]", "struct fanin_wqe *", "uint32_t[]"),
 )
 for _type in TYPES:
     ffi.typeof(_type)

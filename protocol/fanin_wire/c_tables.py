@@ -19,6 +19,7 @@ HEAD = "/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not 
 NUMBERS = {
     "DEFAULT_CHUNK": limits.MAX_JOB_CHUNK,
     "DEFAULT_SLOTS": limits.DEFAULT_JOB_SLOTS,
+    "MIN_SLOTS": limits.MIN_JOB_SLOTS,
     "PART_BYTES": geometry.PART_BYTES,
     "MAX_PARTS": geometry.MAX_PARTS,
 }

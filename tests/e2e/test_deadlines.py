@@ -45,7 +45,7 @@ def node_of(rank: int) -> int:
 
 @pytest.mark.parametrize(("route", "silent"), SILENT)
 def test_rank_that_never_joins_is_named(running: Running, route: str, silent: int) -> None:
-    """By its own bit, or by that of its node where another node was the first to give up."""
+    """By itself, or with its node where another node was the first to give up."""
     size = size_of(route)
     placement, description = describe(running, size, route)
 
@@ -57,13 +57,14 @@ def test_rank_that_never_joins_is_named(running: Running, route: str, silent: in
     outcomes = run_ranks(size, act)
     others = [rank for rank in range(size) if rank != silent]
     assert {errors_of(outcomes)[rank] for rank in others} == {"Timeout"}
-    here = f"ranks of this node that are missing (bits): [{silent % LOCAL_RANKS}]"
-    there = f"nodes that are missing (bits): [{node_of(silent)}]"
     for rank in others:
-        named = [here, there] if node_of(rank) == node_of(silent) else [there]
+        named = outcomes[rank].missing_ranks
+        assert "; missing: rank " in str(outcomes[rank]) or "; missing on: node 127" in str(outcomes[rank])
         if route == "ring":  # a node knows of the one before it only, which may itself wait for the one before
-            named = ["that are missing (bits): ["]
-        assert any(text in str(outcomes[rank]) for text in named), outcomes[rank]
+            assert named
+        else:
+            assert silent in named
+            assert {node_of(missing) for missing in named} == {node_of(silent)}
     assert_released(running)
 
 

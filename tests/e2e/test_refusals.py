@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fanin import Communicator, Job, JobNode
 from fanin_tools.fabric.generate import Shape

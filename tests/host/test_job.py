@@ -1,27 +1,26 @@
-"""The description of a job, and the place of each rank in it."""
+"""The description of a job, and the place of each rank in it, as the library computes it."""
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from fanin import Job, JobNode, errors
-from fanin.membership.rank_names import missing_ranks, node_names, rank_names
+from fanin.membership.rank_names import node_names, rank_names
 from fanin.verbs.membership import Hop
 from fanin.verbs.wc import NODES
 from fanin_wire.abi import JobFlag, Route
 
 RANKS_OF_SIX = ((0, 1), (2, 5), (3, 4))
 NODES_OF_SIX = tuple(JobNode(f"10.0.0.{n}", ranks, ("10.0.0.9",)) for n, ranks in enumerate(RANKS_OF_SIX, start=1))
-BARE_SIX = tuple(dataclasses.replace(node, switches=()) for node in NODES_OF_SIX)
+BARE_SIX = tuple(replace(node, switches=()) for node in NODES_OF_SIX)
 SIX = Job(jid=3, key=4, nodes=NODES_OF_SIX)
 FIXED, WIDE = JobFlag["FIXED_START"], JobFlag["WIDE"]
 RUN, SHAPE = JobFlag["REPRODUCIBLE_RUN"], JobFlag["REPRODUCIBLE_SHAPE"]
 
 
 def test_round_trip_through_its_dictionary():
-    whole = dataclasses.replace(SIX, reproducible="run", wide=True)
+    whole = replace(SIX, reproducible="run", wide=True)
     assert Job.from_dict(whole.to_dict()) == whole
     assert whole.size == 6
 
@@ -32,7 +31,7 @@ def test_round_trip_through_its_dictionary():
         ({}, "tree"),
         ({"nodes": BARE_SIX}, "ring"),
         ({"nodes": (*NODES_OF_SIX[:2], BARE_SIX[2])}, "ring"),
-        ({"nodes": tuple(dataclasses.replace(node, ring=1) for node in NODES_OF_SIX)}, "ring"),
+        ({"nodes": tuple(replace(node, ring=1) for node in NODES_OF_SIX)}, "ring"),
         ({"route": "ring"}, "ring"),
         ({"nodes": (JobNode("10.0.0.1", (0,)),)}, "local"),
         ({"nodes": (JobNode("10.0.0.1", (0,)),), "route": "tree"}, "local"),
@@ -40,7 +39,7 @@ def test_round_trip_through_its_dictionary():
     ids=["switch", "none", "not of all", "one ring below a switch", "asked for", "one node", "one node, tree"],
 )
 def test_chosen_route(parts, route):
-    assert dataclasses.replace(SIX, **parts).chosen_route == route
+    assert replace(SIX, **parts).chosen_route == route
 
 
 def test_membership_in_a_tree():
@@ -52,7 +51,7 @@ def test_membership_in_a_tree():
 
 
 def test_membership_in_a_ring():
-    ring = dataclasses.replace(SIX, route="ring")
+    ring = replace(SIX, route="ring")
     neighbours = [
         (ring.membership(rank).previous_address & 255, ring.membership(rank).next_address & 255) for rank in (0, 2, 3)
     ]
@@ -72,7 +71,7 @@ def test_membership_in_a_ring():
     ids=str,
 )
 def test_flags(parts, flags):
-    assert dataclasses.replace(SIX, **parts).membership(0).flags == flags
+    assert replace(SIX, **parts).membership(0).flags == flags
 
 
 # 10.0.1.1 above everything; 10.0.2.x and 10.0.3.x below it. Nodes 4 and 5 hang on the root themselves.
@@ -109,12 +108,12 @@ def test_tree_of_uneven_depth():
 
 
 def test_missing_ranks_of_each_device_of_the_path():
-    assert missing_ranks(DEEP, 0, [1], kind=1) == (2,)
-    assert missing_ranks(DEEP, 0, [0, 1], kind=2) == (0, 2, 1)
-    assert missing_ranks(DEEP, 0, [1, 2], kind=3) == (3, 6, 4)
-    assert missing_ranks(DEEP, 5, [0], kind=1) == (0, 1, 2)
-    assert missing_ranks(DEEP, 5, [0], kind=2) == ()
-    assert missing_ranks(DEEP, 0, [63], kind=1) == ()
+    assert DEEP.missing_ranks(0, 0b10, 1) == (2,)
+    assert DEEP.missing_ranks(0, 0b11, 2) == (0, 1, 2)
+    assert DEEP.missing_ranks(0, 0b110, 3) == (3, 4, 6)
+    assert DEEP.missing_ranks(5, 0b1, 1) == (0, 1, 2)
+    assert DEEP.missing_ranks(5, 0b1, 2) == ()
+    assert DEEP.missing_ranks(0, 1 << 63, 1) == ()
 
 
 def test_many_nodes_below_few_switches():
@@ -148,33 +147,33 @@ def test_rings_below_a_switch():
 
 
 def test_missing_ranks_around_rings():
-    assert missing_ranks(MIXED, 4, [0], kind=0) == (4,)
-    assert missing_ranks(MIXED, 4, [0, 2], kind=1) == (2, 3, 6, 7)
-    assert missing_ranks(MIXED, 4, [0, 3], kind=2) == (0, 1, 10, 11, 12, 13)
-    assert missing_ranks(MIXED, 0, [1], kind=1) == (2, 3, 4, 5, 6, 7)
+    assert MIXED.missing_ranks(4, 0b1, 0) == (4,)
+    assert MIXED.missing_ranks(4, 0b101, 1) == (2, 3, 6, 7)
+    assert MIXED.missing_ranks(4, 0b1001, 2) == (0, 1, 10, 11, 12, 13)
+    assert MIXED.missing_ranks(0, 0b10, 1) == (2, 3, 4, 5, 6, 7)
 
 
 def test_digest_covers_everything_that_must_agree():
     variants = [
         SIX,
-        dataclasses.replace(SIX, slots=64),
-        dataclasses.replace(SIX, chunk=1024),
-        dataclasses.replace(SIX, route="ring"),
-        dataclasses.replace(SIX, reproducible="run"),
-        dataclasses.replace(SIX, wide=True),
-        dataclasses.replace(SIX, nodes=NODES_OF_SIX[::-1]),
-        dataclasses.replace(SIX, nodes=BARE_SIX),
+        replace(SIX, slots=64),
+        replace(SIX, chunk=1024),
+        replace(SIX, route="ring"),
+        replace(SIX, reproducible="run"),
+        replace(SIX, wide=True),
+        replace(SIX, nodes=(replace(NODES_OF_SIX[0], address="10.0.0.7"), *NODES_OF_SIX[1:])),
+        replace(SIX, nodes=BARE_SIX),
     ]
-    assert len({job.digest() for job in variants}) == len(variants)
-    assert dataclasses.replace(SIX, route="tree").digest() == SIX.digest()  # what "auto" means here
-    assert len(SIX.digest()) == 16
+    assert len({job.membership(0).digest for job in variants}) == len(variants)
+    assert replace(SIX, route="tree").membership(0).digest == SIX.membership(0).digest  # what "auto" means here
+    assert len(SIX.membership(0).digest) == 16
 
 
 def test_missing_ranks_by_bits():
-    assert missing_ranks(SIX, 5, [1], kind=0) == (5,)
-    assert missing_ranks(SIX, 5, [0, 2], kind=NODES) == (0, 1, 3, 4)
-    assert missing_ranks(dataclasses.replace(SIX, route="ring"), 5, [0, 2], kind=NODES) == (0, 1, 3, 4)
-    assert missing_ranks(SIX, 5, [7, 63], kind=0) == ()
+    assert SIX.missing_ranks(5, 0b10, 0) == (5,)
+    assert SIX.missing_ranks(5, 0b101, NODES) == (0, 1, 3, 4)
+    assert replace(SIX, route="ring").missing_ranks(5, 0b101, NODES) == (0, 1, 3, 4)
+    assert SIX.missing_ranks(5, 1 << 63 | 1 << 7, 0) == ()
     assert rank_names(SIX, (5,)) == "rank 5 (node 10.0.0.2)"
 
 
@@ -194,17 +193,20 @@ def nodes(*paths: str, rings: tuple[int | None, ...] = ()) -> tuple[JobNode, ...
 
 MANY = ("10.0.0.1",) * 65
 CONTRADICTIONS = [
-    (nodes("10.0.0.1", ""), "tree", "share no switch"),
+    (nodes("10.0.0.1", ""), "tree", "share no offloading switch"),
     (nodes("10.0.0.2 10.0.0.1", "10.0.0.3 10.0.0.2 10.0.0.4 10.0.0.1", "10.0.0.1"), "tree", "10.0.0.2 hangs on"),
-    (nodes("10.0.0.1 10.0.0.1", "10.0.0.1"), "auto", "twice"),
+    (nodes("10.0.0.1 10.0.0.1", "10.0.0.1"), "auto", "node 10.1.0.0 passes a switch twice"),
     (nodes("nowhere", "nowhere"), "auto", "not an IPv4 address"),
-    (nodes(*MANY), "auto", "65 children, at most 64"),
+    (nodes(*MANY), "auto", "10.0.0.1 has more than 64 children"),
+    (nodes("10.0.0.3 10.0.0.2", *["10.0.0.4 10.0.0.2"] * 65), "auto", "10.0.0.4 has more than 64 children"),
     (nodes(*[""] * 65), "auto", "a ring of 65 nodes"),
     (nodes(*MANY), "ring", "a ring of 65 nodes"),
-    (nodes(*["10.0.0.1"] * 3, rings=(1, None, 1)), "auto", "follow each other"),
-    (nodes(*["10.0.0.1"] * 2, rings=(1, None)), "auto", "one node"),
-    (nodes("10.0.0.2 10.0.0.1", "10.0.0.1", "10.0.0.1", rings=(1, 1, None)), "auto", "different switches"),
+    (nodes(*MANY, "10.0.0.1", rings=(*(1,) * 65, None)), "auto", "a ring of 65 nodes"),
+    (nodes("10.0.0.2 10.0.0.1", "10.0.0.1", "10.0.0.1", rings=(1, 1, None)), "auto", "ring 1 have different switches"),
     (nodes(*[" ".join(f"10.0.{n}.{level}" for level in range(8)) + " 10.0.9.9" for n in range(2)]), "auto", "9 levels"),
+    ((JobNode("10.1.0.1", tuple(range(65))),), "auto", "node 10.1.0.1 has 65 ranks"),
+    (nodes("", ""), "local", "local needs all ranks on one node"),
+    (nodes("", ""), "elsewhere", "'elsewhere' is no route"),
 ]
 
 
@@ -214,11 +216,49 @@ def test_paths_that_make_no_tree(members, route, text):
         Job(1, 1, members, route=route)
 
 
+WRONG_NUMBERS = [{"slots": 2}, {"slots": 48}, {"chunk": 1000}, {"jid": 1 << 32}, {"key": -1}]
+
+
+@pytest.mark.parametrize("parts", WRONG_NUMBERS, ids=str)
+def test_numbers_are_checked(parts):
+    with pytest.raises(errors.InvalidRequest, match="job description: "):
+        replace(SIX, **parts)
+
+
+def test_wrong_types_are_named():
+    with pytest.raises(errors.InvalidRequest, match=r"Expected `int`, got `str` - at `\$.slots`"):
+        Job.from_dict({**SIX.to_dict(), "slots": "many"})
+
+
+def test_nodes_of_a_ring_are_put_together():
+    """A ring of one node is none; nodes come in the order of their ranks, those of a ring one after the other."""
+    apart = Job(1, 1, nodes(*["10.0.0.1"] * 4, rings=(1, None, 1, 2)))
+    places = [apart.membership(rank) for rank in range(4)]
+    assert [(place.route, place.node_index) for place in places] == [
+        (Route["RING"], 0),
+        (Route["TREE"], 2),
+        (Route["RING"], 1),
+        (Route["TREE"], 3),
+    ]
+    assert [place.hops[0].bit for place in places] == [0, 1, 0, 2]
+
+
+def test_path_ends_at_the_lowest_shared_switch():
+    job = Job(1, 1, nodes("10.0.1.1 10.0.0.1", "10.0.1.1 10.0.0.1"))
+    assert job.membership(0).hops == (Hop(0x0A000101, 0, 0b11),)
+
+
+def test_job_that_the_library_describes():
+    whole = replace(MIXED, reproducible="run", wide=True, route="ring", slots=64, chunk=1024)
+    for job in (SIX, whole, replace(SIX, reproducible="shape"), DEEP):
+        assert Job.of(job.c) == replace(job, nodes=tuple(sorted(job.nodes, key=lambda node: node.ranks)))
+
+
 @pytest.mark.parametrize("key", ["switch", "rail"])
 def test_unknown_parts_are_refused(key):
     with pytest.raises(errors.InvalidRequest, match=key):
         Job.from_dict({**SIX.to_dict(), key: 1})
-    with pytest.raises(errors.InvalidRequest, match=f"{key} of a node"):
+    with pytest.raises(errors.InvalidRequest, match=rf"`{key}` - at `\$.nodes\[0\]`"):
         Job.from_dict({**SIX.to_dict(), "nodes": [{"address": "10.0.0.1", "ranks": [0], key: 1}]})
 
 

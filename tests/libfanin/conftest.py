@@ -63,10 +63,11 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def fabrics(bench: Bench) -> dict[str, Running]:
-    """Fabrics of one node, and of three below a switch."""
+    """Fabrics of one node, of three below a switch, and of two with many ranks."""
     return {
         "local": bench.up(Shape(nodes=1, ranks_per_node=4)),
         "nodes": bench.up(Shape(nodes=3, ranks_per_node=2)),
+        "crowded": bench.up(Shape(nodes=2, ranks_per_node=20)),
     }
 
 

@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,45 @@ def test_a_rank_of_another_node_is_named(compiler: Compiler, run: Run, route: st
     done = run("nodes", 3, compiler.build(PROGRAMS / "failures.c"), "killed", options=("--route", route))
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == SCENES["killed"]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "ranks", "dead"),
+    [("local", 4, (0,)), ("nodes", 5, (3,)), ("nodes", 6, (0, 1)), ("crowded", 40, (39,))],
+    ids=["the first", "of another node", "a whole node", "more than report at a time"],
+)
+def test_survivors_go_on(compiler: Compiler, run: Run, fabric: str, ranks: int, dead: tuple[int, ...]) -> None:
+    done = run(fabric, ranks, compiler.build(PROGRAMS / "shrink.c"), "die", *map(str, dead))
+    left = [rank for rank in range(ranks) if rank not in dead]
+    lines = [f"rank {rank}: {place} of {len(left)}, sum {sum(left)}" for place, rank in enumerate(left)]
+    assert sorted(done.stdout.splitlines()) == sorted(lines), done.stderr
+
+
+def test_a_rank_that_misses_the_agreement_is_not_in_it(compiler: Compiler, run: Run) -> None:
+    done = run("nodes", 5, compiler.build(PROGRAMS / "shrink.c"), "miss", "4")
+    members = [f"rank {rank}: {rank} of 4, sum 6" for rank in range(4)]
+    *told, alone = sorted(done.stdout.splitlines(), key=lambda line: "TIMEOUT" in line)
+    assert sorted(told) == members, done.stderr
+    assert alone.startswith("rank 4: TIMEOUT: no other rank has taken a report: they are lost, have not called, or")
+
+
+PYTHON_RANK = """
+import numpy as np, fanin
+
+with fanin.Communicator() as communicator:
+    total = communicator.allreduce(np.full(1000, communicator.rank, np.float32))
+print(f"rank {communicator.rank} of {communicator.size}: the sum of the ranks is {total[0]:g}")
+"""
+
+
+def test_ranks_in_python_and_in_c_share_a_job(compiler: Compiler, run: Run, tmp_path: Path) -> None:
+    program, script, either = compiler.build(ROOT / "examples/c/allreduce.c"), tmp_path / "rank.py", tmp_path / "rank"
+    script.write_text(PYTHON_RANK)
+    either.write_text(f"#!/bin/sh\n[ $FANIN_RANK = 1 ] && exec {sys.executable} {script}\nexec {program}\n")
+    either.chmod(0o755)
+    done = run("nodes", 4, either)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 4: the sum of the ranks is 6" for rank in range(4)]
 
 
 def test_a_host_with_two_nics(compiler: Compiler, fabrics: dict[str, Running]) -> None:

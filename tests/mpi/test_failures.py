@@ -52,8 +52,8 @@ def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics)
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_a_job_that_is_refused_to_one_rank_holds_nobody_up(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
     """Its device says so at once; the devices of the others would wait for it."""
-    line = "enum fanin_status status = fanin_describe(description, rank, &join, complaint);"
-    broken = build_broken(tmp_path, "mpi/comm/join.c", line, "complaint);", "complaint); join.slots += rank == 1;")
+    line, more = "communicator->join.qp = communicator->stream.qp;", "; communicator->join.slots += rank == 1;"
+    broken = build_broken(tmp_path, "core/communicator/membership.c", line, ";", more)
     variables = fabrics.variables(3, "tree", broken, FANIN_MPI_JOIN_SECONDS="3600")
     ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr

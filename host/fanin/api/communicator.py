@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
+import functools
 import math
+import operator
 import os
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,13 +23,12 @@ from fanin.collectives.offload import Offload
 from fanin.collectives.persistent import Persistent
 from fanin.collectives.variants import Collectives
 from fanin.collectives.vector import exchanged_counts
+from fanin.driver import check, ffi, library
 from fanin.errors import InvalidRequest
 from fanin.job import START_REMEDY, Job, environment
-from fanin.job.derived_jobs import derived, remaining, slots_for, split_members, split_row
 from fanin.membership.device_connection import DeviceConnection
-from fanin.membership.member import Member, progress_all
+from fanin.membership.member import Begin, Member
 from fanin.membership.progress import Progress
-from fanin.membership.survivor_agreement import SurvivorAgreement, known_of
 from fanin.memory.buffers import dtype_of, shape_of
 from fanin.timeouts import require_seconds
 from fanin.verbs import MR
@@ -37,6 +37,7 @@ from fanin_wire.datatypes import datatype_by_code
 
 JOIN_TIMEOUT = 60.0
 SHRINK_TIMEOUT = 30.0
+LEAST_SLOTS = 8  # of the stream of a persistent request
 
 _open: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
@@ -65,22 +66,14 @@ class Communicator(Collectives, Member):
         rank = _rank_of_environment() if rank is None else rank
         job.node_of(rank)
         _require_first(job, rank)
+        require_seconds(timeout, unlimited=False)
         connection = DeviceConnection(environment("FANIN_SOCKET") if socket is None else socket)
-        self._begin(connection, job, rank, timeout, Offload(fallback))
+        begin = functools.partial(library().fanin_begin_join, connection.context.handle, job.c, rank)
+        self._begin(connection, begin, timeout, Offload(fallback))
 
-    def _begin(
-        self,
-        connection: DeviceConnection,
-        job: Job,
-        rank: int,
-        timeout: float,
-        offload: Offload,
-        meanwhile: Callable[[], None] = progress_all,
-    ) -> None:
-        self.join(connection, job, rank, timeout, meanwhile)
+    def _begin(self, connection: DeviceConnection, begin: Begin, timeout: float | None, offload: Offload) -> None:
+        self.join(connection, begin, timeout)
         self.offload = offload
-        self._numbers = itertools.count(1)  # of the jobs that are made from this one, equal on every rank
-        self._shrinks = itertools.count(1)
         self._persistent: list[Persistent] = []  # with a stream of their own, to be closed
         self._concluding: list[Request] = []  # the host has a last step to do
         _open.add(self)
@@ -125,30 +118,32 @@ class Communicator(Collectives, Member):
         return request
 
     def _own_stream(self, call: Call) -> Member:
-        slots = slots_for(self.job, self._segments_of(call.arguments(self.rank)))
+        """Twice the seg buffers that it can ever fill, as far as the job has them."""
+        positions = self._segments_of(call.arguments(self.rank))
+        slots = min(self.job.slots, max(LEAST_SLOTS, 1 << (2 * positions - 1).bit_length()))
         member = Member()
-        job = derived(self.job, next(self._numbers), 0, range(self.size), slots)
-        member.join(self.connection, job, self.rank, JOIN_TIMEOUT)
+        member.join(self.connection, self.begin("fanin_begin_dup", slots), JOIN_TIMEOUT)
         return member
 
     def split(self, color: int | None, key: int | None = None, timeout: float = JOIN_TIMEOUT) -> Communicator | None:
-        """A communicator of the ranks that give the same `color`; None for those that give None. All ranks call this.
+        """A communicator of the ranks that give the same `color`, a number from 0 on; None for those that give None.
 
-        Its ranks are ordered by `key`, and by rank in this communicator among equal keys (default: this rank). It
-        shares the connection to the device, nothing else: it is a job of its own, and outlives this communicator.
+        All ranks call this. The ranks of the new one are ordered by `key`, and by rank in this communicator among equal
+        keys (default: this rank). It shares the connection to the device, nothing else: it is a job of its own, and
+        outlives this communicator.
         """
-        rows = self.allgather(split_row(color, self.rank if key is None else key), timeout=timeout)
-        members = split_members(rows, self.rank)
-        number = next(self._numbers)
+        require_seconds(timeout, unlimited=False)
+        rows = self.allgather(_choice(color, self.rank if key is None else key), timeout=timeout)
+        begin = self.begin("fanin_begin_split", ffi.from_buffer("struct fanin_choice[]", rows))
         if color is None:
+            check(begin(ffi.new("struct fanin_communicator **")))
             return None
-        job = derived(self.job, number, color, members)
-        return self._child(job, members.index(self.rank), timeout)
+        return self._child(begin, timeout)
 
     def dup(self, timeout: float = JOIN_TIMEOUT) -> Communicator:
         """A communicator of the same ranks: another stream, whose collectives do not wait for this one's."""
-        job = derived(self.job, next(self._numbers), 0, range(self.size))
-        return self._child(job, self.rank, timeout)
+        require_seconds(timeout, unlimited=False)
+        return self._child(self.begin("fanin_begin_dup", 0), timeout)
 
     def shrink(self, timeout: float = SHRINK_TIMEOUT) -> Communicator:
         """A communicator of the ranks that are left after PeerLost, in the same order. All of them call this.
@@ -158,18 +153,13 @@ class Communicator(Collectives, Member):
         rank was lost meanwhile, all call it again. It shares the connection to the device; this communicator should be
         closed. DeviceLost: the device of this rank's node is gone, so this rank is one of the lost.
         """
-        self.require_open()
         require_seconds(timeout, unlimited=False)
-        number = next(self._shrinks)
-        known = known_of(self.job, self.rank, self.lost)
-        verdict = SurvivorAgreement(self.job, self.rank, known, number, self._child).take(timeout)
-        job = remaining(self.job, number, verdict.members, verdict.switch_lost)
-        return self._child(job, verdict.members.index(self.rank), timeout)
+        return self._child(self.begin("fanin_begin_shrink", math.ceil(1000 * timeout)), None)
 
-    def _child(self, job: Job, rank: int, timeout: float, meanwhile: Callable[[], None] = progress_all) -> Communicator:
+    def _child(self, begin: Begin, timeout: float | None) -> Communicator:
         self.require_open()
         child = Communicator.__new__(Communicator)
-        child._begin(self.connection, job, rank, timeout, Offload(self.offload.fallback), meanwhile)
+        child._begin(self.connection, begin, timeout, Offload(self.offload.fallback))
         return child
 
     def progress(self) -> list[Progress]:
@@ -251,6 +241,20 @@ def _is_under_way(request: Request) -> bool:
         return not request.test()
     except Exception:
         return False
+
+
+def _choice(color: int | None, key: int) -> np.ndarray:
+    """What a rank says in a split, as a struct fanin_choice."""
+    try:
+        chosen = -1 if color is None else operator.index(color)
+        if color is not None and chosen < 0:
+            raise OverflowError
+        return np.array([chosen, operator.index(key)], np.int64)
+    except (TypeError, OverflowError):
+        raise InvalidRequest(
+            f"color and key are {color!r} and {key!r}, not whole numbers of 64 bits, the color from 0 on",
+            remedy="Give whole numbers; color=None for a rank that is to be in no group.",
+        ) from None
 
 
 def _rank_of_environment() -> int:

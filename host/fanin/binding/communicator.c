@@ -148,6 +148,22 @@ static PyObject *adopt(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* For functions of the library that Python calls by itself. */
+static PyObject *enter(PyObject *object, PyObject *unused)
+{
+    struct communicator *self = (struct communicator *)object;
+
+    (void)unused;
+    return enter_library(self) ? PyLong_FromVoidPtr(self->library) : NULL;
+}
+
+static PyObject *leave(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    leave_library((struct communicator *)object);
+    Py_RETURN_NONE;
+}
+
 /* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. 0: this thread is
  * taking the outcome already, further up its stack; the request is freed with its object. */
 static int settle(struct inflight *inflight)
@@ -315,6 +331,8 @@ static void deallocate(PyObject *object)
 
 static PyMethodDef life_methods[] = {
     {"_adopt", adopt, METH_VARARGS, "Take over a struct fanin_communicator that has joined, by its address."},
+    {"_enter", enter, METH_NOARGS, "The address of the struct fanin_communicator, which stays until `_leave`."},
+    {"_leave", leave, METH_NOARGS, "The end of `_enter`."},
     {"_end_job", end_job, METH_VARARGS, "Leave or abandon the job. Returns the status."},
     {"_forget", forget, METH_NOARGS, "Let go of everything in a forked child, where it belongs to the parent."},
     {"_state", state, METH_NOARGS, "posted, outstanding, backlog, and number and status of the message that ended the job."},

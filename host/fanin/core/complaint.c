@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local char complaint[FANIN_MAX_COMPLAINT];
+static _Thread_local char complaint[240];
 
 void fanin_complain(const char *format, ...)
 {

@@ -39,8 +39,8 @@ const char *fanin_status_name(enum fanin_status status);
 const char *fanin_status_meaning(enum fanin_status status);
 const char *fanin_status_remedy(enum fanin_status status);
 
-/* Why the last call of this thread was refused that returned FANIN_INVALID_REQUEST, FANIN_NOT_SUPPORTED or FANIN_NO_DEVICE:
- * what was wrong here, without a full stop. Empty if no call was. Never NULL. */
+/* Why the last call of this thread was refused that returned FANIN_INVALID_REQUEST, FANIN_NOT_SUPPORTED or FANIN_NO_DEVICE,
+ * or a shrink that returned FANIN_TIMEOUT: what was wrong here, without a full stop. Empty if no call was. Never NULL. */
 const char *fanin_complaint(void);
 
 /* Milliseconds by the clock of all time-outs here. */
@@ -110,7 +110,7 @@ void fanin_return(struct fanin_context *context, void *memory);
 
 /* ---- Jobs ---- */
 
-enum fanin_job_limit { FANIN_ROUTE_AUTO = 255, FANIN_MAX_COMPLAINT = 240 };
+enum fanin_job_limit { FANIN_ROUTE_AUTO = 255 };
 
 /* Where one rank is: the NIC of its node, and what lies above it. */
 struct fanin_place {
@@ -139,9 +139,8 @@ struct fanin_communicator;    /* this process as one rank of one job */
  * allocated; free it with free(). FANIN_INVALID_REQUEST: the environment has none, or it makes no sense. */
 enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank);
 
-/* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no job,
- * and `complaint`, of FANIN_MAX_COMPLAINT bytes, says why. */
-enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join, char *complaint);
+/* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no job. */
+enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join);
 
 /* Which ranks a completion names as missing, by its `missing` and `missing_kind`, as rank `rank` sees them. Devices
  * beyond its own node name nodes, or all that is below a switch: then these are all ranks there. `ranks` has room for all
@@ -154,27 +153,49 @@ uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_
 enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
                              uint32_t timeout_ms, struct fanin_communicator **communicator);
 
-/* The same in steps, for programs that do something else meanwhile, or describe the job themselves. `join` is what
- * fanin_describe writes; `qp` of it is filled in here. Until the join has succeeded only fanin_finish_join and
- * fanin_abandon may be called. */
-enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_join *join, uint32_t rank,
-                                   uint32_t ranks, struct fanin_communicator **communicator);
-
-/* Wait at most `timeout_ms`. FANIN_PENDING: not all ranks have joined yet. `reply` holds what is known, also on
- * refusal: who is missing, or what would fit. After any status but FANIN_PENDING and FANIN_SUCCESS call fanin_abandon. */
-enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
-                                    uint32_t timeout_ms);
-
 /* A communicator of the same ranks: another stream, whose collectives do not wait for this one's. slots: of its lease;
  * 0: as this one has. All ranks call it. */
 enum fanin_status fanin_dup(struct fanin_communicator *communicator, uint32_t slots, uint32_t timeout_ms,
                             struct fanin_communicator **made);
 
 /* A communicator of the ranks that give the same `color`, ordered by `key` and among equal keys by rank. A negative
- * color: this rank is in none, and `made` becomes NULL. All ranks call it. Needs a communicator from fanin_join,
- * fanin_dup or fanin_split. */
+ * color: this rank is in none, and `made` becomes NULL. All ranks call it. */
 enum fanin_status fanin_split(struct fanin_communicator *communicator, int64_t color, int64_t key, uint32_t timeout_ms,
                               struct fanin_communicator **made);
+
+/* A communicator of the ranks that are left after FANIN_PEER_LOST, in the same order. All of them call this, and agree on
+ * the survivors: a rank that has not called within `timeout_ms` is none. If a switch is lost, the new job goes round a
+ * ring of the NICs that are left. FANIN_PEER_LOST, FANIN_TIMEOUT: another rank was lost meanwhile; all call it again.
+ * FANIN_DEVICE_LOST: the device of this rank is gone, so this rank is one of the lost. This communicator is still to be
+ * left. */
+enum fanin_status fanin_shrink(struct fanin_communicator *communicator, uint32_t timeout_ms,
+                               struct fanin_communicator **made);
+
+/* The same in steps, for programs that do something else meanwhile. Each begins to make a communicator, of which only
+ * fanin_finish_join, fanin_job_of and fanin_abandon may be called until the first has succeeded. */
+enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
+                                   struct fanin_communicator **communicator);
+enum fanin_status fanin_begin_dup(struct fanin_communicator *communicator, uint32_t slots,
+                                  struct fanin_communicator **made);
+enum fanin_status fanin_begin_shrink(struct fanin_communicator *communicator, uint32_t timeout_ms,
+                                     struct fanin_communicator **made);
+
+/* What a rank says in a split. */
+struct fanin_choice {
+    int64_t color, key;
+};
+/* choices: of all ranks, which have exchanged them. */
+enum fanin_status fanin_begin_split(struct fanin_communicator *communicator, const struct fanin_choice *choices,
+                                    struct fanin_communicator **made);
+
+/* Wait at most `timeout_ms`. FANIN_PENDING: not all ranks have joined yet. `reply` holds what is known, also on
+ * refusal: who is missing of the job that is joined, or what would fit. After any status but FANIN_PENDING and
+ * FANIN_SUCCESS call fanin_abandon. */
+enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
+                                    uint32_t timeout_ms);
+
+/* The job of a communicator. It lives as long as the communicator. */
+const struct fanin_job *fanin_job_of(const struct fanin_communicator *communicator);
 
 /* Leave the job, and free the communicator. Requests under way end with FANIN_FLUSHED; each request, persistent ones
  * included, is still to be freed. The other ranks get FANIN_ABORTED for what they have under way. FANIN_SUCCESS: the

@@ -5,6 +5,7 @@
 enum geometry {
     DEFAULT_CHUNK = 4096,
     DEFAULT_SLOTS = 256,
+    MIN_SLOTS = 4,
     PART_BYTES = 524288,
     MAX_PARTS = 128,
 };

@@ -1,6 +1,6 @@
-"""Jobs: their members, their way through the fabric, and the jobs that are made from them."""
+"""Jobs: their members, and their way through the fabric."""
 
-from fanin.job.description import ENVIRONMENT_VARIABLE, REPRODUCIBLE, START_REMEDY, Job, environment
+from fanin.job.description import ENVIRONMENT_VARIABLE, START_REMEDY, Job, environment
 from fanin.job.node import JobNode
 
-__all__ = ["ENVIRONMENT_VARIABLE", "REPRODUCIBLE", "START_REMEDY", "Job", "JobNode", "environment"]
+__all__ = ["ENVIRONMENT_VARIABLE", "START_REMEDY", "Job", "JobNode", "environment"]

@@ -1,43 +1,35 @@
-"""The description of a job, which all its ranks share, and the membership of each rank that follows from it."""
+"""The description of a job, which all its ranks share, and what the library derives from it."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
+import ipaddress
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+import msgspec
+
+from fanin.driver import ffi, library
 from fanin.errors import InvalidRequest
 from fanin.job.node import JobNode
-from fanin.job.rules import (
-    DESCRIPTION_REMEDY,
-    check_members,
-    check_parameters,
-    check_ring_size,
-    check_rings,
-    ipv4,
-    require,
-)
-from fanin.job.tree import Tree, lowest_shared
-from fanin.verbs.membership import Hop, Membership
+from fanin.verbs.membership import Membership
 from fanin_wire.abi import JobFlag, Route
 from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
 START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."
-REPRODUCIBLE = {
-    "none": 0,
-    "run": int(JobFlag["REPRODUCIBLE_RUN"]),
-    "shape": int(JobFlag["REPRODUCIBLE_RUN"] | JobFlag["REPRODUCIBLE_SHAPE"] | JobFlag["WIDE"]),
+DESCRIPTION_REMEDY = "Correct the description; `fanin run` writes one, and Job says what its parts mean."
+ROUTES = {
+    "auto": int(ffi.typeof("enum fanin_job_limit").relements["FANIN_ROUTE_AUTO"]),
+    **{name.lower(): int(Route[name]) for name in ("TREE", "RING", "LOCAL")},
 }
-FIXED_START = int(JobFlag["FIXED_START"])
+WIDE, FIXED_START = int(JobFlag["WIDE"]), int(JobFlag["FIXED_START"])
+RUN, SHAPE = int(JobFlag["REPRODUCIBLE_RUN"]), int(JobFlag["REPRODUCIBLE_SHAPE"])
+REPRODUCIBLE = {"none": 0, "run": RUN, "shape": RUN | SHAPE | WIDE}
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The members of a job, their way through the fabric, and the sizes of segments. Equal on every rank.
 
     jid and key: job id, and the random key of this incarnation. route: "auto", "tree", "ring" (of all nodes, whatever
@@ -49,45 +41,34 @@ class Job:
     jid: int
     key: int
     nodes: tuple[JobNode, ...]
-    route: str = "auto"
+    route: Literal["auto", "tree", "ring", "local"] = "auto"
     chunk: int = MAX_JOB_CHUNK
     slots: int = DEFAULT_JOB_SLOTS
-    reproducible: str = "none"
+    reproducible: Literal["none", "run", "shape"] = "none"
     wide: bool = False
 
     def __post_init__(self) -> None:
-        check_members(self.nodes)
-        check_parameters(self, tuple(REPRODUCIBLE))
-        check_rings(self.nodes)
-        if self.chosen_route == "ring":
-            check_ring_size(len(self.nodes))
-        elif self.chosen_route == "tree":
-            _ = self.tree
+        ranks = sorted(rank for node in self.nodes for rank in node.ranks)
+        if not ranks or ranks != list(range(len(ranks))):
+            raise _wrong("the nodes must hold the ranks 0 to N - 1, each once")
+        self._describe(0)
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Self:
         """From the decoded JSON of a job file."""
         try:
-            unknown = description.keys() - cls.__dataclass_fields__.keys()
-            require(not unknown, f"{', '.join(sorted(unknown))}: unknown")
-            nodes = tuple(_node(node) for node in description["nodes"])
-            parts = {name: kind(description[name]) for name, kind in _KINDS.items() if name in description}
-            return cls(nodes=nodes, **parts)
-        except (KeyError, TypeError, AttributeError) as error:
-            complaint = f"the job description lacks or misuses {error}"
-            raise InvalidRequest(complaint, remedy=DESCRIPTION_REMEDY) from None
-        except ValueError as error:
-            if isinstance(error, InvalidRequest):
-                raise
-            complaint = f"the job description has a wrong value: {error}"
-            raise InvalidRequest(complaint, remedy=DESCRIPTION_REMEDY) from None
+            return msgspec.convert(description, cls)
+        except msgspec.ValidationError as error:
+            if isinstance(error.__cause__, InvalidRequest):
+                raise error.__cause__ from None
+            raise _wrong(str(error)) from None
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """From a JSON file."""
         try:
-            description = json.loads(Path(path).read_text())
-        except (OSError, ValueError) as error:
+            description = msgspec.json.decode(Path(path).read_bytes())
+        except (OSError, msgspec.DecodeError) as error:
             complaint = f"the job description {os.fspath(path)} can not be read: {error}"
             raise InvalidRequest(complaint, remedy=START_REMEDY) from None
         return cls.from_dict(description)
@@ -97,18 +78,59 @@ class Job:
         """From the file that $FANIN_JOB names."""
         return cls.from_file(environment(ENVIRONMENT_VARIABLE))
 
+    @classmethod
+    def of(cls, job: Any) -> Self:
+        """From a struct fanin_job."""
+        nodes: dict[int, list[int]] = {}
+        for rank in range(job.ranks):
+            nodes.setdefault(job.places[rank].address, []).append(rank)
+        modes = [name for name, flags in REPRODUCIBLE.items() if job.flags & flags == flags]
+        return cls(
+            jid=job.jid,
+            key=job.key,
+            nodes=tuple(_node(job.places[ranks[0]], ranks) for ranks in nodes.values()),
+            route={code: name for name, code in ROUTES.items()}[job.route],  # type: ignore[arg-type]
+            chunk=job.chunk,
+            slots=job.slots,
+            reproducible=modes[-1],  # type: ignore[arg-type]
+            wide=bool(job.flags & WIDE & ~REPRODUCIBLE[modes[-1]]),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The dictionary that from_dict reads."""
-        nodes = [
-            {
-                "address": node.address,
-                "ranks": list(node.ranks),
-                "switches": list(node.switches),
-                "ring": node.ring,
-            }
-            for node in self.nodes
-        ]
-        return {**{name: getattr(self, name) for name in _KINDS}, "nodes": nodes}
+        return msgspec.to_builtins(self)
+
+    @property
+    def c(self) -> Any:
+        """As a struct fanin_job, which lives as long as this object."""
+        return self._c_and_places[0]
+
+    @functools.cached_property
+    def _c_and_places(self) -> tuple[Any, Any]:
+        places = ffi.new("struct fanin_place[]", self.size)
+        try:
+            for node in self.nodes:
+                hops = [_ipv4(switch) for switch in node.switches]
+                ring = 0 if node.ring is None else node.ring + 1
+                for rank in node.ranks:
+                    places[rank] = {"address": _ipv4(node.address), "ring": ring, "hops": len(hops), "hop": hops}
+            numbers = {name: getattr(self, name) for name in ("jid", "key", "chunk", "slots")}
+            numbers |= {"route": ROUTES[self.route], "ranks": self.size}
+            flags = REPRODUCIBLE[self.reproducible] | (WIDE if self.wide else 0)
+            return ffi.new("struct fanin_job *", {**numbers, "flags": flags, "places": places}), places
+        except IndexError:
+            raise _wrong(f"node {node.address} passes {len(hops)} levels of switches, at most 8 are possible") from None
+        except KeyError as error:
+            raise _wrong(f"{error} is no route or mode; see Job") from None
+        except (OverflowError, TypeError) as error:
+            raise _wrong(f"a number does not fit: {error}") from None
+
+    def _describe(self, rank: int) -> Any:
+        """What a rank tells its device when it joins: a struct fanin_join."""
+        join = ffi.new("struct fanin_join *")
+        if library().fanin_describe(self.c, rank, join):
+            raise _wrong(ffi.string(library().fanin_complaint()).decode())
+        return join
 
     @property
     def size(self) -> int:
@@ -119,27 +141,13 @@ class Job:
     def chosen_route(self) -> str:
         """The route as it is taken: on one node nothing leaves it; else the one asked for. "auto": tree if the nodes
         share a switch, unless all are in one ring below it."""
-        if len(self.nodes) == 1:
-            return "local"
-        if self.route != "auto":
-            return self.route
-        rings = {node.ring for node in self.nodes}
-        if rings != {None} and len(rings) == 1:
-            return "ring"
-        return "tree" if lowest_shared([node.switches for node in self.nodes]) else "ring"
-
-    @functools.cached_property
-    def tree(self) -> Tree:
-        """The switches of a job that takes the tree."""
-        try:
-            return Tree([node.switches for node in self.nodes], [node.ring for node in self.nodes])
-        except ValueError as error:
-            raise InvalidRequest(f"job description: {error}", remedy=DESCRIPTION_REMEDY) from None
+        join = self._describe(0)
+        return "tree" if join.flags & FIXED_START else Route(join.route).name.lower()
 
     @property
     def sends_wide(self) -> bool:
         """Whether sums of f16 and bf16 travel as f32."""
-        return self.wide or self.reproducible == "shape"
+        return bool(self.c.flags & WIDE)
 
     def node_of(self, rank: int) -> int:
         """Index of the node that holds a rank."""
@@ -149,78 +157,35 @@ class Job:
         complaint = f"rank {rank} is not one of the {self.size} ranks of job {self.jid}"
         raise InvalidRequest(complaint, remedy=f"Give a number from 0 to {self.size - 1}.")
 
-    def ring_of(self, index: int) -> list[int]:
-        """Nodes of the ring that a node is in; none if it is in none."""
-        if self.chosen_route == "ring":
-            return list(range(len(self.nodes)))
-        number = self.nodes[index].ring
-        if number is None or self.chosen_route != "tree":
-            return []
-        return [other for other, node in enumerate(self.nodes) if node.ring == number]
-
-    def digest(self) -> bytes:
-        """128 bits of SHA-256 over everything that must be equal on every rank."""
-        description = {**self.to_dict(), "route": self.chosen_route}
-        return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).digest()[:16]
-
     def membership(self, rank: int) -> Membership:
         """The membership that the queue pair of a rank tells its device."""
-        index = self.node_of(rank)
-        node, ring = self.nodes[index], self.ring_of(index)
-        group = ring or range(len(self.nodes))
-        place = group.index(index)
-        following, previous = (ipv4(self.nodes[group[(place + step) % len(group)]].address) for step in (1, -1))
-        flags = REPRODUCIBLE[self.reproducible] | (int(JobFlag["WIDE"]) if self.wide else 0)
-        return Membership(
-            jid=self.jid,
-            key=self.key,
-            route=int(Route["RING"] if ring else Route[self.chosen_route.upper()]),
-            rank_bitmap=1 << node.ranks.index(rank),
-            rank_mask=(1 << len(node.ranks)) - 1,
-            slots=self.slots,
-            chunk=self.chunk,
-            digest=self.digest(),
-            node_index=place,
-            node_count=len(group),
-            next_address=following if ring else 0,
-            previous_address=previous if ring else 0,
-            hops=self._hops(index),
-            flags=flags | (FIXED_START if ring and self.chosen_route == "tree" else 0),
-        )
+        self.node_of(rank)
+        return Membership.of(self._describe(rank))
 
-    def _hops(self, index: int) -> tuple[Hop, ...]:
-        """The switches above a node (above its ring, if it is in one)."""
-        if self.chosen_route != "tree":
-            return ()
-        path = self.tree.paths[index]
-        masks = [(1 << len(self.tree.children(switch))) - 1 for switch in path]
-        return tuple(
-            Hop(ipv4(switch), self.tree.bit(switch, index), mask) for switch, mask in zip(path, masks, strict=True)
-        )
+    def missing_ranks(self, rank: int, missing: int, kind: int) -> tuple[int, ...]:
+        """The ranks that a completion at `rank` names, by its bitmap `missing` and the `kind` of its bits."""
+        ranks = ffi.new("uint32_t[]", self.size)
+        count = library().fanin_missing_ranks(self.c, rank, missing, kind, ranks)
+        return tuple(ffi.unpack(ranks, count)) if count else ()
 
 
-# Members of the description and their types.
-_KINDS = {
-    "jid": int,
-    "key": int,
-    "route": str,
-    "chunk": int,
-    "slots": int,
-    "reproducible": str,
-    "wide": bool,
-}
-
-
-def _node(description: dict[str, Any]) -> JobNode:
-    unknown = description.keys() - JobNode.__dataclass_fields__.keys()
-    require(not unknown, f"{', '.join(sorted(unknown))} of a node: unknown")
-    ring = description.get("ring")
+def _node(place: Any, ranks: list[int]) -> JobNode:
+    switches = tuple(str(ipaddress.IPv4Address(place.hop[level])) for level in range(place.hops))
     return JobNode(
-        str(description["address"]),
-        tuple(map(int, description["ranks"])),
-        tuple(map(str, description.get("switches", ()))),
-        None if ring is None else int(ring),
+        str(ipaddress.IPv4Address(place.address)), tuple(ranks), switches, place.ring - 1 if place.ring else None
     )
+
+
+def _ipv4(address: str) -> int:
+    """An address as a number, in host order."""
+    try:
+        return int(ipaddress.IPv4Address(address))
+    except ValueError:
+        raise _wrong(f"{address!r} is not an IPv4 address") from None
+
+
+def _wrong(complaint: str) -> InvalidRequest:
+    return InvalidRequest(f"job description: {complaint}", remedy=DESCRIPTION_REMEDY)
 
 
 def environment(name: str) -> str:

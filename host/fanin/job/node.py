@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class JobNode:
-    """A node of the job: the IPv4 address of its NIC, and the ranks on it in the order of their bits.
+class JobNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node of the job: the IPv4 address of its NIC, and the ranks on it.
 
-    switches: addresses of the offloading switches above it, lowest first. ring: consecutive nodes with the same number
-    hang on a switch that does not offload, and form a ring, whose last node alone sends to the switches above.
+    switches: addresses of the offloading switches above it, lowest first. ring: nodes with the same number hang on a
+    switch that does not offload, and form a ring, whose last node alone sends to the switches above.
     """
 
     address: str

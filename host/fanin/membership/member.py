@@ -19,9 +19,9 @@ from fanin.job import Job
 from fanin.membership import exit_cause
 from fanin.membership.device_connection import DeviceConnection
 from fanin.membership.progress import Progress
-from fanin.membership.rank_names import missing_ranks, named
+from fanin.membership.rank_names import named
 from fanin.timeouts import require_seconds
-from fanin.verbs import WC, Lease, Membership
+from fanin.verbs import WC, Lease
 from fanin.verbs.collective_qp import MEANWHILE_MS, MESSAGES
 from fanin.verbs.cq import FEWER_QUEUES
 from fanin.verbs.refusal import refusal
@@ -36,6 +36,8 @@ COMPARE = (
     "Compare what the errors of the other ranks name: "
     "all must call the same collectives in the same order with the same operation, type and length."
 )
+
+Begin = Callable[[Any], int]  # makes a struct fanin_communicator ** point to one that joins; the status
 
 _members: weakref.WeakSet[Member] = weakref.WeakSet()
 
@@ -53,13 +55,8 @@ def _configure() -> None:
 _configure()
 
 
-def progress_all() -> None:
-    """Let every communicator of this process take completions, and post requests that wait for room."""
-    library().fanin_progress()
-
-
 class Member(BoundCommunicator):
-    """One rank of one job. `lost`: the ranks that PEER_LOST has named. `lease`: what the devices have granted."""
+    """One rank of one job. `lease`: what the devices have granted."""
 
     job: Job
     rank: int
@@ -67,29 +64,19 @@ class Member(BoundCommunicator):
     lease: Lease
     connection: DeviceConnection
 
-    def join(
-        self,
-        connection: DeviceConnection,
-        job: Job,
-        rank: int,
-        timeout: float,
-        meanwhile: Callable[[], None] = progress_all,
-    ) -> None:
-        """Join a job. Returns when all members have joined.
+    def join(self, connection: DeviceConnection, begin: Begin, timeout: float | None) -> None:
+        """Join the job that `begin` begins to join. Returns when all members have joined.
 
-        Raises within `timeout` seconds: Timeout naming the missing ranks, MembersMismatch, NoResources, ...
-        meanwhile: called now and then while it waits for them.
+        Raises within `timeout` seconds (None: the library limits it): Timeout naming the missing ranks,
+        MembersMismatch, NoResources, ...
         """
-        require_seconds(timeout, unlimited=False)
-        self.job, self.rank, self.size = job, rank, job.size
+        require_seconds(timeout)
         self.connection = connection
-        self.lost: tuple[int, ...] = ()
         self._ending: tuple[int, str] | None = None  # number and name of the message with which the job ended
         self._is_closed = True
-        membership = job.membership(rank)
         connection.take()
         try:
-            self.lease = self._join(membership, timeout, meanwhile)
+            self._join(begin, timeout)
         except BaseException as error:
             if isinstance(error, FaninError):
                 exit_cause.note(error.status)
@@ -99,20 +86,34 @@ class Member(BoundCommunicator):
         _members.add(self)
         exit_cause.take_back()
 
-    def _join(self, membership: Membership, timeout: float, meanwhile: Callable[[], None]) -> Lease:
-        handle = self.connection.context.handle
+    def _join(self, begin: Begin, timeout: float | None) -> None:
         made, reply = ffi.new("struct fanin_communicator **"), ffi.new("struct fanin_join_reply *")
-        status = library().fanin_begin_join(handle, membership.to_c(0), self.rank, self.size, made)
-        check(status, f"can not join job {membership.jid}", NO_RESOURCES=FEWER_QUEUES)
+        status = begin(made)
+        reason = f": {_complaint()}" if status == Status["INVALID_REQUEST"] else ""
+        check(status, f"can not join the job{reason}", NO_RESOURCES=FEWER_QUEUES)
         try:
-            status = _await_join(made[0], reply, timeout, meanwhile)
+            status = _await_join(made[0], reply, timeout)
             if status:
-                raise refusal(status, membership, reply)
+                raise _refusal(status, made[0], reply, has_limit=timeout is not None)
+            self.job = Job.of(library().fanin_job_of(made[0]))
+            self._adopt(_address(made[0]), _address(self.connection.context.handle), self.connection.context)
         except BaseException:
             library().fanin_abandon(made[0])
             raise
-        self._adopt(_address(made[0]), _address(handle), self.connection.context)
-        return Lease(reply.slots, reply.window, reply.chunk or membership.chunk)
+        self.rank, self.size = library().fanin_rank(made[0]), self.job.size
+        self.lease = Lease(reply.slots, reply.window, reply.chunk or self.job.chunk)
+
+    def begin(self, how: str, *arguments: Any) -> Begin:
+        """What begins to make a communicator from this one: a function of the library, with its `arguments`."""
+
+        def call(made: Any) -> int:
+            parent = ffi.cast("struct fanin_communicator *", self._enter())
+            try:
+                return int(getattr(library(), how)(parent, *arguments, made))
+            finally:
+                self._leave()
+
+        return call
 
     def require_open(self) -> None:
         """InvalidRequest if the job has been left, or the connection belongs to a parent process."""
@@ -145,12 +146,12 @@ class Member(BoundCommunicator):
         found = WC(*completion)
         if status == Status["FLUSHED"] or found.status != status or not found.jid:
             return FaninError.of(status, f"{request}{self._trouble(status)}")
-        ranks = missing_ranks(self.job, self.rank, found.missing_members(), found.missing_kind)
-        detail = self._what_failed(request, name, found) + named(self.job, self.rank, ranks, found)
-        error = FaninError.of(status, detail, COMPARE if status == Status["OP_MISMATCH"] else "")
+        ranks = self.job.missing_ranks(self.rank, found.missing, found.missing_kind)
+        mismatch = status == Status["OP_MISMATCH"]
+        detail = self._what_failed(request, name, found)
+        detail += named(self.job, self.rank, ranks, found.missing_kind, mismatch)
+        error = FaninError.of(status, detail, COMPARE if mismatch else "")
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
-        if status == Status["PEER_LOST"]:
-            self.lost = tuple(sorted({*self.lost, *ranks}))
         if set(ranks) != {self.rank}:
             exit_cause.note(status)
         return error
@@ -200,20 +201,34 @@ class Member(BoundCommunicator):
 
     def _progress(self, name: str, status: int, done: int, segments: int, missing: int, kind: int) -> Progress:
         check(status, "the device has not answered a query")
-        bits = [bit for bit in range(64) if missing >> bit & 1]
-        waiting_for = missing_ranks(self.job, self.rank, bits, kind)
+        waiting_for = self.job.missing_ranks(self.rank, missing, kind)
         return Progress(name, done, segments, tuple(rank for rank in waiting_for if rank != self.rank))
 
 
-def _await_join(made: Any, reply: Any, timeout: float, meanwhile: Callable[[], None]) -> int:
+def _await_join(made: Any, reply: Any, timeout: float | None) -> int:
     """Wait in slices, so that Ctrl-C gets through; the status."""
-    deadline = time.monotonic() + timeout
+    deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = int(max(0.0, deadline - time.monotonic()) * 1000)
-        status = library().fanin_finish_join(made, reply, min(left, MEANWHILE_MS, SLICE_MS))
+        left = SLICE_MS if deadline is None else int(max(0.0, deadline - time.monotonic()) * 1000)
+        status = library().fanin_finish_join(made, reply, min(left, MEANWHILE_MS))
         if status != Status["PENDING"] or left == 0:
             return int(status)
-        meanwhile()
+        library().fanin_progress()  # another rank may wait for what this one has not posted yet
+
+
+def _refusal(status: int, made: Any, reply: Any, has_limit: bool) -> FaninError:
+    """The exception of a join. has_limit: the program limits its time; else the library does, and says why."""
+    if status == Status["TIMEOUT"] and not has_limit and not reply.missing:
+        return Timeout(_complaint())
+    job, rank = Job.of(library().fanin_job_of(made)), library().fanin_rank(made)
+    ranks = job.missing_ranks(rank, reply.missing, reply.missing_kind)
+    error = refusal(status, job, reply, named(job, rank, ranks, reply.missing_kind))
+    error.missing_ranks = tuple(other for other in ranks if other != rank)
+    return error
+
+
+def _complaint() -> str:
+    return ffi.string(library().fanin_complaint()).decode()
 
 
 def _address(pointer: Any) -> int:

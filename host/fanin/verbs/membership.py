@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from fanin.driver import ffi
 from fanin.errors import InvalidRequest
@@ -44,6 +44,13 @@ class Membership:
     previous_address: int = 0
     hops: tuple[Hop, ...] = ()  # levels above this node (a ring: above its last node), lowest first
     flags: int = 0  # enum fanin_job_flags, or-ed
+
+    @classmethod
+    def of(cls, join: Any) -> Self:
+        """From a struct fanin_join."""
+        digest = b"".join(int(half).to_bytes(8, "big") for half in join.digest)
+        hops = tuple(Hop(hop.address, hop.bit, hop.mask) for hop in join.hop[0 : join.hop_count])
+        return cls(**{name: getattr(join, name) for name in _PLAIN}, digest=digest, hops=hops)
 
     def to_c(self, qp: int) -> Any:
         """As a struct fanin_join of the queue pair `qp`; InvalidRequest if a value does not fit its field."""

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from fanin.errors import FaninError, Timeout
-from fanin.verbs.membership import Membership
 from fanin.verbs.wc import kind_of_members
 from fanin_wire.abi import Status
 from fanin_wire.fields import WIRE_VERSION
 
 
-def refusal(status: int, membership: Membership, reply: Any) -> FaninError:
-    """The exception of a JOIN. `reply`: struct fanin_join_reply, with the missing members or the lease that fits."""
-    detail, remedy = f"could not join job {membership.jid}", ""
-    if reply.missing:
+class Asked(Protocol):
+    """What was asked for: a Membership or a Job."""
+
+    @property
+    def jid(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def chunk(self) -> int: ...
+
+
+def refusal(status: int, asked: Asked, reply: Any, missing: str = "") -> FaninError:
+    """The exception of a JOIN. `reply`: struct fanin_join_reply, with the missing members or the lease that fits.
+    missing: the members in words, with a separator before them; "" names their bits."""
+    detail, remedy = f"could not join job {asked.jid}", ""
+    if reply.missing and not missing:
         bits = [bit for bit in range(64) if reply.missing >> bit & 1]
-        detail += f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
+        missing = f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
+    detail += missing
     if status == Status["NO_RESOURCES"]:
-        detail += f"; asked for {membership.slots} slots of {membership.chunk} bytes, {reply.slots} would fit"
+        detail += f"; asked for {asked.slots} slots of {asked.chunk} bytes, {reply.slots} would fit"
         fewer = f"Ask for at most {reply.slots} slots (fanin run --slots), or close" if reply.slots else "Close"
         remedy = f"{fewer} communicators and persistent requests that are not needed: each leases slots of the devices."
     if status == Status["VERSION_MISMATCH"]:

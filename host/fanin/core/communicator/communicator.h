@@ -10,9 +10,11 @@ struct fanin_communicator {
     struct fanin_membership_request *membership; /* a JOIN or LEAVE under way */
     struct fanin_join join;
     struct fanin_join_reply lease;
-    struct fanin_job job;             /* with places of its own; no ranks: it was joined without a description */
-    uint32_t made;                    /* communicators made from this one; equal on all ranks */
-    uint32_t has_joined;
+    struct fanin_job job;             /* with places of its own */
+    uint32_t made, shrunk;            /* communicators made from this one; equal on all ranks */
+    uint32_t has_queues, has_joined;
+    struct agreement *agreement;      /* on the ranks that are left, which is under way; then the job is the old one */
+    uint64_t join_by;                 /* after an agreement: when all are to have joined; 0: no such limit */
     struct fanin_request *unused;     /* one, for the next start */
 };
 
@@ -20,6 +22,28 @@ static inline struct fanin_communicator *communicator_of(const struct fanin_requ
 {
     return (struct fanin_communicator *)request->stream;
 }
+
+/* membership.c */
+/* A communicator that has not begun to join. fanin_abandon frees it. NULL: there is no memory. */
+struct fanin_communicator *fanin_new_communicator(struct fanin_context *context);
+/* Give it a job, with places of its own. */
+enum fanin_status fanin_copy_job(struct fanin_communicator *communicator, const struct fanin_job *job);
+/* Let it join a job, which is copied. On failure fanin_abandon is still to be called. */
+enum fanin_status fanin_start_join(struct fanin_communicator *communicator, const struct fanin_job *job, uint32_t rank);
+/* fanin_finish_join until all have joined, or `timeout_ms` are over. The communicator is abandoned if that fails. */
+enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
+                                   struct fanin_communicator **joined);
+
+/* derived.c */
+enum purpose { FOR_GROUP, FOR_REPORT, FOR_VERDICT, FOR_SURVIVORS };
+/* Give a job, which is a copy of its parent, the id and key that follow from what it is made for. */
+void fanin_identify(struct fanin_job *job, enum purpose purpose, uint64_t number, uint64_t which);
+
+/* shrink.c */
+/* Go on with an agreement for at most `timeout_ms`. FANIN_PENDING: not reached yet, or the job of the survivors is being
+ * joined. */
+enum fanin_status fanin_agree(struct fanin_communicator *communicator, uint32_t timeout_ms);
+void fanin_end_agreement(struct fanin_communicator *communicator);
 
 /* requests.c */
 void fanin_free_request(struct fanin_request *request);

@@ -1,21 +1,51 @@
 /* Joining a job and leaving it. */
 #include "communicator/communicator.h"
+#include "complaint.h"
+#include "geometry.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define GIVE_UP_MS 1000 /* for the device to take note; it would see the end of the connection as well */
 #define NODE_BITS 64    /* of a node bitmap; nodes beyond them are in no work request */
 #define DRAIN_MS 1      /* between two looks at what is still under way */
+#define AWAIT_MS 5      /* of a wait for others to join, between two looks at the other communicators */
 
-static enum fanin_status make_queues(struct fanin_context *context, uint32_t *qp, uint32_t *cq)
+/* As far as this rank's device allows; give the numbers where the devices of a job differ. */
+static void use_defaults(struct fanin_job *job, const struct fanin_context *context)
 {
-    enum fanin_status status = fanin_create_cq(context, cq);
+    if (!job->chunk) {
+        job->chunk = DEFAULT_CHUNK;
+        while (job->chunk > fanin_limits(context)->max_chunk && job->chunk > 256)
+            job->chunk /= 2;
+    }
+    if (!job->slots)
+        job->slots = DEFAULT_SLOTS;
+}
+
+enum fanin_status fanin_copy_job(struct fanin_communicator *communicator, const struct fanin_job *given)
+{
+    struct fanin_job job = *given;
+    struct fanin_place *places = malloc(job.ranks * sizeof *places);
+
+    if (!places)
+        return FANIN_NO_RESOURCES;
+    job.places = memcpy(places, given->places, job.ranks * sizeof *places);
+    free((void *)communicator->job.places);
+    communicator->job = job;
+    return FANIN_SUCCESS;
+}
+
+static enum fanin_status make_queues(struct fanin_communicator *communicator)
+{
+    struct stream *stream = &communicator->stream;
+    enum fanin_status status = fanin_create_cq(stream->context, &stream->cq);
 
     if (status != FANIN_SUCCESS)
         return status;
-    status = fanin_create_qp(context, *cq, qp);
+    status = fanin_create_qp(stream->context, stream->cq, &stream->qp);
     if (status != FANIN_SUCCESS)
-        fanin_destroy_cq(context, *cq);
+        fanin_destroy_cq(stream->context, stream->cq);
+    communicator->has_queues = status == FANIN_SUCCESS;
     return status;
 }
 
@@ -23,15 +53,16 @@ static enum fanin_status make_queues(struct fanin_context *context, uint32_t *qp
 static enum fanin_status destroy(struct fanin_communicator *communicator)
 {
     struct stream *stream = &communicator->stream;
-    enum fanin_status status;
+    enum fanin_status status = FANIN_SUCCESS;
 
     if (communicator->membership)
         fanin_forget_membership(communicator->membership);
     communicator->membership = NULL;
-    status = fanin_stream_destroy_qp(stream);
+    if (communicator->has_queues)
+        status = fanin_stream_destroy_qp(stream);
     if (communicator->has_joined)
         fanin_stream_end(stream, FANIN_FLUSHED);
-    if (status == FANIN_SUCCESS) {
+    if (communicator->has_queues && status == FANIN_SUCCESS) {
         fanin_return_spoiled(stream);
         fanin_destroy_cq(stream->context, stream->cq);
     }
@@ -39,26 +70,48 @@ static enum fanin_status destroy(struct fanin_communicator *communicator)
     return status;
 }
 
-enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_join *join, uint32_t rank,
-                                   uint32_t ranks, struct fanin_communicator **begun)
+struct fanin_communicator *fanin_new_communicator(struct fanin_context *context)
 {
     struct fanin_communicator *communicator = calloc(1, sizeof *communicator);
-    enum fanin_status status = communicator ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
-    uint32_t qp = 0, cq = 0;
 
-    if (status == FANIN_SUCCESS)
-        status = make_queues(context, &qp, &cq);
-    if (status != FANIN_SUCCESS) {
-        free(communicator);
-        return status;
-    }
+    if (!communicator)
+        return NULL;
     communicator->references = 1;
-    communicator->join = *join;
-    communicator->join.qp = qp;
-    fanin_stream_begin(&communicator->stream, context, qp, cq, fanin_free_request);
-    communicator->stream.terms = (struct terms){.rank = rank, .ranks = ranks};
+    fanin_stream_begin(&communicator->stream, context, 0, 0, fanin_free_request);
     fanin_register_communicator(communicator);
-    status = fanin_join_qp(context, &communicator->join, &communicator->membership);
+    return communicator;
+}
+
+enum fanin_status fanin_start_join(struct fanin_communicator *communicator, const struct fanin_job *given, uint32_t rank)
+{
+    struct fanin_context *context = communicator->stream.context;
+    struct fanin_job job = *given;
+    enum fanin_status status;
+
+    use_defaults(&job, context);
+    status = fanin_describe(&job, rank, &communicator->join);
+    if (status == FANIN_SUCCESS)
+        status = fanin_copy_job(communicator, &job);
+    if (status == FANIN_SUCCESS)
+        status = make_queues(communicator);
+    if (status != FANIN_SUCCESS)
+        return status;
+    communicator->stream.terms = (struct terms){.rank = rank, .ranks = job.ranks};
+    communicator->join.qp = communicator->stream.qp;
+    return fanin_join_qp(context, &communicator->join, &communicator->membership);
+}
+
+enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
+                                   struct fanin_communicator **begun)
+{
+    struct fanin_communicator *communicator = context ? fanin_new_communicator(context) : NULL;
+    enum fanin_status status;
+
+    if (!communicator) {
+        fanin_complain("the device has been closed");
+        return context ? FANIN_NO_RESOURCES : FANIN_INVALID_REQUEST;
+    }
+    status = fanin_start_join(communicator, job, rank);
     if (status == FANIN_SUCCESS)
         *begun = communicator;
     else
@@ -86,9 +139,15 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
     enum fanin_status status;
 
     memset(reply, 0, sizeof *reply);
+    if (communicator->agreement)
+        return fanin_agree(communicator, timeout_ms);
     if (!communicator->membership || communicator->has_joined)
         return FANIN_INVALID_REQUEST;
     status = fanin_await_membership(communicator->membership, reply, timeout_ms);
+    if (communicator->join_by && status == FANIN_PENDING && fanin_now_ms() >= communicator->join_by)
+        status = FANIN_TIMEOUT;
+    if (communicator->join_by && status == FANIN_TIMEOUT)
+        fanin_complain("a survivor has not joined the new job in time: it is lost, too, or has not heard of it");
     if (status != FANIN_SUCCESS)
         return status;
     fanin_forget_membership(communicator->membership);
@@ -99,6 +158,34 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
     take_lease(communicator);
     communicator->has_joined = 1;
     return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
+                                   struct fanin_communicator **joined)
+{
+    uint64_t deadline = fanin_now_ms() + timeout_ms;
+    struct fanin_join_reply reply;
+    enum fanin_status status;
+
+    do {
+        status = fanin_finish_join(communicator, &reply, AWAIT_MS);
+        if (status == FANIN_PENDING)
+            fanin_progress(); /* another rank may wait for what this one has not posted yet */
+    } while (status == FANIN_PENDING && fanin_now_ms() < deadline);
+    if (status == FANIN_SUCCESS)
+        *joined = communicator;
+    else
+        fanin_abandon(communicator);
+    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+}
+
+enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
+                             uint32_t timeout_ms, struct fanin_communicator **joined)
+{
+    struct fanin_communicator *communicator;
+    enum fanin_status status = fanin_begin_join(context, job, rank, &communicator);
+
+    return status == FANIN_SUCCESS ? fanin_await_join(communicator, timeout_ms, joined) : status;
 }
 
 static enum fanin_status send_leave(struct fanin_communicator *communicator)
@@ -130,6 +217,7 @@ enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t 
 /* A JOIN under way is taken back, so that members that wait as well learn who is missing, not that this one left. */
 enum fanin_status fanin_abandon(struct fanin_communicator *communicator)
 {
+    fanin_end_agreement(communicator);
     fanin_stream_stop(&communicator->stream);
     if (!communicator->has_joined && communicator->membership)
         leave_job(communicator, GIVE_UP_MS);
@@ -192,6 +280,11 @@ uint32_t fanin_rank(const struct fanin_communicator *communicator)
 uint32_t fanin_size(const struct fanin_communicator *communicator)
 {
     return communicator->stream.terms.ranks;
+}
+
+const struct fanin_job *fanin_job_of(const struct fanin_communicator *communicator)
+{
+    return &communicator->job;
 }
 
 int fanin_has_backlog(struct fanin_communicator *communicator)

@@ -1,14 +1,16 @@
 /* Nodes, routes and hops of a job: from the places of its ranks to what one rank tells its device. All ranks compute the
  * same. Nodes come in the order of their first ranks, those of a ring one after the other.
  */
-#include "fanin.h"
-#include <stdio.h>
+#include "job/placement.h"
+#include "complaint.h"
+#include "geometry.h"
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct node {
-    struct fanin_place place;        /* the way cut off above the lowest switch that all nodes share */
-    uint64_t ranks;            /* how many */
+    struct fanin_place place;  /* the way cut off above the lowest switch that all nodes share */
+    uint32_t ranks;            /* how many */
 };
 
 struct layout {
@@ -137,37 +139,128 @@ static uint32_t children_of(const struct layout *layout, uint32_t address, uint6
     return count;
 }
 
-/* Whether the ways of two nodes, once they meet, stay together: else they make no tree. */
-static int agree(const struct fanin_place *one, const struct fanin_place *other)
+/* ---- Faults: each is complained about, and 0 returned ---- */
+
+static const char *text_of(uint32_t address, char text[INET_ADDRSTRLEN])
 {
+    struct in_addr network = {htonl(address)};
+
+    return inet_ntop(AF_INET, &network, text, INET_ADDRSTRLEN);
+}
+
+/* Whether the ways of two nodes, once they meet, stay together: else they make no tree. */
+static int do_ways_agree(const struct fanin_place *one, const struct fanin_place *other)
+{
+    char child[INET_ADDRSTRLEN], parent[INET_ADDRSTRLEN], another[INET_ADDRSTRLEN];
+
     for (uint32_t level = 0; level + 1 < one->hops; level++) {
         uint32_t same = level_of(other, one->hop[level]);
-        if (same < other->hops && (same + 1 == other->hops || other->hop[same + 1] != one->hop[level + 1]))
+        if (same + 1 < other->hops && other->hop[same + 1] != one->hop[level + 1]) {
+            fanin_complain("switch %s hangs on %s and on %s", text_of(one->hop[level], child),
+                           text_of(one->hop[level + 1], parent), text_of(other->hop[same + 1], another));
+            return 0;
+        }
+    }
+    if (one->ring && one->ring == other->ring && one->hop[0] != other->hop[0]) {
+        fanin_complain("the nodes of ring %u have different switches", one->ring - 1);
+        return 0;
+    }
+    return 1;
+}
+
+static int is_node_possible(const struct layout *layout, const struct node *node)
+{
+    const struct fanin_place *place = &node->place;
+    char address[INET_ADDRSTRLEN];
+    uint32_t ring = layout->route == FANIN_ROUTE_RING ? layout->count : place->ring ? ring_size(layout, place->ring) : 0;
+
+    if (node->ranks > FANIN_MAX_CHILDREN)
+        fanin_complain("node %s has %u ranks; at most %d are possible", text_of(place->address, address), node->ranks,
+                       FANIN_MAX_CHILDREN);
+    else if (ring > FANIN_MAX_CHILDREN)
+        fanin_complain("a ring of %u nodes; at most %d are possible", ring, FANIN_MAX_CHILDREN);
+    else
+        return 1;
+    return 0;
+}
+
+/* Whether the switches on the way of a node, of those whose first node it is, have few enough children. */
+static int are_switches_possible(const struct layout *layout, uint32_t node)
+{
+    const struct fanin_place *place = &layout->nodes[node].place;
+    char address[INET_ADDRSTRLEN];
+    uint32_t bit, first;
+
+    for (uint32_t level = 0; level < place->hops; level++) {
+        for (first = 0; level_of(&layout->nodes[first].place, place->hop[level]) == layout->nodes[first].place.hops;)
+            first++;
+        if (first == node && children_of(layout, place->hop[level], 0, &bit) > FANIN_MAX_CHILDREN) {
+            fanin_complain("switch %s has more than %d children", text_of(place->hop[level], address),
+                           FANIN_MAX_CHILDREN);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int is_possible(const struct layout *layout, uint32_t top)
+{
+    if (layout->route == FANIN_ROUTE_LOCAL && layout->count > 1) {
+        fanin_complain("route local needs all ranks on one node");
+        return 0;
+    }
+    if (layout->route == FANIN_ROUTE_TREE && !top) {
+        fanin_complain("the nodes share no offloading switch");
+        return 0;
+    }
+    for (uint32_t node = 0; node < layout->count; node++) {
+        if (!is_node_possible(layout, &layout->nodes[node]))
+            return 0;
+        for (uint32_t other = 0; layout->route == FANIN_ROUTE_TREE && other < layout->count; other++)
+            if (!do_ways_agree(&layout->nodes[node].place, &layout->nodes[other].place))
+                return 0;
+        if (!are_switches_possible(layout, node))
             return 0;
     }
-    return !one->ring || one->ring != other->ring ||
-           (one->hops == other->hops && !memcmp(one->hop, other->hop, one->hops * sizeof *one->hop));
+    return 1;
 }
 
-static const char *fault_of(const struct layout *layout, uint32_t top)
+static int is_power_of_two(uint32_t number)
 {
-    if (layout->route == FANIN_ROUTE_LOCAL && layout->count > 1)
-        return "route local needs all ranks on one node";
-    if (layout->route == FANIN_ROUTE_RING && layout->count > FANIN_MAX_CHILDREN)
-        return "a ring has 64 nodes at most";
-    if (layout->route == FANIN_ROUTE_TREE && !top)
-        return "the nodes share no offloading switch";
-    for (uint32_t node = 0; node < layout->count; node++) {
-        if (layout->nodes[node].ranks > FANIN_MAX_CHILDREN)
-            return "a node has 64 ranks at most";
-        for (uint32_t other = 0; layout->route == FANIN_ROUTE_TREE && other < layout->count; other++)
-            if (!agree(&layout->nodes[node].place, &layout->nodes[other].place))
-                return "the ways of the nodes make no tree";
-    }
-    return NULL;
+    return number && !(number & (number - 1));
 }
 
-static enum fanin_status write_hops(const struct layout *layout, struct fanin_join *join)
+/* Whether each place by itself, and the numbers, make sense. */
+static int is_plausible(const struct fanin_job *job, uint32_t rank)
+{
+    char address[INET_ADDRSTRLEN];
+
+    if (!job->places || rank >= job->ranks)
+        fanin_complain("rank %u is none of the %u ranks of the job", rank, job->ranks);
+    else if (!is_power_of_two(job->slots) || job->slots < MIN_SLOTS)
+        fanin_complain("slots are %u, not a power of two from %d on", job->slots, MIN_SLOTS);
+    else if (!is_power_of_two(job->chunk))
+        fanin_complain("chunk is %u, not a power of two", job->chunk);
+    else
+        for (uint32_t other = 0;; other++) {
+            const struct fanin_place *place = &job->places[other];
+            if (other == job->ranks)
+                return 1;
+            if (place->hops > FANIN_MAX_HOPS) {
+                fanin_complain("%u levels of switches above node %s; at most %d are possible", place->hops,
+                               text_of(place->address, address), FANIN_MAX_HOPS);
+                break;
+            }
+            for (uint32_t level = 0; level < place->hops; level++)
+                if (level_of(place, place->hop[level]) != level) {
+                    fanin_complain("node %s passes a switch twice", text_of(place->address, address));
+                    return 0;
+                }
+        }
+    return 0;
+}
+
+static void write_hops(const struct layout *layout, struct fanin_join *join)
 {
     const struct fanin_place *place = &layout->nodes[layout->own].place;
 
@@ -175,13 +268,10 @@ static enum fanin_status write_hops(const struct layout *layout, struct fanin_jo
         struct fanin_hop *hop = &join->hop[level];
         uint32_t children =
             children_of(layout, place->hop[level], identity(layout, layout->own, level), &hop->bit);
-        if (children > FANIN_MAX_CHILDREN)
-            return FANIN_INVALID_REQUEST;
         hop->address = place->hop[level];
         hop->mask = ~0ull >> (64 - children);
     }
     join->hop_count = place->hops;
-    return FANIN_SUCCESS;
 }
 
 /* The ring that the rank's node is in: of all nodes, or of those on its plain switch. They follow each other. */
@@ -224,64 +314,49 @@ static void write_digest(const struct fanin_job *job, uint32_t route, struct fan
     }
 }
 
-static enum fanin_status write_join(struct layout *layout, const struct fanin_job *job, uint32_t top,
-                                    struct fanin_join *join)
+/* The layout of a job, as rank `rank` sees it. Returns 0 if there is none. `layout->nodes` is to be freed in either
+ * case. */
+static int lay_out(const struct fanin_job *job, uint32_t rank, struct layout *layout)
 {
-    enum fanin_status status = FANIN_SUCCESS;
+    uint32_t top;
 
-    *join = (struct fanin_join){.jid = job->jid, .key = job->key, .route = layout->route,
-                                .rank_bitmap = 1ull << layout->bit,
-                                .rank_mask = ~0ull >> (64 - layout->nodes[layout->own].ranks),
-                                .slots = job->slots, .chunk = job->chunk,
-                                .flags = job->flags};
-    for (uint32_t node = 0; node < layout->count; node++) {
-        struct fanin_place *place = &layout->nodes[node].place;
-        place->hops = layout->route == FANIN_ROUTE_TREE ? level_of(place, top) + 1 : 0;
-    }
-    write_ring(layout, join);
-    if (layout->route == FANIN_ROUTE_TREE)
-        status = write_hops(layout, join);
-    write_digest(job, layout->route, join);
-    return status;
-}
-
-/* The layout of a job, as rank `rank` sees it. NULL: it is written; else why there is none. `layout->nodes` is to be
- * freed in either case. */
-static const char *lay_out(const struct fanin_job *job, uint32_t rank, struct layout *layout, uint32_t *top)
-{
     *layout = (struct layout){0};
-    if (!job->places || rank >= job->ranks)
-        return "the job has no such rank";
-    for (uint32_t other = 0; other < job->ranks; other++)
-        if (job->places[other].hops > FANIN_MAX_HOPS)
-            return "a place has more than 8 switches above it";
+    if (!is_plausible(job, rank))
+        return 0;
     layout->nodes = calloc(job->ranks, sizeof *layout->nodes);
-    if (!layout->nodes)
-        return "there is no memory";
+    if (!layout->nodes) {
+        fanin_complain("there is no memory for %u nodes", job->ranks);
+        return 0;
+    }
     collect_nodes(layout, job, rank);
     for (uint32_t node = 0; node < layout->count; node++)
         if (ring_size(layout, layout->nodes[node].place.ring) == 1)
             layout->nodes[node].place.ring = 0;
-    *top = shared_switch(layout);
-    layout->route = choose_route(layout, job->route, *top);
-    return fault_of(layout, *top);
+    top = shared_switch(layout);
+    layout->route = choose_route(layout, job->route, top);
+    for (uint32_t node = 0; node < layout->count; node++) {
+        struct fanin_place *place = &layout->nodes[node].place;
+        place->hops = layout->route == FANIN_ROUTE_TREE && top ? level_of(place, top) + 1 : 0;
+    }
+    return is_possible(layout, top);
 }
 
-enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join, char *complaint)
+enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join)
 {
-    enum fanin_status status = FANIN_INVALID_REQUEST;
     struct layout layout;
-    uint32_t top;
-    const char *fault = lay_out(job, rank, &layout, &top);
+    int exists = lay_out(job, rank, &layout);
 
-    if (!fault)
-        status = write_join(&layout, job, top, join);
-    if (!fault && status != FANIN_SUCCESS)
-        fault = "a switch has 64 children at most";
-    if (fault)
-        snprintf(complaint, FANIN_MAX_COMPLAINT, "%s", fault);
+    if (exists) {
+        *join = (struct fanin_join){.jid = job->jid, .key = job->key, .route = layout.route,
+                                    .rank_bitmap = 1ull << layout.bit,
+                                    .rank_mask = ~0ull >> (64 - layout.nodes[layout.own].ranks),
+                                    .slots = job->slots, .chunk = job->chunk, .flags = job->flags};
+        write_ring(&layout, join);
+        write_hops(&layout, join);
+        write_digest(job, layout.route, join);
+    }
     free(layout.nodes);
-    return status;
+    return exists ? FANIN_SUCCESS : FANIN_INVALID_REQUEST;
 }
 
 /* Bit of a node, at the device or in the ring that `kind` says; -1: it has none there. */
@@ -307,10 +382,10 @@ static int bit_of_node(const struct layout *layout, uint32_t node, uint32_t kind
 uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
                              uint32_t *ranks)
 {
-    uint32_t top, count = 0, own_bit = 0;
+    uint32_t count = 0, own_bit = 0;
     struct layout layout;
 
-    if (!lay_out(job, rank, &layout, &top))
+    if (lay_out(job, rank, &layout))
         for (uint32_t other = 0; other < job->ranks; other++) {
             uint32_t node = node_at(&layout, job->places[other].address);
             int bit = kind ? bit_of_node(&layout, node, kind) : node == layout.own ? (int)own_bit++ : -1;
@@ -319,4 +394,29 @@ uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_
         }
     free(layout.nodes);
     return count;
+}
+
+/* The largest group that a device names as one: a node, or what is below one child of the top switch. */
+static int group_of(const struct layout *layout, uint32_t node)
+{
+    const struct fanin_place *own = &layout->nodes[layout->own].place;
+
+    return layout->route == FANIN_ROUTE_TREE ? bit_of_node(layout, node, own->hops + (own->ring != 0)) : (int)node;
+}
+
+void fanin_widen(const struct fanin_job *job, uint32_t rank, uint8_t *lost)
+{
+    uint64_t groups = 0;
+    struct layout layout;
+
+    if (lay_out(job, rank, &layout))
+        for (uint32_t pass = 0; pass < 2; pass++)
+            for (uint32_t other = 0; other < job->ranks; other++) {
+                int group = group_of(&layout, node_at(&layout, job->places[other].address));
+                if (pass == 0 && lost[other])
+                    groups |= 1ull << group;
+                else if (pass == 1)
+                    lost[other] = groups >> group & 1;
+            }
+    free(layout.nodes);
 }

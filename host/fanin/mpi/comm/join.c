@@ -143,18 +143,13 @@ static int all_join_early(const struct record *records, int ranks)
 }
 
 /* Ask this rank's device. Returns FANIN_PENDING if it has been asked. */
-static enum fanin_status begin_join(const struct fanin_job *description, uint32_t rank,
-                                    struct fanin_communicator **job, char *complaint)
+static enum fanin_status begin_join(const struct fanin_job *description, uint32_t rank, struct fanin_communicator **job)
 {
-    struct fanin_join join;
-    enum fanin_status status = fanin_describe(description, rank, &join, complaint);
+    enum fanin_status status = fanin_begin_join(shim_device.context, description, rank, job);
 
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = fanin_begin_join(shim_device.context, &join, rank, description->ranks, job);
     if (status == FANIN_NO_RESOURCES) { /* jobs that are being left may give queues back */
         shim_finish_leaving(LEAVE_MS);
-        status = fanin_begin_join(shim_device.context, &join, rank, description->ranks, job);
+        status = fanin_begin_join(shim_device.context, description, rank, job);
     }
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }
@@ -183,7 +178,7 @@ static int await_all(struct fanin_communicator *job, enum fanin_status status, c
 static enum state form(const struct communicator *communicator, int early, struct tables *tables,
                        struct fanin_communicator **job)
 {
-    char complaint[FANIN_MAX_COMPLAINT] = "its nodes have loopback addresses of different machines";
+    const char *complaint = "";
     int ranks = communicator->ranks, world = communicator->handle == shim_handle(COMM_WORLD), code;
     enum fanin_status status = FANIN_INVALID_REQUEST;
     struct fanin_job description;
@@ -194,9 +189,12 @@ static enum state form(const struct communicator *communicator, int early, struc
         return LEFT_TO_MPI;
     if (early && !all_join_early(tables->records, ranks))
         return FRESH;
-    if (describe_job(tables->records, ranks, world, tables->places, &description)) {
-        *complaint = 0;
-        status = begin_join(&description, (uint32_t)communicator->rank, job, complaint);
+    if (!describe_job(tables->records, ranks, world, tables->places, &description)) {
+        complaint = "its nodes have loopback addresses of different machines";
+    } else {
+        status = begin_join(&description, (uint32_t)communicator->rank, job);
+        if (status == FANIN_INVALID_REQUEST)
+            complaint = fanin_complaint();
     }
     code = await_all(*job, status, communicator, tables->statuses);
     if (!code && outcome(tables->statuses, ranks) == FANIN_SUCCESS)
