@@ -1,20 +1,26 @@
 #include "collectives/plan.h"
 #include "mix.h"
 
-uint64_t fanin_size_of(const struct message *message, uint32_t block)
+static uint64_t divide_up(uint64_t dividend, uint64_t divisor)
 {
-    return message->sizes ? message->sizes[block] : message->block;
+    return (dividend + divisor - 1) / divisor;
+}
+
+uint64_t fanin_bytes_before(const struct message *message, uint32_t end)
+{
+    uint64_t bytes = 0;
+
+    if (!message->sizes)
+        return __builtin_mul_overflow(message->block, end, &bytes) ? UINT64_MAX : bytes;
+    for (uint32_t block = 0; block < end; block++)
+        if (__builtin_add_overflow(bytes, message->sizes[block], &bytes))
+            return UINT64_MAX;
+    return bytes;
 }
 
 uint64_t fanin_message_length(const struct message *message)
 {
-    uint64_t length = 0;
-
-    if (!message->sizes)
-        return message->block * message->blocks;
-    for (uint32_t block = 0; block < message->blocks; block++)
-        length += message->sizes[block];
-    return length;
+    return fanin_bytes_before(message, message->blocks);
 }
 
 static int includes(struct collective_side side, uint32_t rank, uint32_t root)
@@ -27,37 +33,28 @@ uint64_t fanin_side_length(const struct message *message, struct collective_side
 {
     if (!includes(side, rank, message->root))
         return 0;
-    return side.own ? fanin_size_of(message, rank) : fanin_message_length(message);
+    if (!side.own)
+        return fanin_message_length(message);
+    return message->sizes ? message->sizes[rank] : message->block;
 }
 
 uint64_t fanin_part_length(uint64_t length)
 {
     uint64_t part = PART_BYTES;
 
-    while (part * MAX_PARTS < length)
+    while (part < divide_up(length, MAX_PARTS))
         part *= 2;
     return part;
 }
 
-/* The next part of a message of one block. */
-static int next_part(const struct message *message, struct run *run)
+struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t number)
 {
-    uint64_t size = fanin_size_of(message, 0), offset = run->offset + run->length, length = fanin_part_length(size);
+    uint64_t offset = number * message->part, length = message->block - offset;
 
-    if (length > size - offset)
-        length = size - offset;
-    *run = (struct run){.blocks = 1, .place = -1, .block = length, .last = length, .length = length, .offset = offset};
-    return length > 0;
-}
-
-/* All blocks at once. */
-static int even_run(const struct message *message, uint32_t rank, struct run *run)
-{
-    if (run->next || !message->block)
-        return 0;
-    *run = (struct run){.blocks = message->blocks, .place = rank, .block = message->block, .last = message->block,
-                        .own = message->block, .length = fanin_message_length(message), .next = message->blocks};
-    return 1;
+    if (message->part && message->part < length)
+        length = message->part;
+    return (struct run){.blocks = message->blocks, .place = rank, .block = length, .last = length, .own = length,
+                        .length = length * message->blocks, .offset = offset, .next = number + 1};
 }
 
 /* Empty blocks take no place in any request. */
@@ -89,14 +86,12 @@ static int uneven_run(const struct message *message, uint32_t rank, struct run *
 
 int fanin_next_run(const struct message *message, uint32_t rank, struct run *run)
 {
-    if (message->row->contributors == FANIN_CLASS_NONE) {
-        int first = !run->next;
-        *run = (struct run){.place = -1, .next = 1};
-        return first;
-    }
-    if (!message->row->divided)
-        return next_part(message, run);
-    return message->sizes ? uneven_run(message, rank, run) : even_run(message, rank, run);
+    if (message->sizes)
+        return uneven_run(message, rank, run);
+    if (run->next >= fanin_count_runs(message, rank))
+        return 0;
+    *run = fanin_even_run(message, rank, run->next);
+    return 1;
 }
 
 uint32_t fanin_count_runs(const struct message *message, uint32_t rank)
@@ -106,11 +101,9 @@ uint32_t fanin_count_runs(const struct message *message, uint32_t rank)
 
     if (message->row->contributors == FANIN_CLASS_NONE)
         return 1;
-    if (!message->row->divided) {
-        uint64_t size = fanin_size_of(message, 0), part = fanin_part_length(size);
-        return (uint32_t)((size + part - 1) / part);
-    }
-    while (fanin_next_run(message, rank, &run))
+    if (!message->sizes)
+        return message->part ? (uint32_t)divide_up(message->block, message->part) : message->block > 0;
+    while (uneven_run(message, rank, &run))
         count++;
     return count;
 }
@@ -130,7 +123,8 @@ static struct piece piece_of(struct collective_side side, const struct run *run,
     return (struct piece){0, run->blocks, run->offset, run->length};
 }
 
-uint32_t fanin_segment_length(const struct terms *terms, const struct message *message)
+/* Bytes of the message in a segment. */
+static uint32_t segment_length(const struct terms *terms, const struct message *message)
 {
     int widens = terms->wide && message->row->contributors == FANIN_CLASS_ALL &&
                  fanin_dtypes[message->dtype].widens >> message->op & 1;
@@ -140,15 +134,11 @@ uint32_t fanin_segment_length(const struct terms *terms, const struct message *m
 
 uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run)
 {
-    uint64_t segment = fanin_segment_length(terms, message), whole, rest;
+    uint64_t segment = segment_length(terms, message);
 
     if (message->row->contributors == FANIN_CLASS_NONE)
         return 1;
-    if (run->blocks == 1)
-        return (uint32_t)((run->length + segment - 1) / segment);
-    whole = run->length / run->block;
-    rest = run->length % run->block;
-    return (uint32_t)(whole * ((run->block + segment - 1) / segment) + (rest + segment - 1) / segment);
+    return (uint32_t)((run->blocks - 1) * divide_up(run->block, segment) + divide_up(run->last, segment));
 }
 
 void fanin_write_request(const struct terms *terms, const struct message *message, const struct run *run,

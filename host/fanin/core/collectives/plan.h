@@ -32,11 +32,13 @@ struct message {
     uint32_t dtype;           /* enum fanin_dtype; U8 where nothing is computed */
     uint32_t blocks;          /* one, or one for each rank; a barrier has none */
     uint64_t block;           /* bytes of each, where `sizes` is NULL */
+    uint64_t part;            /* a run has so many bytes of each block, where `sizes` is NULL; 0: all */
     const uint64_t *sizes;    /* bytes of the blocks */
     struct target source, destination; /* of the first byte that the rank brings (wants) */
 };
 
-/* Neighbouring blocks that one request can carry: equal ones, and perhaps a shorter one at the end. */
+/* What one request carries: neighbouring blocks, equal ones and perhaps a shorter one at the end; or a part of each block
+ * of a message. */
 struct run {
     uint32_t blocks;
     int64_t place;            /* of this rank's own block among them; -1: it is not there */
@@ -44,12 +46,12 @@ struct run {
     uint64_t last;            /* bytes of the last */
     uint64_t own;             /* bytes of this rank's */
     uint64_t length;
-    uint64_t offset;          /* bytes of all blocks before them */
-    uint32_t next;            /* the block behind them, or behind empty ones that follow */
+    uint64_t offset;          /* bytes of all blocks before them; or, in each block, of the parts before */
+    uint32_t next;            /* where fanin_next_run goes on: a block, or where all are equal the number of a run */
 };
 
-uint64_t fanin_size_of(const struct message *message, uint32_t block);
-/* Bytes of all blocks. */
+/* Bytes of the blocks before `end`. UINT64_MAX: they are more than a number holds. */
+uint64_t fanin_bytes_before(const struct message *message, uint32_t end);
 uint64_t fanin_message_length(const struct message *message);
 /* Bytes that a rank brings (wants). */
 uint64_t fanin_side_length(const struct message *message, struct collective_side side, uint32_t rank);
@@ -59,11 +61,10 @@ uint64_t fanin_part_length(uint64_t length);
 
 /* The next run of a message. `run` is all zero before the first. Returns 0 if there is none. */
 int fanin_next_run(const struct message *message, uint32_t rank, struct run *run);
-/* How many there are. */
+/* Run `number` of a message whose blocks are equal. */
+struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t number);
 uint32_t fanin_count_runs(const struct message *message, uint32_t rank);
 
-/* Bytes of the message in a segment. */
-uint32_t fanin_segment_length(const struct terms *terms, const struct message *message);
 /* Positions that a run takes. */
 uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run);
 

@@ -39,99 +39,85 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
     return FANIN_INVALID_REQUEST;
 }
 
-/* Bytes of the message before what a rank has of a side. */
-static uint64_t bytes_before(const struct message *message, struct collective_side side, uint32_t rank)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t block = 0; side.own && block < rank; block++)
-        bytes += fanin_size_of(message, block);
-    return bytes;
-}
-
 /* Whether results would go over data that are still to be read: both lie in one memory, and not block on block. */
 static int overlaps(const struct fanin_request *request)
 {
     const struct side *source = &request->source, *destination = &request->destination;
     const struct collective_row *row = request->message.row;
-    uint32_t rank = request->stream->terms.rank;
+    uint64_t before = fanin_bytes_before(&request->message, request->stream->terms.rank);
 
     if (!source->length || !destination->length || !destination->memory ||
         destination->memory >= source->memory + source->length ||
         source->memory >= destination->memory + destination->length)
         return 0;
-    return source->memory - bytes_before(&request->message, row->brings, rank) !=
-           destination->memory - bytes_before(&request->message, row->wants, rank);
+    return source->memory - (row->brings.own ? before : 0) != destination->memory - (row->wants.own ? before : 0);
 }
 
-static enum fanin_status make_room_for_sizes(struct fanin_request *request)
+/* Keep the sizes of all ranks. */
+static enum fanin_status take_sizes(struct fanin_request *request, const uint64_t *sizes)
 {
-    uint32_t ranks = request->stream->terms.ranks;
+    uint64_t length = request->stream->terms.ranks * sizeof *sizes;
 
-    request->sizes = ranks > FEW ? malloc(ranks * sizeof *request->sizes) : request->few;
-    return request->sizes ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
+    if (!request->sizes && !(request->sizes = malloc(length)))
+        return FANIN_NO_RESOURCES;
+    memcpy(request->sizes, sizes, length);
+    return FANIN_SUCCESS;
 }
 
 /* Even sizes are one number, however they were given. */
-static void use_sizes(struct message *message, const uint64_t *sizes)
+static void use_sizes(struct fanin_request *request)
 {
-    message->sizes = NULL;
-    message->block = sizes[0];
+    struct message *message = &request->message;
+
+    if (!request->sizes)
+        return;
+    message->block = request->sizes[0];
     for (uint32_t block = 1; block < message->blocks; block++)
-        if (sizes[block] != sizes[0])
-            message->sizes = sizes;
+        if (request->sizes[block] != message->block)
+            message->sizes = request->sizes;
 }
 
 void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message)
 {
     const struct collective_row *row = &fanin_collectives[operation->collective];
     int computes = row->contributors == FANIN_CLASS_ALL;
+    uint32_t has_blocks = row->contributors != FANIN_CLASS_NONE;
 
-    *message = (struct message){.row = row, .root = has_root(row) ? operation->root : 0, .block = operation->block,
+    *message = (struct message){.row = row, .root = has_root(row) ? operation->root : 0,
                                 .op = computes ? operation->op : FANIN_OP_NONE,
                                 .dtype = computes ? operation->dtype : FANIN_DTYPE_U8,
-                                .blocks = row->divided ? terms->ranks : row->contributors != FANIN_CLASS_NONE};
+                                .blocks = row->divided ? terms->ranks : has_blocks,
+                                .block = has_blocks ? operation->block : 0,
+                                .part = row->divided ? 0 : fanin_part_length(operation->block)};
 }
 
-/* A buffer from the pool, or else ordinary memory in the shape of one. NULL: there is neither. */
-static struct bounce_buffer *buffer_of(struct fanin_request *request, uint64_t length)
+static void give_back(struct fanin_request *request, struct bounce_buffer **place, int spoiled)
 {
-    struct bounce_buffer *buffer = fanin_borrow_buffer(request->stream->context, length);
+    struct bounce_buffer *buffer = *place;
 
-    if (!buffer && (buffer = malloc(sizeof *buffer + length)))
-        *buffer = (struct bounce_buffer){.address = (uint8_t *)(buffer + 1), .lkey = FANIN_LKEY_PROCESS};
-    return buffer;
-}
-
-static void give_back(struct fanin_request *request, struct bounce_buffer *buffer, int spoiled)
-{
+    *place = NULL;
     if (!buffer || !request->stream->context) /* with the connection went all its buffers */
         return;
     if (spoiled) {
         buffer->next = request->stream->spoiled;
         request->stream->spoiled = buffer;
-    } else if (buffer->region) {
-        fanin_return_buffer(request->stream->context, buffer);
     } else {
-        free(buffer);
+        fanin_return_buffer(request->stream->context, buffer);
     }
 }
 
-/* Bytes of each block in a part of a message of several blocks: whole segments. */
-static uint64_t part_of_block(const struct message *message, uint32_t chunk)
-{
-    uint64_t part = fanin_part_length(message->block * message->blocks) / message->blocks / chunk * chunk;
-
-    return part ? part : chunk;
-}
-
-/* Only what all ranks know decides. */
-static int cuts_blocks(const struct fanin_request *request)
+/* Bytes of each block in a part of a message of several blocks: whole segments. 0: it is not cut, since it is short, or
+ * not all ranks wait in the call. Only what all ranks know decides. */
+static uint64_t part_of_blocks(const struct fanin_request *request)
 {
     const struct message *message = &request->message;
+    uint64_t length = fanin_message_length(message), chunk = request->stream->terms.chunk, part;
 
-    return request->waits && (request->flags & (FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES)) == FANIN_ALL_BLOCK &&
-           message->row->divided && !message->sizes && message->blocks > 1 && fanin_message_length(message) >= PART_BYTES;
+    if (!request->waits || (request->flags & (FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES)) != FANIN_ALL_BLOCK ||
+        message->sizes || message->blocks < 2 || length < PART_BYTES)
+        return 0;
+    part = fanin_part_length(length) / message->blocks / chunk * chunk;
+    return part ? part : chunk;
 }
 
 /* How the device reaches `side`. An input that goes into the work request needs no buffer. */
@@ -140,7 +126,7 @@ static enum way way_of(const struct fanin_request *request, struct side *side, s
     *target = (struct target){(uintptr_t)side->memory, FANIN_LKEY_PROCESS};
     if (!side->length)
         return WAY_NONE;
-    if (request->cuts_blocks)
+    if (request->message.row->divided && request->message.part)
         return WAY_PIPELINED;
     if (!side->memory)
         return WAY_BOUNCED;
@@ -156,11 +142,11 @@ static enum way way_of(const struct fanin_request *request, struct side *side, s
 /* One buffer is enough: then one part is under way at a time. */
 static enum fanin_status fill_window(struct fanin_request *request)
 {
-    uint64_t length = request->part * request->message.blocks;
+    uint64_t length = request->message.part * request->message.blocks;
     uint32_t wanted = request->count < WINDOW ? request->count : WINDOW;
 
     for (request->window_length = 0; request->window_length < wanted; request->window_length++) {
-        struct bounce_buffer *buffer = buffer_of(request, length);
+        struct bounce_buffer *buffer = fanin_obtain_buffer(request->stream->context, length);
         if (!buffer)
             break;
         request->window[request->window_length] = buffer;
@@ -168,45 +154,36 @@ static enum fanin_status fill_window(struct fanin_request *request)
     return request->window_length ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
+/* `buffer` stands in for the memory of a side. NULL: there is none, and the device reaches the memory itself. */
+static void stand_in(struct side *side, struct target *target, struct bounce_buffer *buffer)
+{
+    side->buffer = buffer;
+    if (buffer)
+        *target = (struct target){(uintptr_t)buffer->address, buffer->lkey};
+    else
+        side->way = WAY_DIRECT;
+}
+
 /* Where as many bytes come as are brought, they are the same blocks. One buffer serves for both then: a segment is
  * written when it has been read, and half as much memory is in the caches. */
 static enum fanin_status bounce(struct fanin_request *request)
 {
+    struct fanin_context *context = request->stream->context;
     struct side *source = &request->source, *destination = &request->destination;
+    struct bounce_buffer *buffer;
 
-    if (source->way == WAY_BOUNCED) {
-        source->buffer = fanin_borrow_buffer(request->stream->context, source->length);
-        if (source->buffer)
-            request->message.source = (struct target){(uintptr_t)source->buffer->address, source->buffer->lkey};
-        else
-            source->way = WAY_DIRECT;
-    }
-    if (destination->way == WAY_BOUNCED) {
-        if (source->buffer && source->length == destination->length)
-            destination->buffer = source->buffer;
-        else if (!destination->memory)
-            destination->buffer = buffer_of(request, destination->length);
-        else
-            destination->buffer = fanin_borrow_buffer(request->stream->context, destination->length);
-        if (!destination->buffer && !destination->memory)
-            return FANIN_NO_RESOURCES;
-        if (destination->buffer)
-            request->message.destination =
-                (struct target){(uintptr_t)destination->buffer->address, destination->buffer->lkey};
-        else
-            destination->way = WAY_DIRECT;
-    }
-    return FANIN_SUCCESS;
-}
-
-static int is_too_long(const struct message *message)
-{
-    uint64_t total = 0;
-
-    for (uint32_t block = 0; block < message->blocks; block++)
-        if (__builtin_add_overflow(total, fanin_size_of(message, block), &total) || total > INT64_MAX)
-            return 1;
-    return 0;
+    if (source->way == WAY_BOUNCED)
+        stand_in(source, &request->message.source, fanin_borrow_buffer(context, source->length));
+    if (destination->way != WAY_BOUNCED)
+        return FANIN_SUCCESS;
+    if (source->buffer && source->length == destination->length)
+        buffer = source->buffer;
+    else if (destination->memory)
+        buffer = fanin_borrow_buffer(context, destination->length);
+    else
+        buffer = fanin_obtain_buffer(context, destination->length);
+    stand_in(destination, &request->message.destination, buffer);
+    return buffer || destination->memory ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
 /* The message is known: decide how its data go. */
@@ -216,7 +193,7 @@ static enum fanin_status place(struct fanin_request *request)
     struct message *message = &request->message;
     const struct collective_row *row = message->row;
 
-    if (is_too_long(message)) {
+    if (fanin_message_length(message) > INT64_MAX) {
         fanin_complain("%s: the message has more bytes than any memory", row->name);
         return FANIN_INVALID_REQUEST;
     }
@@ -232,10 +209,11 @@ static enum fanin_status place(struct fanin_request *request)
         fanin_complain("%s: source and destination overlap, and not block on block", row->name);
         return FANIN_INVALID_REQUEST;
     }
-    request->cuts_blocks = (uint8_t)cuts_blocks(request);
-    request->part = request->cuts_blocks ? part_of_block(message, terms->chunk) : fanin_part_length(message->block);
-    request->count = request->cuts_blocks ? (uint32_t)((message->block + request->part - 1) / request->part)
-                                          : fanin_count_runs(message, terms->rank);
+    if (row->divided)
+        message->part = part_of_blocks(request);
+    request->count = fanin_count_runs(message, terms->rank);
+    request->posted = request->taken = 0;
+    request->run = (struct run){0};
     request->source.way = way_of(request, &request->source, &message->source, 1);
     request->destination.way = way_of(request, &request->destination, &message->destination, 0);
     if (request->source.way == WAY_PIPELINED || request->destination.way == WAY_PIPELINED) {
@@ -253,11 +231,11 @@ static enum fanin_status place_exchange(struct fanin_request *request, uint32_t 
     int gathers = request->wanted.row->brings.who != WHO_ROOT;
     struct message *message = &request->message;
 
-    if (!gathers && request->stream->terms.rank == request->wanted.root && !request->has_expectations) {
+    if (!gathers && request->stream->terms.rank == request->wanted.root && !request->sizes) {
         fanin_complain("%s: the root gives no sizes", request->wanted.row->name);
         return FANIN_INVALID_REQUEST;
     }
-    request->exchange = buffer_of(request, length);
+    request->exchange = fanin_obtain_buffer(request->stream->context, length);
     if (!request->exchange)
         return FANIN_NO_RESOURCES;
     sizes = (uint64_t *)request->exchange->address;
@@ -268,7 +246,7 @@ static enum fanin_status place_exchange(struct fanin_request *request, uint32_t 
                                 .source = {(uintptr_t)sizes, request->exchange->lkey},
                                 .destination = {(uintptr_t)sizes, request->exchange->lkey}};
     if (gathers)
-        message->source = (struct target){(uintptr_t)&request->own_block, FANIN_LKEY_PROCESS};
+        message->source = (struct target){(uintptr_t)&request->wanted.block, FANIN_LKEY_PROCESS};
     else if (request->stream->terms.rank == message->root)
         memcpy(sizes, request->sizes, length);
     request->agreement = fanin_agreement(message, request->tag + 1 + collective);
@@ -292,21 +270,13 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
     request->source.memory = (uint8_t *)(uintptr_t)operation->source;
     request->destination.memory = operation->destination;
     fanin_make_message(&stream->terms, operation, &request->message);
-    if ((operation->sizes && request->message.row->divided) || operation->flags & FANIN_EXCHANGE_SIZES) {
-        status = make_room_for_sizes(request);
-        if (status != FANIN_SUCCESS)
-            return status;
-        if (operation->sizes)
-            memcpy(request->sizes, operation->sizes, stream->terms.ranks * sizeof *request->sizes);
-    }
-    if (operation->flags & FANIN_EXCHANGE_SIZES) {
+    if (operation->sizes && request->message.row->divided)
+        status = take_sizes(request, operation->sizes);
+    if (status == FANIN_SUCCESS && operation->flags & FANIN_EXCHANGE_SIZES) {
         request->wanted = request->message;
-        request->own_block = operation->block;
-        request->has_expectations = operation->sizes != NULL;
         status = place_exchange(request, operation->collective);
-    } else {
-        if (request->sizes)
-            use_sizes(&request->message, request->sizes);
+    } else if (status == FANIN_SUCCESS) {
+        use_sizes(request);
         status = place(request);
     }
     if (status != FANIN_SUCCESS)
@@ -318,29 +288,29 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
 static int expects(const struct fanin_request *request, const uint64_t *sizes)
 {
     uint32_t ranks = request->stream->terms.ranks, rank = request->stream->terms.rank;
+    const struct message *wanted = &request->wanted;
+    int is_sender = wanted->row->brings.who == WHO_ROOT && rank == wanted->root;
 
-    int is_sender = request->wanted.row->brings.who == WHO_ROOT && rank == request->wanted.root;
-
-    if (!is_sender && request->own_block != (uint64_t)FANIN_ANY_SIZE && request->own_block != sizes[rank])
+    if (!is_sender && wanted->block != (uint64_t)FANIN_ANY_SIZE && wanted->block != sizes[rank])
         return 0;
-    return !request->has_expectations || !memcmp(request->sizes, sizes, ranks * sizeof *sizes);
+    return !request->sizes || !memcmp(request->sizes, sizes, ranks * sizeof *sizes);
 }
 
 enum fanin_status fanin_request_expand(struct fanin_request *request)
 {
     const uint64_t *sizes = (const uint64_t *)request->exchange->address;
+    enum fanin_status status;
 
     request->mismatch = !expects(request, sizes);
-    memcpy(request->sizes, sizes, request->stream->terms.ranks * sizeof *sizes);
-    give_back(request, request->exchange, 0);
-    request->exchange = NULL;
+    status = take_sizes(request, sizes);
+    if (status != FANIN_SUCCESS)
+        return status;
+    give_back(request, &request->exchange, 0);
     request->message = request->wanted;
     request->wanted.row = NULL;
-    use_sizes(&request->message, request->sizes);
+    use_sizes(request);
     if (request->mismatch)
         request->destination.memory = NULL; /* what comes has no place, and must not be written over anything */
-    request->posted = request->taken = 0;
-    request->run = request->loaded = (struct run){0};
     return place(request);
 }
 
@@ -349,27 +319,32 @@ void fanin_return_spoiled(struct stream *stream)
     while (stream->spoiled) {
         struct bounce_buffer *buffer = stream->spoiled;
         stream->spoiled = buffer->next;
-        if (!buffer->region)
-            free(buffer);
-        else
-            fanin_return_buffer(stream->context, buffer);
+        fanin_return_buffer(stream->context, buffer);
     }
+}
+
+static void give_back_all(struct fanin_request *request, int spoiled, int keeps_result)
+{
+    struct side *source = &request->source, *destination = &request->destination;
+
+    if (source->buffer == destination->buffer)
+        source->buffer = NULL;
+    give_back(request, &source->buffer, spoiled);
+    if (!keeps_result)
+        give_back(request, &destination->buffer, spoiled);
+    give_back(request, &request->exchange, spoiled);
+    while (request->window_length)
+        give_back(request, &request->window[--request->window_length], spoiled);
 }
 
 void fanin_request_idle(struct fanin_request *request)
 {
-    uint32_t status = request->status;
-
-    request->status = FANIN_PENDING; /* so that no result is kept */
-    fanin_request_release(request, 0);
-    request->status = status;
+    give_back_all(request, 0, 0);
 }
 
 enum fanin_status fanin_request_reset(struct fanin_request *request)
 {
     fanin_request_idle(request);
-    request->posted = request->taken = 0;
-    request->run = request->loaded = (struct run){0};
     request->status = FANIN_SUCCESS;
     request->failure = (struct fanin_cqe){0};
     request->done = 0;
@@ -378,35 +353,15 @@ enum fanin_status fanin_request_reset(struct fanin_request *request)
 
 void fanin_request_release(struct fanin_request *request, int spoiled)
 {
-    struct side *source = &request->source, *destination = &request->destination;
-    int keeps = !destination->memory && request->status == FANIN_SUCCESS; /* the buffer is the result */
-
-    if (source->buffer && !(keeps && source->buffer == destination->buffer))
-        give_back(request, source->buffer, spoiled);
-    if (destination->buffer && destination->buffer != source->buffer && !keeps)
-        give_back(request, destination->buffer, spoiled);
-    source->buffer = NULL;
-    if (!keeps)
-        destination->buffer = NULL;
-    give_back(request, request->exchange, spoiled);
-    request->exchange = NULL;
-    for (uint32_t part = 0; part < request->window_length; part++)
-        give_back(request, request->window[part], spoiled);
-    request->window_length = 0;
+    give_back_all(request, spoiled, !request->destination.memory && request->status == FANIN_SUCCESS);
 }
 
 void fanin_request_destroy(struct fanin_request *request)
 {
-    struct side *destination = &request->destination;
-    int is_allocated = destination->buffer && request->message.destination.lkey == FANIN_LKEY_PROCESS;
-
-    fanin_request_release(request, 0);
-    if (is_allocated && !request->stream->context)
-        free(destination->buffer);
-    else
-        give_back(request, destination->buffer, 0);
-    destination->buffer = NULL;
-    if (request->sizes != request->few)
-        free(request->sizes);
+    /* Without a connection there are no buffers but those in ordinary memory. */
+    if (!request->stream->context && request->message.destination.lkey == FANIN_LKEY_PROCESS)
+        free(request->destination.buffer);
+    fanin_request_idle(request);
+    free(request->sizes);
     request->sizes = NULL;
 }

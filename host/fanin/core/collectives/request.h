@@ -6,7 +6,7 @@
 
 struct stream;
 
-enum { FEW = 16, WINDOW = 4 };
+enum { WINDOW = 4 };
 
 /* How one side of a request reaches the device. */
 enum way {
@@ -29,8 +29,8 @@ struct fanin_request {
     struct stream *stream;        /* lives as long as its requests */
     struct message message;
     struct side source, destination;
-    uint64_t few[FEW];            /* `sizes` of small jobs */
-    uint64_t *sizes;              /* of the message: `few`, or memory of its own */
+    uint64_t *sizes;              /* of the message, where its blocks may differ; while they are exchanged those that this
+                                   * rank expects, or NULL */
     uint32_t flags;               /* enum fanin_operation_flags */
     uint32_t tag;
     uint32_t agreement;
@@ -41,19 +41,14 @@ struct fanin_request {
     uint32_t count, posted, taken;
     uint64_t first_id;            /* wr_id of the first; the others follow it */
     uint32_t first_mid;           /* count in its message number; likewise */
-    struct run run, loaded;       /* the one that was posted last; the one that is about to be */
+    struct run run;               /* the one that was posted last */
 
-    /* PIPELINED: the bounce buffers of parts, used in turn. Of a message of several blocks, `part` bytes of each block. */
-    struct bounce_buffer *window[WINDOW];
+    struct bounce_buffer *window[WINDOW]; /* PIPELINED: the bounce buffers of parts, used in turn */
     uint32_t window_length;
-    uint64_t part;
-    uint8_t cuts_blocks;
 
-    /* Sizes that are exchanged first. */
-    struct message wanted;        /* the message that the sizes are exchanged for; row NULL: none are */
-    uint64_t own_block;           /* bytes, as this rank has given them */
+    struct message wanted;        /* the message whose sizes are exchanged first, `block` as this rank has given it; row NULL:
+                                   * none are */
     struct bounce_buffer *exchange; /* holds the sizes of all ranks, while `wanted` has a row */
-    uint8_t has_expectations;     /* `sizes` holds what this rank expects */
     uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
 
     uint8_t persistent, started, waits, detached; /* waits: the program does, until it has ended */
@@ -83,8 +78,9 @@ void fanin_return_spoiled(struct stream *stream);
 /* Free everything of a request that has ended, or was never started. */
 void fanin_request_destroy(struct fanin_request *request);
 
-/* transfer.c: the next work request, with its data where the device finds them; NULL: its buffer is still in use. */
-const struct fanin_wqe *fanin_request_load(struct fanin_request *request, struct fanin_wqe *wqe);
+/* transfer.c: the next work request, with its data where the device finds them; `run` goes on from the one before. Returns 0
+ * if its bounce buffer is still in use. */
+int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
 /* Work request `number` is complete: put its result where it belongs. */
 void fanin_request_store(struct fanin_request *request, uint32_t number);
 /* Whether results pass through a bounce buffer, so that they are where they belong only when the host has copied them. */

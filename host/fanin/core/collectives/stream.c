@@ -6,6 +6,14 @@
 #define QUESTIONS 16      /* entries of the send queue that are kept free, so that a question always gets through */
 #define ANSWER_MS 5000    /* a living device answers a question in microseconds */
 
+/* Questions about work requests under way, one after the other, and their answers. */
+struct inquiry {
+    struct inquiry *next;         /* in its stream */
+    uint64_t first_id;            /* wr_id of the first */
+    uint32_t count, answered;     /* how many; which, a bit for each */
+    struct fanin_cqe answers[QUESTIONS];
+};
+
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
                         void (*free_request)(struct fanin_request *))
 {
@@ -107,11 +115,13 @@ static struct fanin_request *request_of(struct stream *stream, uint64_t id)
 
 static void answer(struct stream *stream, const struct fanin_cqe *cqe)
 {
-    for (struct question *question = stream->questions; question; question = question->next)
-        if (question->wr_id == cqe->wr_id && !question->answered) {
-            question->answer = *cqe;
-            question->answered = 1;
+    for (struct inquiry *inquiry = stream->inquiries; inquiry; inquiry = inquiry->next) {
+        uint64_t number = cqe->wr_id - inquiry->first_id;
+        if (number < inquiry->count) {
+            inquiry->answers[number] = *cqe;
+            inquiry->answered |= 1u << number;
         }
+    }
 }
 
 static int ends_the_job(uint32_t status)
@@ -170,10 +180,11 @@ static enum fanin_status take_completions(struct stream *stream)
 /* FANIN_PENDING: its bounce buffer is still in use. */
 static enum fanin_status post_next(struct stream *stream, struct fanin_request *request)
 {
+    struct run run = request->run;
     struct fanin_wqe wqe;
     enum fanin_status status;
 
-    if (!fanin_request_load(request, &wqe))
+    if (!fanin_request_load(request, &run, &wqe))
         return FANIN_PENDING;
     if (!request->posted) {
         request->first_id = stream->next_id;
@@ -189,16 +200,18 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     stream->cursor.position += wqe.segments;
     stream->next_id = wqe.wr_id + 1;
     stream->outstanding++;
-    request->run = request->loaded;
+    request->run = run;
     request->posted++;
     return FANIN_SUCCESS;
 }
 
-/* Behind a fence the input may be a result that the host has yet to copy to where it belongs. */
+/* Behind a fence the input may be a result: that the host has yet to copy to where it belongs, or that it is to read. */
 static int must_wait(const struct stream *stream, const struct fanin_request *request)
 {
     if (!(request->flags & FANIN_FENCE) || request->posted)
         return 0;
+    if (request->source.way == WAY_PIPELINED)
+        return stream->first != request;
     for (const struct fanin_request *before = stream->first; before != request; before = before->next)
         if (fanin_request_copies_results(before))
             return 1;
@@ -289,29 +302,29 @@ void fanin_stream_end(struct stream *stream, enum fanin_status status)
 void fanin_stream_advance(struct stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
-    if (stream->first || stream->questions)
+    if (stream->first || stream->inquiries)
         advance(stream);
     pthread_mutex_unlock(&stream->lock);
 }
 
-int fanin_stream_has_backlog(struct stream *stream)
+static int holds(struct stream *stream, struct fanin_request *const *request)
 {
-    int waits;
+    int held;
 
     pthread_mutex_lock(&stream->lock);
-    waits = stream->posting != NULL;
+    held = *request != NULL;
     pthread_mutex_unlock(&stream->lock);
-    return waits;
+    return held;
+}
+
+int fanin_stream_has_backlog(struct stream *stream)
+{
+    return holds(stream, &stream->posting);
 }
 
 int fanin_stream_is_drained(struct stream *stream)
 {
-    int drained;
-
-    pthread_mutex_lock(&stream->lock);
-    drained = !stream->first;
-    pthread_mutex_unlock(&stream->lock);
-    return drained;
+    return !holds(stream, &stream->first);
 }
 
 void fanin_stream_sleep(struct stream *stream, const struct fanin_request *request, uint32_t timeout_ms)
@@ -327,78 +340,52 @@ void fanin_stream_sleep(struct stream *stream, const struct fanin_request *reque
 static uint64_t count_segments(const struct fanin_request *request, uint32_t from, uint32_t to)
 {
     const struct terms *terms = &request->stream->terms;
-    struct message message = request->message;
     struct run run = {0};
     uint64_t segments = 0;
 
     for (uint32_t number = 0; number < to; number++) {
-        if (request->cuts_blocks) {
-            uint64_t rest = request->message.block - number * request->part;
-            message.block = rest < request->part ? rest : request->part;
-            run = (struct run){0};
-        }
-        fanin_next_run(&message, terms->rank, &run);
+        fanin_next_run(&request->message, terms->rank, &run);
         if (number >= from)
-            segments += fanin_count_positions(terms, &message, &run);
+            segments += fanin_count_positions(terms, &request->message, &run);
     }
     return segments;
 }
 
-static enum fanin_status ask(struct stream *stream, uint64_t wr_id, uint32_t mid)
+/* Ask about the oldest work requests of `request` that are under way. */
+static enum fanin_status ask(struct stream *stream, const struct fanin_request *request, struct inquiry *inquiry)
 {
-    struct fanin_wqe wqe = {.opcode = FANIN_WQE_QUERY, .flags = FANIN_WQE_SIGNALED, .wr_id = wr_id, .mid = mid,
-                            .jid = stream->terms.jid};
-
-    return fanin_post_owned(stream->context, stream->qp, &wqe);
-}
-
-/* Ask about the oldest work requests of `request` that are under way. `count` becomes how many. */
-static enum fanin_status ask_all(struct stream *stream, struct fanin_request *request, struct question *questions,
-                                 uint32_t *count)
-{
-    enum fanin_status status = FANIN_SUCCESS;
-
-    for (uint32_t number = request->taken; number < request->posted && *count < QUESTIONS; number++) {
-        struct question *question = &questions[*count];
-        uint32_t mid = request->agreement << FANIN_MID_BITS | ((request->first_mid + number) & MID_MASK);
-        *question = (struct question){.next = stream->questions, .wr_id = request->first_id + number};
-        status = ask(stream, question->wr_id, mid);
+    inquiry->first_id = request->first_id + request->taken;
+    for (uint32_t number = request->taken; number < request->posted && inquiry->count < QUESTIONS; number++) {
+        struct fanin_wqe wqe = {
+            .opcode = FANIN_WQE_QUERY, .flags = FANIN_WQE_SIGNALED, .wr_id = request->first_id + number,
+            .mid = request->agreement << FANIN_MID_BITS | ((request->first_mid + number) & MID_MASK),
+            .jid = stream->terms.jid};
+        enum fanin_status status = fanin_post_owned(stream->context, stream->qp, &wqe);
         if (status != FANIN_SUCCESS)
-            return *count ? FANIN_SUCCESS : status;
-        stream->questions = question;
-        ++*count;
+            return inquiry->count ? FANIN_SUCCESS : status;
+        inquiry->count++;
     }
-    return status;
-}
-
-static int all_answered(const struct question *questions, uint32_t count)
-{
-    while (count && questions[count - 1].answered)
-        count--;
-    return !count;
-}
-
-static void forget_questions(struct stream *stream, struct question *questions, uint32_t count)
-{
-    for (struct question **link = &stream->questions; *link;)
-        if (*link >= questions && *link < questions + count)
-            *link = (*link)->next;
-        else
-            link = &(*link)->next;
+    return FANIN_SUCCESS;
 }
 
 /* From the answers. What has ended meanwhile may lack one. Who the first incomplete segment waits for comes first. */
-static void sum_up(const struct fanin_request *request, const struct question *questions, uint32_t count,
+static void sum_up(const struct fanin_request *request, const struct inquiry *inquiry,
                    struct fanin_request_progress *progress)
 {
-    progress->done = count_segments(request, 0, request->taken);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct fanin_cqe *answer = &questions[i].answer;
-        uint32_t number = (uint32_t)(questions[i].wr_id - request->first_id);
-        if (!questions[i].answered || number < request->taken)
+    int exchanges = request->wanted.row != NULL; /* of the message itself nothing is known yet */
+
+    if (!exchanges) {
+        progress->segments = count_segments(request, 0, request->count);
+        progress->done = count_segments(request, 0, request->taken);
+    }
+    for (uint32_t i = 0; i < inquiry->count && !is_done(request); i++) {
+        const struct fanin_cqe *answer = &inquiry->answers[i];
+        uint64_t number = inquiry->first_id + i - request->first_id;
+        if (!(inquiry->answered >> i & 1) || number < request->taken || number >= request->posted)
             continue;
-        progress->done += answer->status == FANIN_SUCCESS ? count_segments(request, number, number + 1)
-                                                          : answer->positions;
+        if (!exchanges)
+            progress->done += answer->status == FANIN_SUCCESS
+                                  ? count_segments(request, (uint32_t)number, (uint32_t)number + 1) : answer->positions;
         if (!progress->missing) {
             progress->missing = answer->missing;
             progress->missing_kind = answer->missing_kind;
@@ -409,18 +396,19 @@ static void sum_up(const struct fanin_request *request, const struct question *q
 enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request *request,
                                      struct fanin_request_progress *progress)
 {
-    struct question questions[QUESTIONS];
+    struct inquiry inquiry = {0}, **link = &stream->inquiries;
     uint64_t deadline = fanin_now_ms() + ANSWER_MS;
     enum fanin_status status = FANIN_SUCCESS;
-    uint32_t count = 0;
 
-    pthread_mutex_lock(&stream->lock);
     *progress = (struct fanin_request_progress){0};
+    pthread_mutex_lock(&stream->lock);
     if (!is_done(request) && stream->first)
         advance(stream);
+    inquiry.next = stream->inquiries;
+    stream->inquiries = &inquiry;
     if (!is_done(request))
-        status = ask_all(stream, request, questions, &count);
-    while (!all_answered(questions, count) && !is_done(request) && status == FANIN_SUCCESS) {
+        status = ask(stream, request, &inquiry);
+    while (inquiry.answered != (1u << inquiry.count) - 1 && !is_done(request) && status == FANIN_SUCCESS) {
         uint32_t seen = stream->seen;
         if (fanin_now_ms() > deadline)
             status = FANIN_TIMEOUT;
@@ -429,16 +417,10 @@ enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request
         pthread_mutex_lock(&stream->lock);
         advance(stream);
     }
-    forget_questions(stream, questions, count);
-    if (request->wanted.row) { /* the sizes are still exchanged */
-        if (count && questions[0].answered) {
-            progress->missing = questions[0].answer.missing;
-            progress->missing_kind = questions[0].answer.missing_kind;
-        }
-    } else {
-        progress->segments = count_segments(request, 0, request->count);
-        sum_up(request, questions, is_done(request) ? 0 : count, progress);
-    }
+    while (*link != &inquiry)
+        link = &(*link)->next;
+    *link = inquiry.next;
+    sum_up(request, &inquiry, progress);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }

@@ -3,14 +3,6 @@
 #define FANIN_STREAM_H
 #include "collectives/request.h"
 
-/* A question about a work request under way, and its answer. */
-struct question {
-    struct question *next;
-    uint64_t wr_id;
-    int answered;
-    struct fanin_cqe answer;
-};
-
 struct stream {
     struct fanin_context *context; /* NULL: the connection is closed */
     uint32_t qp, cq;
@@ -27,7 +19,7 @@ struct stream {
     uint32_t qp_destroyed;        /* the device may give its number to another */
     uint32_t stopped;             /* nothing may be submitted any more */
     uint64_t posted;              /* requests, ever, but for those without bytes */
-    struct question *questions;
+    struct inquiry *inquiries;    /* how far requests are, under way */
     struct bounce_buffer *spoiled; /* buffers of failed requests, to which the device may still write */
     struct fanin_cqe end_of_job;  /* the completion that told of it; status SUCCESS: none has */
 };

@@ -12,79 +12,49 @@
 #define SIGNAL_INTERVAL 64 /* work requests: a queue of silent ones would never be known to have room again */
 #define LONG_IN_PLACE (32u << 20) /* bytes: the data of longer messages have left the caches before results come */
 
-/* A part of a message of several blocks has `length` bytes of each, from `offset` on. In its buffer the blocks lie one
- * after the other, the rank's own at its place among them; what the rank brings and what comes to it in the same bytes.
- */
-struct walk {
-    uint64_t blocks;          /* that this side has */
-    uint64_t offset, length;
-    uint8_t *part;            /* where the first of them lies in the buffer */
-};
-
-static struct walk walk_of(const struct fanin_request *request, uint32_t number, struct collective_side side)
+/* Where a side of a part lies in its bounce buffer. The blocks lie one after the other, the rank's own at its place among
+ * them; what the rank brings and what comes to it in the same bytes. */
+static uint8_t *place_in_buffer(const struct fanin_request *request, uint32_t number, const struct run *run,
+                                struct collective_side side)
 {
-    uint64_t block = request->message.block, offset = number * request->part, rest = block - offset;
-    uint64_t length = rest < request->part ? rest : request->part;
     uint8_t *buffer = request->window[number % request->window_length]->address;
 
-    if (!request->cuts_blocks)
-        return (struct walk){1, offset, length, buffer};
-    if (side.own)
-        return (struct walk){1, offset, length, buffer + request->stream->terms.rank * length};
-    return (struct walk){request->message.blocks, offset, length, buffer};
+    return side.own ? buffer + request->stream->terms.rank * run->block : buffer;
 }
 
-static void bring_part(const struct fanin_request *request, uint32_t number)
+static void bring_part(const struct fanin_request *request, const struct run *run, uint8_t *buffer)
 {
-    struct walk walk = walk_of(request, number, request->message.row->brings);
+    uint32_t blocks = request->message.row->brings.own ? 1 : run->blocks;
+    const uint8_t *memory = request->source.memory + run->offset;
 
-    for (uint64_t block = 0; block < walk.blocks; block++)
-        memcpy(walk.part + block * walk.length,
-               request->source.memory + block * request->message.block + walk.offset, walk.length);
+    for (uint32_t block = 0; block < blocks; block++)
+        memcpy(buffer + block * run->block, memory + block * request->message.block, run->block);
 }
 
-/* Work request `number` of a message whose parts have a bit of each block: a message of shorter blocks. */
-static void load_cut(struct fanin_request *request, uint32_t number, struct fanin_wqe *wqe)
+/* The data of a part come out of its bounce buffer, and its result goes into it. */
+static void use_buffer(const struct fanin_request *request, uint32_t number, const struct run *run, struct fanin_wqe *wqe)
 {
-    const struct message *whole = &request->message;
-    struct bounce_buffer *buffer = request->window[number % request->window_length];
-    struct walk source = walk_of(request, number, whole->row->brings);
-    struct walk destination = walk_of(request, number, whole->row->wants);
-    struct message message = *whole;
-    struct run run = {0};
+    const struct collective_row *row = request->message.row;
+    uint32_t lkey = request->window[number % request->window_length]->lkey;
 
-    message.block = source.length;
-    message.source = (struct target){(uintptr_t)source.part, buffer->lkey};
-    message.destination = (struct target){(uintptr_t)destination.part, buffer->lkey};
-    fanin_next_run(&message, request->stream->terms.rank, &run);
-    fanin_write_request(&request->stream->terms, &message, &run, wqe);
-}
-
-/* Work request `number` of a message that is cut into runs. The buffer of a part is addressed as if all were there. */
-static void load_run(struct fanin_request *request, uint32_t number, struct fanin_wqe *wqe)
-{
-    struct message message = request->message;
-
-    request->loaded = request->run;
-    fanin_next_run(&message, request->stream->terms.rank, &request->loaded);
-    if (request->window_length) {
-        struct bounce_buffer *buffer = request->window[number % request->window_length];
-        struct target target = {(uintptr_t)buffer->address - request->loaded.offset, buffer->lkey};
-        if (request->source.way == WAY_PIPELINED)
-            message.source = target;
-        if (request->destination.way == WAY_PIPELINED)
-            message.destination = target;
+    if (request->source.way == WAY_PIPELINED) {
+        uint8_t *source = place_in_buffer(request, number, run, row->brings);
+        bring_part(request, run, source);
+        wqe->address.source = (uintptr_t)source;
+        wqe->source_lkey = lkey;
     }
-    fanin_write_request(&request->stream->terms, &message, &request->loaded, wqe);
+    if (request->destination.way == WAY_PIPELINED) {
+        wqe->address.destination = (uintptr_t)place_in_buffer(request, number, run, row->wants);
+        wqe->destination_lkey = lkey;
+    }
 }
 
 /* Data of a few bytes go into the work request, but not of one that waits for others to write them. */
-static void put_inline(const struct fanin_request *request, struct fanin_wqe *wqe)
+static void put_inline(const struct fanin_request *request, const struct run *run, struct fanin_wqe *wqe)
 {
     const struct side *source = &request->source;
     const void *data = (const void *)(uintptr_t)wqe->address.source;
-    uint64_t length = !wqe->address.source_blocks ? 0 : request->message.row->brings.own
-                          ? fanin_size_of(&request->message, request->stream->terms.rank) : wqe->length;
+    uint64_t length = !wqe->address.source_blocks ? 0 : request->message.row->brings.own ? run->own : run->length;
 
     if (source->way == WAY_PIPELINED || request->flags & FANIN_FENCE || !length || length > FANIN_MAX_INLINE)
         return;
@@ -121,25 +91,24 @@ static uint32_t deadline_of(struct fanin_request *request, uint32_t number)
     return passed < request->timeout_ms ? request->timeout_ms - (uint32_t)passed : 1;
 }
 
-const struct fanin_wqe *fanin_request_load(struct fanin_request *request, struct fanin_wqe *wqe)
+int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe)
 {
+    const struct terms *terms = &request->stream->terms;
     uint32_t number = request->posted;
 
     if (request->window_length && number - request->taken == request->window_length)
-        return NULL;
-    if (request->source.way == WAY_PIPELINED)
-        bring_part(request, number);
-    else if (request->source.way == WAY_BOUNCED && number == 0)
+        return 0;
+    if (request->source.way == WAY_BOUNCED && number == 0)
         memcpy(request->source.buffer->address, request->source.memory, request->source.length);
-    if (request->cuts_blocks)
-        load_cut(request, number, wqe);
-    else
-        load_run(request, number, wqe);
-    put_inline(request, wqe);
+    fanin_next_run(&request->message, terms->rank, run);
+    fanin_write_request(terms, &request->message, run, wqe);
+    if (request->window_length)
+        use_buffer(request, number, run, wqe);
+    put_inline(request, run, wqe);
     wqe->flags |= flags_of(request, number);
     wqe->mid = request->agreement << FANIN_MID_BITS;
     wqe->deadline_ms = deadline_of(request, number);
-    return wqe;
+    return 1;
 }
 
 /* Copy past the caches: else each line would be read from memory before it is written. */
@@ -169,16 +138,18 @@ static int goes_beyond(const struct fanin_request *request)
 
 static void store_part(const struct fanin_request *request, uint32_t number)
 {
-    struct walk walk = walk_of(request, number, request->message.row->wants);
+    const struct message *message = &request->message;
+    struct run run = fanin_even_run(message, request->stream->terms.rank, number);
+    const uint8_t *buffer = place_in_buffer(request, number, &run, message->row->wants);
+    uint8_t *memory = request->destination.memory + run.offset;
+    uint32_t blocks = message->row->wants.own ? 1 : run.blocks;
     int beyond = goes_beyond(request);
 
-    for (uint64_t block = 0; block < walk.blocks; block++) {
-        uint8_t *place = request->destination.memory + block * request->message.block + walk.offset;
+    for (uint32_t block = 0; block < blocks; block++)
         if (beyond)
-            copy_beyond(place, walk.part + block * walk.length, walk.length);
+            copy_beyond(memory + block * message->block, buffer + block * run.block, run.block);
         else
-            memcpy(place, walk.part + block * walk.length, walk.length);
-    }
+            memcpy(memory + block * message->block, buffer + block * run.block, run.block);
 }
 
 void fanin_request_store(struct fanin_request *request, uint32_t number)

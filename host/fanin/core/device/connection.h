@@ -27,7 +27,8 @@ struct fanin_context {
     uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
     uint32_t sleeps;               /* without any, since that was too few to help */
 
-    struct region_table *regions;  /* memory/regions.c: what is registered */
+    struct region *regions;        /* memory/regions.c: what is registered, ordered by address */
+    uint32_t region_count;
     uint64_t longest_bounced;      /* bytes of a message that goes through a bounce buffer: FANIN_STAGING */
     struct bounce_pool *bounce;    /* memory/bounce_buffers.c */
     pthread_mutex_t region_lock;   /* of the table of regions */
@@ -51,27 +52,31 @@ struct control_request {
     void *reply;                   /* at least a struct fanin_message */
     size_t capacity;
     size_t length;                 /* of the reply, also when it is longer than `capacity` */
-    int fds[FANIN_MAX_FDS];        /* -1: none came */
+    int *fds;                      /* FANIN_MAX_FDS that come with it, -1: none; NULL: they are closed */
 };
 
 /* transport.c: one message with file descriptors over a SEQPACKET socket. */
 enum fanin_status fanin_status_of_errno(int error);
 enum fanin_status fanin_send_message(int socket, const void *message, size_t size, int fd);
+/* Bytes received, 0 when the peer has closed, -1 with errno. Never blocks. */
 ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS]);
+void fanin_close_fds(const int fds[FANIN_MAX_FDS]);
 
 /* control_requests.c: tagged requests of several threads over one socket. */
 enum fanin_status fanin_control_start(struct fanin_context *context, struct control_request *request,
                                       struct fanin_message *message, size_t size, int fd);
 enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms);
 void fanin_control_end(struct control_request *request);
-/* Start, wait, end: `message` is overwritten with the reply. */
+/* Start, wait, end. FANIN_TIMEOUT: no reply. */
+enum fanin_status fanin_control_call(struct fanin_context *context, struct control_request *request,
+                                     struct fanin_message *message, size_t size, int fd);
+/* The same; `message` is overwritten with the reply. */
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
                                  size_t size, int fd);
 
 /* health.c: whether the device is still there, and a ring of its doorbell. */
 int fanin_device_lost(struct fanin_context *context);
 void fanin_wake_device(const struct fanin_context *context);
-
 
 /* rings.c: as fanin_post and fanin_poll, for a caller whose own lock keeps other threads from the ring. */
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);

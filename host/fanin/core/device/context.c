@@ -99,19 +99,17 @@ static enum fanin_status map_region(struct fanin_context *context, int memfd)
     return FANIN_SUCCESS;
 }
 
-/* Takes the eventfd out of the request, so that it is not closed with it; the region's memfd is, once mapped. */
-static enum fanin_status accept_attachment(struct fanin_context *context, struct control_request *request)
+/* Takes the eventfd out of `fds`, so that it is not closed with them; the region's memfd is, once mapped. */
+static enum fanin_status accept_attachment(struct fanin_context *context, size_t length, int fds[FANIN_MAX_FDS])
 {
     enum fanin_status status;
 
-    if (context->limits.head.version != FANIN_ABI_VERSION)
+    if (context->limits.head.version != FANIN_ABI_VERSION || length < sizeof context->limits || fds[0] < 0 || fds[1] < 0)
         return FANIN_VERSION_MISMATCH;
-    if (request->length < sizeof context->limits || request->fds[0] < 0 || request->fds[1] < 0)
-        return FANIN_VERSION_MISMATCH;
-    status = map_region(context, request->fds[0]);
+    status = map_region(context, fds[0]);
     if (status == FANIN_SUCCESS) {
-        context->doorbell_fd = request->fds[1];
-        request->fds[1] = -1;
+        context->doorbell_fd = fds[1];
+        fds[1] = -1;
     }
     return status;
 }
@@ -135,9 +133,9 @@ static enum fanin_status read_staging_limit(struct fanin_context *context)
 enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits)
 {
     struct fanin_message message = {.type = FANIN_MSG_ATTACH};
-    struct control_request request = {.reply = &context->limits, .capacity = sizeof context->limits};
+    int memory, fds[FANIN_MAX_FDS] = {-1, -1};
+    struct control_request request = {.reply = &context->limits, .capacity = sizeof context->limits, .fds = fds};
     enum fanin_status status;
-    int memory;
 
     if (context->region) {
         fanin_complain("the context is attached already");
@@ -147,17 +145,14 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
         return FANIN_INVALID_REQUEST;
     /* Where /proc forbids it the device refuses FANIN_LKEY_PROCESS; registered memory works all the same. */
     memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-    status = fanin_control_start(context, &request, &message, sizeof message, memory);
+    status = fanin_control_call(context, &request, &message, sizeof message, memory);
     if (memory >= 0)
         close(memory);
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
     if (status == FANIN_SUCCESS)
-        status = accept_attachment(context, &request);
-    fanin_control_end(&request);
+        status = accept_attachment(context, request.length, fds);
+    fanin_close_fds(fds);
     *limits = context->limits;
-    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+    return status;
 }
 
 const struct fanin_attach_reply *fanin_limits(const struct fanin_context *context)
@@ -189,11 +184,7 @@ enum fanin_status fanin_read_status(struct fanin_context *context, char *json, s
     request.reply = calloc(1, request.capacity);
     if (!request.reply)
         return FANIN_NO_RESOURCES;
-    status = fanin_control_start(context, &request, &message, sizeof message, -1);
-    if (status == FANIN_SUCCESS) {
-        status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
-        fanin_control_end(&request);
-    }
+    status = fanin_control_call(context, &request, &message, sizeof message, -1);
     if (status == FANIN_SUCCESS) {
         *length = request.length - sizeof message;
         if (*length > capacity)
@@ -202,5 +193,5 @@ enum fanin_status fanin_read_status(struct fanin_context *context, char *json, s
             memcpy(json, (char *)request.reply + sizeof message, *length);
     }
     free(request.reply);
-    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+    return status;
 }

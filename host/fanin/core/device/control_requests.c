@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 static void unlink_request(struct fanin_context *context, const struct control_request *request)
 {
@@ -27,7 +26,7 @@ static void store_reply(struct control_request *request, const void *message, si
 
     memcpy(request->reply, message, size < request->capacity ? size : request->capacity);
     request->length = size;
-    for (int i = 0; i < FANIN_MAX_FDS; i++) {
+    for (int i = 0; request->fds && i < FANIN_MAX_FDS; i++) {
         request->fds[i] = fds[i];
         fds[i] = -1;
     }
@@ -47,9 +46,7 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
         request = request->next;
     if (request && !request->answered)
         store_reply(request, context->reply, size, fds);
-    for (int i = 0; i < FANIN_MAX_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    fanin_close_fds(fds);
 }
 
 /* Called with the lock held and `reading` clear; the lock is released while the socket is waited for. */
@@ -93,8 +90,6 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
     request->context = context;
     request->type = message->type;
     request->answered = 0;
-    for (int i = 0; i < FANIN_MAX_FDS; i++)
-        request->fds[i] = -1;
     pthread_mutex_lock(&context->request_lock);
     request->tag = ++context->last_tag;
     request->next = context->pending;
@@ -140,9 +135,18 @@ void fanin_control_end(struct control_request *request)
     pthread_mutex_lock(&request->context->request_lock);
     unlink_request(request->context, request);
     pthread_mutex_unlock(&request->context->request_lock);
-    for (int i = 0; i < FANIN_MAX_FDS; i++)
-        if (request->fds[i] >= 0)
-            close(request->fds[i]);
+}
+
+enum fanin_status fanin_control_call(struct fanin_context *context, struct control_request *request,
+                                     struct fanin_message *message, size_t size, int fd)
+{
+    enum fanin_status status = fanin_control_start(context, request, message, size, fd);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_control_wait(request, FANIN_REQUEST_TIMEOUT_MS);
+    fanin_control_end(request);
+    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }
 
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
@@ -152,12 +156,6 @@ enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, s
     enum fanin_status status;
 
     message->type = type;
-    status = fanin_control_start(context, &request, message, size, fd);
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = fanin_control_wait(&request, FANIN_REQUEST_TIMEOUT_MS);
-    fanin_control_end(&request);
-    if (status == FANIN_SUCCESS && request.length < size)
-        return FANIN_VERSION_MISMATCH;
-    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
+    status = fanin_control_call(context, &request, message, size, fd);
+    return status == FANIN_SUCCESS && request.length < size ? FANIN_VERSION_MISMATCH : status;
 }

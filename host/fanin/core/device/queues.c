@@ -1,12 +1,16 @@
 /* Making and freeing queues, joining and leaving jobs: requests about a queue. */
 #include "device/connection.h"
 #include <stdlib.h>
-#include <string.h>
+
+static enum fanin_status ask(struct fanin_context *context, enum fanin_message_type type, struct fanin_queue *message)
+{
+    return fanin_exchange(context, (uint16_t)type, &message->head, sizeof *message, -1);
+}
 
 enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq)
 {
     struct fanin_queue message = {0};
-    enum fanin_status status = fanin_exchange(context, FANIN_MSG_CREATE_CQ, &message.head, sizeof message, -1);
+    enum fanin_status status = ask(context, FANIN_MSG_CREATE_CQ, &message);
 
     if (status == FANIN_SUCCESS)
         *cq = message.cq;
@@ -15,15 +19,13 @@ enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq)
 
 enum fanin_status fanin_destroy_cq(struct fanin_context *context, uint32_t cq)
 {
-    struct fanin_queue message = {.cq = cq};
-
-    return fanin_exchange(context, FANIN_MSG_DESTROY_CQ, &message.head, sizeof message, -1);
+    return ask(context, FANIN_MSG_DESTROY_CQ, &(struct fanin_queue){.cq = cq});
 }
 
 enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, uint32_t *qp)
 {
     struct fanin_queue message = {.cq = cq};
-    enum fanin_status status = fanin_exchange(context, FANIN_MSG_CREATE_QP, &message.head, sizeof message, -1);
+    enum fanin_status status = ask(context, FANIN_MSG_CREATE_QP, &message);
 
     if (status == FANIN_SUCCESS)
         *qp = message.qp;
@@ -32,9 +34,7 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
 
 enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp)
 {
-    struct fanin_queue message = {.qp = qp};
-
-    return fanin_exchange(context, FANIN_MSG_DESTROY_QP, &message.head, sizeof message, -1);
+    return ask(context, FANIN_MSG_DESTROY_QP, &(struct fanin_queue){.qp = qp});
 }
 
 /* A JOIN or LEAVE: its reply comes late, and is kept with the request. */
@@ -43,8 +43,9 @@ struct fanin_membership_request {
     struct fanin_join_reply reply;
 };
 
+/* `capacity`: bytes of its reply that are kept. */
 static enum fanin_status start_membership(struct fanin_context *context, struct fanin_message *message, size_t size,
-                                          struct fanin_membership_request **started)
+                                          size_t capacity, struct fanin_membership_request **started)
 {
     struct fanin_membership_request *request = calloc(1, sizeof *request);
     enum fanin_status status;
@@ -52,7 +53,7 @@ static enum fanin_status start_membership(struct fanin_context *context, struct 
     if (!request)
         return FANIN_NO_RESOURCES;
     request->control.reply = &request->reply;
-    request->control.capacity = sizeof request->reply;
+    request->control.capacity = capacity;
     status = fanin_control_start(context, &request->control, message, size, -1);
     if (status == FANIN_SUCCESS)
         *started = request;
@@ -67,14 +68,15 @@ enum fanin_status fanin_join_qp(struct fanin_context *context, const struct fani
     struct fanin_join message = *join;
 
     message.head = (struct fanin_message){.type = FANIN_MSG_JOIN};
-    return start_membership(context, &message.head, sizeof message, request);
+    return start_membership(context, &message.head, sizeof message, sizeof(struct fanin_join_reply), request);
 }
 
+/* Its reply has another tail, which says nothing about a lease. */
 enum fanin_status fanin_leave_qp(struct fanin_context *context, uint32_t qp, struct fanin_membership_request **request)
 {
     struct fanin_queue message = {.head = {.type = FANIN_MSG_LEAVE}, .qp = qp};
 
-    return start_membership(context, &message.head, sizeof message, request);
+    return start_membership(context, &message.head, sizeof message, sizeof message.head, request);
 }
 
 enum fanin_status fanin_await_membership(struct fanin_membership_request *request, struct fanin_join_reply *reply,
@@ -82,11 +84,9 @@ enum fanin_status fanin_await_membership(struct fanin_membership_request *reques
 {
     enum fanin_status status = fanin_control_wait(&request->control, timeout_ms);
 
-    /* LEAVE has a shorter reply, whose tail says nothing about a lease. */
-    if (request->control.type == FANIN_MSG_JOIN)
-        *reply = request->reply;
-    else
-        memset(reply, 0, sizeof *reply);
+    pthread_mutex_lock(&request->control.context->request_lock); /* news may come meanwhile */
+    *reply = request->reply;
+    pthread_mutex_unlock(&request->control.context->request_lock);
     return status;
 }
 

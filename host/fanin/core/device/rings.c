@@ -17,18 +17,22 @@
 #define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
 #define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
 
+static struct fanin_ring *ring_at(const struct fanin_context *context, uint32_t index, uint32_t count, uint32_t offset,
+                                  uint32_t stride)
+{
+    if (!context->region || index >= count)
+        return NULL;
+    return (void *)(context->region + offset + (size_t)index * stride);
+}
+
 static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
 {
-    if (!context->region || qp >= context->limits.max_qp)
-        return NULL;
-    return (void *)(context->region + context->limits.sq_offset + (size_t)qp * context->limits.sq_stride);
+    return ring_at(context, qp, context->limits.max_qp, context->limits.sq_offset, context->limits.sq_stride);
 }
 
 static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
 {
-    if (!context->region || cq >= context->limits.max_cq)
-        return NULL;
-    return (void *)(context->region + context->limits.cq_offset + (size_t)cq * context->limits.cq_stride);
+    return ring_at(context, cq, context->limits.max_cq, context->limits.cq_offset, context->limits.cq_stride);
 }
 
 static void ring_doorbell(const struct fanin_context *context)
@@ -197,8 +201,6 @@ enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint
         if (has_more(ring, seen))
             return FANIN_SUCCESS;
         status = trouble(context, ring);
-        if (status != FANIN_SUCCESS)
-            return status;
-    } while (now < deadline);
-    return FANIN_PENDING;
+    } while (status == FANIN_SUCCESS && now < deadline);
+    return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }

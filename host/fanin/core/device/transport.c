@@ -77,7 +77,6 @@ static void take_fds(struct cmsghdr *head, int fds[FANIN_MAX_FDS])
     }
 }
 
-/* Bytes received, 0 when the peer has closed, -1 with errno. Never blocks. */
 ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS])
 {
     union {
@@ -98,4 +97,11 @@ ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds
         if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
             take_fds(head, fds);
     return received;
+}
+
+void fanin_close_fds(const int fds[FANIN_MAX_FDS])
+{
+    for (int i = 0; i < FANIN_MAX_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
 }

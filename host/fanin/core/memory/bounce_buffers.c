@@ -125,6 +125,15 @@ struct bounce_buffer *fanin_borrow_buffer(struct fanin_context *context, uint64_
     return buffer;
 }
 
+struct bounce_buffer *fanin_obtain_buffer(struct fanin_context *context, uint64_t length)
+{
+    struct bounce_buffer *buffer = fanin_borrow_buffer(context, length);
+
+    if (!buffer && (buffer = malloc(sizeof *buffer + length)))
+        *buffer = (struct bounce_buffer){.address = (uint8_t *)(buffer + 1), .lkey = FANIN_LKEY_PROCESS};
+    return buffer;
+}
+
 static void put_back(struct bounce_pool *pool, struct bounce_buffer *buffer)
 {
     buffer->next = pool->unused[buffer->order];
@@ -134,6 +143,10 @@ static void put_back(struct bounce_pool *pool, struct bounce_buffer *buffer)
 
 void fanin_return_buffer(struct fanin_context *context, struct bounce_buffer *buffer)
 {
+    if (!buffer->region) {
+        free(buffer);
+        return;
+    }
     pthread_mutex_lock(&context->bounce_lock);
     put_back(context->bounce, buffer);
     pthread_mutex_unlock(&context->bounce_lock);

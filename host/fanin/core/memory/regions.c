@@ -8,19 +8,14 @@ struct region {
     uint32_t lkey;
 };
 
-struct region_table {
-    uint32_t count, capacity;
-    struct region *regions;
-};
-
 /* Index of the first region that begins beyond `address`. */
-static uint32_t behind(const struct region_table *table, uint64_t address)
+static uint32_t behind(const struct fanin_context *context, uint64_t address)
 {
-    uint32_t low = 0, high = table->count;
+    uint32_t low = 0, high = context->region_count;
 
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (table->regions[middle].start <= address)
+        if (context->regions[middle].start <= address)
             low = middle + 1;
         else
             high = middle;
@@ -28,60 +23,36 @@ static uint32_t behind(const struct region_table *table, uint64_t address)
     return low;
 }
 
-static int make_room(struct fanin_context *context)
-{
-    struct region_table *table = context->regions;
-    uint32_t capacity;
-    struct region *regions;
-
-    if (!table) {
-        table = calloc(1, sizeof *table);
-        if (!table)
-            return 0;
-        context->regions = table;
-    }
-    if (table->count < table->capacity)
-        return 1;
-    capacity = table->capacity ? 2 * table->capacity : 16;
-    regions = realloc(table->regions, capacity * sizeof *regions);
-    if (!regions)
-        return 0;
-    table->regions = regions;
-    table->capacity = capacity;
-    return 1;
-}
-
 int fanin_enter_region(struct fanin_context *context, const void *address, uint64_t length, uint32_t lkey)
 {
     uint64_t start = (uintptr_t)address;
-    int entered;
+    struct region *regions;
 
     pthread_mutex_lock(&context->region_lock);
-    entered = make_room(context);
-    if (entered) {
-        struct region_table *table = context->regions;
-        uint32_t place = behind(table, start);
-        memmove(&table->regions[place + 1], &table->regions[place], (table->count - place) * sizeof *table->regions);
-        table->regions[place] = (struct region){start, start + length, lkey};
-        table->count++;
+    regions = realloc(context->regions, (context->region_count + 1) * sizeof *regions);
+    if (regions) {
+        uint32_t place;
+        context->regions = regions;
+        place = behind(context, start);
+        memmove(&regions[place + 1], &regions[place], (context->region_count++ - place) * sizeof *regions);
+        regions[place] = (struct region){start, start + length, lkey};
     }
     pthread_mutex_unlock(&context->region_lock);
-    return entered;
+    return regions != NULL;
 }
 
 void fanin_erase_region(struct fanin_context *context, uint32_t lkey)
 {
-    struct region_table *table;
+    struct region *region, *end;
 
     pthread_mutex_lock(&context->region_lock);
-    table = context->regions;
-    for (uint32_t place = 0; table && place < table->count; place++)
-        if (table->regions[place].lkey == lkey) {
-            table->count--;
-            memmove(&table->regions[place], &table->regions[place + 1],
-                    (table->count - place) * sizeof *table->regions);
-            break;
-        }
+    end = context->regions + context->region_count;
+    for (region = context->regions; region < end && region->lkey != lkey; region++)
+        ;
+    if (region < end) {
+        memmove(region, region + 1, (size_t)(end - region - 1) * sizeof *region);
+        context->region_count--;
+    }
     pthread_mutex_unlock(&context->region_lock);
 }
 
@@ -91,9 +62,9 @@ uint32_t fanin_lkey_of(struct fanin_context *context, const void *address, uint6
     uint32_t lkey = FANIN_LKEY_PROCESS, place;
 
     pthread_mutex_lock(&context->region_lock);
-    place = context->regions ? behind(context->regions, start) : 0;
+    place = behind(context, start);
     if (place) {
-        const struct region *region = &context->regions->regions[place - 1];
+        const struct region *region = &context->regions[place - 1];
         if (start <= region->end && length <= region->end - start)
             lkey = region->lkey;
     }
@@ -103,8 +74,7 @@ uint32_t fanin_lkey_of(struct fanin_context *context, const void *address, uint6
 
 void fanin_free_regions(struct fanin_context *context)
 {
-    if (context->regions)
-        free(context->regions->regions);
     free(context->regions);
     context->regions = NULL;
+    context->region_count = 0;
 }
