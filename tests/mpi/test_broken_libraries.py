@@ -29,15 +29,15 @@ WRONG = {  # file, line, what stands in it, what takes its place
 }
 WRONG_PARTS = {
     "offsets of parts": (
-        "core/collectives/transfer.c",
-        "offset = number * request->part,",
-        "number * request->part",
+        "core/collectives/plan.c",
+        "uint64_t offset = number * message->part,",
+        "number * message->part",
         "0",
     ),
     "buffers of parts": (
         "core/collectives/transfer.c",
-        "uint8_t *buffer = request->window[number % request->window_length]->address;",
-        "number % request->window_length",
+        "const uint8_t *buffer = place_in_buffer(request, number, &run, message->row->wants);",
+        "number",
         "0",
     ),
 }
@@ -56,9 +56,9 @@ def test_wrong_results_are_found(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mut
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_one_buffer_is_enough_for_all_parts(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
     """The library gets no second one."""
-    line = "struct bounce_buffer *buffer = buffer_of(request, length);"
-    one = "request->window_length ? NULL : buffer_of"
-    library = build_broken(tmp_path, "core/collectives/prepare.c", line, "buffer_of", one)
+    line = "struct bounce_buffer *buffer = fanin_obtain_buffer(request->stream->context, length);"
+    one = "request->window_length ? NULL : fanin_obtain_buffer"
+    library = build_broken(tmp_path, "core/collectives/prepare.c", line, "fanin_obtain_buffer", one)
     ended = mpi.run(3, [mpi.build("compare"), LONG], fabrics.variables(3, "local", library))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert " 0 wrong" in ended.stdout

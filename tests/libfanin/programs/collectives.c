@@ -298,6 +298,30 @@ static void one_persistent(uint64_t *seed, uint64_t *own_seed)
     end_call(&call);
 }
 
+/* A call behind a fence brings what is still to come, and waits: its long message is cut, and its parts are copied. */
+static void one_fenced(void)
+{
+    enum { COUNT = 1 << 20, LAST = 1 << 17 }; /* elements: of a sum, and of its end, which is gathered */
+    struct memory data = new_memory(COUNT, 0), all = new_memory((uint64_t)LAST * ranks, 0);
+    struct fanin_operation reduce = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I64,
+                                     .block = COUNT * 8, .source = data.items, .destination = data.items};
+    struct fanin_operation gather = {.collective = FANIN_ALLGATHER, .flags = FANIN_FENCE | FANIN_ALL_BLOCK,
+                                     .block = LAST * 8, .source = data.items + COUNT - LAST, .destination = all.items};
+    struct fanin_request *request, *failed;
+
+    doing = "fence";
+    for (uint64_t i = 0; i < COUNT; i++)
+        data.items[i] = element(rank, i, 0);
+    expect(fanin_start(communicator, &reduce, &request), FANIN_SUCCESS);
+    expect(fanin_call(communicator, &gather, TIMEOUT_MS, &failed), FANIN_SUCCESS);
+    for (uint64_t i = 0; i < (uint64_t)LAST * ranks; i++)
+        if (all.items[i] != sum(COUNT - LAST + i % LAST, 0))
+            fail("data from before the fence");
+    fanin_free(request);
+    free_memory(&data);
+    free_memory(&all);
+}
+
 /* A half of the ranks, in reverse order, and all of them once more. */
 static void groups(void)
 {
@@ -376,6 +400,7 @@ int main(int count, char **arguments)
     own_seed = seed * 31 + rank;
     errors();
     groups();
+    one_fenced();
     for (uint64_t round = 0; round < rounds; round++) {
         switch (draw(&seed) % 3) {
         case 0:
