@@ -7,7 +7,10 @@ library.
 from __future__ import annotations
 
 import functools
+import math
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +71,23 @@ def check(status: int, detail: str = "", **remedies: str) -> None:
     """Raise the exception of a status other than SUCCESS. remedies: by status name, in place of the general ones."""
     if status:
         raise FaninError.of(status, detail, remedies.get(status_entry(status).name, ""))
+
+
+def in_slices(
+    wait: Callable[[int], int],
+    timeout: float | None,
+    meanwhile: Callable[[], None] | None = None,
+    slice_ms: int = SLICE_MS,
+) -> int:
+    """`wait(ms)`, which stays at most so many milliseconds in a C call, until its status is another than PENDING.
+
+    Its last status. None: no limit. `meanwhile` is called between two waits.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = slice_ms if deadline is None else math.ceil(max(0.0, deadline - time.monotonic()) * 1000)
+        status = int(wait(min(left, slice_ms)))
+        if status != abi.Status["PENDING"] or left == 0:
+            return status
+        if meanwhile:
+            meanwhile()

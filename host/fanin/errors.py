@@ -1,7 +1,7 @@
 """Exceptions: one class for each status, so that programs can catch those that they can handle.
 
-The text is `NAME: event. Remedy.` Where no event or no remedy is given, the table of fanin_wire provides the meaning
-of the status, and its general remedy.
+PeerLost is that of PEER_LOST, and so on. The text is `NAME: event. Remedy.` Where no event or no remedy is given, the
+table of fanin_wire provides the meaning of the status, and its general remedy.
 """
 
 from __future__ import annotations
@@ -29,66 +29,49 @@ class FaninError(Exception):
         sentence = happened if happened.endswith((".", "?", "!")) else f"{happened}."
         super().__init__(f"{entry.name}: {sentence} {self.remedy}")
 
-    def __init_subclass__(cls, status: str = "") -> None:
-        if status:
-            cls.default_status = int(Status[status])
-            cls.by_status[cls.default_status] = cls
-
     @classmethod
     def of(cls, status: int, detail: str = "", remedy: str = "") -> FaninError:
         """The exception for a status code; FaninError itself for a code that this version does not know."""
         return cls.by_status.get(int(status), FaninError)(detail, int(status), remedy)
 
 
-class Pending(FaninError, status="PENDING"):
-    """Not complete yet."""
+class Pending(FaninError): ...
 
 
-class SegmentBufferError(FaninError, status="BUFFER_ERROR"):
-    """A length, chunk or seg does not fit."""
+class SegmentBufferError(FaninError): ...  # Python has a BufferError of its own
 
 
-class LocalProtectionError(FaninError, status="LOCAL_PROTECTION_ERROR"):
-    """The device may not reach the memory."""
+class LocalProtectionError(FaninError): ...
 
 
-class PeerLost(FaninError, ConnectionError, status="PEER_LOST"):
-    """A member of the job is gone."""
+class PeerLost(FaninError, ConnectionError): ...
 
 
-class Timeout(FaninError, TimeoutError, status="TIMEOUT"):
-    """A deadline passed; the missing are named."""
+class Timeout(FaninError, TimeoutError): ...
 
 
-class OpMismatch(FaninError, status="OP_MISMATCH"):
-    """Ranks called different collectives."""
+class OpMismatch(FaninError): ...
 
 
-class NotConfigured(FaninError, status="NOT_CONFIGURED"):
-    """The device does not know the job, or the queue pair has not joined."""
+class NotConfigured(FaninError): ...
 
 
-class JidInUse(FaninError, status="JID_IN_USE"):
-    """Another job has the id."""
+class JidInUse(FaninError): ...
 
 
-class NoResources(FaninError, status="NO_RESOURCES"):
-    """Too few slots, queues or memory."""
+class NoResources(FaninError): ...
 
 
-class TooFewLanes(FaninError, status="TOO_FEW_LANES"):
-    """A switch has fewer lanes than the NICs."""
+class TooFewLanes(FaninError): ...
 
 
-class Aborted(FaninError, status="ABORTED"):
-    """A failure elsewhere has ended the job."""
+class Aborted(FaninError): ...
 
 
-class Flushed(FaninError, status="FLUSHED"):
-    """The request was dropped with its queue pair or job."""
+class Flushed(FaninError): ...
 
 
-class NotSupported(FaninError, NotImplementedError, status="NOT_SUPPORTED"):
+class NotSupported(FaninError, NotImplementedError):
     """Asked for something that is not implemented; `reason`: the code under which a reduction was counted, or ""."""
 
     def __init__(self, detail: str = "", status: int | None = None, remedy: str = "", reason: str = "") -> None:
@@ -96,37 +79,37 @@ class NotSupported(FaninError, NotImplementedError, status="NOT_SUPPORTED"):
         self.reason = reason
 
 
-class InvalidRequest(FaninError, ValueError, status="INVALID_REQUEST"):
-    """An argument is wrong."""
+class InvalidRequest(FaninError, ValueError): ...
 
 
-class VersionMismatch(FaninError, status="VERSION_MISMATCH"):
-    """Driver and device are of different versions."""
+class VersionMismatch(FaninError): ...
 
 
-class DeviceLost(FaninError, ConnectionError, status="DEVICE_LOST"):
-    """The device has ended, or stands still."""
+class DeviceLost(FaninError, ConnectionError): ...
 
 
-class QueueFull(FaninError, status="QUEUE_FULL"):
-    """The send queue has no room."""
+class QueueFull(FaninError): ...
 
 
-class NoDevice(FaninError, ConnectionError, status="NO_DEVICE"):
-    """Nobody answers at the socket."""
+class NoDevice(FaninError, ConnectionError): ...
 
 
-class PermissionDenied(FaninError, PermissionError, status="PERMISSION_DENIED"):
-    """Not allowed for this user."""
+class PermissionDenied(FaninError, PermissionError): ...
 
 
-class MembersMismatch(FaninError, status="MEMBERS_MISMATCH"):
-    """Ranks describe the job differently."""
+class MembersMismatch(FaninError): ...
 
 
-class CqOverrun(FaninError, status="CQ_OVERRUN"):
-    """A completion found no room in its queue; the job was ended."""
+class CqOverrun(FaninError): ...
 
 
 class DriverMissing(NotSupported):
     """The driver core (a shared library) is not built or can not be loaded."""
+
+
+_STATUSES = {status.name.title().replace("_", ""): status for status in Status}  # "PeerLost": PEER_LOST
+for _kind in FaninError.__subclasses__():
+    _entry = status_entry(_STATUSES[_kind.__name__.removeprefix("Segment")])
+    _kind.default_status = _entry.code
+    _kind.__doc__ = _kind.__doc__ or _entry.meaning
+    FaninError.by_status[_entry.code] = _kind

@@ -1,9 +1,15 @@
-"""The driver core as Python loads it."""
+"""The driver core as Python loads it, and its statuses as exceptions."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
+
+from fanin import errors
+from fanin_wire.abi import Status
+from fanin_wire.status import status_entry
 
 BOUND_S = 20
 COLLECTED = f"""
@@ -37,3 +43,15 @@ def test_memory_may_be_collected_amid_the_reading_of_a_type() -> None:
     """cffi has a lock there, with which it also makes functions at their first use."""
     ended = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, text=True, timeout=BOUND_S)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.unit
+def test_every_status_has_an_exception() -> None:
+    for status in set(Status) - {Status["SUCCESS"]}:
+        error = errors.FaninError.of(status)
+        assert type(error) is not errors.FaninError
+        assert error.status == type(error)().status == status
+        assert str(error) == str(status_entry(status))
+    assert errors.FaninError.by_status[Status["PEER_LOST"]] is errors.PeerLost
+    assert errors.PeerLost.__doc__ == status_entry(Status["PEER_LOST"]).meaning
+    assert type(errors.FaninError.of(99)) is errors.FaninError

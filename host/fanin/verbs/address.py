@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fanin.driver import ffi
 
@@ -22,16 +22,8 @@ class Address(NamedTuple):
     destination_first: int = 0
     destination_blocks: int = 1
 
-    def store(self, row: Any) -> None:
-        """Into a struct fanin_address."""
-        for name, value in zip(self._fields, self, strict=True):
-            setattr(row, name, value)
-
 
 def packed(addresses: Iterable[Address]) -> bytes:
     """A list of struct fanin_address, for registered memory (CollectiveWR.list_address)."""
-    entries = list(addresses)
-    rows = ffi.new("struct fanin_address[]", len(entries))
-    for row, address in zip(rows, entries, strict=True):
-        address.store(row)
+    rows = ffi.new("struct fanin_address[]", [address._asdict() for address in addresses])
     return bytes(ffi.buffer(rows))

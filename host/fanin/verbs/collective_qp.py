@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
-from fanin.driver import SLICE_MS, check, ffi, library
+from fanin.driver import SLICE_MS, check, ffi, in_slices, library
 from fanin.errors import InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
 from fanin.verbs.cq import CQ, FEWER_QUEUES
@@ -81,23 +80,15 @@ class CollectiveQP(Resource):
         """Wait for the end of start_join; `meanwhile` as of join."""
         if self.membership is None or self._request is None:
             raise InvalidRequest(f"queue pair {self.qp_num} has no join under way")
-        reply = ffi.new("struct fanin_join_reply *")
-        status = self._await(reply, timeout, meanwhile)
-        if status == Status["PENDING"]:
-            self._give_up()
+        status, reply = self._await(timeout, meanwhile)
+        if status == Status["PENDING"] and not self._send_leave():  # other members that wait learn who is missing
+            self._await(GIVE_UP_SECONDS)
         if status != Status["SUCCESS"]:
             raise refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
         self._granted = self.lease
         self._cursor[0] = {"slots": reply.slots}
         return self.lease
-
-    def _give_up(self) -> None:
-        """End a join that takes too long. Other members that wait learn which members are missing."""
-        started = ffi.new("struct fanin_membership_request **")
-        if library().fanin_leave_qp(self.context.handle, self.qp_num, started) == Status["SUCCESS"]:
-            self._request = started[0]
-            self._await(ffi.new("struct fanin_join_reply *"), GIVE_UP_SECONDS)
 
     def leave(self, timeout: float = 10.0) -> None:
         """Leave the job. The devices free its resources when all members have left.
@@ -106,29 +97,33 @@ class CollectiveQP(Resource):
         when this returns. The same holds when a queue pair is closed.
         """
         self._require_joined()
-        started = ffi.new("struct fanin_membership_request **")
-        check(library().fanin_leave_qp(self.context.handle, self.qp_num, started), "can not leave the job")
-        self._request = started[0]
+        check(self._send_leave(), "can not leave the job")
         self.lease = None
-        status = self._await(ffi.new("struct fanin_join_reply *"), timeout)
+        status, _ = self._await(timeout)
         if status == Status["PENDING"]:
             raise Timeout(f"the device has not confirmed within {timeout:g} s that the job is left")
         check(status, "can not leave the job")
 
-    def _await(self, reply: Any, timeout: float, meanwhile: Callable[[], None] | None = None) -> int:
-        """Wait in slices (so that Ctrl-C gets through) for the reply to a join or leave; its status."""
-        deadline = time.monotonic() + timeout
+    def _send_leave(self) -> int:
+        started = ffi.new("struct fanin_membership_request **")
+        status = int(library().fanin_leave_qp(self.context.handle, self.qp_num, started))
+        if not status:
+            self._request = started[0]
+        return status
+
+    def _await(self, timeout: float, meanwhile: Callable[[], None] | None = None) -> tuple[int, Any]:
+        """Wait for the reply to a join or leave: its status, and a struct fanin_join_reply."""
+        reply = ffi.new("struct fanin_join_reply *")
         try:
-            while True:
-                left = int(max(0.0, deadline - time.monotonic()) * 1000)
-                slice_ms = min(left, MEANWHILE_MS if meanwhile else SLICE_MS)
-                status = library().fanin_await_membership(self._request, reply, slice_ms)
-                if status != Status["PENDING"] or left == 0:
-                    return int(status)
-                if meanwhile:
-                    meanwhile()
+            status = in_slices(
+                lambda ms: library().fanin_await_membership(self._request, reply, ms),
+                timeout,
+                meanwhile,
+                MEANWHILE_MS if meanwhile else SLICE_MS,
+            )
         finally:
             self._forget_request()
+        return status, reply
 
     def post_send(self, wr: CollectiveWR) -> int:
         """Post a work request; its message number. QueueFull: take completions first. NotConfigured: join first.

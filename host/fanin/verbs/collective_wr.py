@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fanin.driver import ffi
@@ -64,49 +64,26 @@ class CollectiveWR:
 
     def to_c(self, defaults: dict[str, int]) -> Any:
         """As a struct fanin_wqe; `defaults` has values for members that are None."""
-        chosen = {name: _first(getattr(self, name), defaults[name]) for name in defaults}
-        if len(self.address_list) != chosen["rank"].bit_count() or not 1 <= len(self.address_list) <= MAX_ADDRESSES:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        chosen = {"block": self.length, **defaults, **given}
+        flags, addresses, ranks = self.flags, self.address_list, chosen["rank"]
+        if len(addresses) != ranks.bit_count() or not 1 <= len(addresses) <= MAX_ADDRESSES:
             raise InvalidRequest(
-                f"{len(self.address_list)} addresses for rank bitmap {chosen['rank']:#x}: "
+                f"{len(addresses)} addresses for rank bitmap {ranks:#x}: "
                 f"one for each bit is needed, at most {MAX_ADDRESSES}"
             )
+        address = addresses[0]
+        if len(addresses) > 1:
+            flags, address = flags | ADDRESS_LIST, Address(self._placed_list(), 0, 0, 0, 0, 0)
+        members = {member: chosen[name] for name, member in _STORED.items()}
+        members |= {"opcode": COLLECTIVE, "flags": flags, "address_count": len(addresses), "address": address._asdict()}
         try:
-            wqe = ffi.new("struct fanin_wqe *", self._members(chosen))
+            wqe = ffi.new("struct fanin_wqe *", members)
         except OverflowError as error:
             raise InvalidRequest(f"a field of the work request does not fit: {error}") from None
         if self.inline:
             self._store_inline(wqe)
         return wqe
-
-    def _members(self, chosen: dict[str, int]) -> dict[str, Any]:
-        """The members of the struct."""
-        flags, address = self.flags, self.address_list[0]
-        if len(self.address_list) > 1:
-            flags, address = flags | ADDRESS_LIST, Address(self._placed_list(), 0, 0, 0, 0, 0)
-        return {
-            "opcode": COLLECTIVE,
-            "op": self.op,
-            "dtype": self.dtype,
-            "contributors": self.contributors,
-            "flags": flags,
-            "route": chosen["route"],
-            "address_count": len(self.address_list),
-            "wr_id": self.wr_id,
-            "jid": chosen["jid"],
-            "mid": chosen["mid"],
-            "sid": self.sid,
-            "seg": chosen["seg"],
-            "node_bitmap": chosen["node"],
-            "rank_bitmap": chosen["rank"],
-            "length": self.length,
-            "block": self.block_length,
-            "chunk": chosen["chunk_length"],
-            "segments": chosen["segments"],
-            "source_lkey": self.source_lkey,
-            "destination_lkey": self.destination_lkey,
-            "deadline_ms": self.deadline_ms,
-            "address": address._asdict(),
-        }
 
     def _placed_list(self) -> int:
         """Address of the list in memory that the device can read with the source's key."""
@@ -137,5 +114,6 @@ class CollectiveWR:
         return columns(**{name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
-def _first(value: int | None, default: int) -> int:
-    return default if value is None else value
+_RENAMED = {"node": "node_bitmap", "rank": "rank_bitmap", "chunk_length": "chunk"}
+_NAMES = {one.name: _RENAMED.get(one.name, one.name) for one in fields(CollectiveWR)}
+_STORED = {name: member for name, member in _NAMES.items() if member in dict(ffi.typeof("struct fanin_wqe").fields)}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
-from fanin.driver import SLICE_MS, check, ffi, library
-from fanin.errors import FaninError
+from fanin.driver import check, ffi, in_slices, library
 from fanin.verbs.context import Context
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.wc import WC
@@ -42,9 +39,9 @@ class CQ(Resource):
         """
         self.require_open()
         wanted = min(num_entries, BATCH)
-        status = library().fanin_poll(self.context.handle, self.index, self._entries, wanted, self._count, self._seen)
-        if status:
-            raise FaninError.of(status, self._trouble(status))
+        self._check(
+            library().fanin_poll(self.context.handle, self.index, self._entries, wanted, self._count, self._seen)
+        )
         count = int(self._count[0])
         return count, [WC.of(self._entries[i]) for i in range(count)]
 
@@ -54,23 +51,19 @@ class CQ(Resource):
         `seen`: wait until the device has stored more than so many; for several threads that poll one queue.
         """
         self.require_open()
-        seen = self.seen if seen is None else seen
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = SLICE_MS if deadline is None else int(max(0.0, deadline - time.monotonic()) * 1000 + 0.999)
-            status = library().fanin_wait_cq(self.context.handle, self.index, seen, min(left, SLICE_MS))
-            if status == Status["SUCCESS"]:
-                return True
-            if status != Status["PENDING"]:
-                raise FaninError.of(status, self._trouble(status))
-            if left <= SLICE_MS and deadline is not None:
-                return False
+        taken = self.seen if seen is None else seen
+        status = in_slices(lambda ms: library().fanin_wait_cq(self.context.handle, self.index, taken, ms), timeout)
+        if status == Status["PENDING"]:
+            return False
+        self._check(status)
+        return True
 
-    def _trouble(self, status: int) -> str:
+    def _check(self, status: int) -> None:
         if status == Status["CQ_OVERRUN"]:
-            return f"completion queue {self.index} of {CQ_DEPTH} entries was full when another completion came"
-        how = "stands still" if self.context.device_stands_still else "has ended"
-        return f"the device at {self.context.socket_path} {how}"
+            check(status, f"completion queue {self.index} of {CQ_DEPTH} entries was full when another completion came")
+        elif status:
+            how = "stands still" if self.context.device_stands_still else "has ended"
+            check(status, f"the device at {self.context.socket_path} {how}")
 
     def _release(self) -> None:
         status = library().fanin_destroy_cq(self.context.handle, self.index)

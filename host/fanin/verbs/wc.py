@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from fanin.verbs.resource import columns
@@ -28,18 +29,7 @@ class WC(NamedTuple):
     @classmethod
     def of(cls, cqe: Any) -> Self:
         """From a struct fanin_cqe."""
-        return cls(
-            cqe.wr_id,
-            cqe.status,
-            cqe.opcode,
-            cqe.byte_length,
-            cqe.qp,
-            cqe.jid,
-            cqe.mid,
-            cqe.positions,
-            cqe.missing,
-            cqe.missing_kind,
-        )
+        return cls._make(_members_of(cqe))
 
     def missing_members(self) -> list[int]:
         """Numbers of the bits of `missing`, ascending."""
@@ -48,6 +38,10 @@ class WC(NamedTuple):
     def __str__(self) -> str:
         missing = f"{kind_of_members(self.missing_kind)} {self.missing_members()}" if self.missing else "nobody"
         return columns(**{**self._asdict(), "status": status_entry(self.status).name, "missing": missing})
+
+
+_CQE_NAMES = {"byte_len": "byte_length", "qp_num": "qp"}  # what pyverbs calls otherwise
+_members_of = attrgetter(*(_CQE_NAMES.get(name, name) for name in WC._fields))
 
 
 def kind_of_members(missing_kind: int) -> str:
