@@ -1,17 +1,17 @@
 #include "complaint.h"
-#include "fanin.h"
 #include <stdarg.h>
 #include <stdio.h>
 
 static _Thread_local char complaint[240];
 
-void fanin_complain(const char *format, ...)
+enum fanin_status fanin_complain(const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(complaint, sizeof complaint, format, arguments);
     va_end(arguments);
+    return FANIN_INVALID_REQUEST;
 }
 
 const char *fanin_complaint(void)

@@ -2,6 +2,8 @@
 #ifndef FANIN_COMPLAINT_H
 #define FANIN_COMPLAINT_H
 
-/* As printf. Kept for fanin_complaint, for this thread. */
-__attribute__((format(printf, 1, 2))) void fanin_complain(const char *format, ...);
+#include "fanin.h"
+
+/* As printf. Kept for fanin_complaint, for this thread. Returns FANIN_INVALID_REQUEST. */
+__attribute__((format(printf, 1, 2))) enum fanin_status fanin_complain(const char *format, ...);
 #endif

@@ -129,7 +129,8 @@ class CollectiveQP(Resource):
         """Post a work request; its message number. QueueFull: take completions first. NotConfigured: join first.
         NotSupported: by name."""
         wqe = self.wqe_of(wr)
-        self._check(library().fanin_post_next(self.context.handle, self.qp_num, self._cursor, wqe), wqe)
+        status = library().fanin_post_next(self.context.handle, self.qp_num, self._cursor, wqe)
+        check(status, f"can not post to job {wqe.jid}")
         return int(wqe.mid)
 
     def wqe_of(self, wr: CollectiveWR) -> Any:
@@ -170,11 +171,8 @@ class CollectiveQP(Resource):
         """
         _, membership = self._require_joined()
         wqe = ffi.new("struct fanin_wqe *", {"opcode": QUERY, "jid": membership.jid, "mid": mid, "wr_id": wr_id})
-        self._check(library().fanin_post(self.context.handle, self.qp_num, wqe), wqe)
-
-    def _check(self, status: int, wqe: Any) -> None:
-        if status:
-            check(status, f"can not post to job {wqe.jid}")
+        status = library().fanin_post(self.context.handle, self.qp_num, wqe)
+        check(status, f"can not post to job {membership.jid}")
 
     def _require_joined(self) -> tuple[Lease, Membership]:
         self.require_open()

@@ -17,26 +17,21 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
     uint32_t known = FANIN_FENCE | FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES;
     const struct collective_row *row;
 
-    if (operation->collective >= COLLECTIVE_COUNT) {
-        fanin_complain("there is no collective %u", operation->collective);
-        return FANIN_INVALID_REQUEST;
-    }
+    if (operation->collective >= COLLECTIVE_COUNT)
+        return fanin_complain("there is no collective %u", operation->collective);
     row = &fanin_collectives[operation->collective];
     if (has_root(row) && operation->root >= terms->ranks)
-        fanin_complain("%s: root %u is none of the ranks 0 to %u", row->name, operation->root, terms->ranks - 1);
-    else if (operation->flags & ~known)
-        fanin_complain("%s: the flags %#x have bits that mean nothing", row->name, operation->flags);
-    else if (operation->reserved)
-        fanin_complain("%s: the reserved field is %u, not 0", row->name, operation->reserved);
-    else if (operation->flags & FANIN_EXCHANGE_SIZES && !row->is_vector)
-        fanin_complain("%s: sizes are exchanged in the v-forms only", row->name);
-    else if (row->contributors != FANIN_CLASS_ALL || fanin_is_supported(operation->op, operation->dtype))
+        return fanin_complain("%s: root %u is none of the ranks 0 to %u", row->name, operation->root, terms->ranks - 1);
+    if (operation->flags & ~known)
+        return fanin_complain("%s: the flags %#x have bits that mean nothing", row->name, operation->flags);
+    if (operation->reserved)
+        return fanin_complain("%s: the reserved field is %u, not 0", row->name, operation->reserved);
+    if (operation->flags & FANIN_EXCHANGE_SIZES && !row->is_vector)
+        return fanin_complain("%s: sizes are exchanged in the v-forms only", row->name);
+    if (row->contributors != FANIN_CLASS_ALL || fanin_is_supported(operation->op, operation->dtype))
         return FANIN_SUCCESS;
-    else {
-        fanin_complain("%s: devices do not compute op %u over dtype %u", row->name, operation->op, operation->dtype);
-        return FANIN_NOT_SUPPORTED;
-    }
-    return FANIN_INVALID_REQUEST;
+    fanin_complain("%s: devices do not compute op %u over dtype %u", row->name, operation->op, operation->dtype);
+    return FANIN_NOT_SUPPORTED;
 }
 
 /* Whether results would go over data that are still to be read: both lie in one memory, and not block on block. */
@@ -193,22 +188,16 @@ static enum fanin_status place(struct fanin_request *request)
     struct message *message = &request->message;
     const struct collective_row *row = message->row;
 
-    if (fanin_message_length(message) > INT64_MAX) {
-        fanin_complain("%s: the message has more bytes than any memory", row->name);
-        return FANIN_INVALID_REQUEST;
-    }
+    if (fanin_message_length(message) > INT64_MAX)
+        return fanin_complain("%s: the message has more bytes than any memory", row->name);
     request->agreement = fanin_agreement(message, request->tag);
     request->source.length = fanin_side_length(message, row->brings, terms->rank);
     request->destination.length = fanin_side_length(message, row->wants, terms->rank);
-    if (request->source.length && !request->source.memory) {
-        fanin_complain("%s: this rank brings %llu bytes, and source is NULL", row->name,
-                       (unsigned long long)request->source.length);
-        return FANIN_INVALID_REQUEST;
-    }
-    if (overlaps(request)) {
-        fanin_complain("%s: source and destination overlap, and not block on block", row->name);
-        return FANIN_INVALID_REQUEST;
-    }
+    if (request->source.length && !request->source.memory)
+        return fanin_complain("%s: this rank brings %llu bytes, and source is NULL", row->name,
+                              (unsigned long long)request->source.length);
+    if (overlaps(request))
+        return fanin_complain("%s: source and destination overlap, and not block on block", row->name);
     if (row->divided)
         message->part = part_of_blocks(request);
     request->count = fanin_count_runs(message, terms->rank);
@@ -231,10 +220,8 @@ static enum fanin_status place_exchange(struct fanin_request *request, uint32_t 
     int gathers = request->wanted.row->brings.who != WHO_ROOT;
     struct message *message = &request->message;
 
-    if (!gathers && request->stream->terms.rank == request->wanted.root && !request->sizes) {
-        fanin_complain("%s: the root gives no sizes", request->wanted.row->name);
-        return FANIN_INVALID_REQUEST;
-    }
+    if (!gathers && request->stream->terms.rank == request->wanted.root && !request->sizes)
+        return fanin_complain("%s: the root gives no sizes", request->wanted.row->name);
     request->exchange = fanin_obtain_buffer(request->stream->context, length);
     if (!request->exchange)
         return FANIN_NO_RESOURCES;

@@ -30,9 +30,10 @@ struct fanin_context {
     struct region *regions;        /* memory/regions.c: what is registered, ordered by address */
     uint32_t region_count;
     uint64_t longest_bounced;      /* bytes of a message that goes through a bounce buffer: FANIN_STAGING */
-    struct bounce_pool *bounce;    /* memory/bounce_buffers.c */
+    struct bounce_region *bounce_regions; /* memory/bounce_buffers.c */
+    uint64_t bounce_bytes;         /* of them */
     pthread_mutex_t region_lock;   /* of the table of regions */
-    pthread_mutex_t bounce_lock;   /* of the pool of bounce buffers */
+    pthread_mutex_t bounce_lock;   /* of the bounce buffers */
 
     pthread_mutex_t ring_lock;     /* producers of send rings, consumers of completion rings */
     pthread_mutex_t request_lock;  /* all that follows */

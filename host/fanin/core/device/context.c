@@ -15,15 +15,14 @@
 
 #define INITIAL_SPIN_BUDGET 50
 
-static struct fanin_context *new_context(int socket)
+static struct fanin_context *new_context(void)
 {
     struct fanin_context *context = calloc(1, sizeof *context);
     pthread_condattr_t clock;
 
     if (!context)
         return NULL;
-    context->socket = socket;
-    context->doorbell_fd = -1;
+    context->socket = context->doorbell_fd = -1;
     context->spin_budget = INITIAL_SPIN_BUDGET;
     pthread_mutex_init(&context->region_lock, NULL);
     pthread_mutex_init(&context->bounce_lock, NULL);
@@ -37,40 +36,33 @@ static struct fanin_context *new_context(int socket)
 }
 
 /* A device that is stopped, or whose backlog is full, must not block us: connect and send respect SO_SNDTIMEO. */
-static enum fanin_status open_socket(const char *path, int *opened)
+static enum fanin_status open_socket(struct fanin_context *context, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timeval limit = {.tv_sec = FANIN_REQUEST_TIMEOUT_MS / 1000};
-    int descriptor;
 
     if (strlen(path) >= sizeof address.sun_path)
         return FANIN_INVALID_REQUEST;
     strcpy(address.sun_path, path);
-    descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (descriptor < 0)
+    context->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (context->socket < 0)
         return fanin_status_of_errno(errno);
-    setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (connect(descriptor, (struct sockaddr *)&address, sizeof address) < 0) {
-        enum fanin_status status = fanin_status_of_errno(errno);
-        close(descriptor);
-        return status;
-    }
-    *opened = descriptor;
+    setsockopt(context->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (connect(context->socket, (struct sockaddr *)&address, sizeof address) < 0)
+        return fanin_status_of_errno(errno);
     return FANIN_SUCCESS;
 }
 
 enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **context)
 {
-    int descriptor = -1;
-    enum fanin_status status = open_socket(socket_path, &descriptor);
+    struct fanin_context *connected = new_context();
+    enum fanin_status status = connected ? open_socket(connected, socket_path) : FANIN_NO_RESOURCES;
 
-    if (status != FANIN_SUCCESS)
-        return status;
-    *context = new_context(descriptor);
-    if (*context)
-        return FANIN_SUCCESS;
-    close(descriptor);
-    return FANIN_NO_RESOURCES;
+    if (status == FANIN_SUCCESS)
+        *context = connected;
+    else if (connected)
+        fanin_disconnect(connected);
+    return status;
 }
 
 /* The last ring must end inside the region, else we would write outside our mapping. */
@@ -126,8 +118,7 @@ static enum fanin_status read_staging_limit(struct fanin_context *context)
     context->longest_bounced = strtoull(text, &rest, 10);
     if (*text >= '0' && *text <= '9' && !*rest)
         return FANIN_SUCCESS;
-    fanin_complain("FANIN_STAGING is '%.100s', not a number of bytes; set it to a number, or unset it", text);
-    return FANIN_INVALID_REQUEST;
+    return fanin_complain("FANIN_STAGING is '%.100s', not a number of bytes; set it to a number, or unset it", text);
 }
 
 enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attach_reply *limits)
@@ -137,10 +128,8 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
     struct control_request request = {.reply = &context->limits, .capacity = sizeof context->limits, .fds = fds};
     enum fanin_status status;
 
-    if (context->region) {
-        fanin_complain("the context is attached already");
-        return FANIN_INVALID_REQUEST;
-    }
+    if (context->region)
+        return fanin_complain("the context is attached already");
     if (read_staging_limit(context) != FANIN_SUCCESS)
         return FANIN_INVALID_REQUEST;
     /* Where /proc forbids it the device refuses FANIN_LKEY_PROCESS; registered memory works all the same. */
@@ -171,7 +160,8 @@ void fanin_disconnect(struct fanin_context *context)
         munmap(context->region, context->limits.region_bytes);
     if (context->doorbell_fd >= 0)
         close(context->doorbell_fd);
-    close(context->socket);
+    if (context->socket >= 0)
+        close(context->socket);
     free(context);
 }
 

@@ -9,33 +9,17 @@
 
 enum fanin_status fanin_status_of_errno(int error)
 {
-    switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-    case ENOTSOCK:
-    case EPROTOTYPE:
-    case ECONNREFUSED:
-        return FANIN_NO_DEVICE;
-    case EACCES:
-    case EPERM:
-        return FANIN_PERMISSION_DENIED;
-    case EPIPE:
-    case ECONNRESET:
-    case ENOTCONN:
-        return FANIN_DEVICE_LOST;
-    case EAGAIN:
-    case ETIMEDOUT:
-        return FANIN_TIMEOUT;
-    case ENOMEM:
-    case ENOBUFS:
-    case EMFILE:
-    case ENFILE:
-    case ENOSPC:
-    case EMSGSIZE:
-        return FANIN_NO_RESOURCES;
-    default:
-        return FANIN_INVALID_REQUEST;
-    }
+    static const uint8_t statuses[] = {
+        [ENOENT] = FANIN_NO_DEVICE,         [ENOTDIR] = FANIN_NO_DEVICE,        [ENOTSOCK] = FANIN_NO_DEVICE,
+        [EPROTOTYPE] = FANIN_NO_DEVICE,     [ECONNREFUSED] = FANIN_NO_DEVICE,
+        [EACCES] = FANIN_PERMISSION_DENIED, [EPERM] = FANIN_PERMISSION_DENIED,
+        [EPIPE] = FANIN_DEVICE_LOST,        [ECONNRESET] = FANIN_DEVICE_LOST,   [ENOTCONN] = FANIN_DEVICE_LOST,
+        [EAGAIN] = FANIN_TIMEOUT,           [ETIMEDOUT] = FANIN_TIMEOUT,
+        [ENOMEM] = FANIN_NO_RESOURCES,      [ENOBUFS] = FANIN_NO_RESOURCES,     [EMFILE] = FANIN_NO_RESOURCES,
+        [ENFILE] = FANIN_NO_RESOURCES,      [ENOSPC] = FANIN_NO_RESOURCES,      [EMSGSIZE] = FANIN_NO_RESOURCES,
+    };
+
+    return (size_t)error < sizeof statuses && statuses[error] ? statuses[error] : FANIN_INVALID_REQUEST;
 }
 
 enum fanin_status fanin_send_message(int socket, const void *message, size_t size, int fd)
@@ -63,20 +47,6 @@ enum fanin_status fanin_send_message(int socket, const void *message, size_t siz
     return sent < 0 ? fanin_status_of_errno(errno) : FANIN_SUCCESS;
 }
 
-static void take_fds(struct cmsghdr *head, int fds[FANIN_MAX_FDS])
-{
-    size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-    for (size_t i = 0; i < count; i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
-        if (i < FANIN_MAX_FDS && fds[i] < 0)
-            fds[i] = fd;
-        else
-            close(fd);
-    }
-}
-
 ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS])
 {
     union {
@@ -86,16 +56,15 @@ ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds
     struct iovec part = {.iov_base = buffer, .iov_len = capacity};
     struct msghdr header = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.space};
+    struct cmsghdr *head;
     ssize_t received;
 
     for (int i = 0; i < FANIN_MAX_FDS; i++)
         fds[i] = -1;
     received = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (received < 0)
-        return received;
-    for (struct cmsghdr *head = CMSG_FIRSTHDR(&header); head; head = CMSG_NXTHDR(&header, head))
-        if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-            take_fds(head, fds);
+    head = received < 0 ? NULL : CMSG_FIRSTHDR(&header);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0)); /* the kernel closes those without room in `control` */
     return received;
 }
 

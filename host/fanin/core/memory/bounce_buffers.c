@@ -10,25 +10,14 @@ enum { SMALLEST = 12, LARGEST = 24 };  /* orders: 4 KiB to 16 MiB. Longer messag
 
 struct bounce_region {
     struct bounce_region *next;
+    struct bounce_buffer *unused;
     void *memory;
     uint64_t length;
+    uint32_t order;                    /* its buffers have 1 << order bytes */
     uint32_t lkey;
     uint32_t borrowed;                 /* buffers */
     struct bounce_buffer buffers[];
 };
-
-struct bounce_pool {
-    struct bounce_buffer *unused[LARGEST + 1]; /* by order */
-    struct bounce_region *regions;
-    uint64_t registered;               /* bytes */
-};
-
-static struct bounce_pool *pool_of(struct fanin_context *context)
-{
-    if (!context->bounce)
-        context->bounce = calloc(1, sizeof *context->bounce);
-    return context->bounce;
-}
 
 static uint32_t order_of(uint64_t bytes)
 {
@@ -39,25 +28,15 @@ static uint32_t order_of(uint64_t bytes)
     return order;
 }
 
-/* Take the buffers of a region out of the unused ones. */
-static void withdraw(struct bounce_pool *pool, const struct bounce_region *region)
-{
-    for (struct bounce_buffer **link = &pool->unused[region->buffers[0].order]; *link;)
-        if ((*link)->region == region)
-            *link = (*link)->next;
-        else
-            link = &(*link)->next;
-}
-
 /* Give back regions that nobody uses, until there is room for `length` bytes. Returns whether there is. */
-static int make_room(struct fanin_context *context, struct bounce_pool *pool, uint64_t length)
+static int make_room(struct fanin_context *context, uint64_t length)
 {
-    for (struct bounce_region **link = &pool->regions; *link && pool->registered + length > MOST;) {
+    for (struct bounce_region **link = &context->bounce_regions; *link && context->bounce_bytes + length > MOST;) {
         struct bounce_region *region = *link;
-        if (!region->borrowed) {
-            withdraw(pool, region);
-            /* A device that refuses may still use it: then it is never used again. */
-            region->borrowed = fanin_deregister(context, region->lkey) != FANIN_SUCCESS;
+        /* A device that refuses may still use it: then it is never used again. */
+        if (!region->borrowed && fanin_deregister(context, region->lkey) != FANIN_SUCCESS) {
+            region->borrowed = 1;
+            region->unused = NULL;
         }
         if (region->borrowed) {
             link = &region->next;
@@ -65,61 +44,61 @@ static int make_room(struct fanin_context *context, struct bounce_pool *pool, ui
         }
         *link = region->next;
         fanin_unmap(region->memory, region->length);
-        pool->registered -= region->length;
+        context->bounce_bytes -= region->length;
         free(region);
     }
-    return pool->registered + length <= MOST;
+    return context->bounce_bytes + length <= MOST;
 }
 
-static void cut(struct bounce_pool *pool, struct bounce_region *region, uint32_t order)
+static void put_back(struct bounce_buffer *buffer)
 {
-    for (uint64_t i = region->length >> order; i--;) {
-        region->buffers[i] =
-            (struct bounce_buffer){.next = pool->unused[order], .address = (uint8_t *)region->memory + (i << order),
-                                   .region = region, .lkey = region->lkey, .order = order};
-        pool->unused[order] = &region->buffers[i];
-    }
+    buffer->next = buffer->region->unused;
+    buffer->region->unused = buffer;
 }
 
-/* More buffers of a size, unless that is too much, for us or for the device. */
-static void add_region(struct fanin_context *context, struct bounce_pool *pool, uint32_t order)
+/* More buffers of a size, unless that is too much, for us or for the device: then NULL. */
+static struct bounce_region *add_region(struct fanin_context *context, uint32_t order)
 {
     uint64_t bytes = 1ull << order, length = bytes > REGION ? bytes : REGION;
     struct bounce_region *region;
 
-    if (!make_room(context, pool, length))
-        return;
-    region = calloc(1, sizeof *region + (length >> order) * sizeof *region->buffers);
-    if (!region)
-        return;
-    region->length = length;
+    if (!make_room(context, length) || !(region = calloc(1, sizeof *region + (length >> order) * sizeof *region->buffers)))
+        return NULL;
     if (fanin_allocate(context, length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &region->memory, &region->lkey) !=
         FANIN_SUCCESS) {
         free(region);
-        return;
+        return NULL;
     }
-    region->next = pool->regions;
-    pool->regions = region;
-    pool->registered += length;
-    cut(pool, region, order);
+    region->length = length;
+    region->order = order;
+    for (uint64_t i = length >> order; i--;) {
+        region->buffers[i] = (struct bounce_buffer){
+            .address = (uint8_t *)region->memory + (i << order), .region = region, .lkey = region->lkey};
+        put_back(&region->buffers[i]);
+    }
+    region->next = context->bounce_regions;
+    context->bounce_regions = region;
+    context->bounce_bytes += length;
+    return region;
 }
 
 struct bounce_buffer *fanin_borrow_buffer(struct fanin_context *context, uint64_t length)
 {
     struct bounce_buffer *buffer = NULL;
-    struct bounce_pool *pool;
+    struct bounce_region *region;
+    uint32_t order;
 
+    if (length > context->longest_bounced || length > 1ull << LARGEST)
+        return NULL;
+    order = order_of(length);
     pthread_mutex_lock(&context->bounce_lock);
-    pool = pool_of(context);
-    if (pool && length <= context->longest_bounced && length <= 1ull << LARGEST) {
-        uint32_t order = order_of(length);
-        if (!pool->unused[order])
-            add_region(context, pool, order);
-        buffer = pool->unused[order];
-        if (buffer) {
-            pool->unused[order] = buffer->next;
-            buffer->region->borrowed++;
-        }
+    region = context->bounce_regions;
+    while (region && (region->order != order || !region->unused))
+        region = region->next;
+    if (region || (region = add_region(context, order))) {
+        buffer = region->unused;
+        region->unused = buffer->next;
+        region->borrowed++;
     }
     pthread_mutex_unlock(&context->bounce_lock);
     return buffer;
@@ -134,13 +113,6 @@ struct bounce_buffer *fanin_obtain_buffer(struct fanin_context *context, uint64_
     return buffer;
 }
 
-static void put_back(struct bounce_pool *pool, struct bounce_buffer *buffer)
-{
-    buffer->next = pool->unused[buffer->order];
-    pool->unused[buffer->order] = buffer;
-    buffer->region->borrowed--;
-}
-
 void fanin_return_buffer(struct fanin_context *context, struct bounce_buffer *buffer)
 {
     if (!buffer->region) {
@@ -148,7 +120,8 @@ void fanin_return_buffer(struct fanin_context *context, struct bounce_buffer *bu
         return;
     }
     pthread_mutex_lock(&context->bounce_lock);
-    put_back(context->bounce, buffer);
+    buffer->region->borrowed--;
+    put_back(buffer);
     pthread_mutex_unlock(&context->bounce_lock);
 }
 
@@ -161,29 +134,26 @@ void *fanin_borrow(struct fanin_context *context, uint64_t length)
 
 void fanin_return(struct fanin_context *context, void *memory)
 {
-    uint8_t *address = memory;
+    struct bounce_region *region;
+    uint64_t offset = 0;
 
     pthread_mutex_lock(&context->bounce_lock);
-    for (struct bounce_region *region = context->bounce->regions; region; region = region->next) {
-        uint64_t offset = (uint64_t)(address - (uint8_t *)region->memory);
-        if (address >= (uint8_t *)region->memory && offset < region->length) {
-            put_back(context->bounce, &region->buffers[offset >> region->buffers[0].order]);
+    for (region = context->bounce_regions; region; region = region->next) {
+        offset = (uintptr_t)memory - (uintptr_t)region->memory;
+        if (offset < region->length)
             break;
-        }
     }
     pthread_mutex_unlock(&context->bounce_lock);
+    if (region)
+        fanin_return_buffer(context, &region->buffers[offset >> region->order]);
 }
 
 void fanin_free_bounce_buffers(struct fanin_context *context)
 {
-    struct bounce_region *region = context->bounce ? context->bounce->regions : NULL;
-
-    while (region) {
-        struct bounce_region *next = region->next;
+    while (context->bounce_regions) {
+        struct bounce_region *region = context->bounce_regions;
+        context->bounce_regions = region->next;
         fanin_unmap(region->memory, region->length);
         free(region);
-        region = next;
     }
-    free(context->bounce);
-    context->bounce = NULL;
 }

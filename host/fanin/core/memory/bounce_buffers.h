@@ -10,7 +10,6 @@ struct bounce_buffer {
     uint8_t *address;
     struct bounce_region *region; /* that it was cut from; NULL: ordinary memory */
     uint32_t lkey;
-    uint32_t order;               /* it has 1 << order bytes */
 };
 
 /* A buffer of at least so many bytes. NULL: they are too many, or there is no more room. */
