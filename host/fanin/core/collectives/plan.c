@@ -60,17 +60,15 @@ struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t
 /* Empty blocks take no place in any request. */
 static int uneven_run(const struct message *message, uint32_t rank, struct run *run)
 {
-    uint32_t from = run->next;
+    uint32_t i = run->next;
 
-    *run = (struct run){.place = -1, .offset = run->offset + run->length, .next = message->blocks};
-    for (uint32_t i = from; i < message->blocks; i++) {
+    *run = (struct run){.place = -1, .offset = run->offset + run->length};
+    for (; i < message->blocks; i++) {
         uint64_t size = message->sizes[i];
         if (!size)
             continue;
-        if (run->blocks && (run->last < run->block || size > run->block)) {
-            run->next = i;
+        if (run->blocks && (run->last < run->block || size > run->block))
             break;
-        }
         if (!run->blocks)
             run->block = size;
         if (i == rank) {
@@ -81,6 +79,7 @@ static int uneven_run(const struct message *message, uint32_t rank, struct run *
         run->length += size;
         run->last = size;
     }
+    run->next = i;
     return run->blocks > 0;
 }
 
@@ -111,7 +110,7 @@ uint32_t fanin_count_runs(const struct message *message, uint32_t rank)
 /* What a rank brings (wants) of a run: a range of its blocks, and where they lie in the rank's memory. */
 struct piece {
     uint32_t first, blocks;
-    uint64_t offset, length;
+    uint64_t offset;
 };
 
 static struct piece piece_of(struct collective_side side, const struct run *run, uint32_t rank, uint32_t root)
@@ -119,8 +118,8 @@ static struct piece piece_of(struct collective_side side, const struct run *run,
     if (!includes(side, rank, root) || (side.own && run->place < 0))
         return (struct piece){0};
     if (side.own)
-        return (struct piece){(uint32_t)run->place, 1, 0, run->own};
-    return (struct piece){0, run->blocks, run->offset, run->length};
+        return (struct piece){(uint32_t)run->place, 1, 0};
+    return (struct piece){0, run->blocks, run->offset};
 }
 
 /* Bytes of the message in a segment. */

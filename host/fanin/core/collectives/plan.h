@@ -37,8 +37,8 @@ struct message {
     struct target source, destination; /* of the first byte that the rank brings (wants) */
 };
 
-/* What one request carries: neighbouring blocks, equal ones and perhaps a shorter one at the end; or a part of each block
- * of a message. */
+/* What one request carries: neighbouring blocks, equal ones and perhaps a shorter one at the end; or the same part of
+ * each block of a message. */
 struct run {
     uint32_t blocks;
     int64_t place;            /* of this rank's own block among them; -1: it is not there */

@@ -140,11 +140,11 @@ static enum fanin_status fill_window(struct fanin_request *request)
     uint64_t length = request->message.part * request->message.blocks;
     uint32_t wanted = request->count < WINDOW ? request->count : WINDOW;
 
-    for (request->window_length = 0; request->window_length < wanted; request->window_length++) {
+    while (request->window_length < wanted) {
         struct bounce_buffer *buffer = fanin_obtain_buffer(request->stream->context, length);
         if (!buffer)
             break;
-        request->window[request->window_length] = buffer;
+        request->window[request->window_length++] = buffer;
     }
     return request->window_length ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }

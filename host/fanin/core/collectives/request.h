@@ -29,13 +29,12 @@ struct fanin_request {
     struct stream *stream;        /* lives as long as its requests */
     struct message message;
     struct side source, destination;
-    uint64_t *sizes;              /* of the message, where its blocks may differ; while they are exchanged those that this
-                                   * rank expects, or NULL */
+    uint64_t *sizes;              /* of blocks that may differ; while they are exchanged, what this rank expects */
     uint32_t flags;               /* enum fanin_operation_flags */
     uint32_t tag;
     uint32_t agreement;
     uint32_t timeout_ms;          /* of the operation; 0: none */
-    uint64_t began_ms;            /* when its first part was posted */
+    uint64_t deadline_ms;         /* from when its first part was posted */
 
     /* Its work requests. */
     uint32_t count, posted, taken;
@@ -46,8 +45,7 @@ struct fanin_request {
     struct bounce_buffer *window[WINDOW]; /* PIPELINED: the bounce buffers of parts, used in turn */
     uint32_t window_length;
 
-    struct message wanted;        /* the message whose sizes are exchanged first, `block` as this rank has given it; row NULL:
-                                   * none are */
+    struct message wanted;        /* what sizes are exchanged for, with `block` as given here; row NULL: nothing */
     struct bounce_buffer *exchange; /* holds the sizes of all ranks, while `wanted` has a row */
     uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
 
@@ -78,12 +76,12 @@ void fanin_return_spoiled(struct stream *stream);
 /* Free everything of a request that has ended, or was never started. */
 void fanin_request_destroy(struct fanin_request *request);
 
-/* transfer.c: the next work request, with its data where the device finds them; `run` goes on from the one before. Returns 0
- * if its bounce buffer is still in use. */
+/* transfer.c: the next work request, with its data where the device finds them; `run` goes on from the one before.
+ * Returns 0 if its bounce buffer is still in use. */
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
 /* Work request `number` is complete: put its result where it belongs. */
 void fanin_request_store(struct fanin_request *request, uint32_t number);
-/* Whether results pass through a bounce buffer, so that they are where they belong only when the host has copied them. */
+/* Whether results pass through a bounce buffer, and are where they belong only when the host has copied them. */
 int fanin_request_copies_results(const struct fanin_request *request);
 
 static inline int is_done(const struct fanin_request *request)

@@ -17,8 +17,7 @@ struct inquiry {
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
                         void (*free_request)(struct fanin_request *))
 {
-    *stream = (struct stream){.context = context, .qp = qp, .cq = cq, .next_id = 1,
-                               .free_request = free_request};
+    *stream = (struct stream){.context = context, .qp = qp, .cq = cq, .next_id = 1, .free_request = free_request};
     pthread_mutex_init(&stream->lock, NULL);
 }
 
@@ -205,7 +204,7 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     return FANIN_SUCCESS;
 }
 
-/* Behind a fence the input may be a result: that the host has yet to copy to where it belongs, or that it is to read. */
+/* Behind a fence the input may be a result: that the host has yet to copy to its place, or that the host is to read. */
 static int must_wait(const struct stream *stream, const struct fanin_request *request)
 {
     if (!(request->flags & FANIN_FENCE) || request->posted)

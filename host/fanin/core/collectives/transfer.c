@@ -1,6 +1,6 @@
-/* Between the program's memory and the work requests: each is loaded before it is posted, and stored when it is
- * complete. The bounce buffers of a long message are used in turn, while they are in the caches: the next parts come in,
- * and the last ones go out, while the device works on those between.
+/* Between the program's memory and the work requests: each is loaded before it is posted, and stored when complete. The
+ * bounce buffers of a long message are used in turn, while they are in the caches: the next parts come in, and the last
+ * ones go out, while the device works on those between.
  */
 #include "collectives/stream.h"
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #define SIGNAL_INTERVAL 64 /* work requests: a queue of silent ones would never be known to have room again */
 #define LONG_IN_PLACE (32u << 20) /* bytes: the data of longer messages have left the caches before results come */
 
-/* Where a side of a part lies in its bounce buffer. The blocks lie one after the other, the rank's own at its place among
- * them; what the rank brings and what comes to it in the same bytes. */
+/* Where a side of a part lies in its bounce buffer. The blocks lie one after the other, the rank's own at its place;
+ * what the rank brings and what comes to it in the same bytes. */
 static uint8_t *place_in_buffer(const struct fanin_request *request, uint32_t number, const struct run *run,
                                 struct collective_side side)
 {
@@ -32,7 +32,8 @@ static void bring_part(const struct fanin_request *request, const struct run *ru
 }
 
 /* The data of a part come out of its bounce buffer, and its result goes into it. */
-static void use_buffer(const struct fanin_request *request, uint32_t number, const struct run *run, struct fanin_wqe *wqe)
+static void use_buffer(const struct fanin_request *request, uint32_t number, const struct run *run,
+                       struct fanin_wqe *wqe)
 {
     const struct collective_row *row = request->message.row;
     uint32_t lkey = request->window[number % request->window_length]->lkey;
@@ -80,15 +81,14 @@ static uint16_t flags_of(const struct fanin_request *request, uint32_t number)
 /* What is left of the time for all ranks to take part, when a later part is posted. */
 static uint32_t deadline_of(struct fanin_request *request, uint32_t number)
 {
-    uint64_t now, passed;
+    uint64_t now;
 
     if (!request->timeout_ms)
         return 0;
     now = fanin_now_ms();
     if (number == 0)
-        request->began_ms = now;
-    passed = now - request->began_ms;
-    return passed < request->timeout_ms ? request->timeout_ms - (uint32_t)passed : 1;
+        request->deadline_ms = now + request->timeout_ms;
+    return now < request->deadline_ms ? (uint32_t)(request->deadline_ms - now) : 1;
 }
 
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe)

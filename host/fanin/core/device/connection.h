@@ -48,7 +48,6 @@ struct control_request {
     struct fanin_context *context;
     struct control_request *next;
     uint32_t tag;
-    uint16_t type;
     int answered;
     void *reply;                   /* at least a struct fanin_message */
     size_t capacity;

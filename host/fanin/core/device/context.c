@@ -96,7 +96,9 @@ static enum fanin_status accept_attachment(struct fanin_context *context, size_t
 {
     enum fanin_status status;
 
-    if (context->limits.head.version != FANIN_ABI_VERSION || length < sizeof context->limits || fds[0] < 0 || fds[1] < 0)
+    if (context->limits.head.version != FANIN_ABI_VERSION || length < sizeof context->limits)
+        return FANIN_VERSION_MISMATCH;
+    if (fds[0] < 0 || fds[1] < 0)
         return FANIN_VERSION_MISMATCH;
     status = map_region(context, fds[0]);
     if (status == FANIN_SUCCESS) {

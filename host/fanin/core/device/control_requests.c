@@ -42,7 +42,7 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
 
     if (size >= sizeof *head)
         __atomic_store_n(&context->device_version, head->version, __ATOMIC_RELAXED);
-    while (request && (request->tag != head->tag || request->type != head->type))
+    while (request && request->tag != head->tag)
         request = request->next;
     if (request && !request->answered)
         store_reply(request, context->reply, size, fds);
@@ -88,7 +88,6 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
     enum fanin_status status;
 
     request->context = context;
-    request->type = message->type;
     request->answered = 0;
     pthread_mutex_lock(&context->request_lock);
     request->tag = ++context->last_tag;

@@ -62,7 +62,10 @@ static struct bounce_region *add_region(struct fanin_context *context, uint32_t 
     uint64_t bytes = 1ull << order, length = bytes > REGION ? bytes : REGION;
     struct bounce_region *region;
 
-    if (!make_room(context, length) || !(region = calloc(1, sizeof *region + (length >> order) * sizeof *region->buffers)))
+    if (!make_room(context, length))
+        return NULL;
+    region = calloc(1, sizeof *region + (length >> order) * sizeof *region->buffers);
+    if (!region)
         return NULL;
     if (fanin_allocate(context, length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &region->memory, &region->lkey) !=
         FANIN_SUCCESS) {

@@ -49,25 +49,25 @@ enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t 
 {
     enum fanin_status status;
     void *memory;
-    int file = length ? sealed_memfd(length) : -1;
+    int file;
 
+    if (!length)
+        return FANIN_INVALID_REQUEST;
+    file = sealed_memfd(length);
     if (file < 0)
-        return length ? fanin_status_of_errno(errno) : FANIN_INVALID_REQUEST;
+        return fanin_status_of_errno(errno);
     memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (memory == MAP_FAILED) {
-        status = fanin_status_of_errno(errno);
-    } else {
-        status = fanin_register(context, file, 0, memory, length, access, lkey);
-        if (status != FANIN_SUCCESS)
-            munmap(memory, length);
+    status = memory == MAP_FAILED ? fanin_status_of_errno(errno)
+                                  : fanin_register(context, file, 0, memory, length, access, lkey);
+    if (status == FANIN_SUCCESS) {
+        *address = memory;
+        *memfd = file;
+        return FANIN_SUCCESS;
     }
-    if (status != FANIN_SUCCESS) {
-        close(file);
-        return status;
-    }
-    *address = memory;
-    *memfd = file;
-    return FANIN_SUCCESS;
+    if (memory != MAP_FAILED)
+        munmap(memory, length);
+    close(file);
+    return status;
 }
 
 enum fanin_status fanin_allocate(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
