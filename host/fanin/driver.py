@@ -24,6 +24,7 @@ LIBRARY_PATH = Path(__file__).with_name("libfanin.so")
 HEADER_PATH = Path(__file__).with_name("core") / "fanin.h"
 BUILD_IT = "Build it: install a C compiler (Debian: gcc), then `pip install -e .` in the project's folder."
 SLICE_MS = 100  # longest stay in a C call, so that Ctrl-C gets through
+MEANWHILE_MS = 5  # between two calls of `meanwhile`
 
 
 def _declarations() -> str:
@@ -73,17 +74,13 @@ def check(status: int, detail: str = "", **remedies: str) -> None:
         raise FaninError.of(status, detail, remedies.get(status_entry(status).name, ""))
 
 
-def in_slices(
-    wait: Callable[[int], int],
-    timeout: float | None,
-    meanwhile: Callable[[], None] | None = None,
-    slice_ms: int = SLICE_MS,
-) -> int:
+def in_slices(wait: Callable[[int], int], timeout: float | None, meanwhile: Callable[[], None] | None = None) -> int:
     """`wait(ms)`, which stays at most so many milliseconds in a C call, until its status is another than PENDING.
 
     Its last status. None: no limit. `meanwhile` is called between two waits.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
+    slice_ms = MEANWHILE_MS if meanwhile else SLICE_MS
     while True:
         left = slice_ms if deadline is None else math.ceil(max(0.0, deadline - time.monotonic()) * 1000)
         status = int(wait(min(left, slice_ms)))

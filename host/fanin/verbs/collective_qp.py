@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from fanin.driver import SLICE_MS, check, ffi, in_slices, library
+from fanin.driver import MEANWHILE_MS as MEANWHILE_MS
+from fanin.driver import check, ffi, in_slices, library
 from fanin.errors import InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
 from fanin.verbs.cq import CQ, FEWER_QUEUES
@@ -22,7 +23,6 @@ QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
 MESSAGES = 1 << MID_BITS  # of the count in message numbers
-MEANWHILE_MS = 5  # between two calls of `meanwhile`
 NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
 
 
@@ -116,10 +116,7 @@ class CollectiveQP(Resource):
         reply = ffi.new("struct fanin_join_reply *")
         try:
             status = in_slices(
-                lambda ms: library().fanin_await_membership(self._request, reply, ms),
-                timeout,
-                meanwhile,
-                MEANWHILE_MS if meanwhile else SLICE_MS,
+                lambda ms: library().fanin_await_membership(self._request, reply, ms), timeout, meanwhile
             )
         finally:
             self._forget_request()

@@ -152,11 +152,9 @@ void fanin_write_request(const struct terms *terms, const struct message *messag
         .contributors = row->contributors, .route = (uint8_t)terms->route, .address_count = 1, .jid = terms->jid,
         .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .length = run->length,
         .block = run->block, .chunk = terms->chunk, .segments = fanin_count_positions(terms, message, run),
-        .source_lkey = message->source.lkey, .destination_lkey = message->destination.lkey,
-        .address = {.destination = message->destination.address + destination.offset,
-                    .destination_first = destination.first, .destination_blocks = destination.blocks,
-                    .source_first = source.first, .source_blocks = source.blocks,
-                    .source = message->source.address + source.offset}};
+        .address = {.destination = destination.offset, .destination_first = destination.first,
+                    .destination_blocks = destination.blocks, .source_first = source.first,
+                    .source_blocks = source.blocks, .source = source.offset}};
 }
 
 uint32_t fanin_agreement(const struct message *message, uint32_t tag)

@@ -18,13 +18,7 @@ struct terms {
     uint64_t rank_bitmap;
 };
 
-/* Memory that a device reads or writes. */
-struct target {
-    uint64_t address;
-    uint32_t lkey;
-};
-
-/* A message, as one rank takes part in it. */
+/* A message: what all ranks know of it. */
 struct message {
     const struct collective_row *row;
     uint32_t root;
@@ -34,7 +28,6 @@ struct message {
     uint64_t block;           /* bytes of each, where `sizes` is NULL */
     uint64_t part;            /* a run has so many bytes of each block, where `sizes` is NULL; 0: all */
     const uint64_t *sizes;    /* bytes of the blocks */
-    struct target source, destination; /* of the first byte that the rank brings (wants) */
 };
 
 /* What one request carries: neighbouring blocks, equal ones and perhaps a shorter one at the end; or the same part of
@@ -68,7 +61,8 @@ uint32_t fanin_count_runs(const struct message *message, uint32_t rank);
 /* Positions that a run takes. */
 uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run);
 
-/* Write the request of a run, but for what depends on its place in the stream. */
+/* Write the request of a run, but for what depends on its place in the stream and in memory: its addresses count from
+ * the first byte that the rank brings (wants). */
 void fanin_write_request(const struct terms *terms, const struct message *message, const struct run *run,
                          struct fanin_wqe *wqe);
 

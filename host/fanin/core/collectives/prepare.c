@@ -115,21 +115,22 @@ static uint64_t part_of_blocks(const struct fanin_request *request)
     return part ? part : chunk;
 }
 
-/* How the device reaches `side`. An input that goes into the work request needs no buffer. */
-static enum way way_of(const struct fanin_request *request, struct side *side, struct target *target, int is_source)
+/* How the device reaches a side. An input that goes into the work request needs no buffer. */
+static enum way way_of(const struct fanin_request *request, struct side *side)
 {
-    *target = (struct target){(uintptr_t)side->memory, FANIN_LKEY_PROCESS};
+    side->address = (uintptr_t)side->memory;
+    side->lkey = FANIN_LKEY_PROCESS;
     if (!side->length)
         return WAY_NONE;
     if (request->message.row->divided && request->message.part)
         return WAY_PIPELINED;
     if (!side->memory)
         return WAY_BOUNCED;
-    if (is_source && side->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE))
+    if (side == &request->source && side->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE))
         return WAY_DIRECT;
-    target->lkey = fanin_lkey_of(request->stream->context, side->memory, side->length);
+    side->lkey = fanin_lkey_of(request->stream->context, side->memory, side->length);
     /* What begins behind a fence is read later, when the library may not run. */
-    if (target->lkey != FANIN_LKEY_PROCESS || request->flags & FANIN_FENCE)
+    if (side->lkey != FANIN_LKEY_PROCESS || request->flags & FANIN_FENCE)
         return WAY_DIRECT;
     return request->waits && request->count > 1 && !request->message.row->divided ? WAY_PIPELINED : WAY_BOUNCED;
 }
@@ -150,13 +151,15 @@ static enum fanin_status fill_window(struct fanin_request *request)
 }
 
 /* `buffer` stands in for the memory of a side. NULL: there is none, and the device reaches the memory itself. */
-static void stand_in(struct side *side, struct target *target, struct bounce_buffer *buffer)
+static void stand_in(struct side *side, struct bounce_buffer *buffer)
 {
     side->buffer = buffer;
-    if (buffer)
-        *target = (struct target){(uintptr_t)buffer->address, buffer->lkey};
-    else
+    if (buffer) {
+        side->address = (uintptr_t)buffer->address;
+        side->lkey = buffer->lkey;
+    } else {
         side->way = WAY_DIRECT;
+    }
 }
 
 /* Where as many bytes come as are brought, they are the same blocks. One buffer serves for both then: a segment is
@@ -168,7 +171,7 @@ static enum fanin_status bounce(struct fanin_request *request)
     struct bounce_buffer *buffer;
 
     if (source->way == WAY_BOUNCED)
-        stand_in(source, &request->message.source, fanin_borrow_buffer(context, source->length));
+        stand_in(source, fanin_borrow_buffer(context, source->length));
     if (destination->way != WAY_BOUNCED)
         return FANIN_SUCCESS;
     if (source->buffer && source->length == destination->length)
@@ -177,7 +180,7 @@ static enum fanin_status bounce(struct fanin_request *request)
         buffer = fanin_borrow_buffer(context, destination->length);
     else
         buffer = fanin_obtain_buffer(context, destination->length);
-    stand_in(destination, &request->message.destination, buffer);
+    stand_in(destination, buffer);
     return buffer || destination->memory ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
@@ -203,8 +206,8 @@ static enum fanin_status place(struct fanin_request *request)
     request->count = fanin_count_runs(message, terms->rank);
     request->posted = request->taken = 0;
     request->run = (struct run){0};
-    request->source.way = way_of(request, &request->source, &message->source, 1);
-    request->destination.way = way_of(request, &request->destination, &message->destination, 0);
+    request->source.way = way_of(request, &request->source);
+    request->destination.way = way_of(request, &request->destination);
     if (request->source.way == WAY_PIPELINED || request->destination.way == WAY_PIPELINED) {
         enum fanin_status status = fill_window(request);
         if (status != FANIN_SUCCESS)
@@ -216,27 +219,30 @@ static enum fanin_status place(struct fanin_request *request)
 /* The message by which the ranks tell each other the sizes: of a scatter the root tells all, else each its own. */
 static enum fanin_status place_exchange(struct fanin_request *request, uint32_t collective)
 {
-    uint64_t *sizes, length = request->stream->terms.ranks * sizeof *sizes;
-    int gathers = request->wanted.row->brings.who != WHO_ROOT;
-    struct message *message = &request->message;
+    uint32_t rank = request->stream->terms.rank, ranks = request->stream->terms.ranks;
+    uint64_t *sizes, length = ranks * sizeof *sizes;
+    const struct message *wanted = &request->wanted;
+    int gathers = wanted->row->brings.who != WHO_ROOT;
+    struct bounce_buffer *buffer;
 
-    if (!gathers && request->stream->terms.rank == request->wanted.root && !request->sizes)
-        return fanin_complain("%s: the root gives no sizes", request->wanted.row->name);
-    request->exchange = fanin_obtain_buffer(request->stream->context, length);
-    if (!request->exchange)
+    if (!gathers && rank == wanted->root && !request->sizes)
+        return fanin_complain("%s: the root gives no sizes", wanted->row->name);
+    buffer = fanin_obtain_buffer(request->stream->context, length);
+    if (!buffer)
         return FANIN_NO_RESOURCES;
-    sizes = (uint64_t *)request->exchange->address;
-    *message = (struct message){.row = &fanin_collectives[gathers ? FANIN_ALLGATHER : FANIN_BROADCAST],
-                                .root = request->wanted.root, .dtype = FANIN_DTYPE_U8,
-                                .blocks = gathers ? request->stream->terms.ranks : 1,
-                                .block = gathers ? sizeof *sizes : length,
-                                .source = {(uintptr_t)sizes, request->exchange->lkey},
-                                .destination = {(uintptr_t)sizes, request->exchange->lkey}};
-    if (gathers)
-        message->source = (struct target){(uintptr_t)&request->wanted.block, FANIN_LKEY_PROCESS};
-    else if (request->stream->terms.rank == message->root)
+    stand_in(&request->source, buffer);
+    stand_in(&request->destination, buffer);
+    sizes = (uint64_t *)buffer->address;
+    if (gathers) {
+        sizes[rank] = wanted->block;
+        request->source.address += rank * sizeof *sizes;
+    } else if (rank == wanted->root) {
         memcpy(sizes, request->sizes, length);
-    request->agreement = fanin_agreement(message, request->tag + 1 + collective);
+    }
+    request->message = (struct message){.row = &fanin_collectives[gathers ? FANIN_ALLGATHER : FANIN_BROADCAST],
+                                        .root = wanted->root, .dtype = FANIN_DTYPE_U8,
+                                        .blocks = gathers ? ranks : 1, .block = gathers ? sizeof *sizes : length};
+    request->agreement = fanin_agreement(&request->message, request->tag + 1 + collective);
     request->count = 1;
     return FANIN_SUCCESS;
 }
@@ -285,14 +291,14 @@ static int expects(const struct fanin_request *request, const uint64_t *sizes)
 
 enum fanin_status fanin_request_expand(struct fanin_request *request)
 {
-    const uint64_t *sizes = (const uint64_t *)request->exchange->address;
+    const uint64_t *sizes = (const uint64_t *)request->destination.buffer->address;
     enum fanin_status status;
 
     request->mismatch = !expects(request, sizes);
     status = take_sizes(request, sizes);
     if (status != FANIN_SUCCESS)
         return status;
-    give_back(request, &request->exchange, 0);
+    fanin_request_idle(request);
     request->message = request->wanted;
     request->wanted.row = NULL;
     use_sizes(request);
@@ -319,7 +325,6 @@ static void give_back_all(struct fanin_request *request, int spoiled, int keeps_
     give_back(request, &source->buffer, spoiled);
     if (!keeps_result)
         give_back(request, &destination->buffer, spoiled);
-    give_back(request, &request->exchange, spoiled);
     while (request->window_length)
         give_back(request, &request->window[--request->window_length], spoiled);
 }
@@ -346,7 +351,7 @@ void fanin_request_release(struct fanin_request *request, int spoiled)
 void fanin_request_destroy(struct fanin_request *request)
 {
     /* Without a connection there are no buffers but those in ordinary memory. */
-    if (!request->stream->context && request->message.destination.lkey == FANIN_LKEY_PROCESS)
+    if (!request->stream->context && request->destination.lkey == FANIN_LKEY_PROCESS)
         free(request->destination.buffer);
     fanin_request_idle(request);
     free(request->sizes);

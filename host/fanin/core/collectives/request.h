@@ -21,7 +21,9 @@ struct side {
     enum way way;
     uint8_t *memory;          /* the program's, without gaps */
     uint64_t length;          /* bytes that the rank brings (wants) */
-    struct bounce_buffer *buffer; /* BOUNCED */
+    struct bounce_buffer *buffer; /* BOUNCED; or that of the sizes, while they are exchanged */
+    uint64_t address;         /* where the device finds it, but for PIPELINED */
+    uint32_t lkey;
 };
 
 struct fanin_request {
@@ -46,7 +48,6 @@ struct fanin_request {
     uint32_t window_length;
 
     struct message wanted;        /* what sizes are exchanged for, with `block` as given here; row NULL: nothing */
-    struct bounce_buffer *exchange; /* holds the sizes of all ranks, while `wanted` has a row */
     uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
 
     uint8_t persistent, started, waits, detached; /* waits: the program does, until it has ended */

@@ -183,6 +183,8 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     struct fanin_wqe wqe;
     enum fanin_status status;
 
+    if (stream->outstanding >= FANIN_SQ_DEPTH - QUESTIONS)
+        return FANIN_QUEUE_FULL;
     if (!fanin_request_load(request, &run, &wqe))
         return FANIN_PENDING;
     if (!request->posted) {
@@ -218,31 +220,30 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
 }
 
 /* A request without work requests is a message without bytes: it is counted, as all ranks do. */
-static enum fanin_status post_all(struct stream *stream)
+static void post_all(struct stream *stream)
 {
     while (stream->posting) {
         struct fanin_request *request = stream->posting;
         if (must_wait(stream, request))
-            return FANIN_SUCCESS;
+            return;
         if (!request->count) {
             stream->cursor.mid = (stream->cursor.mid + 1) & MID_MASK;
             conclude(stream, request);
             continue;
         }
         while (request->posted < request->count) {
-            if (stream->outstanding >= FANIN_SQ_DEPTH - QUESTIONS)
-                return FANIN_SUCCESS;
             enum fanin_status status = post_next(stream, request);
             if (status == FANIN_QUEUE_FULL || status == FANIN_PENDING)
-                return FANIN_SUCCESS;
-            if (status != FANIN_SUCCESS)
-                return status;
+                return;
+            if (status != FANIN_SUCCESS) {
+                fail_all(stream, status);
+                return;
+            }
         }
         if (request->wanted.row)
-            return FANIN_SUCCESS; /* the ranks post in one order: what follows waits for the sizes */
+            return; /* the ranks post in one order: what follows waits for the sizes */
         stream->posting = request->next;
     }
-    return FANIN_SUCCESS;
 }
 
 static void advance(struct stream *stream)
@@ -250,8 +251,8 @@ static void advance(struct stream *stream)
     enum fanin_status status = take_completions(stream);
 
     if (status == FANIN_SUCCESS)
-        status = post_all(stream);
-    if (status != FANIN_SUCCESS)
+        post_all(stream);
+    else
         fail_all(stream, status);
 }
 
@@ -275,9 +276,7 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
         stream->last = request;
         if (!stream->posting) {
             stream->posting = request;
-            enum fanin_status posted = post_all(stream);
-            if (posted != FANIN_SUCCESS)
-                fail_all(stream, posted);
+            post_all(stream);
         }
     }
     pthread_mutex_unlock(&stream->lock);

@@ -72,7 +72,7 @@ static uint16_t flags_of(const struct fanin_request *request, uint32_t number)
         flags |= FANIN_WQE_SIGNALED;
     if (request->flags & FANIN_FENCE && number == 0)
         flags |= FANIN_WQE_FENCE;
-    if (destination->way == WAY_DIRECT && request->message.destination.lkey != FANIN_LKEY_PROCESS &&
+    if (destination->way == WAY_DIRECT && destination->lkey != FANIN_LKEY_PROCESS &&
         fanin_message_length(&request->message) >= FANIN_LONG_BYTES)
         flags |= FANIN_WQE_LONG;
     return flags;
@@ -102,6 +102,10 @@ int fanin_request_load(struct fanin_request *request, struct run *run, struct fa
         memcpy(request->source.buffer->address, request->source.memory, request->source.length);
     fanin_next_run(&request->message, terms->rank, run);
     fanin_write_request(terms, &request->message, run, wqe);
+    wqe->address.source += request->source.address;
+    wqe->address.destination += request->destination.address;
+    wqe->source_lkey = request->source.lkey;
+    wqe->destination_lkey = request->destination.lkey;
     if (request->window_length)
         use_buffer(request, number, run, wqe);
     put_inline(request, run, wqe);

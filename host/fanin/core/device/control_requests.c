@@ -20,20 +20,6 @@ static void unlink_request(struct fanin_context *context, const struct control_r
         }
 }
 
-static void store_reply(struct control_request *request, const void *message, size_t size, int fds[FANIN_MAX_FDS])
-{
-    const struct fanin_message *head = message;
-
-    memcpy(request->reply, message, size < request->capacity ? size : request->capacity);
-    request->length = size;
-    for (int i = 0; request->fds && i < FANIN_MAX_FDS; i++) {
-        request->fds[i] = fds[i];
-        fds[i] = -1;
-    }
-    /* PENDING is news about a JOIN (who is missing), not its end. */
-    request->answered = head->status != FANIN_PENDING;
-}
-
 /* A reply that nobody waits for any more is dropped, its descriptors closed. */
 static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_MAX_FDS])
 {
@@ -44,8 +30,16 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
         __atomic_store_n(&context->device_version, head->version, __ATOMIC_RELAXED);
     while (request && request->tag != head->tag)
         request = request->next;
-    if (request && !request->answered)
-        store_reply(request, context->reply, size, fds);
+    if (request && !request->answered) {
+        memcpy(request->reply, head, size < request->capacity ? size : request->capacity);
+        request->length = size;
+        for (int i = 0; request->fds && i < FANIN_MAX_FDS; i++) {
+            request->fds[i] = fds[i];
+            fds[i] = -1;
+        }
+        /* PENDING is news about a JOIN (who is missing), not its end. */
+        request->answered = head->status != FANIN_PENDING;
+    }
     fanin_close_fds(fds);
 }
 
