@@ -80,8 +80,8 @@ void fanin_wake_device(const struct fanin_context *context);
 
 /* rings.c: as fanin_post and fanin_poll, for a caller whose own lock keeps other threads from the ring. */
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
-enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
-                                   uint32_t *count, uint32_t *seen);
+enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes,
+                                   uint32_t capacity, uint32_t *count, uint32_t *seen);
 
 /* context.c: close the socket and the mapping, and free the context. */
 void fanin_disconnect(struct fanin_context *context);

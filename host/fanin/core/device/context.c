@@ -82,7 +82,8 @@ static enum fanin_status map_region(struct fanin_context *context, int memfd)
     struct stat file;
     void *region;
 
-    if (fstat(memfd, &file) < 0 || (uint64_t)file.st_size < context->limits.region_bytes || !rings_fit(&context->limits))
+    if (fstat(memfd, &file) < 0 || (uint64_t)file.st_size < context->limits.region_bytes ||
+        !rings_fit(&context->limits))
         return FANIN_VERSION_MISMATCH;
     region = mmap(NULL, context->limits.region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (region == MAP_FAILED)

@@ -93,8 +93,8 @@ static enum fanin_status trouble(struct fanin_context *context, const struct fan
     return fanin_device_lost(context) ? FANIN_DEVICE_LOST : FANIN_SUCCESS;
 }
 
-enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
-                                   uint32_t *count, uint32_t *seen)
+enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes,
+                                   uint32_t capacity, uint32_t *count, uint32_t *seen)
 {
     struct fanin_ring *ring = completion_ring(context, cq);
     const struct fanin_cqe *entries = (const void *)(ring + 1);

@@ -1,5 +1,5 @@
-/* Registered memory that stands in for ordinary memory of the program. A device reads and writes it in place; it reaches
- * ordinary memory by a system call for each run of segments.
+/* Registered memory that stands in for ordinary memory of the program. A device reads and writes it in place; it
+ * reaches ordinary memory by a system call for each run of segments.
  */
 #ifndef FANIN_BOUNCE_BUFFERS_H
 #define FANIN_BOUNCE_BUFFERS_H
