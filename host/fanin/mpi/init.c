@@ -13,47 +13,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The first rank that has no device; -1: all have one. */
-static int first_without(const int *statuses, int ranks)
-{
-    for (int rank = 0; rank < ranks; rank++)
-        if (statuses[rank] != FANIN_SUCCESS)
-            return rank;
-    return -1;
-}
-
-static void say_why_not(const int *statuses, int ranks, int first)
+static void say_why_not(int all, int first, enum fanin_status status)
 {
     const char *named = getenv("FANIN_SOCKET");
-    int all = 1;
 
-    for (int rank = 0; rank < ranks; rank++)
-        all &= statuses[rank] == FANIN_NO_DEVICE;
     if (all && named && *named)
-        shim_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up (fanin "
-                  "fabric up), and name its socket", named);
+        shim_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up "
+                  "(fanin fabric up), and name its socket", named);
     else if (all)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
                   "its socket in FANIN_SOCKET");
     else
         shim_warn("%s: collectives stay with MPI: rank %d can not use its device; see that each node has one, or unset "
-                  "LD_PRELOAD", fanin_status_name(statuses[first]), first);
+                  "LD_PRELOAD", fanin_status_name(status), first);
 }
 
+/* Whether all ranks have a device. */
 static int agree(int rank, int ranks)
 {
     enum fanin_status status = shim_pack_adds_nothing() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED;
-    int *statuses = calloc((size_t)ranks, sizeof *statuses), mine = (int)status, first;
+    int *statuses = calloc((size_t)ranks, sizeof *statuses), mine = (int)status, first = ranks, all = 1;
 
     /* A rank can not go on alone: the others wait for its message. */
     if (!statuses || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), statuses, sizeof mine,
                                     shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
         abort();
-    first = first_without(statuses, ranks);
-    if (first >= 0 && rank == 0)
-        say_why_not(statuses, ranks, first);
+    for (int other = ranks - 1; other >= 0; other--) {
+        first = statuses[other] == FANIN_SUCCESS ? first : other;
+        all &= statuses[other] == FANIN_NO_DEVICE;
+    }
+    if (first < ranks && rank == 0)
+        say_why_not(all, first, statuses[first]);
     free(statuses);
-    return first < 0;
+    return first == ranks;
 }
 
 void shim_begin(void)

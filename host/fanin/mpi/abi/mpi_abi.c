@@ -7,23 +7,24 @@
 #include <limits.h>
 #include <stddef.h>
 
-#define FAMILIES 3
 enum { STANDARD, OPEN_MPI, MPICH }; /* rows of the next table, columns of those below */
 
 static const struct mpi_abi families[] = {
-    {.name = "MPI ABI", .library = "libmpi_abi.so.1", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3,
-     .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_source = 0,
-     .status_bytes = 32},
-    {.name = "Open MPI", .library = "libmpi.so.40", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
-     .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
-     .proc_failed_since = "PMPIX_Comm_revoke", .fortran_skips_c = 1, .status_source = 0, .status_bytes = 24},
-    {.name = "MPICH", .library = "libmpi.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
-     .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
-    {.name = "MPICH", .library = "libmpich.so.12", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
-     .proc_null = -1, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15,
-     .error_proc_failed = 101, .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
+    [STANDARD] = {.in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3, .combiner_named = 101,
+                  .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_bytes = 32},
+    [OPEN_MPI] = {.in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2, .combiner_named = 0,
+                  .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
+                  .proc_failed_since = "PMPIX_Comm_revoke", .fortran_skips_c = 1, .status_bytes = 24},
+    [MPICH] = {.ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1, .proc_null = -1, .combiner_named = 1,
+               .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15, .error_proc_failed = 101,
+               .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
 };
+
+static const struct {
+    const char *soname;
+    int family;
+} libraries[] = {
+    {"libmpi_abi.so.1", STANDARD}, {"libmpi.so.40", OPEN_MPI}, {"libmpi.so.12", MPICH}, {"libmpich.so.12", MPICH}};
 
 /* A predefined handle: its value with the standard ABI and with MPICH, its symbol with Open MPI. */
 struct constant {
@@ -194,10 +195,10 @@ int shim_identify_mpi(void)
 {
     if (shim_abi)
         return 1;
-    for (size_t i = 0; i < LENGTH(families) && !library; i++) {
-        library = dlopen(families[i].library, RTLD_LAZY | RTLD_NOLOAD);
+    for (size_t i = 0; i < LENGTH(libraries) && !library; i++) {
+        library = dlopen(libraries[i].soname, RTLD_LAZY | RTLD_NOLOAD);
         if (library)
-            shim_abi = &families[i];
+            shim_abi = &families[libraries[i].family];
     }
     if (!shim_abi)
         return 0;

@@ -13,14 +13,12 @@ typedef uintptr_t handle; /* of a communicator, datatype, op, request, group, in
 enum { UNDEFINED = -32766 }; /* MPI_UNDEFINED is the same everywhere */
 
 struct mpi_abi {
-    const char *name;
-    const char *library;   /* its soname */
     int ints;              /* handles are ints: the upper half of a register has no meaning */
     int in_place;          /* MPI_IN_PLACE */
     int any_source, any_tag, proc_null;
     int combiner_named, combiner_dup, combiner_contiguous;
     int error_other, error_proc_failed; /* error classes; 0: this MPI has no such class */
-    const char *proc_failed_since;      /* a function that only versions with error_proc_failed have; NULL: all have it */
+    const char *proc_failed_since; /* a function that only versions with error_proc_failed have; NULL: all have it */
     int fortran_skips_c;   /* its Fortran library does not call the MPI_ functions of C */
     int checks_aliases;    /* if it checks arguments, two buffers that are the same memory are an error */
     int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */

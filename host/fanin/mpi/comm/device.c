@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define MAX_PATH 256
 #define MAX_ROW 512
 #define MAX_NICS 64
 
@@ -83,16 +84,6 @@ static int read_rows(const char *folder, struct row *rows)
     return count;
 }
 
-/* Which of `choices` NICs rank `rank` takes: blocks of consecutive ranks, the first ones longer, as in `fanin run`. */
-static int choice_of(int rank, int ranks, int choices)
-{
-    int length = ranks / choices, longer = ranks % choices;
-
-    if (rank < longer * (length + 1))
-        return rank / (length + 1);
-    return length ? longer + (rank - longer * (length + 1)) / length : 0;
-}
-
 /* The place of a NIC in the fabric, by the file beside its socket; all 0 if there is no such file. */
 static struct fanin_place place_of(const char *socket)
 {
@@ -111,7 +102,33 @@ static struct fanin_place place_of(const char *socket)
     return (struct fanin_place){0};
 }
 
-/* Drop the NICs that are known to be in other hosts, unless all are. Returns how many are left. */
+/* The NICs whose sockets are named. */
+static int read_sockets(const char *sockets, struct row *rows)
+{
+    char *list = strdup(sockets), *rest;
+    int count = 0;
+
+    for (char *word = list ? strtok_r(list, ":", &rest) : NULL; word; word = strtok_r(NULL, ":", &rest))
+        if (count < MAX_NICS && snprintf(rows[count].socket, MAX_PATH, "%s", word) < MAX_PATH)
+            rows[count++].place = place_of(word);
+    free(list);
+    return count;
+}
+
+/* The NICs of the fabric `default`. */
+static int read_fabric(struct row *rows)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char folder[MAX_PATH];
+
+    if (runtime && *runtime)
+        snprintf(folder, sizeof folder, "%.200s/fanin/default", runtime);
+    else
+        snprintf(folder, sizeof folder, "/tmp/fanin-%u/default", (unsigned)getuid());
+    return read_rows(folder, rows);
+}
+
+/* Keep the NICs of this host. A NIC whose address is not known, 0, may be one. Returns how many there are. */
 static int keep_local(struct row *rows, int count)
 {
     int local = 0;
@@ -119,60 +136,40 @@ static int keep_local(struct row *rows, int count)
     for (int i = 0; i < count; i++)
         if (!rows[i].place.address || is_local(rows[i].place.address))
             rows[local++] = rows[i];
-    return local ? local : count;
+    return local;
 }
 
-static int from_environment(const char *sockets, int rank, int ranks)
+/* Which of `choices` NICs rank `rank` takes: blocks of consecutive ranks, the first ones longer, as in `fanin run`. */
+static int choice_of(int rank, int ranks, int choices)
 {
-    char *list = strdup(sockets), *rest;
+    int length = ranks / choices, longer = ranks % choices;
+
+    if (rank < longer * (length + 1))
+        return rank / (length + 1);
+    return longer + (rank - longer * (length + 1)) / length;
+}
+
+/* Find the NIC of this rank. Of named ones that are all in other hosts it takes one all the same. */
+static int find_nic(int rank, int ranks, struct row *found)
+{
+    const char *sockets = getenv("FANIN_SOCKET"), *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
+    int named = sockets && *sockets, count, local;
     struct row rows[MAX_NICS];
-    int count = 0;
-
-    for (char *word = list ? strtok_r(list, ":", &rest) : NULL; word; word = strtok_r(NULL, ":", &rest))
-        if (count < MAX_NICS && snprintf(rows[count].socket, MAX_PATH, "%s", word) < MAX_PATH)
-            rows[count++].place = place_of(word);
-    free(list);
-    if (!count)
-        return 0;
-    count = keep_local(rows, count);
-    strcpy(shim_device.socket, rows[choice_of(rank, ranks, count)].socket);
-    return 1;
-}
-
-static int from_fabric(int rank, int ranks)
-{
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char folder[MAX_PATH];
-    struct row rows[MAX_NICS];
-    int count, local = 0;
-
-    if (runtime && *runtime)
-        snprintf(folder, sizeof folder, "%.200s/fanin/default", runtime);
-    else
-        snprintf(folder, sizeof folder, "/tmp/fanin-%u/default", (unsigned)getuid());
-    count = read_rows(folder, rows);
-    for (int i = 0; i < count; i++)
-        if (is_local(rows[i].place.address))
-            rows[local++] = rows[i];
-    if (!local)
-        return 0;
-    strcpy(shim_device.socket, rows[choice_of(rank, ranks, local)].socket);
-    return 1;
-}
-
-/* Find the place of this rank's NIC in the fabric. */
-static void find_place(void)
-{
-    const char *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
-    struct fanin_place *place = &shim_device.place;
     char *list;
 
-    *place = place_of(shim_device.socket);
+    count = named ? read_sockets(sockets, rows) : read_fabric(rows);
+    local = keep_local(rows, count);
+    if (!local && named)
+        local = count;
+    if (!local)
+        return 0;
+    *found = rows[choice_of(rank, ranks, local)];
     if (switches && (list = strdup(switches))) {
-        *place = (struct fanin_place){.ring = ring ? (uint32_t)strtoul(ring, NULL, 10) : 0};
-        add_switches(place, list, ",");
+        found->place = (struct fanin_place){.ring = ring ? (uint32_t)strtoul(ring, NULL, 10) : 0};
+        add_switches(&found->place, list, ",");
         free(list);
     }
+    return 1;
 }
 
 /* Without it a device can not read ordinary memory of the program. */
@@ -187,18 +184,19 @@ static int has_process_memory(void)
 
 enum fanin_status shim_open_device(int rank, int ranks)
 {
-    const char *sockets = getenv("FANIN_SOCKET");
     enum fanin_status status;
+    struct row nic;
 
-    if (!(sockets && *sockets ? from_environment(sockets, rank, ranks) : from_fabric(rank, ranks)))
+    if (!find_nic(rank, ranks, &nic))
         return FANIN_NO_DEVICE;
     if (!has_process_memory())
         return FANIN_PERMISSION_DENIED;
-    find_place();
-    status = fanin_open(shim_device.socket, &shim_device.context);
-    if (status == FANIN_SUCCESS)
-        shim_device.place.address = fanin_limits(shim_device.context)->address;
-    return status;
+    status = fanin_open(nic.socket, &shim_device.context);
+    if (status != FANIN_SUCCESS)
+        return status;
+    shim_device.place = nic.place;
+    shim_device.place.address = fanin_limits(shim_device.context)->address;
+    return FANIN_SUCCESS;
 }
 
 void shim_close_device(void)

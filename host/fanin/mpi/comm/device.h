@@ -1,14 +1,11 @@
-/* The device of this process: its socket, its place in the fabric, and the connection to it. */
+/* The device of this process: its place in the fabric, and the connection to it. */
 #ifndef FANIN_MPI_DEVICE_H
 #define FANIN_MPI_DEVICE_H
 #include "fanin.h"
 
-#define MAX_PATH 256
-
 struct device {
     struct fanin_context *context; /* NULL: there is none */
     struct fanin_place place;
-    char socket[MAX_PATH];
 };
 
 extern struct device shim_device;

@@ -54,6 +54,27 @@ static int end_one(struct request *request)
     return code;
 }
 
+/* Some requests of an array have been completed: those at `indices`, or the first ones. Returns the first error of the
+ * shim's own.
+ */
+static int end(void *requests, int completed, const int *indices)
+{
+    int code = 0;
+
+    for (int i = 0; i < completed; i++) {
+        int own = end_one(shim_request(handle_at(requests, indices ? indices[i] : i)));
+        code = code ? code : own;
+    }
+    return code;
+}
+
+static int not_yet(int *flag)
+{
+    *flag = 0;
+    shim_let_mpi_progress();
+    return 0;
+}
+
 ENTRY int MPI_Wait(void *place, void *status)
 {
     shim_bind();
@@ -72,25 +93,10 @@ ENTRY int MPI_Test(void *place, int *flag, void *status)
     struct request *request = shim_request(place);
     int persistent = request && request->persistent, code;
 
-    if (request && shim_is_pending(request)) {
-        *flag = 0;
-        shim_let_mpi_progress();
-        return 0;
-    }
+    if (request && shim_is_pending(request))
+        return not_yet(flag);
     code = pmpi.Test(place, flag, status);
     return code || !persistent ? code : end_one(request);
-}
-
-/* All requests of an array have been completed. Returns the first error of the shim's own. */
-static int end_all(int count, void *requests)
-{
-    int code = 0;
-
-    for (int i = 0; i < count; i++) {
-        int own = end_one(shim_request(handle_at(requests, i)));
-        code = code ? code : own;
-    }
-    return code;
 }
 
 ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
@@ -104,7 +110,7 @@ ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
             shim_finish_request(request);
     }
     code = pmpi.Waitall(count, requests, statuses);
-    ours = end_all(count, requests);
+    ours = end(requests, count, NULL);
     return code ? code : ours;
 }
 
@@ -113,13 +119,10 @@ ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
     shim_bind();
     int code;
 
-    if (find_pending(count, requests)) {
-        *flag = 0;
-        shim_let_mpi_progress();
-        return 0;
-    }
+    if (find_pending(count, requests))
+        return not_yet(flag);
     code = pmpi.Testall(count, requests, flag, statuses);
-    return code || !*flag ? code : end_all(count, requests);
+    return code || !*flag ? code : end(requests, count, NULL);
 }
 
 ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *status)
@@ -130,7 +133,7 @@ ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *st
 
     if (!code && *flag && *index == UNDEFINED && pending)
         *flag = 0;
-    return code || !*flag || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
+    return code || !*flag || *index == UNDEFINED ? code : end(requests, 1, index);
 }
 
 ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
@@ -140,24 +143,13 @@ ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
     int code, flag;
 
     for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
-        code = pmpi.Testany(count, requests, index, &flag, status);
-        if (code || (flag && *index != UNDEFINED))
-            return code ? code : end_all(1, handle_at(requests, *index));
+        code = MPI_Testany(count, requests, index, &flag, status);
+        if (code || flag)
+            return code;
         wait_a_moment(pending, looks);
     }
     code = pmpi.Waitany(count, requests, index, status);
-    return code || *index == UNDEFINED ? code : end_all(1, handle_at(requests, *index));
-}
-
-static int end_some(void *requests, int completed, const int *indices)
-{
-    int code = 0;
-
-    for (int i = 0; i < completed; i++) {
-        int own = end_one(shim_request(handle_at(requests, indices[i])));
-        code = code ? code : own;
-    }
-    return code;
+    return code || *index == UNDEFINED ? code : end(requests, 1, index);
 }
 
 ENTRY int MPI_Testsome(int count, void *requests, int *completed, int *indices, void *statuses)
@@ -168,7 +160,7 @@ ENTRY int MPI_Testsome(int count, void *requests, int *completed, int *indices, 
 
     if (!code && *completed == UNDEFINED && pending)
         *completed = 0;
-    return code ? code : end_some(requests, *completed, indices);
+    return code ? code : end(requests, *completed, indices);
 }
 
 ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, void *statuses)
@@ -178,13 +170,13 @@ ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, 
     int code;
 
     for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
-        code = pmpi.Testsome(count, requests, completed, indices, statuses);
-        if (code || *completed > 0)
-            return code ? code : end_some(requests, *completed, indices);
+        code = MPI_Testsome(count, requests, completed, indices, statuses);
+        if (code || *completed)
+            return code;
         wait_a_moment(pending, looks);
     }
     code = pmpi.Waitsome(count, requests, completed, indices, statuses);
-    return code ? code : end_some(requests, *completed, indices);
+    return code ? code : end(requests, *completed, indices);
 }
 
 ENTRY int MPI_Start(void *place)
