@@ -14,16 +14,21 @@ from tests.mpi.test_pipelining import LONG
 WRONG = {  # file, line, what stands in it, what takes its place
     "last byte of a result": (
         "mpi/abi/elements.c",
-        "memcpy(block_address(elements, block), memory, bytes)",
+        "memcpy(address, memory, bytes)",
         "bytes",
         "bytes - 1",
     ),
-    "offsets of blocks": ("mpi/abi/elements.c", "item(elements->offsets, block) : 0;", "block)", "0)"),
+    "offsets of blocks": (
+        "mpi/abi/elements.c",
+        "item(elements->offsets, block) : block * elements",
+        "offsets, block)",
+        "offsets, 0)",
+    ),
     "own block in place": (
         "mpi/calls/decode_args.c",
-        "one.address += offset * elements->facts.extent;",
-        "offset",
-        "0",
+        "one.address = shim_block_address(elements, block);",
+        "block)",
+        "0)",
     ),
     "sum for maximum": ("mpi/abi/mpi_abi.c", "{FANIN_OP_MAX, {0x23", "FANIN_OP_MAX", "FANIN_OP_SUM"),
 }

@@ -165,8 +165,8 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("FANIN_MPI_JOIN_SECONDS", str(2**32 // 1000 + 1), "is more than 4294967, so 60 are taken"),
-        ("FANIN_MPI_SLOTS", "7", "is 7, so 256 are taken; write a power of two from 4 on"),
+        ("FANIN_MPI_JOIN_SECONDS", str(2**32 // 1000 + 1), "is 4294968, so 60 is taken; write a number up to 4294967"),
+        ("FANIN_MPI_SLOTS", "7", "is 7, so 256 is taken; write a power of two from 4 on"),
         ("FANIN_MPI_STRICT", "yes", "is yes, so 0 is taken; write a number"),
         ("FANIN_ROUTE", "bar", "is bar, so auto is taken; write tree, ring, local or auto"),
         ("FANIN_MPI_THRESHOLDS", "foo", "can not be read from foo on"),

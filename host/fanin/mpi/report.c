@@ -10,16 +10,20 @@ struct counts {
 
 static struct counts counts[FUNCTION_COUNT];
 
-static const char *const function_names[] = {
-#define X(name, iname, TABLE) #name,
+const char *const shim_function_names[] = {
+#define X(name, ...) #name,
     COLLECTIVES(X)
 #undef X
 };
 
-static const struct {
-    const char *name, *text;
-} reasons[] = {
-#define X(name, text) {#name, text},
+static const char *const reason_names[] = {
+#define X(name, text) #name,
+    REASONS(X)
+#undef X
+};
+
+const char *const shim_reason_texts[] = {
+#define X(name, text) text,
     REASONS(X)
 #undef X
 };
@@ -40,43 +44,22 @@ void shim_count_left(enum function function, enum reason reason)
     add(&counts[function].left[reason], 1);
 }
 
-const char *shim_function_name(enum function function)
-{
-    return function_names[function];
-}
-
-const char *shim_reason_text(enum reason reason)
-{
-    return reasons[reason].text;
-}
-
-static void say(const char *format, va_list arguments)
+void shim_say(const char *format, ...)
 {
     char line[512];
+    va_list arguments;
 
+    va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
     fprintf(stderr, "fanin: %s\n", line);
 }
 
-void shim_say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
-}
-
-void shim_warn(const char *format, ...)
+int shim_is_first_warning(void)
 {
     static int warned;
-    va_list arguments;
 
-    if (__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
-        return;
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
+    return !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED);
 }
 
 int shim_error_code(enum fanin_status status, enum function function)
@@ -88,7 +71,7 @@ int shim_error_code(enum fanin_status status, enum function function)
         class = shim_error_proc_failed();
     if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
         return class;
-    snprintf(text, sizeof text, "MPI_%s on Fanin: %s", shim_function_name(function), fanin_status_name(status));
+    snprintf(text, sizeof text, "MPI_%s on Fanin: %s", shim_function_names[function], fanin_status_name(status));
     pmpi.Add_error_string(code, text);
     return code;
 }
@@ -105,21 +88,22 @@ static void print_function(const char *name, const struct counts *row)
             (unsigned long long)row->bytes, (unsigned long long)left);
     for (int reason = 0; reason < REASON_COUNT; reason++)
         if (row->left[reason])
-            fprintf(stderr, " %s %llu", reasons[reason].name, (unsigned long long)row->left[reason]);
+            fprintf(stderr, " %s %llu", reason_names[reason], (unsigned long long)row->left[reason]);
     fputc('\n', stderr);
 }
 
 static void print_all(const struct counts *all)
 {
-    fprintf(stderr, "fanin: %-22s %12s %16s %12s  %s\n", "calls of all ranks", "offloaded", "bytes", "left to MPI", "why");
+    fprintf(stderr, "fanin: %-22s %12s %16s %12s  %s\n", "calls of all ranks", "offloaded", "bytes",
+            "left to MPI", "why");
     for (int function = 0; function < FUNCTION_COUNT; function++)
-        print_function(function_names[function], &all[function]);
+        print_function(shim_function_names[function], &all[function]);
     for (int reason = 0; reason < REASON_COUNT; reason++) {
         uint64_t sum = 0;
         for (int function = 0; function < FUNCTION_COUNT; function++)
             sum += all[function].left[reason];
         if (sum)
-            fprintf(stderr, "fanin: %s: %s\n", reasons[reason].name, reasons[reason].text);
+            fprintf(stderr, "fanin: %s: %s\n", reason_names[reason], shim_reason_texts[reason]);
     }
 }
 

@@ -23,14 +23,15 @@ enum reason {
 #define X(name, text) REASON_##name,
     REASONS(X)
 #undef X
-    REASON_COUNT
+    REASON_COUNT,
+    NO_REASON = REASON_COUNT   /* the call is offloaded */
 };
 
 void shim_count_offloaded(enum function function, uint64_t bytes);
 void shim_count_left(enum function function, enum reason reason);
 
-const char *shim_function_name(enum function function);
-const char *shim_reason_text(enum reason reason);
+extern const char *const shim_function_names[FUNCTION_COUNT];
+extern const char *const shim_reason_texts[REASON_COUNT];
 
 /* An error code of the MPI for a status of a device, with a text that names the function and the status. */
 int shim_error_code(enum fanin_status status, enum function function);
@@ -41,5 +42,6 @@ void shim_report(void);
 /* Print a line on the error output, with "fanin: " before it. */
 void shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, but only for the first call in a process. */
-void shim_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define shim_warn(...) (shim_is_first_warning() ? shim_say(__VA_ARGS__) : (void)0)
+int shim_is_first_warning(void);
 #endif

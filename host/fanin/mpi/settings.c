@@ -7,8 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define JOIN_SECONDS 60
-#define SLOTS 256
 #define FEWEST_SLOTS 4 /* of a lease */
 #define DEFAULT_THRESHOLDS "all=0-" /* what it costs and gains on one host: docs/mpi.md */
 
@@ -48,14 +46,16 @@ static int function_named(const char *text, size_t length)
     if (length == 3 && !strncasecmp(text, "all", length))
         return FUNCTION_COUNT;
     for (int function = 0; function < FUNCTION_COUNT; function++) {
-        const char *name = shim_function_name(function);
+        const char *name = shim_function_names[function];
         if (strlen(name) == length && !strncasecmp(text, name, length))
             return function;
     }
     return -1;
 }
 
-const char *shim_parse_thresholds(const char *text, struct range *ranges)
+/* Parse thresholds, such as "allreduce=0-, bcast=4k-64m, barrier=off", into `ranges`. Names are those of MPI; "all"
+ * is every function. Returns NULL, or where the text makes no sense. */
+static const char *parse_thresholds(const char *text, struct range *ranges)
 {
     while (*(text += strspn(text, ", "))) {
         const char *start = text;
@@ -72,83 +72,80 @@ const char *shim_parse_thresholds(const char *text, struct range *ranges)
     return NULL;
 }
 
-static uint32_t number_of(const char *variable, uint32_t otherwise)
+static void refuse(const char *variable, const char *text, const char *taken, const char *remedy)
+{
+    shim_say("BAD_SETTING: %s is %.40s, so %s is taken; write %s", variable, text, taken, remedy);
+}
+
+static int is_slots(unsigned long number)
+{
+    return number >= FEWEST_SLOTS && number <= UINT32_MAX && !(number & (number - 1));
+}
+
+static int is_seconds(unsigned long number)
+{
+    return number <= UINT32_MAX / 1000;
+}
+
+/* fits: whether a number may be; NULL: any may. */
+static uint32_t number_of(const char *variable, const char *otherwise, int (*fits)(unsigned long), const char *remedy)
 {
     const char *text = getenv(variable);
-    char *end;
     unsigned long number;
+    char *end;
 
     if (!text || !*text)
-        return otherwise;
+        text = otherwise;
     number = strtoul(text, &end, 10);
-    if (!isdigit((unsigned char)*text) || *end) {
-        shim_say("BAD_SETTING: %s is %.40s, so %u is taken; write a number", variable, text, otherwise);
-        return otherwise;
+    if (!isdigit((unsigned char)*text) || *end || (fits && !fits(number))) {
+        refuse(variable, text, otherwise, remedy);
+        number = strtoul(otherwise, NULL, 10);
     }
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-static uint32_t slots(void)
+struct choice {
+    const char *name;
+    uint32_t value;
+};
+
+/* The first choice is the default. */
+static uint32_t choice_of(const char *variable, const struct choice *choices, const char *remedy)
 {
-    uint32_t number = number_of("FANIN_MPI_SLOTS", SLOTS);
+    const char *text = getenv(variable);
+    const struct choice *choice = choices;
 
-    if (number >= FEWEST_SLOTS && !(number & (number - 1)))
-        return number;
-    shim_say("BAD_SETTING: FANIN_MPI_SLOTS is %u, so %d are taken; write a power of two from %d on", number, SLOTS,
-              FEWEST_SLOTS);
-    return SLOTS;
-}
-
-static uint32_t join_ms(void)
-{
-    uint32_t seconds = number_of("FANIN_MPI_JOIN_SECONDS", JOIN_SECONDS);
-
-    if (seconds <= UINT32_MAX / 1000)
-        return 1000 * seconds;
-    shim_say("BAD_SETTING: FANIN_MPI_JOIN_SECONDS is more than %u, so %d are taken; write a smaller number",
-              UINT32_MAX / 1000, JOIN_SECONDS);
-    return 1000 * JOIN_SECONDS;
-}
-
-static uint32_t route_of(const char *name)
-{
-    static const char *const names[] = {
-        [FANIN_ROUTE_LOCAL] = "local", [FANIN_ROUTE_TREE] = "tree", [FANIN_ROUTE_RING] = "ring"};
-
-    for (uint32_t route = 0; name && route < sizeof names / sizeof names[0]; route++)
-        if (!strcmp(name, names[route]))
-            return route;
-    if (name && *name && strcmp(name, "auto"))
-        shim_say("BAD_SETTING: FANIN_ROUTE is %.40s, so auto is taken; write tree, ring, local or auto", name);
-    return FANIN_ROUTE_AUTO;
-}
-
-static int joins_late(const char *text)
-{
     if (!text || !*text)
-        return 0;
-    if (strcmp(text, "late"))
-        shim_say("BAD_SETTING: FANIN_MPI_JOIN is %.40s; write late, or leave it out", text);
-    return !strcmp(text, "late");
+        return choices->value;
+    while (choice->name && strcmp(text, choice->name))
+        choice++;
+    if (choice->name)
+        return choice->value;
+    refuse(variable, text, choices->name, remedy);
+    return choices->value;
 }
 
 void shim_read_settings(void)
 {
+    static const struct choice routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"tree", FANIN_ROUTE_TREE},
+                                           {"ring", FANIN_ROUTE_RING}, {"local", FANIN_ROUTE_LOCAL}, {NULL, 0}};
+    static const struct choice joins[] = {{"early", 0}, {"late", 1}, {NULL, 0}};
     const char *thresholds = getenv("FANIN_MPI_THRESHOLDS"), *wrong;
     struct range ranges[FUNCTION_COUNT];
 
-    shim_settings = (struct settings){.report = number_of("FANIN_MPI_REPORT", 0),
-                                       .strict = number_of("FANIN_MPI_STRICT", 0),
-                                       .late = joins_late(getenv("FANIN_MPI_JOIN")),
-                                       .route = route_of(getenv("FANIN_ROUTE")),
-                                       .slots = slots(),
-                                       .join_ms = join_ms()};
-    shim_parse_thresholds(DEFAULT_THRESHOLDS, shim_settings.ranges);
+    shim_settings = (struct settings){
+        .report = number_of("FANIN_MPI_REPORT", "0", NULL, "a number"),
+        .strict = number_of("FANIN_MPI_STRICT", "0", NULL, "a number"),
+        .late = choice_of("FANIN_MPI_JOIN", joins, "late, or leave it out"),
+        .route = choice_of("FANIN_ROUTE", routes, "tree, ring, local or auto"),
+        .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two from 4 on"),
+        .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};
+    parse_thresholds(DEFAULT_THRESHOLDS, shim_settings.ranges);
     memcpy(ranges, shim_settings.ranges, sizeof ranges);
-    wrong = thresholds ? shim_parse_thresholds(thresholds, ranges) : NULL;
+    wrong = thresholds ? parse_thresholds(thresholds, ranges) : NULL;
     if (wrong)
         shim_say("BAD_SETTING: FANIN_MPI_THRESHOLDS can not be read from %.40s on; write NAME=LEAST-MOST, as in "
-                  "allreduce=0-64m", wrong);
+                 "allreduce=0-64m", wrong);
     else
         memcpy(shim_settings.ranges, ranges, sizeof ranges);
 }

@@ -21,8 +21,4 @@ extern struct settings shim_settings;
 /* Read FANIN_MPI_REPORT, FANIN_MPI_STRICT, FANIN_MPI_THRESHOLDS, FANIN_MPI_SLOTS, FANIN_MPI_JOIN (early, late),
  * FANIN_MPI_JOIN_SECONDS, FANIN_ROUTE. */
 void shim_read_settings(void);
-
-/* Parse thresholds, such as "allreduce=0-, bcast=4k-64m, barrier=off", into `ranges`. Names are those of MPI; "all"
- * is every function. Returns NULL, or where the text makes no sense. */
-const char *shim_parse_thresholds(const char *text, struct range *ranges);
 #endif

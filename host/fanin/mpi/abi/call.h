@@ -5,32 +5,34 @@
 #include "abi/signatures.h"
 
 enum function {
-#define X(name, iname, TABLE) TABLE,
+#define X(name, lower, TABLE, collective) TABLE,
     COLLECTIVES(X)
 #undef X
     FUNCTION_COUNT
-};
-
-/* An array of counts or displacements, one for each rank. `items` is NULL if the call has no such array. */
-struct vector {
-    const void *items;
-    int wide;              /* items have 64 bits, else they are int */
 };
 
 struct buffer {
     const void *address;
     int64_t count;         /* elements of each block, if there are no counts */
     handle type;
-    struct vector counts, offsets;
+    const void *counts, *offsets; /* one for each rank; NULL: the call has no such array */
 };
 
+/* In reductions `receive` says what both buffers hold; `send` has only an address. */
 struct call {
     enum function function;
+    int large;             /* counts and offsets have 64 bits, else they are int */
     struct buffer send, receive;
     handle op;
     int root;
     handle comm;
-    int *narrowed[2];      /* counts and displacements as int, for an MPI without large ones */
+};
+
+/* Counts or displacements, one for each rank. */
+struct vector {
+    const void *items;     /* NULL: there is no array, and all are `each` */
+    int large;             /* as in a call */
+    int64_t each;
 };
 
 /* The form of a call decides whether it may wait for other ranks. */
@@ -38,6 +40,8 @@ enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 
 static inline int64_t item(struct vector vector, int index)
 {
-    return vector.wide ? ((const int64_t *)vector.items)[index] : ((const int *)vector.items)[index];
+    if (!vector.items)
+        return vector.each;
+    return vector.large ? ((const int64_t *)vector.items)[index] : ((const int *)vector.items)[index];
 }
 #endif

@@ -6,69 +6,52 @@
 
 #define PACKED_AT_ONCE (1 << 30) /* bytes: MPI_Pack counts in int */
 
-/* How a type was made: the numbers of arguments of its constructor. */
-struct envelope {
-    int64_t integers, addresses, large_counts, types;
-    int combiner;
-};
-
-/* Of a type with large counts MPI_Type_get_envelope would be an error. */
-static int read_envelope(handle type, struct envelope *envelope)
+/* Of a type with large counts MPI_Type_get_envelope and MPI_Type_get_contents would be errors. -1: the handle is no
+ * type. */
+static int combiner_of(handle type)
 {
-    int integers, addresses, types, code;
+    int64_t large_numbers[4];
+    int numbers[3], combiner, code;
 
     if (pmpi.Type_get_envelope_c)
-        return !pmpi.Type_get_envelope_c(type, &envelope->integers, &envelope->addresses, &envelope->large_counts,
-                                         &envelope->types, &envelope->combiner);
-    code = pmpi.Type_get_envelope(type, &integers, &addresses, &types, &envelope->combiner);
-    envelope->integers = integers;
-    envelope->addresses = addresses;
-    envelope->large_counts = 0;
-    envelope->types = types;
-    return !code;
+        code = pmpi.Type_get_envelope_c(type, &large_numbers[0], &large_numbers[1], &large_numbers[2],
+                                        &large_numbers[3], &combiner);
+    else
+        code = pmpi.Type_get_envelope(type, &numbers[0], &numbers[1], &numbers[2], &combiner);
+    return code ? -1 : combiner;
 }
 
-/* The type that another consists of, if it was made of one type with one count or none. The caller frees a derived
- * one. */
-static int read_inner(handle type, const struct envelope *envelope, handle *inner)
+/* The type that a duplicate or a row of elements was made of. The caller frees a derived one. Returns 0 on failure. */
+static handle inner_of(handle type)
 {
-    int count, code;
     int64_t large_count;
-    intptr_t unused[1];
+    intptr_t address;
+    handle inner = 0;
+    int count, code;
 
-    if (envelope->integers + envelope->large_counts > 1 || envelope->addresses || envelope->types != 1)
-        return 0;
-    *inner = 0;
-    if (pmpi.Type_get_envelope_c)
-        code = pmpi.Type_get_contents_c(type, envelope->integers, 0, envelope->large_counts, 1, &count, unused,
-                                        &large_count, inner);
+    if (pmpi.Type_get_contents_c)
+        code = pmpi.Type_get_contents_c(type, 1, 0, 1, 1, &count, &address, &large_count, &inner);
     else
-        code = pmpi.Type_get_contents(type, (int)envelope->integers, 0, 1, &count, unused, inner);
-    *inner = load_handle(inner);
-    return !code;
+        code = pmpi.Type_get_contents(type, 1, 0, 1, &count, &address, &inner);
+    return code ? 0 : load_handle(&inner);
 }
 
 /* Named types without gaps are dense, and so are rows of dense types. Other types may have their parts in any
  * order. */
 static int is_dense(handle type)
 {
-    struct envelope envelope;
+    int combiner = combiner_of(type), size, dense;
     intptr_t lower, extent;
     handle inner;
-    int size, dense;
 
-    if (!read_envelope(type, &envelope))
-        return 0;
-    if (envelope.combiner == shim_abi->combiner_named)
+    if (combiner == shim_abi->combiner_named)
         return !pmpi.Type_size(type, &size) && !pmpi.Type_get_extent(type, &lower, &extent) && lower == 0 &&
                extent == size;
-    if (envelope.combiner != shim_abi->combiner_dup && envelope.combiner != shim_abi->combiner_contiguous)
+    if (combiner != shim_abi->combiner_dup && combiner != shim_abi->combiner_contiguous)
         return 0;
-    if (!read_inner(type, &envelope, &inner))
-        return 0;
-    dense = is_dense(inner);
-    if (!shim_datatype(inner) && read_envelope(inner, &envelope) &&
-        envelope.combiner != shim_abi->combiner_named)
+    inner = inner_of(type);
+    dense = inner && is_dense(inner);
+    if (inner && !shim_datatype(inner) && combiner_of(inner) != shim_abi->combiner_named)
         pmpi.Type_free(&inner);
     return dense;
 }
@@ -97,25 +80,18 @@ int shim_type_facts(handle type, struct type_facts *facts)
     return facts->size >= 0;
 }
 
-static int64_t count_of(const struct elements *elements, int block)
+uint8_t *shim_block_address(const struct elements *elements, int block)
 {
-    return elements->counts.items ? item(elements->counts, block) : elements->count;
-}
+    int64_t offset = elements->offsets.items ? item(elements->offsets, block) : block * elements->counts.each;
 
-/* Without offsets blocks lie one after the other, in extents. */
-static uint8_t *block_address(const struct elements *elements, int block)
-{
-    int64_t offset = elements->offsets.items ? item(elements->offsets, block) : 0;
-
-    if (!elements->offsets.items)
-        for (int i = 0; i < block; i++)
-            offset += count_of(elements, i);
+    for (int i = 0; !elements->offsets.items && elements->counts.items && i < block; i++)
+        offset += item(elements->counts, i);
     return elements->address + offset * elements->facts.extent;
 }
 
 uint64_t shim_block_bytes(const struct elements *elements, int block)
 {
-    return (uint64_t)(count_of(elements, block) * elements->facts.size);
+    return (uint64_t)(item(elements->counts, block) * elements->facts.size);
 }
 
 uint64_t shim_bytes_of(const struct elements *elements)
@@ -138,7 +114,7 @@ uint8_t *shim_dense_address(const struct elements *elements)
     if (!elements->offsets.items)
         return elements->address;
     for (int block = 0; block < elements->blocks; block++) {
-        uint8_t *address = block_address(elements, block);
+        uint8_t *address = shim_block_address(elements, block);
         uint64_t bytes = shim_block_bytes(elements, block);
         if (!bytes)
             continue;
@@ -155,65 +131,47 @@ int shim_is_convertible(const struct elements *elements)
     return !elements->blocks || elements->facts.dense || elements->facts.size <= INT_MAX || pmpi.Pack_c != NULL;
 }
 
-/* Pack (unpack) one block with large counts. */
-static void convert_at_once(const struct elements *elements, int block, uint8_t *memory, int collect)
-{
-    int64_t count = count_of(elements, block), bytes = count * elements->facts.size, position = 0;
-    uint8_t *address = block_address(elements, block);
-    handle world = shim_handle(COMM_WORLD);
-
-    if (collect)
-        pmpi.Pack_c(address, count, elements->type, memory, bytes, &position, world);
-    else
-        pmpi.Unpack_c(memory, bytes, &position, address, count, elements->type, world);
-}
-
-/* Pack (unpack) one block in parts whose bytes an int can count. */
-static void convert_in_parts(const struct elements *elements, int block, uint8_t *memory, int collect)
+/* Pack (unpack) elements in a row that have `bytes` of data: at once, or in parts whose bytes an int can count. */
+static void convert(const struct elements *elements, uint8_t *address, uint64_t bytes, uint8_t *memory,
+                    enum direction direction)
 {
     const struct type_facts *facts = &elements->facts;
-    int64_t left = count_of(elements, block);
-    int64_t most = facts->size && facts->size < PACKED_AT_ONCE ? PACKED_AT_ONCE / facts->size : 1;
-    uint8_t *address = block_address(elements, block);
+    handle type = elements->type, world = shim_handle(COMM_WORLD);
+    int64_t left = (int64_t)bytes / facts->size, count, large_position = 0;
+    int64_t most = pmpi.Pack_c ? left : facts->size < PACKED_AT_ONCE ? PACKED_AT_ONCE / facts->size : 1;
 
-    while (left > 0 && facts->size) {
-        int count = (int)(left < most ? left : most), position = 0, bytes = (int)(count * facts->size);
-        if (collect)
-            pmpi.Pack(address, count, elements->type, memory, bytes, &position, shim_handle(COMM_WORLD));
+    for (; left; left -= count, address += count * facts->extent, memory += count * facts->size) {
+        int position = 0;
+        count = left < most ? left : most;
+        if (pmpi.Pack_c && direction == COLLECT)
+            pmpi.Pack_c(address, count, type, memory, count * facts->size, &large_position, world);
+        else if (pmpi.Pack_c)
+            pmpi.Unpack_c(memory, count * facts->size, &large_position, address, count, type, world);
+        else if (direction == COLLECT)
+            pmpi.Pack(address, (int)count, type, memory, (int)(count * facts->size), &position, world);
         else
-            pmpi.Unpack(memory, bytes, &position, address, count, elements->type, shim_handle(COMM_WORLD));
-        left -= count;
-        address += count * facts->extent;
-        memory += bytes;
+            pmpi.Unpack(memory, (int)(count * facts->size), &position, address, (int)count, type, world);
     }
 }
 
-static void copy(const struct elements *elements, uint8_t *memory, int collect)
+/* Without offsets all blocks are one row of elements. */
+void shim_copy(const struct elements *elements, uint8_t *memory, enum direction direction)
 {
-    for (int block = 0; block < elements->blocks; block++) {
-        uint64_t bytes = shim_block_bytes(elements, block);
+    int rows = elements->offsets.items ? elements->blocks : 1;
+
+    for (int row = 0; row < rows; row++) {
+        uint64_t bytes = elements->offsets.items ? shim_block_bytes(elements, row) : shim_bytes_of(elements);
+        uint8_t *address = shim_block_address(elements, row);
         if (!bytes)
             continue;
-        if (!elements->facts.dense && pmpi.Pack_c)
-            convert_at_once(elements, block, memory, collect);
-        else if (!elements->facts.dense)
-            convert_in_parts(elements, block, memory, collect);
-        else if (collect)
-            memcpy(memory, block_address(elements, block), bytes);
+        if (!elements->facts.dense)
+            convert(elements, address, bytes, memory, direction);
+        else if (direction == COLLECT)
+            memcpy(memory, address, bytes);
         else
-            memcpy(block_address(elements, block), memory, bytes);
+            memcpy(address, memory, bytes);
         memory += bytes;
     }
-}
-
-void shim_collect(const struct elements *elements, uint8_t *memory)
-{
-    copy(elements, memory, 1);
-}
-
-void shim_distribute(const struct elements *elements, const uint8_t *memory)
-{
-    copy(elements, (uint8_t *)memory, 0);
 }
 
 int shim_pack_adds_nothing(void)

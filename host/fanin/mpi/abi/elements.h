@@ -15,14 +15,14 @@ struct elements {
     handle type;
     struct type_facts facts;
     int blocks;
-    int64_t count;             /* of each block, if there are no counts */
-    struct vector counts, offsets;
+    struct vector counts, offsets; /* without offsets blocks lie one after the other */
 };
 
 /* Returns 0 if the handle is no datatype. */
 int shim_type_facts(handle type, struct type_facts *facts);
 
-/* Bytes of one block. */
+/* One block: where it is, and its bytes. */
+uint8_t *shim_block_address(const struct elements *elements, int block);
 uint64_t shim_block_bytes(const struct elements *elements, int block);
 /* Bytes of all blocks. */
 uint64_t shim_bytes_of(const struct elements *elements);
@@ -34,8 +34,8 @@ uint8_t *shim_dense_address(const struct elements *elements);
 int shim_is_convertible(const struct elements *elements);
 
 /* Copy all elements to memory without gaps, block by block, or back from there. */
-void shim_collect(const struct elements *elements, uint8_t *memory);
-void shim_distribute(const struct elements *elements, const uint8_t *memory);
+enum direction { COLLECT, DISTRIBUTE };
+void shim_copy(const struct elements *elements, uint8_t *memory, enum direction direction);
 
 /* Whether MPI_Pack gives the bytes of the elements and nothing else. All known MPIs do so. */
 int shim_pack_adds_nothing(void);

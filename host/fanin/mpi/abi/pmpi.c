@@ -10,12 +10,12 @@ static const struct {
     const char *name;
     size_t place;
 } symbols[] = {
-#define X(name, parameters) {"PMPI_" #name, offsetof(struct pmpi, name)},
-    FUNCTIONS(X)
+#define ROW(name, ...) {"PMPI_" #name, offsetof(struct pmpi, name)},
+    FUNCTIONS(ROW) CREATORS(ROW)
+#define X(name, lower, TABLE, collective) ROW(name) ROW(I##lower) ROW(name##_init)
+    COLLECTIVES(X)
 #undef X
-#define ROW(name) {"PMPI_" #name, offsetof(struct pmpi, name)}
-#define X(name, iname, TABLE) \
-    ROW(name), ROW(name##_c), ROW(iname), ROW(iname##_c), ROW(name##_init), ROW(name##_init_c),
+#define X(name, lower, TABLE, collective) ROW(name##_c) ROW(I##lower##_c) ROW(name##_init_c)
     COUNTED_COLLECTIVES(X)
 #undef X
 };

@@ -10,20 +10,18 @@
     X(Init, (int *, char ***))                                                                                      \
     X(Init_thread, (int *, char ***, int, int *))                                                                   \
     X(Finalize, (void))                                                                                             \
-    X(Initialized, (int *))                                                                                         \
-    X(Finalized, (int *))                                                                                           \
     X(Comm_rank, (handle, int *))                                                                                   \
     X(Comm_size, (handle, int *))                                                                                   \
     X(Comm_test_inter, (handle, int *))                                                                             \
     X(Comm_group, (handle, void *))                                                                                 \
     X(Group_free, (void *))                                                                                         \
-    X(Group_translate_ranks, (handle, int, const int *, handle, int *))                                             \
-    X(Comm_dup, (handle, void *))                                                                                   \
+    X(Group_size, (handle, int *))                                                                                  \
+    X(Group_difference, (handle, handle, void *))                                                                   \
     X(Comm_free, (void *))                                                                                          \
     X(Comm_create_keyval, (void *, void *, int *, void *))                                                          \
-    X(Comm_free_keyval, (int *))                                                                                    \
     X(Comm_set_errhandler, (handle, handle))                                                                        \
     X(Comm_set_attr, (handle, int, void *))                                                                         \
+    X(Comm_get_attr, (handle, int, void *, int *))                                                                  \
     X(Comm_call_errhandler, (handle, int))                                                                          \
     X(Add_error_code, (int, int *))                                                                                 \
     X(Add_error_string, (int, const char *))                                                                        \
@@ -31,7 +29,6 @@
     X(Type_size, (handle, int *))                                                                                   \
     X(Type_size_x, (handle, int64_t *))                                                                             \
     X(Type_get_extent, (handle, intptr_t *, intptr_t *))                                                            \
-    X(Type_get_true_extent, (handle, intptr_t *, intptr_t *))                                                       \
     X(Type_get_envelope, (handle, int *, int *, int *, int *))                                                      \
     X(Type_get_contents, (handle, int, int, int, int *, intptr_t *, void *))                                        \
     X(Type_get_envelope_c, (handle, int64_t *, int64_t *, int64_t *, int64_t *, int *))                             \
@@ -55,7 +52,6 @@
     X(Request_get_status_any, (int, const void *, int *, int *, void *))                                            \
     X(Request_get_status_all, (int, const void *, int *, void *))                                                   \
     X(Request_get_status_some, (int, const void *, int *, int *, void *))                                           \
-    X(Cancel, (void *))                                                                                             \
     X(Wait, (void *, void *))                                                                                       \
     X(Test, (void *, int *, void *))                                                                                \
     X(Waitall, (int, void *, void *))                                                                               \
@@ -63,32 +59,39 @@
     X(Waitany, (int, void *, int *, void *))                                                                        \
     X(Testany, (int, void *, int *, int *, void *))                                                                 \
     X(Waitsome, (int, void *, int *, int *, void *))                                                                \
-    X(Testsome, (int, void *, int *, int *, void *))                                                                \
-    X(Comm_idup, (handle, void *, void *))                                                                          \
-    X(Comm_dup_with_info, (handle, handle, void *))                                                                 \
-    X(Comm_split, (handle, int, int, void *))                                                                       \
-    X(Comm_split_type, (handle, int, int, handle, void *))                                                          \
-    X(Comm_create_group, (handle, handle, int, void *))                                                             \
-    X(Cart_create, (handle, int, const int *, const int *, int, void *))                                            \
-    X(Cart_sub, (handle, const int *, void *))                                                                      \
-    X(Graph_create, (handle, int, const int *, const int *, int, void *))                                           \
-    X(Intercomm_merge, (handle, int, void *))                                                                       \
-    X(Comm_create, (handle, handle, void *))                                                                        \
-    X(Barrier, (handle))                                                                                            \
-    X(Ibarrier, (handle, void *))                                                                                   \
-    X(Barrier_init, (handle, handle, void *))
+    X(Testsome, (int, void *, int *, int *, void *))
+
+/* Functions that make a communicator. MPI_Comm_idup is not among them, as it must not wait: its communicator joins when
+ * it is first used. */
+#define CREATORS(X)                                                                                         \
+    X(Comm_dup, (handle comm, void *made), (comm, made))                                                    \
+    X(Comm_dup_with_info, (handle comm, handle info, void *made), (comm, info, made))                       \
+    X(Comm_split, (handle comm, int color, int key, void *made), (comm, color, key, made))                  \
+    X(Comm_split_type, (handle comm, int kind, int key, handle info, void *made),                           \
+      (comm, kind, key, info, made))                                                                        \
+    X(Comm_create, (handle comm, handle group, void *made), (comm, group, made))                            \
+    X(Comm_create_group, (handle comm, handle group, int tag, void *made), (comm, group, tag, made))        \
+    X(Cart_create, (handle comm, int count, const int *sizes, const int *periods, int reorder, void *made), \
+      (comm, count, sizes, periods, reorder, made))                                                         \
+    X(Cart_sub, (handle comm, const int *kept, void *made), (comm, kept, made))                             \
+    X(Graph_create, (handle comm, int count, const int *index, const int *edges, int reorder, void *made),  \
+      (comm, count, index, edges, reorder, made))                                                           \
+    X(Intercomm_merge, (handle comm, int high, void *made), (comm, high, made))
 
 struct pmpi {
-#define X(name, parameters) int(*name) parameters;
-    FUNCTIONS(X)
+#define X(name, parameters, ...) int(*name) parameters;
+    FUNCTIONS(X) CREATORS(X)
 #undef X
-#define X(name, iname, TABLE)                                                     \
-    int (*name)(TABLE##_PARAMETERS(int, int));                                    \
-    int (*name##_c)(TABLE##_PARAMETERS(int64_t, intptr_t));                       \
-    int (*iname)(TABLE##_PARAMETERS(int, int), void *request);                    \
-    int (*iname##_c)(TABLE##_PARAMETERS(int64_t, intptr_t), void *request);       \
-    int (*name##_init)(TABLE##_PARAMETERS(int, int), handle info, void *request); \
-    int (*name##_init_c)(TABLE##_PARAMETERS(int64_t, intptr_t), handle info, void *request);
+#define X(name, lower, TABLE, collective)                         \
+    int (*name)(TABLE##_PARAMETERS(SHORT));                       \
+    int (*I##lower)(TABLE##_PARAMETERS(SHORT), void *request);    \
+    int (*name##_init)(TABLE##_PARAMETERS(SHORT), handle info, void *request);
+    COLLECTIVES(X)
+#undef X
+#define X(name, lower, TABLE, collective)                         \
+    int (*name##_c)(TABLE##_PARAMETERS(LARGE));                   \
+    int (*I##lower##_c)(TABLE##_PARAMETERS(LARGE), void *request); \
+    int (*name##_init_c)(TABLE##_PARAMETERS(LARGE), handle info, void *request);
     COUNTED_COLLECTIVES(X)
 #undef X
 };

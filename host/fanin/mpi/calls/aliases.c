@@ -21,14 +21,11 @@ void shim_probe_alias_check(void)
     pmpi.Comm_free(&alone);
 }
 
-/* Whether `one` is the block of this rank in `many`. */
-static int is_block(const struct buffer *one, const struct buffer *many, const struct elements *elements, int rank)
+/* Whether `own` is the block of this rank in `all`. */
+static int is_block(const struct buffer *own, const struct buffer *all, const struct elements *blocks, int rank)
 {
-    int64_t count = many->counts.items ? item(many->counts, rank) : many->count;
-    int64_t offset = many->offsets.items ? item(many->offsets, rank) : rank * count;
-
-    return one->type == many->type && one->count == count && count > 0 &&
-           one->address == (const uint8_t *)many->address + offset * elements->facts.extent;
+    return own->type == all->type && own->count > 0 && own->count == item(blocks->counts, rank) &&
+           own->address == shim_block_address(blocks, rank);
 }
 
 int shim_is_alias(const struct call *call, const struct communicator *communicator, const struct decoded_call *decoded)
@@ -38,22 +35,17 @@ int shim_is_alias(const struct call *call, const struct communicator *communicat
 
     if (!mpi_checks || !send->address || is_in_place(send->address) || is_in_place(receive->address))
         return 0;
-    switch (call->function) {
-    case REDUCE:
-        return rank == call->root && send->address == receive->address && shim_bytes_of(&decoded->source);
-    case ALLREDUCE:
-    case REDUCE_SCATTER:
-    case REDUCE_SCATTER_BLOCK:
-        return send->address == receive->address && shim_bytes_of(&decoded->source);
-    case ALLGATHER:
-    case ALLGATHERV:
-        return is_block(send, receive, &decoded->destination, rank);
-    case GATHER:
-    case GATHERV:
-        return rank == call->root && is_block(send, receive, &decoded->destination, rank);
-    case SCATTER:
-    case SCATTERV:
-        return rank == call->root && is_block(receive, send, &decoded->source, rank);
+    if (decoded->operation.op)
+        return decoded->destination.blocks && send->address == receive->address && shim_bytes_of(&decoded->source);
+    switch (decoded->operation.collective) {
+    case FANIN_ALLGATHER:
+    case FANIN_ALLGATHERV:
+    case FANIN_GATHER:
+    case FANIN_GATHERV:
+        return decoded->destination.blocks && is_block(send, receive, &decoded->destination, rank);
+    case FANIN_SCATTER:
+    case FANIN_SCATTERV:
+        return decoded->source.blocks && is_block(receive, send, &decoded->source, rank);
     default:
         return 0;
     }

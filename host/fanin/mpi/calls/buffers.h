@@ -3,8 +3,6 @@
 #define FANIN_MPI_BUFFERS_H
 #include "calls/decode_args.h"
 
-enum { FEW_BLOCKS = 64 };      /* whose sizes need no memory from malloc */
-
 enum owner { OF_PROGRAM, BORROWED, ALLOCATED };
 
 struct dense_memory {
@@ -18,11 +16,11 @@ struct prepared_call {
     struct fanin_operation operation;
     struct dense_memory source, destination;
     int mismatched;            /* the sizes that this rank gives contradict each other */
-    uint64_t *sizes, few[FEW_BLOCKS];
+    uint64_t *sizes;           /* of the blocks; NULL: all are equal */
 };
 
-/* Find memory for a call on the communicator `job`, and collect data that have gaps. Allocates nothing if the data
- * are dense. Returns FANIN_NO_RESOURCES if there is no memory, or the status that the job has ended with. */
+/* Find memory for a call on the communicator `job`, and collect data that have gaps. Returns FANIN_NO_RESOURCES if
+ * there is no memory, or the status that the job has ended with. */
 enum fanin_status shim_prepare(const struct decoded_call *decoded, struct fanin_communicator *job,
                                struct prepared_call *prepared);
 

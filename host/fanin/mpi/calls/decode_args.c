@@ -3,177 +3,125 @@
  */
 #include "calls/decode_args.h"
 
-static int describe(const struct buffer *buffer, int blocks, struct elements *elements)
+static const enum fanin_collective collectives[] = {
+#define X(name, lower, TABLE, collective) collective,
+    COLLECTIVES(X)
+#undef X
+};
+
+static enum reason describe(const struct call *call, const struct buffer *buffer, int blocks,
+                            struct elements *elements)
 {
     *elements = (struct elements){.address = (uint8_t *)buffer->address, .type = buffer->type, .blocks = blocks,
-                                  .count = buffer->count, .counts = buffer->counts, .offsets = buffer->offsets};
+                                  .counts = {buffer->counts, call->large, buffer->count},
+                                  .offsets = {buffer->offsets, call->large, 0}};
     if (!shim_type_facts(buffer->type, &elements->facts))
-        return 0;
-    for (int block = 0; block < (buffer->counts.items ? blocks : 1); block++) {
-        int64_t count = buffer->counts.items ? item(buffer->counts, block) : buffer->count;
+        return REASON_ARGUMENTS;
+    for (int block = 0; block < (buffer->counts ? blocks : 1); block++) {
+        int64_t count = item(elements->counts, block);
         /* a NULL may be MPI_BOTTOM, if the type is a derived one that holds addresses */
         if (count < 0 || (count && !buffer->address && elements->facts.dense && elements->facts.size))
-            return 0;
+            return REASON_ARGUMENTS;
     }
-    return 1;
-}
-
-/* Equal blocks that follow each other, in extents, as one block. */
-static struct elements as_one_block(struct elements elements)
-{
-    elements.count *= elements.blocks;
-    elements.blocks = 1;
-    return elements;
+    return NO_REASON;
 }
 
 /* One block of a buffer of many. */
 static struct elements block_of(const struct elements *elements, int block)
 {
     struct elements one = *elements;
-    int64_t offset = elements->offsets.items ? item(elements->offsets, block) : block * elements->count;
 
-    one.count = elements->counts.items ? item(elements->counts, block) : elements->count;
-    one.address += offset * elements->facts.extent;
-    one.counts = one.offsets = (struct vector){0};
+    one.address = shim_block_address(elements, block);
+    one.counts = (struct vector){.each = item(elements->counts, block)};
+    one.offsets = (struct vector){0};
     one.blocks = 1;
     return one;
 }
 
-static int decode_reduction(const struct call *call, int rank, int ranks, struct decoded_call *decoded)
+static enum reason decode_reduction(const struct call *call, int rank, int ranks, struct decoded_call *decoded)
 {
     const struct datatype *type = shim_datatype(call->receive.type);
     struct fanin_operation *operation = &decoded->operation;
-    int scattered = operation->collective == FANIN_REDUCE_SCATTER, blocks = scattered ? ranks : 1;
+    struct elements *result = &decoded->destination;
     struct buffer whole = call->receive;
 
+    operation->op = shim_op(call->op);
+    if (!operation->op)
+        return REASON_OP;
+    if (!type || !type->code || !shim_op_takes((uint8_t)operation->op, type->kind))
+        return REASON_TYPE;
+    operation->dtype = type->code;
+    decoded->blocks = operation->collective == FANIN_REDUCE_SCATTER ? (uint32_t)ranks : 1;
     whole.address = is_in_place(call->send.address) ? call->receive.address : call->send.address;
-    if (!describe(&whole, blocks, &decoded->source))
-        return 0;
+    if (describe(call, &whole, (int)decoded->blocks, &decoded->source) != NO_REASON)
+        return REASON_ARGUMENTS;
     /* Devices compute on a pair as it lies in an array, with its gap. */
     decoded->source.facts = (struct type_facts){type->bytes, type->bytes, 1};
-    if (operation->collective != FANIN_REDUCE || rank == call->root) {
-        struct elements *result = &decoded->destination;
-        *result = decoded->source;
-        result->address = (uint8_t *)call->receive.address;
-        if (scattered) { /* the block of this rank goes to the start of the buffer */
-            result->count = call->receive.counts.items ? item(call->receive.counts, rank) : call->receive.count;
-            result->counts = (struct vector){0};
-            result->blocks = 1;
-        }
-        if (!result->address && shim_block_bytes(result, 0))
-            return 0;
-    }
-    operation->op = shim_op(call->op);
-    operation->dtype = type->code;
-    operation->block = call->receive.counts.items ? 0 : shim_block_bytes(&decoded->source, 0);
-    decoded->blocks = (uint32_t)blocks;
-    decoded->block_sizes = call->receive.counts.items ? BLOCKS_OF_SOURCE : EQUAL_BLOCKS;
-    return 1;
+    operation->block = call->receive.counts ? 0 : shim_block_bytes(&decoded->source, 0);
+    decoded->block_sizes = call->receive.counts ? BLOCKS_OF_SOURCE : EQUAL_BLOCKS;
+    if (operation->collective == FANIN_REDUCE && rank != call->root)
+        return NO_REASON;
+    *result = block_of(&decoded->source, operation->collective == FANIN_REDUCE_SCATTER ? rank : 0);
+    result->address = (uint8_t *)call->receive.address; /* also the block of this rank goes to the start */
+    return result->address || !shim_block_bytes(result, 0) ? NO_REASON : REASON_ARGUMENTS;
 }
 
-static int decode_broadcast(const struct call *call, int rank, struct decoded_call *decoded)
+static enum reason decode_broadcast(const struct call *call, int rank, struct decoded_call *decoded)
 {
     struct elements *own = rank == call->root ? &decoded->source : &decoded->destination;
+    enum reason reason = describe(call, &call->receive, 1, own);
 
-    if (!describe(&call->receive, 1, own))
-        return 0;
     decoded->blocks = 1;
     decoded->operation.block = shim_block_bytes(own, 0);
-    return 1;
+    return reason;
 }
 
-/* Allgather and gather. `gets_all`: this rank gets the blocks. */
-static int decode_gather(const struct call *call, int rank, int ranks, int gets_all, struct decoded_call *decoded)
+/* Gathers and scatters: some ranks have all blocks on one side, and each has its own on the other side. */
+static enum reason decode_blocks(const struct call *call, int rank, int ranks, struct decoded_call *decoded)
 {
-    int in_place = is_in_place(call->send.address), uneven = call->receive.counts.items != NULL;
+    enum fanin_collective collective = decoded->operation.collective;
+    int scatters = collective == FANIN_SCATTER || collective == FANIN_SCATTERV;
+    int has_all = collective == FANIN_ALLGATHER || collective == FANIN_ALLGATHERV || rank == call->root;
+    const struct buffer *all_given = scatters ? &call->send : &call->receive;
+    const struct buffer *own_given = scatters ? &call->receive : &call->send;
+    struct elements *all = scatters ? &decoded->source : &decoded->destination;
+    struct elements *own = scatters ? &decoded->destination : &decoded->source;
+    int in_place = has_all && is_in_place(own_given->address), uneven = has_all && all_given->counts;
+    enum reason reason = has_all ? describe(call, all_given, ranks, all) : NO_REASON;
 
-    if (gets_all && !describe(&call->receive, ranks, &decoded->destination))
-        return 0;
-    if (in_place && gets_all)
-        decoded->source = block_of(&decoded->destination, rank);
-    else if (!describe(&call->send, 1, &decoded->source))
-        return 0;
+    if (reason != NO_REASON)
+        return reason;
+    if (!in_place)
+        reason = describe(call, own_given, 1, own);
+    else if (!scatters) /* what a scatter in place would move is where the root wants it */
+        *own = block_of(all, rank);
     decoded->blocks = (uint32_t)ranks;
-    decoded->operation.block = shim_block_bytes(gets_all && !uneven ? &decoded->destination : &decoded->source, 0);
-    if (gets_all && uneven)
-        decoded->block_sizes = BLOCKS_OF_DESTINATION;
-    else if (gets_all)
-        decoded->destination = as_one_block(decoded->destination);
-    return 1;
+    decoded->operation.block = shim_block_bytes(has_all && !uneven ? all : own, 0);
+    if (uneven)
+        decoded->block_sizes = scatters ? BLOCKS_OF_SOURCE : BLOCKS_OF_DESTINATION;
+    return reason;
 }
 
-static int decode_scatter(const struct call *call, int rank, int ranks, struct decoded_call *decoded)
-{
-    int brings_all = rank == call->root, uneven = call->function == SCATTERV;
-
-    if (brings_all && !describe(&call->send, ranks, &decoded->source))
-        return 0;
-    decoded->discards_result = brings_all && is_in_place(call->receive.address);
-    if (decoded->discards_result)
-        decoded->destination = block_of(&decoded->source, rank);
-    else if (!describe(&call->receive, 1, &decoded->destination))
-        return 0;
-    decoded->blocks = (uint32_t)ranks;
-    decoded->operation.block = shim_block_bytes(brings_all && !uneven ? &decoded->source : &decoded->destination, 0);
-    if (brings_all && uneven)
-        decoded->block_sizes = BLOCKS_OF_SOURCE;
-    else if (brings_all)
-        decoded->source = as_one_block(decoded->source);
-    return 1;
-}
-
-static const enum fanin_collective collectives[FUNCTION_COUNT] = {
-    [ALLREDUCE] = FANIN_ALLREDUCE,
-    [REDUCE] = FANIN_REDUCE,
-    [REDUCE_SCATTER] = FANIN_REDUCE_SCATTER,
-    [REDUCE_SCATTER_BLOCK] = FANIN_REDUCE_SCATTER,
-    [BCAST] = FANIN_BROADCAST,
-    [ALLGATHER] = FANIN_ALLGATHER,
-    [ALLGATHERV] = FANIN_ALLGATHERV,
-    [GATHER] = FANIN_GATHER,
-    [GATHERV] = FANIN_GATHERV,
-    [SCATTER] = FANIN_SCATTER,
-    [SCATTERV] = FANIN_SCATTERV,
-    [BARRIER] = FANIN_BARRIER,
-};
-
-int shim_decode_args(const struct call *call, int rank, int ranks, struct decoded_call *decoded)
+enum reason shim_decode_args(const struct call *call, int rank, int ranks, struct decoded_call *decoded)
 {
     if (call->root < 0 || call->root >= ranks)
-        return 0;
+        return REASON_ARGUMENTS;
     *decoded = (struct decoded_call){
         .operation = {.collective = collectives[call->function], .root = (uint32_t)call->root}};
-    if (call->function == GATHERV || call->function == SCATTERV)
-        decoded->operation.flags = FANIN_EXCHANGE_SIZES;
-    switch (call->function) {
-    case ALLREDUCE:
-    case REDUCE:
-    case REDUCE_SCATTER:
-    case REDUCE_SCATTER_BLOCK:
+    switch (collectives[call->function]) {
+    case FANIN_BARRIER:
+        return NO_REASON;
+    case FANIN_ALLREDUCE:
+    case FANIN_REDUCE:
+    case FANIN_REDUCE_SCATTER:
         return decode_reduction(call, rank, ranks, decoded);
-    case BCAST:
+    case FANIN_BROADCAST:
         return decode_broadcast(call, rank, decoded);
-    case ALLGATHER:
-    case ALLGATHERV:
-        return decode_gather(call, rank, ranks, 1, decoded);
-    case GATHER:
-    case GATHERV:
-        return decode_gather(call, rank, ranks, rank == call->root, decoded);
-    case SCATTER:
-    case SCATTERV:
-        return decode_scatter(call, rank, ranks, decoded);
+    case FANIN_GATHERV:
+    case FANIN_SCATTERV:
+        decoded->operation.flags = FANIN_EXCHANGE_SIZES;
+        return decode_blocks(call, rank, ranks, decoded);
     default:
-        return 1;
+        return decode_blocks(call, rank, ranks, decoded);
     }
-}
-
-uint64_t shim_message_bytes(const struct decoded_call *decoded)
-{
-    uint64_t bytes = 0;
-
-    if (decoded->block_sizes == EQUAL_BLOCKS)
-        return decoded->operation.block * decoded->blocks;
-    for (uint32_t block = 0; block < decoded->blocks; block++)
-        bytes += shim_size_of_block(decoded, block);
-    return bytes;
 }

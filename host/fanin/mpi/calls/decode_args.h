@@ -1,9 +1,9 @@
 /* The arguments of a call of MPI in the terms of libfanin. */
 #ifndef FANIN_MPI_DECODE_ARGS_H
 #define FANIN_MPI_DECODE_ARGS_H
-#include "abi/call.h"
 #include "abi/elements.h"
 #include "fanin.h"
+#include "report.h"
 
 /* Where the sizes of the blocks of a message stand. */
 enum block_sizes { EQUAL_BLOCKS, BLOCKS_OF_SOURCE, BLOCKS_OF_DESTINATION };
@@ -12,13 +12,12 @@ struct decoded_call {
     struct fanin_operation operation; /* without memory and sizes: shim_prepare adds them */
     uint32_t blocks;           /* of the message */
     enum block_sizes block_sizes;
-    int discards_result;       /* MPI_IN_PLACE at the root of a scatter: its block is where it wants it */
     struct elements source, destination; /* no blocks: this rank brings nothing, or gets nothing */
 };
 
-/* Decode a call, as rank `rank` of `ranks` makes it. Returns 0 if an argument makes no sense; the MPI then reports
- * it. */
-int shim_decode_args(const struct call *call, int rank, int ranks, struct decoded_call *decoded);
+/* Decode a call, as rank `rank` of `ranks` makes it. Returns NO_REASON, or why devices do not compute it: an argument
+ * makes no sense, for instance, which the MPI then reports. */
+enum reason shim_decode_args(const struct call *call, int rank, int ranks, struct decoded_call *decoded);
 
 /* Bytes of a block of the message, by the arguments of this rank. */
 static inline uint64_t shim_size_of_block(const struct decoded_call *decoded, uint32_t block)
@@ -29,12 +28,15 @@ static inline uint64_t shim_size_of_block(const struct decoded_call *decoded, ui
                             (int)block);
 }
 
-/* Bytes of all blocks, by the arguments of this rank. */
-uint64_t shim_message_bytes(const struct decoded_call *decoded);
-
-/* Whether only some ranks know the sizes (Gatherv, Scatterv). */
-static inline int shim_exchanges_sizes(const struct decoded_call *decoded)
+/* Bytes of the first `blocks` blocks, by the arguments of this rank. */
+static inline uint64_t shim_size_of_blocks(const struct decoded_call *decoded, uint32_t blocks)
 {
-    return decoded->operation.flags & FANIN_EXCHANGE_SIZES;
+    uint64_t bytes = 0;
+
+    if (decoded->block_sizes == EQUAL_BLOCKS)
+        return decoded->operation.block * blocks;
+    for (uint32_t block = 0; block < blocks; block++)
+        bytes += shim_size_of_block(decoded, block);
+    return bytes;
 }
 #endif

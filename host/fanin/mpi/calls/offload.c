@@ -15,72 +15,48 @@
 #define LONGEST_MS 4
 #define ROUNDS 8      /* of its progress each time: a long message takes several */
 
-static int reduces(enum function function)
+static enum reason check_size(const struct call *call, const struct decoded_call *decoded)
 {
-    return function == ALLREDUCE || function == REDUCE || function == REDUCE_SCATTER || function == REDUCE_SCATTER_BLOCK;
+    const struct range *range = &shim_settings.ranges[call->function];
+    uint64_t bytes = shim_size_of_blocks(decoded, decoded->blocks);
+
+    if (decoded->operation.flags & FANIN_EXCHANGE_SIZES) /* the size is not known yet */
+        return range->least <= range->most ? NO_REASON : REASON_THRESHOLD;
+    if (!decoded->operation.op && bytes > INT_MAX && !pmpi.Pack_c) /* it may be one element on some rank */
+        return REASON_SIZE;
+    return bytes >= range->least && bytes <= range->most ? NO_REASON : REASON_THRESHOLD;
 }
 
-static int joined(struct communicator *communicator, enum form form, enum reason *reason)
+static enum reason join(struct communicator *communicator, enum form form)
 {
     if (!communicator->used)
         shim_note_use(communicator);
-    if (communicator->state == FRESH && form == NONBLOCKING) {
-        *reason = REASON_NOT_JOINED; /* the other ranks may be waiting for this one to go on */
-        return 0;
-    }
-    if (communicator->state == FRESH)
+    /* in a non-blocking call the other ranks may be waiting for this one to go on */
+    if (communicator->reason == REASON_NOT_JOINED && form != NONBLOCKING)
         shim_join_communicator(communicator, 0);
-    *reason = communicator->reason;
-    return communicator->state == JOINED;
+    return communicator->reason;
 }
 
-static int is_computed(const struct call *call, enum reason *reason)
-{
-    const struct datatype *type = shim_datatype(call->receive.type);
-    uint8_t op = shim_op(call->op);
-
-    *reason = op ? REASON_TYPE : REASON_OP;
-    return op && type && type->code && shim_op_takes(op, type->kind);
-}
-
-static int is_within(const struct call *call, const struct decoded_call *decoded, enum reason *reason)
-{
-    const struct range *range = &shim_settings.ranges[call->function];
-    uint64_t bytes = shim_message_bytes(decoded);
-
-    if (shim_exchanges_sizes(decoded)) { /* the size is not known yet */
-        *reason = REASON_THRESHOLD;
-        return range->least <= range->most;
-    }
-    *reason = REASON_SIZE;
-    if (!decoded->operation.op && bytes > INT_MAX && !pmpi.Pack_c) /* it may be one element on some rank */
-        return 0;
-    *reason = REASON_THRESHOLD;
-    return bytes >= range->least && bytes <= range->most;
-}
-
-static struct communicator *judge(struct call *call, enum form form, struct decoded_call *decoded, enum reason *reason)
+/* Why a call is left to the MPI, or NO_REASON. */
+static enum reason judge(const struct call *call, enum form form, struct decoded_call *decoded,
+                         struct communicator **found)
 {
     struct communicator *communicator;
+    enum reason reason;
 
-    *reason = REASON_NO_DEVICE;
     if (!shim_active)
-        return NULL;
-    *reason = REASON_ARGUMENTS;
+        return REASON_NO_DEVICE;
     if (!call->comm || call->comm == shim_handle(COMM_NULL))
-        return NULL;
-    communicator = shim_communicator(call->comm);
+        return REASON_ARGUMENTS;
+    *found = communicator = shim_communicator(call->comm);
     if (!communicator)
-        return NULL;
-    *reason = communicator->reason;
-    if (communicator->state == LEFT_TO_MPI)
-        return NULL;
-    if (reduces(call->function) && !is_computed(call, reason))
-        return NULL;
-    *reason = REASON_ARGUMENTS;
-    if (!shim_decode_args(call, communicator->rank, communicator->ranks, decoded))
-        return NULL;
-    return is_within(call, decoded, reason) && joined(communicator, form, reason) ? communicator : NULL;
+        return REASON_ARGUMENTS;
+    if (communicator->reason != NO_REASON && communicator->reason != REASON_NOT_JOINED)
+        return communicator->reason;
+    reason = shim_decode_args(call, communicator->rank, communicator->ranks, decoded);
+    if (reason == NO_REASON)
+        reason = check_size(call, decoded);
+    return reason == NO_REASON ? join(communicator, form) : reason;
 }
 
 /* With FANIN_MPI_STRICT a call that is not offloaded is an error. Returns its code, or 0. */
@@ -91,19 +67,11 @@ static int strict_error(const struct call *call, enum reason reason)
     if (!shim_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD || reason == REASON_ARGUMENTS)
         return 0;
     if (pmpi.Add_error_code && !pmpi.Add_error_code(code, &code))
-        pmpi.Add_error_string(code, shim_reason_text(reason));
-    shim_warn("STRICT: MPI_%s is not offloaded: %s; unset FANIN_MPI_STRICT", shim_function_name(call->function),
-               shim_reason_text(reason));
+        pmpi.Add_error_string(code, shim_reason_texts[reason]);
+    shim_warn("STRICT: MPI_%s is not offloaded: %s; unset FANIN_MPI_STRICT", shim_function_names[call->function],
+              shim_reason_texts[reason]);
     pmpi.Comm_call_errhandler(call->comm ? call->comm : shim_handle(COMM_WORLD), code);
     return code;
-}
-
-/* The shim reports this error instead of the MPI, at once: other ranks may go on, or wait for a correct call. */
-static int alias_error(const struct call *call)
-{
-    shim_count_left(call->function, REASON_ARGUMENTS);
-    pmpi.Comm_call_errhandler(call->comm, ERR_BUFFER);
-    return ERR_BUFFER;
 }
 
 struct communicator *shim_decide(struct call *call, enum form form, struct decoded_call *decoded, int *refused)
@@ -115,16 +83,18 @@ struct communicator *shim_decide(struct call *call, enum form form, struct decod
     call->receive.type = clean(call->receive.type);
     call->op = clean(call->op);
     call->comm = clean(call->comm);
-    *refused = 0;
-    communicator = judge(call, form, decoded, &reason);
-    if (!communicator) {
-        shim_count_left(call->function, reason);
-        *refused = strict_error(call, reason);
-    } else if (shim_is_alias(call, communicator, decoded)) {
-        *refused = alias_error(call);
-        return NULL;
+    reason = judge(call, form, decoded, &communicator);
+    *refused = reason == NO_REASON ? 0 : strict_error(call, reason);
+    /* The shim reports this error instead of the MPI, at once: other ranks may go on, or wait for a correct call. */
+    if (reason == NO_REASON && shim_is_alias(call, communicator, decoded)) {
+        reason = REASON_ARGUMENTS;
+        *refused = ERR_BUFFER;
+        pmpi.Comm_call_errhandler(call->comm, ERR_BUFFER);
     }
-    return communicator;
+    if (reason == NO_REASON)
+        return communicator;
+    shim_count_left(call->function, reason);
+    return NULL;
 }
 
 /* Another rank may need progress of the MPI, or of another communicator, before it does its part of the operation
@@ -156,24 +126,12 @@ enum fanin_status shim_wait(struct fanin_communicator *job, struct fanin_request
     return status == FANIN_PENDING ? keep_waiting(job, request) : status;
 }
 
-/* Do an operation on the devices, and wait for its end. */
-static enum fanin_status run(struct fanin_communicator *job, const struct fanin_operation *operation)
-{
-    struct fanin_request *request;
-    enum fanin_status status = fanin_call(job, operation, SHORTEST_MS, &request);
-
-    if (status == FANIN_PENDING)
-        status = keep_waiting(job, request);
-    if (request)
-        fanin_free(request);
-    return status;
-}
-
 int shim_blocking(struct call *call, int *code)
 {
     struct decoded_call decoded;
     struct prepared_call prepared;
     struct communicator *communicator = shim_decide(call, BLOCKING, &decoded, code);
+    struct fanin_request *request = NULL;
     enum fanin_status status;
     int started;
 
@@ -183,19 +141,17 @@ int shim_blocking(struct call *call, int *code)
     started = status == FANIN_SUCCESS;
     prepared.operation.flags |= FANIN_ALL_BLOCK;
     if (started)
-        status = run(communicator->job, &prepared.operation);
+        status = fanin_call(communicator->job, &prepared.operation, SHORTEST_MS, &request);
+    if (status == FANIN_PENDING)
+        status = keep_waiting(communicator->job, request);
+    if (request)
+        fanin_free(request);
     if (status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */
         fanin_end_job(communicator->job, status);
     shim_count_offloaded(call->function, prepared.source.bytes + prepared.destination.bytes);
     status = shim_conclude(&decoded, &prepared, started, status);
-    *code = status == FANIN_SUCCESS ? 0 : shim_fail(call->comm, status, call->function);
+    *code = status == FANIN_SUCCESS ? 0 : shim_error_code(status, call->function);
+    if (*code)
+        pmpi.Comm_call_errhandler(call->comm, *code);
     return 1;
-}
-
-int shim_fail(handle comm, enum fanin_status status, enum function function)
-{
-    int code = shim_error_code(status, function);
-
-    pmpi.Comm_call_errhandler(comm, code);
-    return code;
 }

@@ -13,7 +13,4 @@ int shim_blocking(struct call *call, int *code);
 
 /* Wait for the end of an operation on `job`. The MPI and other communicators go on meanwhile. */
 enum fanin_status shim_wait(struct fanin_communicator *job, struct fanin_request *request);
-
-/* Call the error handler of a communicator after a failure. Returns the error code. */
-int shim_fail(handle comm, enum fanin_status status, enum function function);
 #endif

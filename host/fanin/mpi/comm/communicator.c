@@ -1,43 +1,23 @@
-/* The table of communicators. An attribute of each tells when the program frees it. */
-#define _GNU_SOURCE
+/* An attribute of each communicator of the MPI is its entry here, and tells when the program frees it. */
 #include "comm/communicator.h"
 #include "comm/jobs.h"
 #include "abi/pmpi.h"
 #include "settings.h"
-#include <pthread.h>
 #include <stdlib.h>
 
-#define BUCKETS 1024
 #define MOST_UNUSED 8  /* joined communicators that are freed unused, before later ones join at their first use */
-#define LEAVE_MS 10000 /* for a device to confirm that a job is left */
 
 int shim_active;
-static struct communicator *buckets[BUCKETS];
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static int keyval;
 static handle world_group;
 
-/* The communicator that this thread used last; valid while the table has this generation. */
+/* The communicator that this thread used last; valid while none has been freed since, which makes a new generation. */
 static __thread struct {
     struct communicator *communicator;
     unsigned generation;
 } recent;
 static unsigned generation = 1;
 static unsigned unused_joins; /* communicators that were freed unused, since the last that was used */
-
-static unsigned bucket_of(handle comm)
-{
-    return (unsigned)((comm * 0x9e3779b97f4a7c15ull) >> 54) % BUCKETS;
-}
-
-static void drop(struct communicator *communicator)
-{
-    if (communicator->job && !communicator->used)
-        __atomic_add_fetch(&unused_joins, 1, __ATOMIC_RELAXED);
-    if (communicator->job)
-        shim_leave_job(communicator->job);
-    free(communicator);
-}
 
 void shim_note_use(struct communicator *communicator)
 {
@@ -53,20 +33,15 @@ int shim_early_join_pays(void)
 /* MPI_Comm_delete_attr_function: the communicator is about to be freed. */
 static int deleted(handle comm, int key, void *value, void *extra)
 {
-    struct communicator *communicator, **link;
+    struct communicator *communicator = value;
 
-    (void)key, (void)extra;
-    pthread_rwlock_wrlock(&lock);
-    link = &buckets[bucket_of(clean(comm))];
-    while (*link && *link != value)
-        link = &(*link)->next;
-    communicator = *link; /* NULL: shim_communicators_end has dropped it */
-    if (communicator)
-        *link = communicator->next;
+    (void)comm, (void)key, (void)extra;
     __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
-    pthread_rwlock_unlock(&lock);
-    if (communicator)
-        drop(communicator);
+    if (communicator->job && !communicator->used)
+        __atomic_add_fetch(&unused_joins, 1, __ATOMIC_RELAXED);
+    if (communicator->job && shim_active) /* else MPI_Finalize has left all jobs */
+        shim_leave_job(communicator->job);
+    free(communicator);
     return 0;
 }
 
@@ -86,69 +61,41 @@ void shim_communicators_begin(void)
 }
 
 /* Whether all ranks of a communicator are in this MPI_COMM_WORLD. Others have agreed on nothing with this rank. */
-static int is_of_world(handle comm, int ranks)
+static int is_of_world(handle comm)
 {
-    int *numbers = malloc(2 * (size_t)ranks * sizeof *numbers), inside = numbers != NULL;
-    handle group = 0;
+    handle group = 0, others = 0;
+    int count = 0;
 
-    if (!numbers || pmpi.Comm_group(comm, &group))
-        abort(); /* a rank can not decide this alone: the others would decide otherwise */
+    pmpi.Comm_group(comm, &group);
     group = load_handle(&group);
-    for (int rank = 0; rank < ranks; rank++)
-        numbers[rank] = rank;
-    inside = !pmpi.Group_translate_ranks(group, ranks, numbers, world_group, numbers + ranks);
-    for (int rank = 0; rank < ranks; rank++)
-        inside &= numbers[ranks + rank] != UNDEFINED;
+    pmpi.Group_difference(group, world_group, &others);
+    others = load_handle(&others);
+    pmpi.Group_size(others, &count);
     pmpi.Group_free(&group);
-    free(numbers);
-    return inside;
-}
-
-/* Returns 0 if the handle is no communicator, or one that was freed; the MPI has called an error handler then. */
-static int inspect(struct communicator *communicator)
-{
-    int inter = 0;
-
-    if (pmpi.Comm_size(communicator->handle, &communicator->ranks))
-        return 0;
-    pmpi.Comm_rank(communicator->handle, &communicator->rank);
-    pmpi.Comm_test_inter(communicator->handle, &inter);
-    communicator->state = LEFT_TO_MPI;
-    if (inter)
-        communicator->reason = REASON_INTERCOMM;
-    else if (communicator->ranks == 1)
-        communicator->reason = REASON_ONE_RANK;
-    else if (!is_of_world(communicator->handle, communicator->ranks))
-        communicator->reason = REASON_OTHER_WORLD;
-    else
-        communicator->state = FRESH;
-    return 1;
-}
-
-static struct communicator *find(handle comm)
-{
-    struct communicator *communicator = buckets[bucket_of(comm)];
-
-    while (communicator && communicator->handle != comm)
-        communicator = communicator->next;
-    return communicator;
+    if (count) /* else it is MPI_GROUP_EMPTY, which is no new group */
+        pmpi.Group_free(&others);
+    return !count;
 }
 
 static struct communicator *add(handle comm)
 {
     struct communicator *communicator = calloc(1, sizeof *communicator);
+    int inter = 0;
 
     if (!communicator)
-        abort();
+        abort(); /* a rank can not decide this alone: the others would decide otherwise */
     communicator->handle = comm;
-    if (!inspect(communicator)) {
-        free(communicator);
-        return NULL;
-    }
-    pthread_rwlock_wrlock(&lock);
-    communicator->next = buckets[bucket_of(comm)];
-    buckets[bucket_of(comm)] = communicator;
-    pthread_rwlock_unlock(&lock);
+    pmpi.Comm_size(comm, &communicator->ranks);
+    pmpi.Comm_rank(comm, &communicator->rank);
+    pmpi.Comm_test_inter(comm, &inter);
+    if (inter)
+        communicator->reason = REASON_INTERCOMM;
+    else if (communicator->ranks == 1)
+        communicator->reason = REASON_ONE_RANK;
+    else if (!is_of_world(comm))
+        communicator->reason = REASON_OTHER_WORLD;
+    else
+        communicator->reason = REASON_NOT_JOINED;
     pmpi.Comm_set_attr(comm, keyval, communicator);
     return communicator;
 }
@@ -157,13 +104,13 @@ struct communicator *shim_communicator(handle comm)
 {
     unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
     struct communicator *communicator = recent.communicator;
+    int found;
 
     if (communicator && recent.generation == now && communicator->handle == comm)
         return communicator;
-    pthread_rwlock_rdlock(&lock);
-    communicator = find(comm);
-    pthread_rwlock_unlock(&lock);
-    if (!communicator)
+    if (pmpi.Comm_get_attr(comm, keyval, &communicator, &found))
+        return NULL; /* the MPI has called an error handler */
+    if (!found)
         communicator = add(comm);
     recent.communicator = communicator;
     recent.generation = now;
@@ -172,8 +119,7 @@ struct communicator *shim_communicator(handle comm)
 
 void shim_join_communicator(struct communicator *communicator, int early)
 {
-    communicator->reason = REASON_REFUSED;
-    communicator->state = shim_form_job(communicator, early, &communicator->job);
+    communicator->reason = shim_form_job(communicator, early, &communicator->job);
 }
 
 void shim_communicator_created(handle comm)
@@ -183,18 +129,12 @@ void shim_communicator_created(handle comm)
     if (!shim_active || shim_settings.late || comm == shim_handle(COMM_NULL))
         return;
     communicator = shim_communicator(comm);
-    if (communicator && communicator->state == FRESH)
+    if (communicator && communicator->reason == REASON_NOT_JOINED)
         shim_join_communicator(communicator, 1);
 }
 
 void shim_communicators_end(void)
 {
-    for (int bucket = 0; bucket < BUCKETS; bucket++)
-        while (buckets[bucket]) {
-            struct communicator *communicator = buckets[bucket];
-            buckets[bucket] = communicator->next;
-            drop(communicator);
-        }
-    shim_leave_all_jobs(LEAVE_MS);
+    shim_leave_all_jobs();
     pmpi.Group_free(&world_group);
 }

@@ -1,19 +1,15 @@
-/* The communicators of the program, and the job that each has on the devices. The shim enters a communicator in its
- * table when it is first used, and drops it when the program frees it. */
+/* The communicators of the program, and the job that each has on the devices. A communicator gets its
+ * entry when it is first used, and loses it when the program frees it. */
 #ifndef FANIN_MPI_COMMUNICATOR_H
 #define FANIN_MPI_COMMUNICATOR_H
 #include "fanin.h"
 #include "report.h"
 
-enum state { FRESH, JOINED, LEFT_TO_MPI };
-
 struct communicator {
-    struct communicator *next; /* of its bucket */
     handle handle;
     int rank, ranks;
-    enum state state;
-    enum reason reason;        /* why it is LEFT_TO_MPI */
-    struct fanin_communicator *job; /* if it is JOINED */
+    enum reason reason;        /* why the MPI does its calls: REASON_NOT_JOINED as yet; NO_REASON if it has a job */
+    struct fanin_communicator *job;
     int used;                  /* by a call that could be offloaded */
 };
 
@@ -28,8 +24,8 @@ void shim_communicators_end(void);
 /* The entry of a communicator; NULL if the handle is none. */
 struct communicator *shim_communicator(handle comm);
 
-/* Form the job of a FRESH communicator. All its ranks call this at the same point, and get the same state: JOINED or
- * LEFT_TO_MPI. `early`, before the communicator is used, it may also stay FRESH. */
+/* Form the job of a communicator that is not joined yet. All its ranks call this at the same point, and get the same
+ * reason: none or REASON_REFUSED. `early`, before the communicator is used, it may also stay REASON_NOT_JOINED. */
 void shim_join_communicator(struct communicator *communicator, int early);
 
 /* A communicator is used for the first time. */
@@ -41,6 +37,6 @@ int shim_early_join_pays(void);
 /* All ranks of a communicator have just made it. */
 void shim_communicator_created(handle comm);
 
-/* Form another job for the ranks of a communicator, likewise. `job` is written if it is JOINED. */
-enum state shim_form_job(const struct communicator *communicator, int early, struct fanin_communicator **job);
+/* Form another job for the ranks of a communicator, likewise. */
+enum reason shim_form_job(const struct communicator *communicator, int early, struct fanin_communicator **job);
 #endif

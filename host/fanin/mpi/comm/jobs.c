@@ -93,11 +93,11 @@ void shim_leave_job(struct fanin_communicator *communicator)
     shim_finish_leaving(0); /* also those that were left before */
 }
 
-void shim_leave_all_jobs(uint32_t timeout_ms)
+void shim_leave_all_jobs(void)
 {
     while (begin_leave(NULL))
         continue;
-    shim_finish_leaving(timeout_ms);
+    shim_finish_leaving(SHIM_LEAVE_MS);
     for (; leaving; leaving = leaving->next) /* the process is at its end, so no memory is freed */
         fanin_abandon(leaving->communicator);
 }

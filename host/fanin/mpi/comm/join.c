@@ -15,7 +15,6 @@
 #define LOOPBACK 127u
 #define FEWER_SLOTS 4      /* there may be many jobs of smaller communicators: each asks for a quarter of the slots */
 #define ROUND_MS 100
-#define LEAVE_MS 10000     /* for jobs that are being left to give their queues back */
 
 /* What a rank tells the others. */
 struct record {
@@ -70,34 +69,33 @@ static void ask_for_fewer_slots(struct fanin_job *job)
         job->slots /= FEWER_SLOTS;
 }
 
-/* Within one node segments need not fit into packets. Longer ones need fewer slots. */
-static void lengthen_chunk(struct fanin_job *job)
-{
-    for (uint32_t rank = 1; rank < job->ranks; rank++)
-        if (job->places[rank].address != job->places[0].address)
-            return;
-    ask_for_fewer_slots(job);
-    job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are shorter, or a lease would take more */
-}
-
-/* The description of the job, which is the same on every rank. Returns 0 if the ranks can not reach each other. */
+/* The description of the job, which is the same on every rank. Returns 0 if the ranks can not reach each other.
+ * all_early: whether all ranks join early. Only then does the communicator, so that unused ones do not take the queues
+ * of others. */
 static int describe_job(const struct record *records, int ranks, int world, struct fanin_place *places,
-                        struct fanin_job *job)
+                        struct fanin_job *job, int *all_early)
 {
+    int local = 1, reachable = 1;
+
     *job = (struct fanin_job){.jid = records[0].jid, .key = records[0].key, .route = shim_settings.route,
-                                .chunk = records[0].chunk, .slots = shim_settings.slots, .ranks = (uint32_t)ranks,
-                                .places = places};
-    if (!world)
-        ask_for_fewer_slots(job);
+                              .chunk = records[0].chunk, .slots = shim_settings.slots, .ranks = (uint32_t)ranks,
+                              .places = places};
+    *all_early = 1;
     for (int rank = 0; rank < ranks; rank++) {
         places[rank] = records[rank].place;
+        local &= places[rank].address == places[0].address;
         if (records[rank].chunk < job->chunk)
             job->chunk = records[rank].chunk;
-        if (!can_reach(&records[0], &records[rank]))
-            return 0;
+        reachable &= can_reach(&records[0], &records[rank]);
+        *all_early &= records[rank].joins_early;
     }
-    lengthen_chunk(job);
-    return 1;
+    if (!world)
+        ask_for_fewer_slots(job);
+    if (local) { /* segments need not fit into packets, and longer ones need fewer slots */
+        ask_for_fewer_slots(job);
+        job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are short, or a lease would take more */
+    }
+    return reachable;
 }
 
 static int tell_all(const void *mine, void *all, size_t bytes, handle comm)
@@ -105,41 +103,18 @@ static int tell_all(const void *mine, void *all, size_t bytes, handle comm)
     return pmpi.Allgather(mine, (int)bytes, shim_handle(TYPE_BYTE), all, (int)bytes, shim_handle(TYPE_BYTE), comm);
 }
 
-static int is_refused(uint32_t status)
+/* The rank whose status is that of all: the first that was refused, else one that still waits, else any. */
+static int decisive_rank(const uint32_t *statuses, int ranks)
 {
-    return status != FANIN_SUCCESS && status != FANIN_PENDING;
-}
+    int found = 0;
 
-/* The outcome of all joins: refused if one is, else pending if one is. */
-static enum fanin_status outcome(const uint32_t *statuses, int ranks)
-{
-    enum fanin_status worst = FANIN_SUCCESS;
-
-    for (int rank = 0; rank < ranks && !is_refused(worst); rank++)
-        if (statuses[rank] != FANIN_SUCCESS)
-            worst = statuses[rank];
-    return worst;
-}
-
-static void warn(const struct communicator *communicator, const uint32_t *statuses, const char *complaint)
-{
-    int rank = 0;
-
-    while (rank < communicator->ranks - 1 && !is_refused(statuses[rank]))
-        rank++;
-    if (communicator->rank == 0)
-        shim_warn("%s: a communicator of %d ranks stays with MPI: rank %d could not join its job%s%s",
-                  fanin_status_name(statuses[rank]), communicator->ranks, rank, *complaint ? ": " : "", complaint);
-}
-
-/* All ranks must agree before a communicator joins early, so that unused ones do not take the queues of others. */
-static int all_join_early(const struct record *records, int ranks)
-{
-    int all = 1;
-
-    for (int rank = 0; rank < ranks; rank++)
-        all &= records[rank].joins_early;
-    return all;
+    for (int rank = 0; rank < ranks; rank++) {
+        if (statuses[rank] == FANIN_PENDING)
+            found = rank;
+        else if (statuses[rank] != FANIN_SUCCESS)
+            return rank;
+    }
+    return found;
 }
 
 /* Ask this rank's device. Returns FANIN_PENDING if it has been asked. */
@@ -148,20 +123,20 @@ static enum fanin_status begin_join(const struct fanin_job *description, uint32_
     enum fanin_status status = fanin_begin_join(shim_device.context, description, rank, job);
 
     if (status == FANIN_NO_RESOURCES) { /* jobs that are being left may give queues back */
-        shim_finish_leaving(LEAVE_MS);
+        shim_finish_leaving(SHIM_LEAVE_MS);
         status = fanin_begin_join(shim_device.context, description, rank, job);
     }
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }
 
-/* A device answers when all ranks have joined, so the others would wait for one that is refused. Returns an error
- * of the MPI; else `statuses` are those of all. */
-static int await_all(struct fanin_communicator *job, enum fanin_status status, const struct communicator *communicator,
-                     uint32_t *statuses)
+/* A device answers when all ranks have joined, so the others would wait for one that is refused. Returns whether all
+ * have joined; else rank 0 says why not, if the MPI let the ranks tell each other. */
+static int await_all(struct fanin_communicator *job, enum fanin_status status, const char *complaint,
+                     const struct communicator *communicator, uint32_t *statuses)
 {
     struct fanin_join_reply reply;
     uint32_t waited = 0, mine;
-    int code;
+    int decisive;
 
     do {
         if (status == FANIN_PENDING)
@@ -170,57 +145,58 @@ static int await_all(struct fanin_communicator *job, enum fanin_status status, c
         if (status == FANIN_PENDING && waited >= shim_settings.join_ms)
             status = FANIN_TIMEOUT;
         mine = status;
-        code = tell_all(&mine, statuses, sizeof mine, communicator->handle);
-    } while (!code && outcome(statuses, communicator->ranks) == FANIN_PENDING);
-    return code;
+        if (tell_all(&mine, statuses, sizeof mine, communicator->handle))
+            return 0;
+        decisive = decisive_rank(statuses, communicator->ranks);
+    } while (statuses[decisive] == FANIN_PENDING);
+    if (statuses[decisive] != FANIN_SUCCESS && communicator->rank == 0)
+        shim_warn("%s: a communicator of %d ranks stays with MPI: rank %d could not join its job%s%s",
+                  fanin_status_name(statuses[decisive]), communicator->ranks, decisive, *complaint ? ": " : "",
+                  complaint);
+    return statuses[decisive] == FANIN_SUCCESS;
 }
 
-static enum state form(const struct communicator *communicator, int early, struct tables *tables,
+static enum reason form(const struct communicator *communicator, int early, struct tables *tables,
                        struct fanin_communicator **job)
 {
-    const char *complaint = "";
-    int ranks = communicator->ranks, world = communicator->handle == shim_handle(COMM_WORLD), code;
+    const char *complaint = "its nodes have loopback addresses of different machines";
+    int world = communicator->handle == shim_handle(COMM_WORLD), reachable, all_early;
     enum fanin_status status = FANIN_INVALID_REQUEST;
     struct fanin_job description;
     struct record mine;
 
     describe_self(&mine);
     if (tell_all(&mine, tables->records, sizeof mine, communicator->handle))
-        return LEFT_TO_MPI;
-    if (early && !all_join_early(tables->records, ranks))
-        return FRESH;
-    if (!describe_job(tables->records, ranks, world, tables->places, &description)) {
-        complaint = "its nodes have loopback addresses of different machines";
-    } else {
+        return REASON_REFUSED;
+    reachable = describe_job(tables->records, communicator->ranks, world, tables->places, &description, &all_early);
+    if (early && !all_early)
+        return REASON_NOT_JOINED;
+    if (reachable) {
         status = begin_join(&description, (uint32_t)communicator->rank, job);
-        if (status == FANIN_INVALID_REQUEST)
-            complaint = fanin_complaint();
+        complaint = status == FANIN_INVALID_REQUEST ? fanin_complaint() : "";
     }
-    code = await_all(*job, status, communicator, tables->statuses);
-    if (!code && outcome(tables->statuses, ranks) == FANIN_SUCCESS)
-        return JOINED;
-    if (!code)
-        warn(communicator, tables->statuses, complaint);
+    if (await_all(*job, status, complaint, communicator, tables->statuses))
+        return NO_REASON;
     if (*job)
         fanin_abandon(*job);
-    return LEFT_TO_MPI;
+    return REASON_REFUSED;
 }
 
-enum state shim_form_job(const struct communicator *communicator, int early, struct fanin_communicator **job)
+enum reason shim_form_job(const struct communicator *communicator, int early, struct fanin_communicator **job)
 {
     size_t ranks = (size_t)communicator->ranks;
     struct tables tables = {calloc(ranks, sizeof *tables.records), calloc(ranks, sizeof *tables.places),
                             calloc(ranks, sizeof *tables.statuses)};
-    enum state state;
+    enum reason reason;
 
     if (!tables.records || !tables.places || !tables.statuses)
         abort(); /* a rank can not decide this alone: the others wait for it */
     *job = NULL;
-    state = form(communicator, early, &tables, job);
-    if (state == JOINED)
+    reason = form(communicator, early, &tables, job);
+    if (reason == NO_REASON)
         shim_enter_job(*job);
     free(tables.records);
     free(tables.places);
     free(tables.statuses);
-    return state;
+    return reason;
 }

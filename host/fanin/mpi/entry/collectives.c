@@ -1,74 +1,101 @@
-/* The entries of blocking collectives. */
+/* The entries of the collectives, in all forms. An MPI may lack some forms. Those with large counts then become those
+ * with int counts. Programs that were built for it do not call the others.
+ */
+#include "abi/fortran_library.h"
 #include "entry/entry.h"
+#include "requests/requests.h"
 #include <limits.h>
 #include <stdlib.h>
 
-static int length_of(const struct call *call)
+#define ERR_COUNT 2 /* MPI_ERR_COUNT, the same everywhere */
+#define FROM_FORTRAN shim_is_called_by_f08(__builtin_return_address(0))
+
+static int lacking(const struct call *call)
 {
-    int ranks = 0;
+    int code = shim_abi->error_other;
+
+    pmpi.Comm_call_errhandler(call->comm, code);
+    return code;
+}
+
+/* Put int in the place of an array of large counts. Returns 0 if a count does not fit, or there is no memory. */
+static int narrow_array(const void **array, int length)
+{
+    const int64_t *large = *array;
+    int *items = large ? malloc(sizeof *items * (size_t)length) : NULL, fit = items || !large;
+
+    for (int i = 0; items && i < length; i++) {
+        items[i] = (int)large[i];
+        fit &= items[i] == large[i];
+    }
+    *array = items;
+    return fit;
+}
+
+/* Make the counts of a call int. Returns 0 if that can not be. */
+static int narrow(struct call *call)
+{
+    int ranks = 0, fit = call->send.count <= INT_MAX && call->receive.count <= INT_MAX;
 
     pmpi.Comm_size(call->comm, &ranks);
-    return ranks;
+    fit &= narrow_array(&call->send.counts, ranks) & narrow_array(&call->send.offsets, ranks);
+    fit &= narrow_array(&call->receive.counts, ranks) & narrow_array(&call->receive.offsets, ranks);
+    return fit;
 }
 
-const int *shim_narrow(struct call *call, struct vector vector)
+static int free_narrowed(const struct call *call, int code)
 {
-    int length = length_of(call), *items = malloc(sizeof *items * (size_t)(length + 1));
+    const void *const arrays[] = {call->send.counts, call->send.offsets, call->receive.counts, call->receive.offsets};
 
-    if (!items || !vector.items)
-        return NULL;
-    for (int i = 0; i < length; i++)
-        items[i] = (int)item(vector, i);
-    call->narrowed[call->narrowed[0] != NULL] = items;
-    return items;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free((void *)arrays[i]);
+    return code;
 }
 
-static int fits(const struct call *call, const struct buffer *buffer)
-{
-    const struct vector vectors[] = {buffer->counts, buffer->offsets};
-
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
-        for (int rank = 0; vectors[i].items && rank < length_of(call); rank++)
-            if (item(vectors[i], rank) > INT_MAX || item(vectors[i], rank) < INT_MIN)
-                return 0;
-    return buffer->count <= INT_MAX;
-}
-
-int shim_is_narrow(const struct call *call)
-{
-    return fits(call, &call->send) && fits(call, &call->receive);
-}
-
-#define X(name, iname, TABLE)                                                             \
-    ENTRY int MPI_##name(TABLE##_PARAMETERS(int, int))                                    \
-    {                                                                                     \
-        struct call call = TABLE##_CALL(int, int);                                        \
-        int code;                                                                         \
-        shim_bind();                                                                     \
-        return shim_blocking(&call, &code) ? code : pmpi.name(TABLE##_ARGUMENTS);        \
-    }                                                                                     \
-    ENTRY int MPI_##name##_c(TABLE##_PARAMETERS(int64_t, intptr_t))                       \
-    {                                                                                     \
-        struct call call = TABLE##_CALL(int64_t, intptr_t);                               \
-        int code;                                                                         \
-        shim_bind();                                                                     \
-        if (shim_blocking(&call, &code))                                                 \
-            return code;                                                                  \
-        if (pmpi.name##_c)                                                                \
-            return pmpi.name##_c(TABLE##_ARGUMENTS);                                      \
-        code = shim_is_narrow(&call) ? pmpi.name(TABLE##_NARROW(&call)) : ERR_COUNT;     \
-        free(call.narrowed[0]);                                                           \
-        free(call.narrowed[1]);                                                           \
-        return code;                                                                      \
+/* An entry. PARAMETER: SHORT or LARGE. MORE: what the form adds to the parameters; GIVEN: the names of that. */
+#define FORM(name, TABLE, PARAMETER, OFFLOADED, OTHERWISE, MORE, GIVEN)                                         \
+    ENTRY int MPI_##name(TABLE##_PARAMETERS(PARAMETER) MORE)                                                    \
+    {                                                                                                           \
+        struct call call = {.function = TABLE, .large = IS_##PARAMETER, TABLE##_PARAMETERS(FIELD)};             \
+        int code;                                                                                               \
+        shim_bind();                                                                                            \
+        if (OFFLOADED)                                                                                          \
+            return code;                                                                                        \
+        return pmpi.name ? pmpi.name(TABLE##_PARAMETERS(NAME) GIVEN) : OTHERWISE;                               \
     }
-COUNTED_COLLECTIVES(X)
+#define IS_SHORT 0
+#define IS_LARGE 1
+
+/* The form with int counts in the place of one with large counts. */
+#define NARROWED(name, TABLE, GIVEN) (narrow(&call) ? pmpi.name(TABLE##_PARAMETERS(INT_FIELD) GIVEN) : ERR_COUNT)
+#define INT_FIELD(kind, name, field) (kind##_TYPE(int, int))call.field
+
+#define NOTHING
+#define REQUEST_PARAMETER , void *request
+#define REQUEST , request
+#define INFO_PARAMETER , handle info, void *request
+#define INFO , info, request
+#define BLOCKING_FORM(name, TABLE, PARAMETER, OTHERWISE) \
+    FORM(name, TABLE, PARAMETER, shim_blocking(&call, &code), OTHERWISE, NOTHING, NOTHING)
+#define NONBLOCKING_FORM(name, TABLE, PARAMETER, OTHERWISE)                                                   \
+    FORM(name, TABLE, PARAMETER, !FROM_FORTRAN && shim_make_request(&call, NONBLOCKING, request, &code), OTHERWISE, \
+         REQUEST_PARAMETER, REQUEST)
+#define PERSISTENT_FORM(name, TABLE, PARAMETER, OTHERWISE)                                                   \
+    FORM(name, TABLE, PARAMETER, !FROM_FORTRAN && shim_make_request(&call, PERSISTENT, request, &code), OTHERWISE, \
+         INFO_PARAMETER, INFO)
+
+#define X(name, lower, TABLE, collective)                    \
+    BLOCKING_FORM(name, TABLE, SHORT, lacking(&call))        \
+    NONBLOCKING_FORM(I##lower, TABLE, SHORT, lacking(&call)) \
+    PERSISTENT_FORM(name##_init, TABLE, SHORT, lacking(&call))
+COLLECTIVES(X)
 #undef X
 
-ENTRY int MPI_Barrier(handle comm)
-{
-    struct call call = BARRIER_CALL(int, int);
-    int code;
-
-    shim_bind();
-    return shim_blocking(&call, &code) ? code : pmpi.Barrier(comm);
-}
+/* The MPI may read narrowed counts until a request has ended, so those of requests are never freed. */
+#define X(name, lower, TABLE, collective)                                                              \
+    BLOCKING_FORM(name##_c, TABLE, LARGE, free_narrowed(&call, NARROWED(name, TABLE, NOTHING)))        \
+    NONBLOCKING_FORM(I##lower##_c, TABLE, LARGE, NARROWED(I##lower, TABLE, REQUEST))                   \
+    PERSISTENT_FORM(name##_init_c, TABLE, LARGE,                                                       \
+                    pmpi.name##_init ? NARROWED(name##_init, TABLE, INFO) : lacking(&call))
+COUNTED_COLLECTIVES(X)
+#undef X

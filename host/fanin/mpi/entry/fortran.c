@@ -9,9 +9,8 @@
 #include "init.h"
 #include <pthread.h>
 
-extern int MPI_Barrier(handle comm);
-#define X(name, iname, TABLE) extern int MPI_##name(TABLE##_PARAMETERS(int, int));
-COUNTED_COLLECTIVES(X)
+#define X(name, lower, TABLE, collective) extern int MPI_##name(TABLE##_PARAMETERS(SHORT));
+COLLECTIVES(X)
 #undef X
 
 /* Conversions of Open MPI: a handle of Fortran is an int; MPI_IN_PLACE and MPI_BOTTOM are variables. */
@@ -39,21 +38,6 @@ static int converts(void)
     return shim_abi->fortran_skips_c;
 }
 
-static handle comm_of(const int *number)
-{
-    return open_mpi.comm(*number);
-}
-
-static handle type_of(const int *number)
-{
-    return open_mpi.type(*number);
-}
-
-static handle op_of(const int *number)
-{
-    return open_mpi.op(*number);
-}
-
 static void *buffer_of(const void *address)
 {
     if (address && address == open_mpi.in_place)
@@ -68,85 +52,58 @@ static void *buffer_of(const void *address)
         ((void(*) parameters)shim_fortran_entry(&known, #symbol)) arguments; \
     } while (0)
 
-#define FORTRAN(name, parameters, arguments, call)           \
-    ENTRY void mpi_##name##_ parameters                      \
-    {                                                        \
-        if (converts())                                    \
-            *error = call;                                   \
-        else                                                 \
-            CALL_NEXT(mpi_##name##_, parameters, arguments); \
-    }                                                        \
-    ENTRY void ompi_##name##_f parameters                    \
-    {                                                        \
-        converts();                                        \
-        *error = call;                                       \
+static int number_of(const int *number)
+{
+    return *number;
+}
+
+/* In Fortran every parameter is an address. What it is in C depends on its kind. */
+#define ADDRESS(kind, name, field) void *name
+#define IN_C(kind, name, field) kind##_IN_C(name)
+#define SOURCE_IN_C(name) buffer_of(name)
+#define RESULT_IN_C(name) buffer_of(name)
+#define COUNT_IN_C(name) number_of(name)
+#define COUNTS_IN_C(name) name
+#define OFFSETS_IN_C(name) name
+#define TYPE_IN_C(name) open_mpi.type(number_of(name))
+#define OP_IN_C(name) open_mpi.op(number_of(name))
+#define ROOT_IN_C(name) number_of(name)
+#define COMM_IN_C(name) open_mpi.comm(number_of(name))
+
+#define X(name, lower, TABLE, collective)                                                                           \
+    ENTRY void mpi_##lower##_(TABLE##_PARAMETERS(ADDRESS), int *error)                                              \
+    {                                                                                                               \
+        if (converts())                                                                                             \
+            *error = MPI_##name(TABLE##_PARAMETERS(IN_C));                                                          \
+        else                                                                                                        \
+            CALL_NEXT(mpi_##lower##_, (TABLE##_PARAMETERS(ADDRESS), int *error), (TABLE##_PARAMETERS(NAME), error)); \
+    }                                                                                                               \
+    ENTRY void ompi_##lower##_f(TABLE##_PARAMETERS(ADDRESS), int *error)                                            \
+    {                                                                                                               \
+        converts();                                                                                                 \
+        *error = MPI_##name(TABLE##_PARAMETERS(IN_C));                                                              \
     }
-
-#define REDUCED const void *send, void *receive, const int *count, const int *type, const int *op
-#define REDUCED_HERE send, receive, count, type, op
-#define REDUCED_IN_C buffer_of(send), buffer_of(receive), *count, type_of(type), op_of(op)
-#define MOVED_IN                                                                                                   \
-    const void *send, const int *send_count, const int *send_type, void *receive, const int *receive_count,        \
-        const int *receive_type
-#define MOVED_HERE send, send_count, send_type, receive, receive_count, receive_type
-#define MOVED_IN_C \
-    buffer_of(send), *send_count, type_of(send_type), buffer_of(receive), *receive_count, type_of(receive_type)
-#define GATHERED_IN                                                                                         \
-    const void *send, const int *send_count, const int *send_type, void *receive, const int *counts,        \
-        const int *offsets, const int *receive_type
-#define GATHERED_HERE send, send_count, send_type, receive, counts, offsets, receive_type
-#define GATHERED_IN_C \
-    buffer_of(send), *send_count, type_of(send_type), buffer_of(receive), counts, offsets, type_of(receive_type)
-#define COMM const int *comm, int *error
-#define ROOTED const int *root, COMM
-#define COMM_HERE comm, error
-#define ROOTED_HERE root, COMM_HERE
-
-FORTRAN(allreduce, (REDUCED, COMM), (REDUCED_HERE, COMM_HERE), MPI_Allreduce(REDUCED_IN_C, comm_of(comm)))
-FORTRAN(reduce, (REDUCED, ROOTED), (REDUCED_HERE, ROOTED_HERE), MPI_Reduce(REDUCED_IN_C, *root, comm_of(comm)))
-FORTRAN(reduce_scatter_block, (REDUCED, COMM), (REDUCED_HERE, COMM_HERE), MPI_Reduce_scatter_block(REDUCED_IN_C, comm_of(comm)))
-FORTRAN(reduce_scatter, (REDUCED, COMM), (REDUCED_HERE, COMM_HERE),
-        MPI_Reduce_scatter(buffer_of(send), buffer_of(receive), count, type_of(type), op_of(op), comm_of(comm)))
-FORTRAN(bcast, (void *buffer, const int *count, const int *type, ROOTED), (buffer, count, type, ROOTED_HERE),
-        MPI_Bcast(buffer_of(buffer), *count, type_of(type), *root, comm_of(comm)))
-FORTRAN(allgather, (MOVED_IN, COMM), (MOVED_HERE, COMM_HERE), MPI_Allgather(MOVED_IN_C, comm_of(comm)))
-FORTRAN(gather, (MOVED_IN, ROOTED), (MOVED_HERE, ROOTED_HERE), MPI_Gather(MOVED_IN_C, *root, comm_of(comm)))
-FORTRAN(scatter, (MOVED_IN, ROOTED), (MOVED_HERE, ROOTED_HERE), MPI_Scatter(MOVED_IN_C, *root, comm_of(comm)))
-FORTRAN(allgatherv, (GATHERED_IN, COMM), (GATHERED_HERE, COMM_HERE), MPI_Allgatherv(GATHERED_IN_C, comm_of(comm)))
-FORTRAN(gatherv, (GATHERED_IN, ROOTED), (GATHERED_HERE, ROOTED_HERE), MPI_Gatherv(GATHERED_IN_C, *root, comm_of(comm)))
-FORTRAN(scatterv,
-        (const void *send, const int *counts, const int *offsets, const int *send_type, void *receive,
-         const int *receive_count, const int *receive_type, ROOTED),
-        (send, counts, offsets, send_type, receive, receive_count, receive_type, ROOTED_HERE),
-        MPI_Scatterv(buffer_of(send), counts, offsets, type_of(send_type), buffer_of(receive), *receive_count,
-                     type_of(receive_type), *root, comm_of(comm)))
-FORTRAN(barrier, (COMM), (COMM_HERE), MPI_Barrier(comm_of(comm)))
+COLLECTIVES(X)
+#undef X
 
 /* The MPI's own function initializes its Fortran library as well. */
-#define INITIALIZATION(symbol)               \
-    ENTRY void symbol(int *error)            \
-    {                                        \
-        CALL_NEXT(symbol, (int *), (error)); \
-        shim_bind();                        \
-        shim_begin();                 \
+#define INITIALIZATION(symbol, parameters, arguments) \
+    ENTRY void symbol parameters                      \
+    {                                                 \
+        CALL_NEXT(symbol, parameters, arguments);     \
+        shim_bind();                                  \
+        shim_begin();                                 \
     }
-#define THREAD_INITIALIZATION(symbol)                                                \
-    ENTRY void symbol(const int *required, int *provided, int *error)                \
-    {                                                                                \
-        CALL_NEXT(symbol, (const int *, int *, int *), (required, provided, error)); \
-        shim_bind();                                                                \
-        shim_begin();                                                         \
+#define FINALIZATION(symbol)                          \
+    ENTRY void symbol(int *error)                     \
+    {                                                 \
+        shim_bind();                                  \
+        shim_end();                                   \
+        CALL_NEXT(symbol, (int *), (error));          \
     }
-#define FINALIZATION(symbol)                 \
-    ENTRY void symbol(int *error)            \
-    {                                        \
-        shim_bind();                        \
-        shim_end();                   \
-        CALL_NEXT(symbol, (int *), (error)); \
-    }
-INITIALIZATION(mpi_init_)
-INITIALIZATION(mpi_init_f08_)
-THREAD_INITIALIZATION(mpi_init_thread_)
-THREAD_INITIALIZATION(mpi_init_thread_f08_)
+INITIALIZATION(mpi_init_, (int *error), (error))
+INITIALIZATION(mpi_init_f08_, (int *error), (error))
+INITIALIZATION(mpi_init_thread_, (const int *required, int *provided, int *error), (required, provided, error))
+INITIALIZATION(mpi_init_thread_f08_, (const int *required, int *provided, int *error), (required, provided, error))
 FINALIZATION(mpi_finalize_)
 FINALIZATION(mpi_finalize_f08_)

@@ -63,7 +63,7 @@ static struct vector kept_vector(struct vector vector, int blocks)
         abort(); /* a rank can not decide this alone: the others go on */
     for (int block = 0; items && block < blocks; block++)
         items[block] = item(vector, block);
-    return (struct vector){items, 1};
+    return (struct vector){items, 1, vector.each};
 }
 
 /* Programs may free datatypes and counts when the call has returned: keep copies of those that are needed at the
@@ -160,20 +160,14 @@ void shim_start(struct request *request)
     shim_set_progress(request, PENDING); /* last: before, a look would find the end of the last start */
 }
 
-/* Several threads may look at one request: one of them settles it. */
-static int is_ours_to_settle(struct request *request)
-{
-    enum progress expected = PENDING;
-
-    return __atomic_compare_exchange_n(&request->progress, &expected, SETTLING, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-}
-
-/* The operation has ended with `status`: complete the request for the MPI. Returns 0 if another thread does it. */
+/* The operation has ended with `status`: complete the request for the MPI. Several threads may look at one request: one
+ * of them settles it. Returns 0 if it is another thread. */
 static int settle(struct request *request, enum fanin_status status)
 {
     struct prepared_call *prepared = &request->prepared;
+    enum progress expected = PENDING;
 
-    if (!is_ours_to_settle(request))
+    if (!__atomic_compare_exchange_n(&request->progress, &expected, SETTLING, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return 0;
     if (status == FANIN_NO_RESOURCES && request->underway) /* the others wait for data that this rank can not send */
         fanin_end_job(request->job, status);
@@ -229,10 +223,11 @@ void shim_finish_request(struct request *request)
     shim_let_settle(request);
 }
 
-int shim_nonblocking(struct call *call, void *place, int *code)
+int shim_make_request(struct call *call, enum form form, void *place, int *code)
 {
     struct decoded_call decoded;
-    struct communicator *communicator = shim_decide(call, NONBLOCKING, &decoded, code);
+    struct communicator *communicator = shim_decide(call, form, &decoded, code);
+    struct fanin_communicator *job;
     struct request *request;
 
     if (!communicator) {
@@ -240,35 +235,23 @@ int shim_nonblocking(struct call *call, void *place, int *code)
             store_handle(place, shim_handle(REQUEST_NULL));
         return *code;
     }
-    request = new_request(call, communicator->job, &decoded);
-    *code = pmpi.Grequest_start((void *)query, (void *)release, (void *)not_cancelled, request, &request->handle);
-    request->handle = load_handle(&request->handle);
-    store_handle(place, request->handle);
-    enter(request);
-    shim_start(request);
-    return 1;
-}
-
-int shim_persistent(struct call *call, void *place, int *code)
-{
-    struct decoded_call decoded;
-    struct communicator *communicator = shim_decide(call, PERSISTENT, &decoded, code);
-    struct fanin_communicator *job;
-    struct request *request;
-
-    if (!communicator)
-        return *code;
-    if (shim_form_job(communicator, 0, &job) != JOINED) {
+    job = communicator->job;
+    if (form == PERSISTENT && shim_form_job(communicator, 0, &job) != NO_REASON) {
         shim_count_left(call->function, REASON_REFUSED);
         return 0;
     }
     request = new_request(call, job, &decoded);
-    request->persistent = 1;
-    *code = pmpi.Recv_init(NULL, 0, shim_handle(TYPE_BYTE), shim_abi->proc_null, 0, shim_handle(COMM_SELF),
-                           &request->handle);
+    request->persistent = form == PERSISTENT;
+    if (request->persistent)
+        *code = pmpi.Recv_init(NULL, 0, shim_handle(TYPE_BYTE), shim_abi->proc_null, 0, shim_handle(COMM_SELF),
+                               &request->handle);
+    else
+        *code = pmpi.Grequest_start((void *)query, (void *)release, (void *)not_cancelled, request, &request->handle);
     request->handle = load_handle(&request->handle);
     store_handle(place, request->handle);
     enter(request);
+    if (!request->persistent)
+        shim_start(request);
     return 1;
 }
 

@@ -37,10 +37,9 @@ static inline void shim_set_progress(struct request *request, enum progress prog
     __atomic_store_n(&request->progress, progress, __ATOMIC_RELEASE);
 }
 
-/* Start a non-blocking call, or make a persistent one. Returns 0 if the MPI is to do it; else `code` is what the
- * program gets. */
-int shim_nonblocking(struct call *call, void *request, int *code);
-int shim_persistent(struct call *call, void *request, int *code);
+/* Start a NONBLOCKING call, or make a PERSISTENT one, and store its handle at `place`. Returns 0 if the MPI is to do
+ * it; else `code` is what the program gets. */
+int shim_make_request(struct call *call, enum form form, void *place, int *code);
 
 /* The request of the shim whose handle stands at `place`; NULL if it is the MPI's own, or is complete. */
 struct request *shim_request(const void *place);
