@@ -36,21 +36,18 @@ static handle inner_of(handle type)
     return code ? 0 : load_handle(&inner);
 }
 
-/* Named types without gaps are dense, and so are rows of dense types. Other types may have their parts in any
- * order. */
+/* Whether a type without gaps at its ends has none inside: it is a named one, or a row of dense elements. Other types
+ * may have their parts in any order. */
 static int is_dense(handle type)
 {
-    int combiner = combiner_of(type), size, dense;
-    intptr_t lower, extent;
+    int combiner = combiner_of(type), dense;
+    struct type_facts facts;
     handle inner;
 
-    if (combiner == shim_abi->combiner_named)
-        return !pmpi.Type_size(type, &size) && !pmpi.Type_get_extent(type, &lower, &extent) && lower == 0 &&
-               extent == size;
     if (combiner != shim_abi->combiner_dup && combiner != shim_abi->combiner_contiguous)
-        return 0;
+        return combiner == shim_abi->combiner_named;
     inner = inner_of(type);
-    dense = inner && is_dense(inner);
+    dense = shim_type_facts(inner, &facts) && facts.dense;
     if (inner && !shim_datatype(inner) && combiner_of(inner) != shim_abi->combiner_named)
         pmpi.Type_free(&inner);
     return dense;

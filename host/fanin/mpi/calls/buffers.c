@@ -2,31 +2,19 @@
 #include "comm/device.h"
 #include <stdlib.h>
 
-/* Whether a rank has all blocks of the message, rather than its own block. */
-static int brings_all(uint32_t collective)
-{
-    return collective != FANIN_ALLGATHER && collective != FANIN_ALLGATHERV && collective != FANIN_GATHER &&
-           collective != FANIN_GATHERV;
-}
-
-static int gets_all(uint32_t collective)
-{
-    return collective != FANIN_REDUCE_SCATTER && collective != FANIN_SCATTER && collective != FANIN_SCATTERV;
-}
-
 /* Whether a result may go directly to its place: the library allows overlaps only block on block. The rank's own block
  * lies behind those of lower ranks on a side that has them all, if the other side has only that block. */
 static int may_overlap(const struct decoded_call *decoded, const struct prepared_call *prepared, uint32_t rank)
 {
     const struct dense_memory *source = &prepared->source, *destination = &prepared->destination;
-    int brings = brings_all(decoded->operation.collective), gets = gets_all(decoded->operation.collective);
-    uint64_t before = brings != gets ? shim_size_of_blocks(decoded, rank) : 0;
+    uint64_t before = decoded->brings_all != decoded->gets_all ? shim_size_of_blocks(decoded, rank) : 0;
 
     if (source->owner != OF_PROGRAM || !source->bytes || !destination->bytes ||
         destination->address >= source->address + source->bytes ||
         source->address >= destination->address + destination->bytes)
         return 1;
-    return source->address + (brings ? before : 0) == destination->address + (gets ? before : 0);
+    return source->address + (decoded->brings_all ? before : 0) ==
+           destination->address + (decoded->gets_all ? before : 0);
 }
 
 /* Memory for a copy. A job that has ended needs none: its operations fail before a device sees them. */
@@ -80,7 +68,6 @@ enum fanin_status shim_prepare(const struct decoded_call *decoded, struct fanin_
                                struct prepared_call *prepared)
 {
     struct dense_memory *source = &prepared->source, *destination = &prepared->destination;
-    uint32_t collective = decoded->operation.collective;
     enum fanin_status status = fill_sizes(decoded, prepared);
 
     prepared->mismatched = 0;
@@ -90,11 +77,11 @@ enum fanin_status shim_prepare(const struct decoded_call *decoded, struct fanin_
     if (!shim_is_convertible(&decoded->source) || !shim_is_convertible(&decoded->destination))
         status = FANIN_NO_RESOURCES;
     if (status == FANIN_SUCCESS)
-        status = place(decoded, &decoded->source, brings_all(collective), job, prepared, source);
+        status = place(decoded, &decoded->source, decoded->brings_all, job, prepared, source);
     if (status == FANIN_SUCCESS && source->owner != OF_PROGRAM)
         shim_copy(&decoded->source, source->address, COLLECT);
     if (status == FANIN_SUCCESS)
-        status = place(decoded, &decoded->destination, gets_all(collective), job, prepared, destination);
+        status = place(decoded, &decoded->destination, decoded->gets_all, job, prepared, destination);
     if (status == FANIN_SUCCESS && destination->owner == OF_PROGRAM && !may_overlap(decoded, prepared, fanin_rank(job)))
         status = find_memory(destination, job, destination->bytes);
     prepared->operation.sizes = prepared->sizes;

@@ -51,7 +51,8 @@ static enum reason decode_reduction(const struct call *call, int rank, int ranks
     if (!type || !type->code || !shim_op_takes((uint8_t)operation->op, type->kind))
         return REASON_TYPE;
     operation->dtype = type->code;
-    decoded->blocks = operation->collective == FANIN_REDUCE_SCATTER ? (uint32_t)ranks : 1;
+    decoded->gets_all = operation->collective != FANIN_REDUCE_SCATTER;
+    decoded->blocks = decoded->gets_all ? 1 : (uint32_t)ranks;
     whole.address = is_in_place(call->send.address) ? call->receive.address : call->send.address;
     if (describe(call, &whole, (int)decoded->blocks, &decoded->source) != NO_REASON)
         return REASON_ARGUMENTS;
@@ -61,7 +62,7 @@ static enum reason decode_reduction(const struct call *call, int rank, int ranks
     decoded->block_sizes = call->receive.counts ? BLOCKS_OF_SOURCE : EQUAL_BLOCKS;
     if (operation->collective == FANIN_REDUCE && rank != call->root)
         return NO_REASON;
-    *result = block_of(&decoded->source, operation->collective == FANIN_REDUCE_SCATTER ? rank : 0);
+    *result = block_of(&decoded->source, decoded->gets_all ? 0 : rank);
     result->address = (uint8_t *)call->receive.address; /* also the block of this rank goes to the start */
     return result->address || !shim_block_bytes(result, 0) ? NO_REASON : REASON_ARGUMENTS;
 }
@@ -95,6 +96,8 @@ static enum reason decode_blocks(const struct call *call, int rank, int ranks, s
         reason = describe(call, own_given, 1, own);
     else if (!scatters) /* what a scatter in place would move is where the root wants it */
         *own = block_of(all, rank);
+    decoded->brings_all = scatters;
+    decoded->gets_all = !scatters;
     decoded->blocks = (uint32_t)ranks;
     decoded->operation.block = shim_block_bytes(has_all && !uneven ? all : own, 0);
     if (uneven)
@@ -107,7 +110,8 @@ enum reason shim_decode_args(const struct call *call, int rank, int ranks, struc
     if (call->root < 0 || call->root >= ranks)
         return REASON_ARGUMENTS;
     *decoded = (struct decoded_call){
-        .operation = {.collective = collectives[call->function], .root = (uint32_t)call->root}};
+        .operation = {.collective = collectives[call->function], .root = (uint32_t)call->root},
+        .brings_all = 1, .gets_all = 1};
     switch (collectives[call->function]) {
     case FANIN_BARRIER:
         return NO_REASON;

@@ -12,6 +12,7 @@ struct decoded_call {
     struct fanin_operation operation; /* without memory and sizes: shim_prepare adds them */
     uint32_t blocks;           /* of the message */
     enum block_sizes block_sizes;
+    int brings_all, gets_all;  /* a rank brings (gets) all blocks, if any, and not only its own */
     struct elements source, destination; /* no blocks: this rank brings nothing, or gets nothing */
 };
 
