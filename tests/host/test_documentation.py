@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import fanin
-from fanin.collectives.variants import ARGUMENTS
+from fanin.collectives import definitions
+from fanin_wire.collectives import COLLECTIVES
 
 PAGE, REPRODUCIBLE = (Path(__file__).parents[2] / "docs" / name for name in ("collectives.md", "reproducible.md"))
 EXAMPLES, (ORDERS,) = (
@@ -37,12 +38,15 @@ def test_example_of_orders_shows_a_difference(capsys):
     assert len(set(shown.split())) == 2
 
 
-def test_methods_of_the_extension_have_the_arguments_that_are_checked():
-    """The extension documents them; the functions that make the calls define them."""
-    assert len(ARGUMENTS) == 8
-    for name, arguments in ARGUMENTS.items():
-        _, *checked = inspect.signature(arguments).parameters.values()
-        for form in (name, f"i{name}"):
-            _, *documented = inspect.signature(getattr(fanin.Communicator, form)).parameters.values()
-            assert [(one.name, one.default) for one in documented] == [(one.name, one.default) for one in checked]
-            assert name in getattr(fanin.Communicator, form).__doc__ or form == name
+def test_methods_show_the_arguments_and_the_text_of_their_definition():
+    for row in COLLECTIVES:
+        definition = getattr(definitions, row.name)
+        _, *defined = inspect.signature(definition).parameters.values()
+        for form in (row.name, f"i{row.name}", f"{row.name}_init"):
+            method = getattr(fanin.Communicator, form)
+            _, *shown = inspect.signature(method).parameters.values()
+            expected = [(one.name, one.default) for one in defined]
+            assert [(one.name, one.default) for one in shown if one.name != "ordered"] == expected
+            assert method.__name__ == form
+            assert method.__qualname__ == f"Communicator.{form}"
+            assert row.name in method.__doc__ or inspect.getdoc(definition) == method.__doc__

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fanin import errors
-from fanin.collectives import vector
+from fanin.collectives import definitions, vector
 
 COUNTS = [
     (0, 0, 0),
@@ -214,6 +214,6 @@ def test_limit_covers_the_exchange_and_the_parts():
     """Each of the two has the whole timeout, and the device some seconds more to report it."""
     alone_group = SimpleNamespace(rank=0, size=1)
     array = np.ones(3)
-    assert vector.allgatherv(alone_group, array, timeout=3.0).limit == 8.0
-    assert vector.allgatherv(alone_group, array, counts=(3,), timeout=3.0).limit == 5.0
-    assert vector.allgatherv(alone_group, array).limit == -1
+    assert definitions.allgatherv(alone_group, array, timeout=3.0).limit == 8.0
+    assert definitions.allgatherv(alone_group, array, counts=(3,), timeout=3.0).limit == 5.0
+    assert definitions.allgatherv(alone_group, array).limit == -1

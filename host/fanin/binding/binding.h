@@ -19,7 +19,7 @@ extern PyObject *binding_dtype_list[];   /* the numpy dtype of each enum fanin_d
 extern uint32_t binding_dtype_count;
 extern PyObject *binding_dtype_name; /* "dtype" */
 extern PyObject *binding_operations; /* dict: name to enum fanin_op */
-extern PyTypeObject *binding_request_type;
+extern PyTypeObject *binding_request_type, *binding_communicator_type;
 
 /* A request of the library, and the memory that the device may reach on its behalf. It is in the list of its
  * communicator, which keeps it when the program has let go of its Request. */
@@ -52,7 +52,7 @@ struct request {
     struct inflight *inflight;
     PyObject *result;
     PyObject *name;
-    PyObject *call;     /* Python's description; NULL: `operation` says all */
+    PyObject *about;    /* Python's description; NULL: `operation` says all */
     PyObject *conclude; /* called with the request when it is complete; returns the result. NULL: none */
     PyObject *error;    /* the exception with which it has ended */
     struct fanin_operation operation; /* without pointers */
@@ -67,6 +67,16 @@ struct request {
 /* Source and destination of one collective. */
 struct memory {
     Py_buffer source, destination;
+};
+
+/* A collective, ready for the library. */
+struct call {
+    PyObject *name, *result;    /* result: owned */
+    PyObject *about, *conclude; /* as of a Request */
+    double seconds;             /* of waiting; < 0: no limit */
+    struct fanin_operation operation;
+    struct memory memory;
+    Py_buffer sizes;
 };
 
 /* buffers.c */
@@ -94,15 +104,16 @@ void raise_object(PyObject *exception);
 
 /* request.c */
 extern PyType_Spec request_spec;
-/* A Request that takes over what it is given: the request of the library and its memory. */
-struct request *new_request(struct communicator *communicator, const struct fanin_operation *operation,
-                            struct fanin_request *request, struct memory *memory, PyObject *name, PyObject *result,
-                            PyObject *call, PyObject *conclude);
+/* A Request that takes over the request of the library, and the memory and the result of the call. */
+struct request *new_request(struct communicator *communicator, struct fanin_request *request, struct call *call);
 /* It has ended with `status`: find its result or its exception, unless another thread does so. */
 void finish(struct request *self, enum fanin_status status);
 /* Wait for its end. `seconds` < 0: without limit. New reference: the result. */
 PyObject *wait_for_result(struct request *self, double seconds);
+/* Raise the exception for a start that was refused: nothing is under way. `about`: as of failure. */
+void raise_refusal(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status);
 
 /* collectives.c */
 extern PyMethodDef collective_methods[];
+PyObject *binding_methods(PyObject *module, PyObject *arguments);
 #endif

@@ -3,46 +3,32 @@
 
 #include <string.h>
 
-static uint32_t signed_integer(Py_ssize_t bytes)
-{
-    switch (bytes) {
-    case 1: return FANIN_DTYPE_I8;
-    case 2: return FANIN_DTYPE_I16;
-    case 4: return FANIN_DTYPE_I32;
-    case 8: return FANIN_DTYPE_I64;
-    default: return FANIN_DTYPE_NONE;
-    }
-}
+/* Types by the formats of their elements (PEP 3118): a letter, after a Z for complex numbers. */
+static const struct {
+    const char *letters;
+    Py_ssize_t bytes;
+    uint32_t dtype;
+    int is_complex;
+} formats[] = {
+    {"bhilq", 1, FANIN_DTYPE_I8, 0}, {"bhilq", 2, FANIN_DTYPE_I16, 0}, {"bhilq", 4, FANIN_DTYPE_I32, 0},
+    {"bhilq", 8, FANIN_DTYPE_I64, 0}, {"BHILQ", 1, FANIN_DTYPE_U8, 0}, {"BHILQ", 2, FANIN_DTYPE_U16, 0},
+    {"BHILQ", 4, FANIN_DTYPE_U32, 0}, {"BHILQ", 8, FANIN_DTYPE_U64, 0}, {"?", 1, FANIN_DTYPE_BOOL, 0},
+    {"e", 2, FANIN_DTYPE_F16, 0}, {"f", 4, FANIN_DTYPE_F32, 0}, {"d", 8, FANIN_DTYPE_F64, 0},
+    {"f", 8, FANIN_DTYPE_C64, 1}, {"d", 16, FANIN_DTYPE_C128, 1},
+};
 
-static uint32_t unsigned_integer(Py_ssize_t bytes)
-{
-    switch (bytes) {
-    case 1: return FANIN_DTYPE_U8;
-    case 2: return FANIN_DTYPE_U16;
-    case 4: return FANIN_DTYPE_U32;
-    case 8: return FANIN_DTYPE_U64;
-    default: return FANIN_DTYPE_NONE;
-    }
-}
-
-/* Code of the elements of a buffer by its format (PEP 3118). A format with a byte order is not plain, even if that is the native one. */
+/* A format with a byte order is not plain, even if that is the native one. */
 static uint32_t dtype_of_buffer(const Py_buffer *view)
 {
     const char *format = view->format ? view->format : "B";
+    int is_complex = *format == 'Z';
 
-    if (format[0] == 'Z' && format[1] && !format[2])
-        return format[1] == 'f' ? FANIN_DTYPE_C64 : format[1] == 'd' ? FANIN_DTYPE_C128 : FANIN_DTYPE_NONE;
-    if (!format[0] || format[1])
-        return FANIN_DTYPE_NONE;
-    switch (format[0]) {
-    case '?': return view->itemsize == 1 ? FANIN_DTYPE_BOOL : FANIN_DTYPE_NONE;
-    case 'b': case 'h': case 'i': case 'l': case 'q': return signed_integer(view->itemsize);
-    case 'B': case 'H': case 'I': case 'L': case 'Q': return unsigned_integer(view->itemsize);
-    case 'e': return FANIN_DTYPE_F16;
-    case 'f': return FANIN_DTYPE_F32;
-    case 'd': return FANIN_DTYPE_F64;
-    default: return FANIN_DTYPE_NONE;
-    }
+    format += is_complex;
+    for (size_t i = 0; format[0] && !format[1] && i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].is_complex == is_complex && formats[i].bytes == view->itemsize &&
+            strchr(formats[i].letters, format[0]))
+            return formats[i].dtype;
+    return FANIN_DTYPE_NONE;
 }
 
 /* Type of the elements of a numpy array. numpy has one object for each native type, so its identity tells the

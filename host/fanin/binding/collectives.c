@@ -1,118 +1,96 @@
-/* The collectives as methods of Communicator.
+/* The collectives as methods of Communicator, and their way into the library.
  *
- * The short way is for contiguous buffers of plain native types and operations that devices compute, with no other
- * option than a time-out. It hands the arguments to the library at once. All other calls, and all mistakes, go to the
- * Python method `_collective`, which checks everything and comes back through `_run` or `_start`. */
+ * Python says which collectives there are and what their arguments are (`method`). The short way is for contiguous
+ * buffers of plain native types and operations that devices compute, with no other option than a time-out. It hands the
+ * arguments to the library at once. All other calls, and all mistakes, go to the form of the method in Python, which
+ * checks everything and comes back through `_run` or `_start`. */
 #include "binding.h"
 
 #include <string.h>
 
-enum argument { ARRAY, OUT, OP, ROOT, COUNTS, SHAPE, DTYPE, TIMEOUT, FENCE, DATATYPE, ARGUMENTS, END };
-static const char *const argument_names[ARGUMENTS] = {"array", "out",   "op",      "root",  "counts",
-                                                      "shape", "dtype", "timeout", "fence", "datatype"};
-static PyObject *interned[ARGUMENTS];
+/* What the short way looks at, but for SHAPE and DTYPE, which are for ranks that give no memory. OTHER: only Python does. */
+enum argument { ARRAY, OUT, OP, ROOT, TIMEOUT, SHAPE, DTYPE, OTHER, ARGUMENTS };
+static const char *const argument_names[OTHER] = {"array", "out", "op", "root", "timeout", "shape", "dtype"};
 
-/* A collective: its name, and its arguments in the order of their places. */
-struct kind {
-    enum fanin_collective collective;
-    const char *name;
-    unsigned char order[8];
-};
-enum { ALLREDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALLGATHER, GATHER, SCATTER, BARRIER, KINDS };
-static const struct kind kinds[KINDS] = {
-    {FANIN_ALLREDUCE, "allreduce", {ARRAY, OUT, OP, TIMEOUT, FENCE, DATATYPE, END}},
-    {FANIN_REDUCE, "reduce", {ARRAY, OUT, OP, ROOT, TIMEOUT, FENCE, DATATYPE, END}},
-    {FANIN_REDUCE_SCATTER, "reduce_scatter", {ARRAY, OUT, OP, COUNTS, TIMEOUT, FENCE, DATATYPE, END}},
-    {FANIN_BROADCAST, "broadcast", {ARRAY, ROOT, TIMEOUT, FENCE, END}},
-    {FANIN_ALLGATHER, "allgather", {ARRAY, OUT, TIMEOUT, FENCE, END}},
-    {FANIN_GATHER, "gather", {ARRAY, OUT, ROOT, TIMEOUT, FENCE, END}},
-    {FANIN_SCATTER, "scatter", {ARRAY, OUT, ROOT, SHAPE, DTYPE, TIMEOUT, FENCE, END}},
-    {FANIN_BARRIER, "barrier", {TIMEOUT, FENCE, END}},
-};
-static PyObject *kind_names[KINDS];
+enum form { STARTS, WAITS, METHODS, PREPARES = METHODS };
+enum { COLLECTIVES = 11, MOST_ARGUMENTS = 12 };
+enum { MOST_SECONDS = 1000000, GRACE_SECONDS = 2 }; /* the device has so long to report a deadline that has passed */
 
-enum { MOST_SECONDS = 1000000000, GRACE_SECONDS = 2 }; /* the device has so long to report a deadline that has passed */
+/* What ranks bring, or want. */
+struct side {
+    int is_for[2]; /* ranks other than the root; the root */
+    int own;       /* each has its own block only, not the whole message */
+};
+
+/* A row of the table in fanin_wire.collectives, and its methods. */
+static struct collective {
+    PyObject *name;
+    int is_vector, reduces, divided;
+    struct side brings, wants;
+    PyObject *in_python[METHODS];
+    PyObject *names[MOST_ARGUMENTS];      /* of the arguments, in order; interned */
+    unsigned char places[MOST_ARGUMENTS]; /* enum argument */
+    Py_ssize_t arguments;
+} collectives[COLLECTIVES];
 
 /* ---- Arguments ---- */
 
-static int intern_names(void)
+static Py_ssize_t find_argument(const struct collective *row, PyObject *name)
 {
-    for (int i = 0; i < ARGUMENTS; i++)
-        if (!interned[i] && !(interned[i] = PyUnicode_InternFromString(argument_names[i])))
-            return 0;
-    for (int i = 0; i < KINDS; i++)
-        if (!kind_names[i] && !(kind_names[i] = PyUnicode_InternFromString(kinds[i].name)))
-            return 0;
-    return 1;
+    Py_ssize_t i = 0;
+
+    while (i < row->arguments && row->names[i] != name)
+        i++;
+    return i;
 }
 
-static int find_argument(const struct kind *kind, PyObject *name)
-{
-    for (const unsigned char *each = kind->order; *each != END; each++)
-        if (interned[*each] == name)
-            return *each;
-    for (const unsigned char *each = kind->order; *each != END; each++)
-        if (PyUnicode_Compare(interned[*each], name) == 0)
-            return *each;
-    return END;
-}
-
-/* 0: Python is to say what is wrong with them. */
-static int take_arguments(const struct kind *kind, PyObject *const *given, Py_ssize_t count, PyObject *names,
+/* 0: Python is to say what is wrong with them, or to do what they ask for. */
+static int take_arguments(const struct collective *row, PyObject *const *given, Py_ssize_t count, PyObject *names,
                           PyObject *values[ARGUMENTS])
 {
-    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    Py_ssize_t all = count + (names ? PyTuple_Size(names) : 0);
 
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (i == sizeof kind->order || kind->order[i] == END)
-            return 0;
-        values[kind->order[i]] = given[i];
-    }
-    for (Py_ssize_t i = 0; i < named; i++) {
-        int place = find_argument(kind, PyTuple_GetItem(names, i));
+    for (Py_ssize_t i = 0; i < all; i++) {
+        Py_ssize_t at = i < count ? i : find_argument(row, PyTuple_GetItem(names, i - count));
+        int place, is_default;
 
-        if (place == END || values[place])
+        if (at >= row->arguments || (i >= count && at < count))
             return 0;
-        values[place] = given[count + i];
+        place = row->places[at];
+        is_default = place == OTHER ? given[i] == Py_None || given[i] == Py_False
+                                    : given[i] == Py_None && place != OP && place != ROOT;
+        if (!is_default)
+            values[place] = given[i];
     }
-    for (int i = 0; i < ARGUMENTS; i++)
-        if (values[i] == Py_None && i != OP && i != ROOT)
-            values[i] = NULL;
-    return !values[DATATYPE] && !values[COUNTS] && (!values[FENCE] || values[FENCE] == Py_False);
+    return !values[OTHER] && !row->is_vector;
 }
 
-/* The limit of time for all ranks to take part. `seconds`: until the call has ended for certain; -1: it may last. */
-static int take_timeout(PyObject *value, struct fanin_operation *operation, double *seconds)
+/* The limit of time for all ranks to take part, and for the call to have ended for certain. */
+static int take_timeout(PyObject *value, struct call *call)
 {
-    double limit, milliseconds;
+    double limit;
+    uint32_t whole;
 
-    *seconds = -1;
+    call->seconds = -1;
     if (!value)
         return 1;
-    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value))
-        return 0;
-    limit = PyFloat_AsDouble(value);
+    limit = PyFloat_CheckExact(value) || PyLong_CheckExact(value) ? PyFloat_AsDouble(value) : -1;
     if (!(limit >= 0 && limit <= MOST_SECONDS)) {
         PyErr_Clear();
         return 0;
     }
-    milliseconds = limit * 1000;
-    operation->timeout_ms = UINT32_MAX;
-    if (milliseconds < UINT32_MAX) {
-        operation->timeout_ms = (uint32_t)milliseconds;
-        operation->timeout_ms += operation->timeout_ms < milliseconds || !operation->timeout_ms;
-    }
-    *seconds = limit + GRACE_SECONDS;
+    whole = (uint32_t)(limit * 1000);
+    call->operation.timeout_ms = whole + (whole < limit * 1000 || !whole);
+    call->seconds = limit + GRACE_SECONDS;
     return 1;
 }
 
-static int take_root(const struct communicator *self, PyObject *value, uint32_t *root)
+/* The library refuses one that is no rank. */
+static int take_root(PyObject *value, uint32_t *root)
 {
-    long number = value ? -1 : 0;
+    unsigned long number = value ? PyLong_AsUnsignedLong(value) : 0;
 
-    if (value && PyLong_CheckExact(value))
-        number = PyLong_AsLong(value);
-    if (number < 0 || number >= (long)self->size) {
+    if (number > UINT32_MAX) {
         PyErr_Clear();
         return 0;
     }
@@ -120,7 +98,7 @@ static int take_root(const struct communicator *self, PyObject *value, uint32_t 
     return 1;
 }
 
-static int take_op(PyObject *value, uint32_t dtype, uint32_t *op)
+static int take_op(PyObject *value, uint32_t *op)
 {
     PyObject *code;
 
@@ -130,13 +108,13 @@ static int take_op(PyObject *value, uint32_t dtype, uint32_t *op)
             return 0;
         *op = (uint32_t)PyLong_AsUnsignedLong(code);
     }
-    return fanin_is_supported(*op, dtype);
+    return 1;
 }
 
 /* ---- Memory ---- */
 
 /* Sizes of the result: `dimensions` lengths at `shape`, that `rows` times if that is not 0. */
-struct result {
+struct extent {
     const Py_ssize_t *shape;
     int dimensions;
     Py_ssize_t rows;
@@ -145,13 +123,12 @@ struct result {
 };
 
 /* The part of an array that is divided equally among the ranks. 0: it can not be. */
-static int take_part(const Py_buffer *view, uint32_t size, struct result *part)
+static int take_part(const Py_buffer *view, uint32_t size, struct extent *part)
 {
     part->length = (uint64_t)view->len / size;
     if (view->ndim == 1) {
         part->flat = view->shape[0] / size;
         part->shape = &part->flat;
-        part->dimensions = 1;
         return view->shape[0] % size == 0;
     }
     part->shape = view->shape + 1;
@@ -161,14 +138,13 @@ static int take_part(const Py_buffer *view, uint32_t size, struct result *part)
 
 /* Memory for a result: `out`, or a new array. New reference to what the program gets. NULL without an exception:
  * `out` is not as it should be. */
-static PyObject *take_result(PyObject *out, uint32_t dtype, const struct result *result, Py_buffer *view)
+static PyObject *take_result(PyObject *out, uint32_t dtype, const struct extent *extent, Py_buffer *view)
 {
     PyObject *made;
 
-    if (out) {
-        return view_plain(out, view, 1) == dtype && (uint64_t)view->len == result->length ? Py_NewRef(out) : NULL;
-    }
-    made = new_array(dtype, result->shape, result->dimensions, result->rows);
+    if (out)
+        return view_plain(out, view, 1) == dtype && (uint64_t)view->len == extent->length ? Py_NewRef(out) : NULL;
+    made = new_array(dtype, extent->shape, extent->dimensions, extent->rows);
     if (made && PyObject_GetBuffer(made, view, PyBUF_WRITABLE)) {
         view->obj = NULL;
         Py_CLEAR(made);
@@ -176,355 +152,269 @@ static PyObject *take_result(PyObject *out, uint32_t dtype, const struct result 
     return made;
 }
 
-/* Whether source and destination overlap, and not block on block. The offsets: bytes of the message before each. */
-static int overlaps(const struct memory *memory, uint64_t before_source, uint64_t before_destination)
+/* Memory and sizes, as the row says. 0: Python is to look, or an exception is set. */
+static int take_memory(const struct communicator *self, const struct collective *row, PyObject *const values[ARGUMENTS],
+                       struct call *call)
 {
-    uintptr_t source = (uintptr_t)memory->source.buf, destination = (uintptr_t)memory->destination.buf;
+    struct fanin_operation *operation = &call->operation;
+    int is_root = self->rank == operation->root;
+    int brings = row->brings.is_for[is_root], wants = row->wants.is_for[is_root];
+    int in_place = !row->wants.is_for[1] && row->wants.is_for[0]; /* the result is the array of the root */
+    PyObject *out = values[in_place ? ARRAY : OUT], *given = brings ? values[ARRAY] : out;
+    Py_buffer *view = brings ? &call->memory.source : &call->memory.destination;
+    struct extent extent;
+    uint32_t dtype;
 
-    if (!memory->source.obj || !memory->destination.obj || destination + memory->destination.len <= source ||
-        source + memory->source.len <= destination)
+    if (!brings && !wants) { /* a barrier */
+        call->result = Py_NewRef(Py_None);
+        return 1;
+    }
+    dtype = given ? view_plain(given, view, in_place || !brings) : FANIN_DTYPE_NONE;
+    if (!dtype || (row->reduces && !take_op(values[OP], &operation->op)))
         return 0;
-    return source - before_source != destination - before_destination;
-}
-
-/* Fill in an operation that needs no look by Python. New reference to its result. NULL: Python is to look, or an
- * exception is set. */
-static PyObject *fill(struct communicator *self, const struct kind *kind, PyObject *const values[ARGUMENTS],
-                      struct fanin_operation *operation, struct memory *memory)
-{
-    uint32_t dtype = FANIN_DTYPE_NONE, size = self->size;
-    int reduces = kind->collective <= FANIN_REDUCE_SCATTER, brings = 1, wants = 1;
-    struct result result = {0};
-    PyObject *made = NULL;
-    uint64_t own;
-
-    operation->collective = kind->collective;
-    if (kind->collective == FANIN_BARRIER)
-        return Py_NewRef(Py_None);
-    if (!take_root(self, values[ROOT], &operation->root))
-        return NULL;
-    if (kind->collective == FANIN_BROADCAST) {
-        int is_root = self->rank == operation->root;
-
-        if (values[ARRAY])
-            dtype = view_plain(values[ARRAY], is_root ? &memory->source : &memory->destination, 1);
-        operation->block = (uint64_t)(is_root ? memory->source.len : memory->destination.len);
-        operation->tag = dtype;
-        return dtype ? Py_NewRef(values[ARRAY]) : NULL;
+    *(row->reduces ? &operation->dtype : &operation->tag) = dtype;
+    extent = (struct extent){view->shape, view->ndim, 0, 0, (uint64_t)view->len};
+    if (row->divided && brings && !row->brings.own && !take_part(view, self->size, &extent))
+        return 0;
+    operation->block = extent.length;
+    if (row->divided && row->brings.own) {
+        extent.rows = self->size;
+        extent.length *= self->size;
     }
-    brings = kind->collective != FANIN_SCATTER || self->rank == operation->root;
-    wants = (kind->collective != FANIN_REDUCE && kind->collective != FANIN_GATHER) || self->rank == operation->root;
-    if (brings) {
-        if (values[ARRAY])
-            dtype = view_plain(values[ARRAY], &memory->source, 0);
-        if (!dtype || (reduces && !take_op(values[OP], dtype, &operation->op)))
-            return NULL;
-        result = (struct result){memory->source.shape, memory->source.ndim, 0, 0, (uint64_t)memory->source.len};
-        operation->block = result.length;
-        if (kind->collective == FANIN_ALLGATHER || kind->collective == FANIN_GATHER) {
-            result.rows = size;
-            result.length *= size;
-        } else if (kind->collective == FANIN_REDUCE_SCATTER || kind->collective == FANIN_SCATTER) {
-            if (!take_part(&memory->source, size, &result))
-                return NULL;
-            operation->block = result.length;
-        }
-        if (wants)
-            made = take_result(values[OUT], dtype, &result, &memory->destination);
-    } else if (values[OUT]) { /* of a scatter */
-        dtype = view_plain(values[OUT], &memory->destination, 1);
-        operation->block = (uint64_t)memory->destination.len;
-        made = dtype ? Py_NewRef(values[OUT]) : NULL;
-    }
-    if (!wants)
-        made = Py_NewRef(Py_None);
-    own = self->rank * operation->block;
-    if (made && overlaps(memory, kind->collective == FANIN_ALLGATHER || kind->collective == FANIN_GATHER ? own : 0,
-                         kind->collective == FANIN_REDUCE_SCATTER || kind->collective == FANIN_SCATTER ? own : 0))
-        Py_CLEAR(made);
-    operation->dtype = reduces ? dtype : FANIN_DTYPE_NONE;
-    operation->tag = reduces ? 0 : dtype;
-    return made;
+    if (in_place || !brings)
+        call->result = Py_NewRef(out);
+    else if (!wants)
+        call->result = Py_NewRef(Py_None);
+    else
+        call->result = take_result(out, dtype, &extent, &call->memory.destination);
+    return call->result != NULL;
 }
 
 /* ---- To the library ---- */
 
-/* A start was refused: nothing is under way. */
-static PyObject *refuse(struct communicator *self, PyObject *name, PyObject *call, enum fanin_status status)
+static void release_call(struct call *call)
 {
-    struct fanin_cqe none = {0};
-    PyObject *error = failure(self, call, name, status, &none);
-
-    if (error)
-        raise_object(error);
-    Py_XDECREF(error);
-    return NULL;
+    release_memory(&call->memory);
+    Py_CLEAR(call->result);
 }
 
-enum form { STARTS, WAITS, PREPARES };
-
-/* Hand an operation to the library. Takes over the memory and the reference to the result. `seconds`: of waiting; < 0:
- * no limit. New reference: the result, or the Request. */
-static PyObject *submit(struct communicator *self, const struct fanin_operation *operation, struct memory *memory,
-                        enum form form, PyObject *name, PyObject *result, PyObject *call, PyObject *conclude,
-                        double seconds)
+/* Hand a call to the library. Takes over its memory and its result. New reference: the result, or the Request. NULL
+ * without an exception: the library does not do it, and Python has not looked at it yet. */
+static PyObject *submit(struct communicator *self, struct call *call, enum form form)
 {
     struct fanin_request *request = NULL;
+    int ends_here = form == WAITS && !call->conclude;
     struct request *made;
     enum fanin_status status;
     PyObject *value;
 
+    call->operation.source = call->memory.source.buf;
+    call->operation.destination = call->memory.destination.buf;
     if (!enter_library(self)) {
-        release_memory(memory);
-        Py_DECREF(result);
+        release_call(call);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    if (form == WAITS && conclude == Py_None)
-        status = fanin_call(self->library, operation, SLICE_MS, &request);
+    if (ends_here)
+        status = fanin_call(self->library, &call->operation, SLICE_MS, &request);
     else if (form != PREPARES)
-        status = fanin_start(self->library, operation, &request);
+        status = fanin_start(self->library, &call->operation, &request);
     else
-        status = fanin_prepare(self->library, operation, &request);
+        status = fanin_prepare(self->library, &call->operation, &request);
     Py_END_ALLOW_THREADS
     leave_library(self);
     if (self->ownerless)
         reap(self);
-    if (form == WAITS && status == FANIN_SUCCESS && conclude == Py_None) {
-        release_memory(memory);
-        return result;
+    if (ends_here && status == FANIN_SUCCESS) {
+        release_memory(&call->memory);
+        return call->result;
     }
     if (!request) {
-        release_memory(memory);
-        Py_DECREF(result);
-        return refuse(self, name, call, status);
+        release_call(call);
+        if (call->about || (status != FANIN_INVALID_REQUEST && status != FANIN_NOT_SUPPORTED))
+            raise_refusal(self, call->about ? call->about : Py_None, call->name, status);
+        return NULL;
     }
-    made = new_request(self, operation, request, memory, name, result, call, conclude);
-    Py_DECREF(result);
-    if (!made || form != WAITS) {
-        if (made && form == PREPARES) {
-            made->is_persistent = made->is_done = 1;
-            made->status = FANIN_SUCCESS;
-        }
+    made = new_request(self, request, call);
+    if (!made || form == STARTS)
+        return (PyObject *)made;
+    if (form == PREPARES) {
+        made->is_persistent = made->is_done = 1;
+        made->status = FANIN_SUCCESS;
         return (PyObject *)made;
     }
-    value = PyErr_CheckSignals() ? NULL : wait_for_result(made, seconds);
+    value = PyErr_CheckSignals() ? NULL : wait_for_result(made, call->seconds);
     Py_DECREF((PyObject *)made);
     return value;
 }
 
 /* Let Python look at the arguments. */
-static PyObject *ask_python(struct communicator *self, PyObject *name, enum form form, PyObject *const *given,
-                            Py_ssize_t count, PyObject *names)
+static PyObject *ask_python(PyObject *self, PyObject *form, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *positional = PyTuple_New(count), *named = PyDict_New(), *result = NULL;
+    PyObject *positional = PyTuple_New(count + 1), *named = PyDict_New(), *result = NULL;
 
-    for (Py_ssize_t i = 0; positional && i < count; i++)
-        PyTuple_SetItem(positional, i, Py_NewRef(given[i]));
+    for (Py_ssize_t i = 0; positional && i <= count; i++)
+        PyTuple_SetItem(positional, i, Py_NewRef(i ? given[i - 1] : self));
     for (Py_ssize_t i = 0; named && names && i < PyTuple_Size(names); i++)
         if (PyDict_SetItem(named, PyTuple_GetItem(names, i), given[count + i]))
             Py_CLEAR(named);
     if (positional && named)
-        result = PyObject_CallMethod((PyObject *)self, "_collective", "OiOO", name, form == WAITS, positional, named);
+        result = PyObject_Call(form, positional, named);
     Py_XDECREF(positional);
     Py_XDECREF(named);
     return result;
 }
 
-static PyObject *collective(PyObject *object, int number, enum form form, PyObject *const *given, Py_ssize_t count,
+static PyObject *collective(PyObject *object, uint32_t code, enum form form, PyObject *const *given, Py_ssize_t count,
                             PyObject *names)
 {
     struct communicator *self = (struct communicator *)object;
-    const struct kind *kind = &kinds[number];
-    PyObject *values[ARGUMENTS] = {NULL}, *result = NULL;
-    struct fanin_operation operation = {0};
-    struct memory memory = {.source = {.obj = NULL}, .destination = {.obj = NULL}};
-    double seconds;
+    const struct collective *row = &collectives[code];
+    struct call call = {.name = row->name, .operation.collective = code};
+    PyObject *values[ARGUMENTS] = {NULL}, *outcome = NULL;
 
-    if (!kind_names[KINDS - 1] && !intern_names())
-        return NULL;
-    if (self->library && take_arguments(kind, given, count, names, values) &&
-        take_timeout(values[TIMEOUT], &operation, &seconds))
-        result = fill(self, kind, values, &operation, &memory);
-    if (!result) {
-        release_memory(&memory);
-        return PyErr_Occurred() ? NULL : ask_python(self, kind_names[number], form, given, count, names);
-    }
-    operation.source = memory.source.buf;
-    operation.destination = memory.destination.buf;
-    return submit(self, &operation, &memory, form, kind_names[number], result, Py_None, Py_None, seconds);
+    if (self->library && take_arguments(row, given, count, names, values) && take_timeout(values[TIMEOUT], &call) &&
+        take_root(values[ROOT], &call.operation.root) && take_memory(self, row, values, &call))
+        outcome = submit(self, &call, form);
+    else
+        release_call(&call);
+    return outcome || PyErr_Occurred() ? outcome : ask_python(object, row->in_python[form], given, count, names);
 }
 
 /* ---- From Python, checked ---- */
 
-static int take_memory(PyObject *object, Py_buffer *view, int writable)
+/* A call as `Call.arguments` has it. 0: an exception is set. */
+static int take_checked(const struct communicator *self, PyObject *arguments, struct call *call)
 {
-    view->obj = NULL;
-    return object == Py_None || !PyObject_GetBuffer(object, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE);
-}
+    struct fanin_operation *operation = &call->operation;
+    PyObject *result, *destination;
+    unsigned long long block;
 
-/* What Python gives: a call, in the order of `Call.arguments`. */
-struct checked {
-    PyObject *name, *result, *call, *conclude;
-    struct fanin_operation operation;
-    struct memory memory;
-    uint64_t *sizes;
-};
-
-static void release_checked(struct checked *checked)
-{
-    PyMem_Free(checked->sizes);
-    release_memory(&checked->memory);
-}
-
-static int take_sizes(const struct communicator *self, PyObject *sizes, struct checked *checked)
-{
-    if (sizes == Py_None)
-        return 1;
-    if (!PyTuple_Check(sizes) || PyTuple_Size(sizes) != (Py_ssize_t)self->size) {
+    if (!PyArg_ParseTuple(arguments, "OUOOIIIIIIIKz*z*O", &call->about, &call->name, &result, &call->conclude,
+                          &operation->collective, &operation->root, &operation->op, &operation->dtype,
+                          &operation->flags, &operation->tag, &operation->timeout_ms, &block, &call->sizes,
+                          &call->memory.source, &destination))
+        return 0;
+    call->result = Py_NewRef(result);
+    if (call->conclude == Py_None)
+        call->conclude = NULL;
+    operation->block = block;
+    operation->sizes = call->sizes.buf;
+    if (call->sizes.obj && call->sizes.len != (Py_ssize_t)(self->size * sizeof *operation->sizes)) {
         PyErr_SetString(PyExc_ValueError, "sizes");
         return 0;
     }
-    checked->sizes = PyMem_Calloc(self->size, sizeof *checked->sizes);
-    if (!checked->sizes) {
-        PyErr_NoMemory();
-        return 0;
-    }
-    for (uint32_t i = 0; i < self->size; i++)
-        checked->sizes[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(sizes, i));
-    checked->operation.sizes = checked->sizes;
-    return !PyErr_Occurred();
-}
-
-static int take_checked(const struct communicator *self, PyObject *arguments, struct checked *checked)
-{
-    struct fanin_operation *operation = &checked->operation;
-    PyObject *sizes, *source, *destination;
-    unsigned long long block;
-
-    if (!PyArg_ParseTuple(arguments, "OUOOIIIIIIIKOOO", &checked->call, &checked->name, &checked->result,
-                          &checked->conclude, &operation->collective, &operation->root, &operation->op,
-                          &operation->dtype, &operation->flags, &operation->tag, &operation->timeout_ms, &block, &sizes,
-                          &source, &destination))
-        return 0;
-    operation->block = block;
-    if (!take_sizes(self, sizes, checked) || !take_memory(source, &checked->memory.source, 0) ||
-        !take_memory(destination, &checked->memory.destination, 1)) {
-        release_checked(checked);
-        return 0;
-    }
-    operation->source = checked->memory.source.buf;
-    operation->destination = checked->memory.destination.buf;
-    return 1;
+    return destination == Py_None || !PyObject_GetBuffer(destination, &call->memory.destination, PyBUF_WRITABLE);
 }
 
 static PyObject *submit_checked(PyObject *object, PyObject *arguments, enum form form, double seconds)
 {
     struct communicator *self = (struct communicator *)object;
-    struct checked checked = {.sizes = NULL};
-    PyObject *made;
+    struct call call = {.seconds = seconds};
+    PyObject *made = NULL;
 
-    if (!take_checked(self, arguments, &checked))
-        return NULL;
-    made = submit(self, &checked.operation, &checked.memory, form, checked.name, Py_NewRef(checked.result), checked.call,
-                  checked.conclude, seconds);
-    PyMem_Free(checked.sizes);
+    if (take_checked(self, arguments, &call))
+        made = submit(self, &call, form);
+    else
+        release_call(&call);
+    PyBuffer_Release(&call.sizes);
     return made;
 }
 
-static PyObject *run(PyObject *object, PyObject *arguments)
+static PyObject *run(PyObject *self, PyObject *arguments)
 {
     PyObject *call;
     double seconds;
 
     if (!PyArg_ParseTuple(arguments, "O!d", &PyTuple_Type, &call, &seconds))
         return NULL;
-    return submit_checked(object, call, WAITS, seconds);
+    return submit_checked(self, call, WAITS, seconds);
 }
 
-static PyObject *start(PyObject *object, PyObject *call)
+static PyObject *start(PyObject *self, PyObject *call)
 {
-    return submit_checked(object, call, STARTS, -1);
+    return submit_checked(self, call, STARTS, -1);
 }
 
-static PyObject *prepare(PyObject *object, PyObject *call)
+static PyObject *prepare(PyObject *self, PyObject *call)
 {
-    return submit_checked(object, call, PREPARES, -1);
+    return submit_checked(self, call, PREPARES, -1);
 }
 
-static PyObject *segments_of(PyObject *object, PyObject *call)
+static PyObject *segments_of(PyObject *object, PyObject *arguments)
 {
     struct communicator *self = (struct communicator *)object;
-    struct checked checked = {.sizes = NULL};
-    uint64_t segments;
+    struct call call = {.seconds = -1};
+    uint64_t segments = 0;
 
-    if (!take_checked(self, call, &checked))
-        return NULL;
-    if (!enter_library(self)) {
-        release_checked(&checked);
-        return NULL;
+    if (take_checked(self, arguments, &call) && enter_library(self)) {
+        segments = fanin_segments_of(self->library, &call.operation);
+        leave_library(self);
     }
-    segments = fanin_segments_of(self->library, &checked.operation);
-    leave_library(self);
-    release_checked(&checked);
-    return PyLong_FromUnsignedLongLong(segments);
+    release_call(&call);
+    PyBuffer_Release(&call.sizes);
+    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(segments);
 }
 
-/* ---- Methods ---- */
-
-#define FORMS(KIND, name)                                                                                              \
-    static PyObject *name(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)                   \
-    {                                                                                                                  \
-        return collective(self, KIND, WAITS, given, count, names);                                                     \
-    }                                                                                                                  \
-    static PyObject *i##name(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)                \
-    {                                                                                                                  \
-        return collective(self, KIND, STARTS, given, count, names);                                                    \
-    }
-FORMS(ALLREDUCE, allreduce)
-FORMS(REDUCE, reduce)
-FORMS(REDUCE_SCATTER, reduce_scatter)
-FORMS(BROADCAST, broadcast)
-FORMS(ALLGATHER, allgather)
-FORMS(GATHER, gather)
-FORMS(SCATTER, scatter)
-FORMS(BARRIER, barrier)
-
-#define METHOD(name, signature, text)                                                                                  \
-    {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL | METH_KEYWORDS, #name signature "\n--\n\n" text},        \
-    {"i" #name, (PyCFunction)(void (*)(void))i##name, METH_FASTCALL | METH_KEYWORDS,                                   \
-     "i" #name signature "\n--\n\nStart " #name " and return at once, with a Request. The arguments are the same."}
-
 PyMethodDef collective_methods[] = {
-    METHOD(allreduce, "($self, array, out=None, op='sum', timeout=None, fence=False, datatype=None)",
-           "Combine `array` of all ranks element by element; every rank gets the result, in the shape of `array`.\n\n"
-           "datatype: what the elements are, where numpy's type does not say it: \"bf16\" for an array of uint16."),
-    METHOD(reduce, "($self, array, out=None, op='sum', root=0, timeout=None, fence=False, datatype=None)",
-           "Combine `array` of all ranks element by element; rank `root` gets the result, the others None.\n\n"
-           "out: looked at on the root only. datatype: as of allreduce."),
-    METHOD(reduce_scatter, "($self, array, out=None, op='sum', counts=None, timeout=None, fence=False, datatype=None)",
-           "Combine `array` of all ranks element by element; each rank gets its part of the result.\n\n"
-           "Equal parts by default: array[rank] of an array with as many rows as ranks, or an equal slice of a flat\n"
-           "one. counts: elements of each rank's part, equal on every rank; the result is then flat. datatype: as of\n"
-           "allreduce."),
-    METHOD(broadcast, "($self, array, root=0, timeout=None, fence=False)",
-           "Give every rank what `array` of rank `root` holds. It is written in place, and returned.\n\n"
-           "The array must be writable and C-contiguous on every rank, so that a mistake is refused on all of them."),
-    METHOD(allgather, "($self, array, out=None, timeout=None, fence=False)",
-           "Give every rank the arrays of all: an array of shape (size, *array.shape), row r from rank r.\n\n"
-           "In place where `array` is the rank's own row of `out`."),
-    METHOD(gather, "($self, array, out=None, root=0, timeout=None, fence=False)",
-           "Give rank `root` the arrays of all: an array of shape (size, *array.shape), row r from rank r. The others\n"
-           "get None.\n\n"
-           "out: looked at on the root only; in place where `array` is the root's own row of it."),
-    METHOD(scatter, "($self, array=None, out=None, root=0, shape=None, dtype=None, timeout=None, fence=False)",
-           "Give each rank its part of `array` of rank `root`: array[rank], or an equal slice of a flat array.\n\n"
-           "array: looked at on the root only. The other ranks say what they expect: `out`, or `shape` and `dtype`,\n"
-           "which the root does not look at."),
-    METHOD(barrier, "($self, timeout=None, fence=False)", "Wait until all ranks have called it."),
     {"_run", run, METH_VARARGS, "_run(call, seconds): do a collective that Python has checked. Returns its result."},
     {"_start", start, METH_O, "Start one. Returns a Request."},
     {"_prepare", prepare, METH_O, "Make one persistent. Returns a Request."},
     {"_segments_of", segments_of, METH_O, "Segments that one takes."},
     {NULL, NULL, 0, NULL},
 };
+
+/* ---- Methods ---- */
+
+/* A function in C is called without a word about which method it is: so there is one for each. */
+#define EACH_COLLECTIVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
+#define FUNCTION(code, form, name)                                                                                     \
+    static PyObject *name(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)                   \
+    {                                                                                                                  \
+        return collective(self, code, form, given, count, names);                                                      \
+    }
+#define FUNCTIONS(code) FUNCTION(code, STARTS, start_##code) FUNCTION(code, WAITS, wait_for_##code)
+EACH_COLLECTIVE(FUNCTIONS)
+
+#define METHOD(name) {NULL, (PyCFunction)(void (*)(void))name, METH_FASTCALL | METH_KEYWORDS, NULL}
+#define ENTRY(code) {METHOD(start_##code), METHOD(wait_for_##code)},
+static PyMethodDef methods[COLLECTIVES][METHODS] = {EACH_COLLECTIVE(ENTRY)};
+
+static void take_names(struct collective *row, PyObject *names)
+{
+    for (Py_ssize_t i = 0; i < row->arguments; i++) {
+        row->names[i] = Py_NewRef(PyTuple_GetItem(names, i));
+        PyUnicode_InternInPlace(&row->names[i]);
+        while (row->places[i] < OTHER &&
+               PyUnicode_CompareWithASCIIString(row->names[i], argument_names[row->places[i]]) != 0)
+            row->places[i]++;
+    }
+}
+
+PyObject *binding_methods(PyObject *module, PyObject *arguments)
+{
+    PyObject *names;
+    const char *name[METHODS], *text[METHODS];
+    struct collective row = {0};
+    unsigned code;
+
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "(IUppp(ppp)(ppp))O!(ssO)(ssO)", &code, &row.name, &row.is_vector, &row.reduces,
+                          &row.divided, &row.brings.is_for[0], &row.brings.is_for[1], &row.brings.own,
+                          &row.wants.is_for[0], &row.wants.is_for[1], &row.wants.own, &PyTuple_Type, &names,
+                          &name[STARTS], &text[STARTS], &row.in_python[STARTS], &name[WAITS], &text[WAITS],
+                          &row.in_python[WAITS]))
+        return NULL;
+    row.arguments = PyTuple_Size(names);
+    if (code >= COLLECTIVES || row.arguments > MOST_ARGUMENTS)
+        return PyErr_Format(PyExc_ValueError, "collective %u with %zd arguments", code, row.arguments);
+    Py_INCREF(arguments); /* for ever: the methods point into it */
+    take_names(&row, names);
+    collectives[code] = row;
+    for (int form = 0; form < METHODS; form++) {
+        methods[code][form].ml_name = name[form];
+        methods[code][form].ml_doc = text[form];
+    }
+    return Py_BuildValue("NN", PyDescr_NewMethod(binding_communicator_type, &methods[code][STARTS]),
+                         PyDescr_NewMethod(binding_communicator_type, &methods[code][WAITS]));
+}

@@ -6,7 +6,7 @@ enum { MOST_DTYPES = 32 };
 PyObject *binding_empty, *binding_operations, *binding_dtype_name;
 PyObject *binding_dtype_list[MOST_DTYPES];
 uint32_t binding_dtype_count;
-PyTypeObject *binding_array_type, *binding_request_type;
+PyTypeObject *binding_array_type, *binding_request_type, *binding_communicator_type;
 
 static PyObject *configure(PyObject *module, PyObject *arguments)
 {
@@ -32,6 +32,11 @@ static PyMethodDef functions[] = {
     {"configure", configure, METH_VARARGS,
      "configure(array_type, empty, dtypes, operations): numpy.ndarray and numpy.empty, the dtype of each type code, and\n"
      "the code of each operation."},
+    {"methods", binding_methods, METH_VARARGS,
+     "methods(row, names, start, wait): the methods by which Communicator starts a collective, and waits for it.\n\n"
+     "row: code, name, is_vector, reduces, divided, and what ranks bring and want: whether ranks other than the root do,\n"
+     "whether the root does, and own. names: of the arguments. start, wait: name and text of the method, and its form in\n"
+     "Python, which is called with all that the method does not do by itself."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -40,13 +45,13 @@ static struct PyModuleDef definition = {
     NULL,
 };
 
-static PyObject *add_type(PyObject *module, const char *name, PyType_Spec *spec)
+static PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec)
 {
     PyObject *type = PyType_FromSpec(spec);
 
     if (type && PyModule_AddObjectRef(module, name, type))
         Py_CLEAR(type);
-    return type;
+    return (PyTypeObject *)type;
 }
 
 PyMODINIT_FUNC PyInit__binding(void)
@@ -55,8 +60,9 @@ PyMODINIT_FUNC PyInit__binding(void)
 
     if (!module)
         return NULL;
-    binding_request_type = (PyTypeObject *)add_type(module, "Request", &request_spec);
-    if (!binding_request_type || !add_type(module, "Communicator", communicator_spec())) {
+    binding_request_type = add_type(module, "Request", &request_spec);
+    binding_communicator_type = add_type(module, "Communicator", communicator_spec());
+    if (!binding_request_type || !binding_communicator_type) {
         Py_DECREF(module);
         return NULL;
     }

@@ -5,28 +5,51 @@
 #include <structmember.h>
 #include <time.h>
 
-struct request *new_request(struct communicator *communicator, const struct fanin_operation *operation,
-                            struct fanin_request *request, struct memory *memory, PyObject *name, PyObject *result,
-                            PyObject *call, PyObject *conclude)
+struct request *new_request(struct communicator *communicator, struct fanin_request *request, struct call *call)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(binding_request_type, Py_tp_alloc);
-    struct inflight *inflight = new_inflight(communicator, request, memory);
+    struct inflight *inflight = new_inflight(communicator, request, &call->memory);
     struct request *self = inflight ? (struct request *)allocate(binding_request_type, 0) : NULL;
 
-    if (!self)
+    if (!self) {
+        Py_DECREF(call->result);
         return NULL;
+    }
     self->communicator = (struct communicator *)Py_NewRef((PyObject *)communicator);
     self->inflight = inflight;
-    self->result = Py_NewRef(result);
-    self->name = Py_NewRef(name);
-    self->call = call == Py_None ? NULL : Py_XNewRef(call);
-    self->conclude = conclude == Py_None ? NULL : Py_XNewRef(conclude);
-    self->operation = *operation;
+    self->result = call->result;
+    self->name = Py_NewRef(call->name);
+    self->about = Py_XNewRef(call->about);
+    self->conclude = Py_XNewRef(call->conclude);
+    self->operation = call->operation;
     self->operation.source = self->operation.destination = NULL;
     self->operation.sizes = NULL;
     self->status = FANIN_PENDING;
     inflight->owner = (PyObject *)self;
     return self;
+}
+
+static void sleep_a_moment(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+
+    Py_BEGIN_ALLOW_THREADS
+    nanosleep(&moment, NULL);
+    Py_END_ALLOW_THREADS
+}
+
+static void raise_new(PyObject *exception)
+{
+    if (exception)
+        raise_object(exception);
+    Py_XDECREF(exception);
+}
+
+void raise_refusal(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status)
+{
+    const struct fanin_cqe none = {0};
+
+    raise_new(failure(self, about, name, status, &none));
 }
 
 /* ---- The end of a request ---- */
@@ -81,7 +104,7 @@ void finish(struct request *self, enum fanin_status status)
         return;
     if (status == FANIN_SUCCESS)
         release_inflight(self->inflight);
-    Py_CLEAR(self->call);
+    Py_CLEAR(self->about);
     Py_CLEAR(self->conclude);
 }
 
@@ -106,13 +129,8 @@ static int ask(struct request *self, uint32_t slice_ms)
         return -1;
     }
     if (communicator->is_closing) {
-        const struct timespec moment = {.tv_nsec = 1000000};
-
-        if (slice_ms) {
-            Py_BEGIN_ALLOW_THREADS
-            nanosleep(&moment, NULL);
-            Py_END_ALLOW_THREADS
-        }
+        if (slice_ms)
+            sleep_a_moment();
         return FANIN_PENDING;
     }
     communicator->users++;
@@ -133,9 +151,7 @@ PyObject *wait_for_result(struct request *self, double seconds)
         int status = self->is_concluding ? FANIN_PENDING : ask(self, slice);
 
         if (self->is_concluding) { /* in another thread */
-            Py_BEGIN_ALLOW_THREADS
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-            Py_END_ALLOW_THREADS
+            sleep_a_moment();
         } else if (status < 0) {
             return NULL;
         } else if (status != FANIN_PENDING) {
@@ -145,13 +161,7 @@ PyObject *wait_for_result(struct request *self, double seconds)
         if (PyErr_CheckSignals())
             return NULL;
         if (!left && !self->is_done) {
-            PyObject *text = PyFloat_FromDouble(seconds), *error;
-
-            error = PyObject_CallMethod((PyObject *)self->communicator, "_late", "OO", self, text);
-            Py_XDECREF(text);
-            if (error)
-                raise_object(error);
-            Py_XDECREF(error);
+            raise_new(PyObject_CallMethod((PyObject *)self->communicator, "_late", "Od", self, seconds));
             return NULL;
         }
     }
@@ -239,9 +249,7 @@ static PyObject *request_progress(PyObject *object, PyObject *unused)
 static PyObject *request_restart(PyObject *object, PyObject *unused)
 {
     struct request *self = (struct request *)object;
-    struct fanin_cqe none = {0};
     enum fanin_status status;
-    PyObject *error;
 
     (void)unused;
     if (!enter_library(self->communicator))
@@ -258,47 +266,20 @@ static PyObject *request_restart(PyObject *object, PyObject *unused)
     }
     if (status == FANIN_INVALID_REQUEST)
         Py_RETURN_FALSE;
-    error = failure(self->communicator, object, self->name, status, &none);
-    if (error)
-        raise_object(error);
-    Py_XDECREF(error);
+    raise_refusal(self->communicator, object, self->name, status);
     return NULL;
 }
 
 /* What has come of a collective whose sizes were exchanged. */
 static PyObject *request_received(PyObject *object, PyObject *unused)
 {
-    struct request *self = (struct request *)object;
     const uint64_t *sizes;
     void *address;
     uint64_t length;
-    PyObject *tuple;
 
     (void)unused;
-    fanin_result(self->inflight->request, &address, &length, &sizes);
-    if (!sizes)
-        return Py_BuildValue("KO", (unsigned long long)length, Py_None);
-    tuple = PyTuple_New(self->communicator->size);
-    for (uint32_t i = 0; tuple && i < self->communicator->size; i++)
-        if (PyTuple_SetItem(tuple, i, PyLong_FromUnsignedLongLong(sizes[i])))
-            Py_CLEAR(tuple);
-    return tuple ? Py_BuildValue("KN", (unsigned long long)length, tuple) : NULL;
-}
-
-static PyObject *request_copy_received(PyObject *object, PyObject *destination)
-{
-    Py_buffer view;
-    const uint64_t *sizes;
-    void *address;
-    uint64_t length;
-
-    if (PyObject_GetBuffer(destination, &view, PyBUF_WRITABLE))
-        return NULL;
     fanin_result(((struct request *)object)->inflight->request, &address, &length, &sizes);
-    if (length && (uint64_t)view.len >= length)
-        memcpy(view.buf, address, length);
-    PyBuffer_Release(&view);
-    Py_RETURN_NONE;
+    return PyMemoryView_FromMemory(length ? address : "", (Py_ssize_t)length, PyBUF_READ);
 }
 
 static PyObject *request_done(PyObject *object, void *unused)
@@ -311,18 +292,18 @@ static PyObject *request_text(PyObject *object)
 {
     struct request *self = (struct request *)object;
     const struct fanin_operation *operation = &self->operation;
-    PyObject *call = NULL, *text;
+    PyObject *about = NULL, *text;
 
-    if (self->call)
-        call = PyObject_Str(self->call);
+    if (self->about)
+        about = PyObject_Str(self->about);
     else if (self->is_done)
-        call = Py_NewRef(self->name);
+        about = Py_NewRef(self->name);
     else
-        call = PyObject_CallMethod((PyObject *)self->communicator, "_describe", "OIIIIK", self->name, operation->root,
+        about = PyObject_CallMethod((PyObject *)self->communicator, "_describe", "OIIIIK", self->name, operation->root,
                                    operation->op, operation->dtype, operation->tag,
                                    (unsigned long long)operation->block);
-    text = call ? PyUnicode_FromFormat("%U on rank %u", call, (unsigned)self->communicator->rank) : NULL;
-    Py_XDECREF(call);
+    text = about ? PyUnicode_FromFormat("%U on rank %u", about, (unsigned)self->communicator->rank) : NULL;
+    Py_XDECREF(about);
     return text;
 }
 
@@ -335,7 +316,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->communicator);
     Py_VISIT(self->result);
-    Py_VISIT(self->call);
+    Py_VISIT(self->about);
     Py_VISIT(self->conclude);
     Py_VISIT(self->error);
     return 0;
@@ -346,7 +327,7 @@ static int clear(PyObject *object)
     struct request *self = (struct request *)object;
 
     Py_CLEAR(self->result);
-    Py_CLEAR(self->call);
+    Py_CLEAR(self->about);
     Py_CLEAR(self->conclude);
     Py_CLEAR(self->error);
     return 0;
@@ -383,8 +364,7 @@ static PyMethodDef methods[] = {
     {"progress", request_progress, METH_NOARGS,
      "progress($self)\n--\n\nHow far it is, and which ranks it waits for, as the device knows it now."},
     {"_restart", request_restart, METH_NOARGS, "Start a persistent request. False: it is still under way."},
-    {"_received", request_received, METH_NOARGS, "Bytes that have come, and the bytes of each rank's block, or None."},
-    {"_copy_received", request_copy_received, METH_O, "Copy what has come to an array."},
+    {"_received", request_received, METH_NOARGS, "What has come. It lives as long as the request."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef attributes[] = {

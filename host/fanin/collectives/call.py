@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from fanin.collectives.counts import Counts
 from fanin.collectives.offload import Offload
 from fanin.driver import ffi
-from fanin.errors import InvalidRequest
 from fanin.memory.buffers import bytes_of, require_apart
 from fanin.timeouts import require_seconds
 from fanin_wire.abi import DType, Op
@@ -41,18 +42,18 @@ class Group(Protocol):
 class Call:
     """The data that a collective moves and computes, for one rank.
 
-    row: of the table of collectives. sizes: bytes of the blocks of the message; of a call with `with_counts` those
-    that this rank knows. source, destination: contiguous memory of what the rank brings and wants. result: what the
-    program gets. conclude: last step on the host, with the complete Request; it returns the result. on_host: the host
-    computes, since the devices do not. with_counts: makes the call when the sizes are known (counts of elements); None:
-    they are. kind: type of the elements, where there is no memory that tells.
+    row: of the table of collectives. kind: type of the elements; None: there are none. source, destination: contiguous
+    memory of what the rank brings and wants. sizes: bytes of the blocks of the message; of a call with `with_counts`
+    those that this rank knows. result: what the program gets. conclude: last step on the host, with the complete
+    Request; it returns the result. with_counts: makes the call when the sizes are known (counts of elements); None:
+    they are. on_host: name of the reduction that the host computes of the data, since devices do not.
     """
 
-    name: str
     row: Collective
-    sizes: tuple[int, ...]
+    kind: np.dtype | None = None
     source: np.ndarray | None = None
     destination: np.ndarray | None = None
+    sizes: tuple[int, ...] = ()
     result: Any = None
     root: int = 0
     op: int = NO_OP
@@ -60,13 +61,17 @@ class Call:
     timeout: float | None = None
     fence: bool = False
     conclude: Callable[[Any], Any] | None = None
-    on_host: bool = False
-    with_counts: Callable[[Sequence[int] | np.ndarray], Call] | None = None
-    kind: np.dtype | None = None
+    with_counts: Callable[[Counts], Call] | None = None
+    on_host: str = ""
 
     def __post_init__(self) -> None:
         require_seconds(self.timeout)
         self.root = int(self.root)  # True and numpy's numbers are ranks, too, but have other names
+
+    @property
+    def name(self) -> str:
+        """Of what the program has called."""
+        return self.on_host or self.row.name
 
     @property
     def limit(self) -> float:
@@ -95,31 +100,25 @@ class Call:
             bytes_of(self.destination),
         )
 
-    def _blocks(self) -> tuple[int, tuple[int, ...] | None]:
-        """Bytes of each block where all are equal, and else None; and their sizes."""
+    def _blocks(self) -> tuple[int, array[int] | None]:
+        """Bytes of each block where all are equal, and else 0; and the sizes of all."""
         if self.with_counts is not None:
             knows_all = self.row.brings.who is Who.ROOT and self.source is not None
-            return (ANY_SIZE, self.sizes) if knows_all else (self.sizes[0], None)
-        if len(set(self.sizes)) <= 1 and not self.row.name.endswith("v"):
+            return (ANY_SIZE, array("Q", self.sizes)) if knows_all else (self.sizes[0], None)
+        if len(set(self.sizes)) <= 1 and not self.row.is_vector:
             return (self.sizes[0] if self.sizes else 0), None
-        return 0, self.sizes
-
-    def _dtype(self) -> np.dtype | None:
-        """Type of the elements that are moved; None: there are none."""
-        memory = self.source if self.source is not None else self.destination
-        return self.kind if memory is None else memory.dtype
+        return 0, array("Q", self.sizes)
 
     def _tag(self) -> int:
         """All ranks must give the same tag: it names the type of the elements that are moved."""
-        dtype = self._dtype()
-        if self.row.reduces or dtype is None:
+        if self.row.reduces or self.kind is None:
             return 0
         if self.on_host:
-            return ON_HOST | zlib.crc32(f"{self.name} {dtype.str}".encode()) & 0xFFFF
+            return ON_HOST | zlib.crc32(f"{self.name} {self.kind.str}".encode()) & 0xFFFF
         try:
-            return int(datatype_of(dtype).code)
+            return int(datatype_of(self.kind).code)
         except UnsupportedDataType:
-            return OTHER_DTYPE | zlib.crc32(dtype.str.encode()) & 0xFFFF
+            return OTHER_DTYPE | zlib.crc32(self.kind.str.encode()) & 0xFFFF
 
     def _require_apart(self, rank: int) -> None:
         if self.source is None or self.destination is None:
@@ -134,10 +133,9 @@ class Call:
 
     def __str__(self) -> str:
         """All that must be alike on all ranks, so that a comparison of their errors shows what differs."""
-        dtype = self._dtype()
         if self.with_counts is not None:
-            return f"{self.name} (parts of {dtype})"
-        kind = DType(self.dtype).name.lower() if self.row.reduces or dtype is None else str(dtype)
+            return f"{self.name} (parts of {self.kind})"
+        kind = DType(self.dtype).name.lower() if self.row.reduces else str(self.kind)
         return description(self.row, self.name, self.sizes, kind, self.op, self.root)
 
 
@@ -152,12 +150,6 @@ def description(row: Collective, name: str, sizes: tuple[int, ...], kind: str, o
 
 def _listed(sizes: tuple[int, ...]) -> str:
     return ", ".join(map(str, sizes[:MAX_NAMED])) + (", ..." if len(sizes) > MAX_NAMED else "")
-
-
-def require_root(group: Group, root: int) -> None:
-    """InvalidRequest if there is no such rank."""
-    if not isinstance(root, (int, np.integer)) or not 0 <= root < group.size:
-        raise InvalidRequest(f"root {root!r} is none of the ranks 0 to {group.size - 1}", remedy="Give one of them.")
 
 
 def _milliseconds(timeout: float | None) -> int:

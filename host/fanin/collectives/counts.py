@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 
@@ -9,27 +10,52 @@ import numpy as np
 
 from fanin.errors import InvalidRequest
 
+Counts = Sequence[int] | np.ndarray
+Shape = tuple[int, ...]
+Blocks = tuple[Shape, Shape, tuple[int, ...]]  # shapes of the rank's own block and of the whole; elements of each block
 
-def equal_part(array: np.ndarray, size: int) -> tuple[int, ...]:
-    """Shape of one of `size` equal parts: of a flat array a slice; of any other, array[rank], one row for each rank."""
-    if array.ndim == 1:
-        count, rest = divmod(array.size, size)
+
+def equal_blocks(shape: Shape, size: int, is_whole: bool) -> Blocks:
+    """Equal blocks. shape: of the whole, or of one of them."""
+    block = _equal_part(shape, size) if is_whole else shape
+    return block, (size, *block), (math.prod(block),) * size
+
+
+def _equal_part(shape: Shape, size: int) -> Shape:
+    """Of a flat array a slice; of any other, array[rank], one row for each rank."""
+    if len(shape) == 1:
+        count, rest = divmod(shape[0], size)
         if rest:
             raise InvalidRequest(
-                f"{array.size} elements can not be divided equally among {size} ranks",
+                f"{shape[0]} elements can not be divided equally among {size} ranks",
                 remedy="Give counts, the elements of each rank's part, or pad the array.",
             )
         return (count,)
-    if array.ndim == 0 or array.shape[0] != size:
+    if not shape or shape[0] != size:
         raise InvalidRequest(
-            f"an array of shape {array.shape} has not one row for each of {size} ranks",
+            f"an array of shape {shape} has not one row for each of {size} ranks",
             remedy=f"Give a flat array, or one of shape ({size}, ...): array.reshape({size}, -1).",
         )
-    return array.shape[1:]
+    return shape[1:]
 
 
-def checked_counts(counts: Sequence[int] | np.ndarray, size: int, total: int | None = None) -> tuple[int, ...]:
+def uneven_blocks(
+    counts: Counts | None, size: int, rank: int, own: int | None = None, total: int | None = None
+) -> Blocks:
+    """Flat blocks. own, total: elements that the rank's own and the whole must have; None: any number."""
+    elements = checked_counts(counts, size, total)
+    if own is not None and elements[rank] != own:
+        raise InvalidRequest(
+            f"counts say {elements[rank]} elements for rank {rank}, its array has {own}",
+            remedy="Give every rank the same counts, and arrays of these sizes.",
+        )
+    return (elements[rank],), (sum(elements),), elements
+
+
+def checked_counts(counts: Counts | None, size: int, total: int | None = None) -> tuple[int, ...]:
     """Elements of each rank's part; InvalidRequest if they are not one for each rank, or are not `total` together."""
+    if counts is None:
+        raise InvalidRequest("counts are missing: the elements of each rank's part", remedy="Give one for each rank.")
     try:
         elements = tuple(operator.index(count) for count in counts)
     except TypeError:

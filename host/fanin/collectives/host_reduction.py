@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fanin.collectives.call import Call
-from fanin.collectives.offload import Choice, OpName, Reason
+from fanin.collectives.call import Call, Group
+from fanin.collectives.offload import OpName, Reason
 from fanin.errors import InvalidRequest, NotSupported
 from fanin_wire import arithmetic
 from fanin_wire.collectives import collective
@@ -43,19 +44,24 @@ MEANINGLESS = {"SUM": "b", "PROD": "b", "MEAN": "b", "MIN": "c", "MAX": "c"}
 INTEGERS = "iu"
 
 
-def on_host(call: Call, source: np.ndarray, size: int, rank: int, op: OpName, choice: Choice) -> Call:
-    """The call that takes the place of the reduction `call`: it moves data, and folds them at the end.
+def computed(group: Group, call: Call, op: OpName, datatype: str | None) -> Call:
+    """A reduction as the devices compute it; or, where they do not and the program allows it, as the host does.
 
-    Raises NotSupported if numpy can not compute the operation over the type either.
+    In place of it, the host's moves data, and folds them at the end. Raises NotSupported if numpy can not compute the
+    operation over the type either.
     """
-    fold = _fold(op, choice, source.dtype)
-    row = collective(GATHERED_BY[call.row.name])
-    gathered = Call(call.name, row, (source.nbytes,) * size, source, result=call.result, root=call.root, on_host=True)
-    gathered.timeout, gathered.fence = call.timeout, call.fence
+    assert call.source is not None
+    source = call.source
+    choice = group.offload.choose(op, source.dtype, datatype)
+    if choice.reason is None:
+        call.op, call.dtype = choice.op, choice.dtype
+        return call
+    fold, name = _fold(op, choice.reason, source.dtype), call.row.name
+    row = collective(GATHERED_BY[name])
+    gathered = replace(call, row=row, sizes=(source.nbytes,) * group.size, on_host=name)
     if call.destination is not None:
-        contributions = np.empty((size, source.size), source.dtype)
-        gathered.destination = contributions
-        wanted = _wanted(call, rank, source.dtype.itemsize)
+        gathered.destination = contributions = np.empty((group.size, source.size), source.dtype)
+        wanted = _wanted(call, group.rank, source.itemsize)
         gathered.conclude = functools.partial(_conclude, fold, contributions[:, wanted], call.destination, call.result)
     return gathered
 
@@ -74,7 +80,7 @@ def _conclude(fold: Fold, contributions: np.ndarray, destination: np.ndarray, re
     return result
 
 
-def _fold(op: OpName, choice: Choice, dtype: np.dtype) -> Fold:
+def _fold(op: OpName, reason: Reason, dtype: np.dtype) -> Fold:
     """Function of contributions (ranks, elements) to the result (elements,)."""
     if callable(op):
         return functools.partial(_by_function, op)
@@ -86,9 +92,9 @@ def _fold(op: OpName, choice: Choice, dtype: np.dtype) -> Fold:
         fold(np.zeros((2, 1), dtype))
     except TypeError:
         raise NotSupported(
-            f"{name} of {dtype} is computed neither by devices nor by numpy ({choice.reason})",
+            f"{name} of {dtype} is computed neither by devices nor by numpy ({reason})",
             remedy="Use an operation that has a meaning for these elements.",
-            reason=str(choice.reason or Reason.OP_DTYPE),
+            reason=reason,
         ) from None
     return fold
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fanin.errors import InvalidRequest, NotSupported
+from fanin_wire.abi import DType, Op
 from fanin_wire.datatypes import DataType, UnsupportedDataType, datatype_by_name, datatype_of
-from fanin_wire.operations import Operation, UnsupportedOperation, check_supported, operation_by_name
+from fanin_wire.operations import UnsupportedOperation, check_supported, operation_by_name
 
 OpName = str | Callable[[np.ndarray, np.ndarray], Any]
 
@@ -28,11 +29,12 @@ class Reason(StrEnum):
 
 
 class Choice(NamedTuple):
-    """A reduction as a device computes it, or the reason why none does."""
+    """The codes by which a device computes a reduction; or the reason why none does, and that in words."""
 
-    operation: Operation | None  # None: a function of the program
-    datatype: DataType | None
+    op: int = int(Op["NONE"])
+    dtype: int = int(DType["NONE"])
     reason: Reason | None = None
+    detail: str = ""
 
 
 class Offload:
@@ -53,7 +55,7 @@ class Offload:
 
         NotSupported (with a reason code) where nobody may.
         """
-        choice, detail = _judge(op, dtype, datatype)
+        choice = _judge(op, dtype, datatype)
         if choice.reason is None:
             return choice
         with self._lock:
@@ -61,7 +63,7 @@ class Offload:
         possible = choice.reason is not Reason.OP_UNKNOWN and datatype is None  # the host knows numpy's types only
         if not (self.fallback and possible):
             remedy = _REMEDY if possible else "Use one of those that are named."
-            raise NotSupported(f"{detail} ({choice.reason})", remedy=remedy, reason=choice.reason)
+            raise NotSupported(f"{choice.detail} ({choice.reason})", remedy=remedy, reason=choice.reason)
         return choice
 
     def counts(self) -> dict[str, int]:
@@ -73,8 +75,7 @@ class Offload:
 _REMEDY = "Use a supported combination (capabilities()), or let the host compute: Communicator(..., fallback=True)."
 
 
-def _judge(op: OpName, dtype: np.dtype, name: str | None) -> tuple[Choice, str]:
-    """The choice, and why in words."""
+def _judge(op: OpName, dtype: np.dtype, name: str | None) -> Choice:
     if name is not None and not isinstance(name, str):
         raise InvalidRequest(f"datatype is {name!r}", remedy="Give a name such as 'bf16', or leave it out.")
     if isinstance(op, str):
@@ -84,24 +85,21 @@ def _judge(op: OpName, dtype: np.dtype, name: str | None) -> tuple[Choice, str]:
             f"op is {op!r}, which is neither a name nor a function",
             remedy="Give a name such as 'sum' (capabilities() has all), or a function of two arrays.",
         )
-    return Choice(None, None, Reason.OP_CALLABLE), f"op is the function {op!r}, which devices can not run"
+    return Choice(reason=Reason.OP_CALLABLE, detail=f"op is the function {op!r}, which devices can not run")
 
 
 @functools.lru_cache(maxsize=256)
-def _judge_named(op: str, dtype: np.dtype, name: str | None) -> tuple[Choice, str]:
+def _judge_named(op: str, dtype: np.dtype, name: str | None) -> Choice:
+    reason = Reason.OP_UNKNOWN
     try:
         operation = operation_by_name(op)
-    except UnsupportedOperation as error:
-        return Choice(None, None, Reason.OP_UNKNOWN), str(error)
-    try:
+        reason = Reason.DTYPE
         datatype = datatype_of(dtype) if name is None else _stored_type(name, dtype)
-    except UnsupportedDataType as error:
-        return Choice(operation, None, Reason.DTYPE), str(error)
-    try:
+        reason = Reason.OP_DTYPE
         check_supported(operation, datatype)
-    except UnsupportedOperation as error:
-        return Choice(operation, datatype, Reason.OP_DTYPE), str(error)
-    return Choice(operation, datatype), ""
+    except (UnsupportedOperation, UnsupportedDataType) as error:
+        return Choice(reason=reason, detail=str(error))
+    return Choice(int(operation.code), int(datatype.code))
 
 
 def _stored_type(name: str, dtype: np.dtype) -> DataType:

@@ -9,7 +9,6 @@ from fanin.collectives.call import Call
 from fanin.errors import InvalidRequest
 from fanin.membership.member import Member
 from fanin.membership.progress import Progress
-from fanin.timeouts import require_seconds
 
 
 class Persistent:
@@ -39,7 +38,6 @@ class Persistent:
 
     def wait(self, timeout: float | None = None) -> Any:
         """The result of the last start, as of Request.wait."""
-        require_seconds(timeout)
         self._require_started()
         return self._request.wait(timeout)
 

@@ -1,106 +1,82 @@
 """The forms of each collective: `allreduce` waits and returns the result, `iallreduce` returns a Request at once,
 `allreduce_init` a Persistent, to be started.
 
-The extension has the first two forms of most collectives, and comes to `_collective` with all that it does not do
-itself. The arguments are defined once, by the function that makes the Call.
+The methods of the first two forms are in the extension, which does most calls by itself. It comes to the forms here
+with all others, and with all that is wrong.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, Protocol
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
 
-from fanin._binding import Request
-from fanin.collectives import data_movement, reductions, vector
+from fanin._binding import Request, methods
+from fanin.collectives import definitions
 from fanin.collectives.call import Call
 from fanin.collectives.persistent import Persistent
 from fanin.memory.buffers import require_lasting
+from fanin_wire.collectives import Side, collective
 
 P = ParamSpec("P")
 Arguments = Callable[Concatenate[Any, P], Call]  # the first is the group: the communicator
+Waiting = Callable[Concatenate[Any, P], Any]
+Starting = Callable[Concatenate[Any, P], Request]
+Preparing = Callable[..., Persistent]
+
+SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+ORDERED = inspect.Parameter("ordered", inspect.Parameter.KEYWORD_ONLY, default=False, annotation="bool")
 
 
-class Starter(Protocol):
-    """The part of a communicator that the forms use."""
+def forms(arguments: Arguments[P]) -> tuple[Waiting[P], Starting[P], Preparing]:
+    """The methods of a collective, with the names, the arguments and the texts that help() and editors show."""
 
-    def run(self, call: Call) -> Any:
-        """Start it, and wait for the result."""
-
-    def start(self, call: Call) -> Request:
-        """Start it."""
-
-    def prepare(self, call: Call, ordered: bool) -> Persistent:
-        """Make it persistent."""
-
-
-ARGUMENTS: Mapping[str, Callable[..., Call]] = {
-    function.__name__: function
-    for function in (
-        reductions.allreduce,
-        reductions.reduce,
-        reductions.reduce_scatter,
-        data_movement.broadcast,
-        data_movement.allgather,
-        data_movement.gather,
-        data_movement.scatter,
-        data_movement.barrier,
-    )
-}
-
-
-def blocking(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Any]:
-    """Start, and wait for the result."""
-
-    def form(self: Starter, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def wait(self: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.run(arguments(self, *args, **kwargs))
 
-    return _described(form, arguments, arguments.__name__, arguments.__doc__)
-
-
-def starting(arguments: Arguments[P]) -> Callable[Concatenate[Any, P], Request]:
-    """Start, and return at once."""
-
-    def form(self: Starter, *args: P.args, **kwargs: P.kwargs) -> Request:
+    def start(self: Any, *args: P.args, **kwargs: P.kwargs) -> Request:
         return self.start(arguments(self, *args, **kwargs))
 
-    text = f"Start {arguments.__name__} and return at once, with a Request. The arguments are the same."
-    return _described(form, arguments, f"i{arguments.__name__}", text)
+    name, row = arguments.__name__, collective(arguments.__name__)
+    _, *parameters = inspect.signature(arguments).parameters.values()
+    shown = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
+    brief = f"Start {name} and return at once, with a Request. The arguments are the same."
+    starting, waiting = methods(
+        (row.code, name, row.is_vector, row.reduces, row.divided, _side(row.brings), _side(row.wants)),
+        tuple(each.name for each in parameters),
+        (f"i{name}", f"i{name}($self, {shown})\n--\n\n{brief}", start),
+        (name, f"{name}($self, {shown})\n--\n\n{inspect.getdoc(arguments)}", wait),
+    )
+    return waiting, starting, _preparing(arguments)
 
 
-def persistent(arguments: Arguments[P]) -> Callable[..., Persistent]:
-    """Prepare, to be started later."""
+def _preparing(arguments: Callable[..., Call]) -> Preparing:
+    name, signature = arguments.__name__, inspect.signature(arguments)
+    _, *parameters = signature.parameters.values()
 
-    signature = inspect.signature(arguments)
-
-    def form(self: Starter, *args: Any, ordered: bool = False, **kwargs: Any) -> Persistent:
+    def prepare(self: Any, *args: Any, ordered: bool = False, **kwargs: Any) -> Persistent:
         call = arguments(self, *args, **kwargs)
         if call.source is not None:  # else its array, if it has one, is not looked at
             require_lasting(signature.bind(self, *args, **kwargs).arguments["array"])
         return self.prepare(call, ordered)
 
-    text = (
-        f"Prepare {arguments.__name__}, with the same arguments, to be started any number of times. All ranks call it, "
-        "in the same order. ordered: starts keep the order of the communicator's collectives; else they need none."
+    method: Any = prepare
+    method.__name__, method.__qualname__ = f"{name}_init", f"Communicator.{name}_init"
+    method.__signature__ = inspect.Signature([SELF, *parameters, ORDERED], return_annotation="Persistent")
+    method.__doc__ = (
+        f"Prepare {name}, with the same arguments, to be started any number of times. All ranks call it, in the same "
+        "order. ordered: starts keep the order of the communicator's collectives; else they need none."
     )
-    return _described(form, arguments, f"{arguments.__name__}_init", text, ORDERED)
+    return method
 
 
-ORDERED = inspect.Parameter("ordered", inspect.Parameter.KEYWORD_ONLY, default=False, annotation="bool")
-
-
-def _described(form: Any, arguments: Any, name: str, text: str | None, *more: inspect.Parameter) -> Any:
-    """The form with the signature that help() and editors show: the arguments of the collective, and `more`."""
-    form.__name__, form.__qualname__, form.__doc__ = name, f"Communicator.{name}", text
-    group, *others = inspect.signature(arguments).parameters.values()
-    parameters = [group.replace(name="self", annotation=group.empty), *others, *more]
-    returned = inspect.signature(form).return_annotation
-    form.__signature__ = inspect.Signature(parameters, return_annotation=returned)
-    return form
+def _side(side: Side) -> tuple[bool, bool, bool]:
+    """Which ranks: others than the root, and the root; and whether each has its own block only."""
+    return side.who.includes(1, root=0), side.who.includes(0, root=0), side.own
 
 
 class Collectives:
-    """All collectives in their three forms, beside those of the extension.
+    """All collectives in their three forms.
 
     array, out: numpy arrays or anything with the buffer protocol. An input that is not C-contiguous is copied first;
     `out` must be writable, C-contiguous, and of the size and type of the result; without it a new array is made and
@@ -112,28 +88,14 @@ class Collectives:
     status: Timeout (naming the missing ranks), OpMismatch, PeerLost, DeviceLost, ...
     """
 
-    allreduce_init = persistent(reductions.allreduce)
-    reduce_init = persistent(reductions.reduce)
-    reduce_scatter_init = persistent(reductions.reduce_scatter)
-    broadcast_init = persistent(data_movement.broadcast)
-    allgather_init = persistent(data_movement.allgather)
-    gather_init = persistent(data_movement.gather)
-    scatter_init = persistent(data_movement.scatter)
-    barrier_init = persistent(data_movement.barrier)
-
-    allgatherv = blocking(vector.allgatherv)
-    iallgatherv = starting(vector.allgatherv)
-    allgatherv_init = persistent(vector.allgatherv)
-
-    gatherv = blocking(vector.gatherv)
-    igatherv = starting(vector.gatherv)
-    gatherv_init = persistent(vector.gatherv)
-
-    scatterv = blocking(vector.scatterv)
-    iscatterv = starting(vector.scatterv)
-    scatterv_init = persistent(vector.scatterv)
-
-    def _collective(self: Starter, name: str, waits: bool, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-        """Called by the extension."""
-        call = ARGUMENTS[name](self, *args, **kwargs)
-        return self.run(call) if waits else self.start(call)
+    allreduce, iallreduce, allreduce_init = forms(definitions.allreduce)
+    reduce, ireduce, reduce_init = forms(definitions.reduce)
+    reduce_scatter, ireduce_scatter, reduce_scatter_init = forms(definitions.reduce_scatter)
+    broadcast, ibroadcast, broadcast_init = forms(definitions.broadcast)
+    allgather, iallgather, allgather_init = forms(definitions.allgather)
+    gather, igather, gather_init = forms(definitions.gather)
+    scatter, iscatter, scatter_init = forms(definitions.scatter)
+    barrier, ibarrier, barrier_init = forms(definitions.barrier)
+    allgatherv, iallgatherv, allgatherv_init = forms(definitions.allgatherv)
+    gatherv, igatherv, gatherv_init = forms(definitions.gatherv)
+    scatterv, iscatterv, scatterv_init = forms(definitions.scatterv)

@@ -55,10 +55,10 @@ def room(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray,
 
 
 def bytes_of(array: np.ndarray | None) -> np.ndarray | None:
-    """A contiguous array as a flat one of its bytes."""
+    """A contiguous array as one of its bytes."""
     if array is None or array.nbytes == 0:
         return None
-    return array.reshape(-1).view(np.uint8)
+    return (array if array.ndim else array.reshape(1)).view(np.uint8)
 
 
 def address_of(array: np.ndarray) -> int:
