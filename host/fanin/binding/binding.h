@@ -79,12 +79,21 @@ struct call {
     Py_buffer sizes;
 };
 
+/* Sizes of an array: `first`, if there is such a length, and `count` others. */
+enum { NO_LENGTH = -1 };
+struct extent {
+    Py_ssize_t first;
+    const Py_ssize_t *others;
+    int count;
+    uint64_t bytes;
+};
+
 /* buffers.c */
 /* View of contiguous memory, and the code of its elements. FANIN_DTYPE_NONE: it is not contiguous, or not of a plain
  * native type; no exception is set. */
 uint32_t view_plain(PyObject *object, Py_buffer *view, int writable);
-/* New reference: a numpy array for elements of `dtype`. `shape` has `dimensions` lengths; `rows` of that, unless 0. */
-PyObject *new_array(uint32_t dtype, const Py_ssize_t *shape, int dimensions, Py_ssize_t rows);
+/* New reference: a numpy array for elements of `dtype`, and the view of it. */
+PyObject *new_array(uint32_t dtype, const struct extent *extent, Py_buffer *view);
 void release_memory(struct memory *memory);
 
 /* communicator.c */

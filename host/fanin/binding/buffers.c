@@ -57,20 +57,22 @@ uint32_t view_plain(PyObject *object, Py_buffer *view, int writable)
     return FANIN_DTYPE_NONE;
 }
 
-PyObject *new_array(uint32_t dtype, const Py_ssize_t *shape, int dimensions, Py_ssize_t rows)
+PyObject *new_array(uint32_t dtype, const struct extent *extent, Py_buffer *view)
 {
-    int first = rows > 0;
-    PyObject *lengths = PyTuple_New(dimensions + first), *array;
+    int has_first = extent->first != NO_LENGTH;
+    PyObject *lengths = PyTuple_New(has_first + extent->count), *array = NULL;
 
-    if (!lengths)
-        return NULL;
-    for (int i = 0; i < dimensions + first; i++)
-        if (PyTuple_SetItem(lengths, i, PyLong_FromSsize_t(i < first ? rows : shape[i - first]))) {
-            Py_DECREF(lengths);
-            return NULL;
-        }
-    array = PyObject_CallFunctionObjArgs(binding_empty, lengths, binding_dtype_list[dtype], NULL);
-    Py_DECREF(lengths);
+    for (int i = 0; lengths && i < has_first + extent->count; i++)
+        if (PyTuple_SetItem(lengths, i,
+                            PyLong_FromSsize_t(i < has_first ? extent->first : extent->others[i - has_first])))
+            Py_CLEAR(lengths);
+    if (lengths)
+        array = PyObject_CallFunctionObjArgs(binding_empty, lengths, binding_dtype_list[dtype], NULL);
+    Py_XDECREF(lengths);
+    if (array && PyObject_GetBuffer(array, view, PyBUF_WRITABLE)) {
+        view->obj = NULL;
+        Py_CLEAR(array);
+    }
     return array;
 }
 

@@ -1,14 +1,12 @@
 /* The collectives as methods of Communicator, and their way into the library.
  *
- * Python says which collectives there are and what their arguments are (`method`). The short way is for contiguous
+ * Python says which collectives there are and what their arguments are (`methods`). The short way is for contiguous
  * buffers of plain native types and operations that devices compute, with no other option than a time-out. It hands the
  * arguments to the library at once. All other calls, and all mistakes, go to the form of the method in Python, which
  * checks everything and comes back through `_run` or `_start`. */
 #include "binding.h"
 
-#include <string.h>
-
-/* What the short way looks at, but for SHAPE and DTYPE, which are for ranks that give no memory. OTHER: only Python does. */
+/* What the short way looks at; not at SHAPE and DTYPE, which are for ranks that give no memory, nor at OTHER. */
 enum argument { ARRAY, OUT, OP, ROOT, TIMEOUT, SHAPE, DTYPE, OTHER, ARGUMENTS };
 static const char *const argument_names[OTHER] = {"array", "out", "op", "root", "timeout", "shape", "dtype"};
 
@@ -113,43 +111,27 @@ static int take_op(PyObject *value, uint32_t *op)
 
 /* ---- Memory ---- */
 
-/* Sizes of the result: `dimensions` lengths at `shape`, that `rows` times if that is not 0. */
-struct extent {
-    const Py_ssize_t *shape;
-    int dimensions;
-    Py_ssize_t rows;
-    Py_ssize_t flat; /* what `shape` points to, for a slice of a flat array */
-    uint64_t length; /* bytes */
-};
-
-/* The part of an array that is divided equally among the ranks. 0: it can not be. */
-static int take_part(const Py_buffer *view, uint32_t size, struct extent *part)
+/* The bytes of a block, and the sizes of the result, by what a rank brings. 0: that can not be divided equally. */
+static int measure(const struct collective *row, const Py_buffer *brought, Py_ssize_t ranks, uint64_t *block,
+                   struct extent *result)
 {
-    part->length = (uint64_t)view->len / size;
-    if (view->ndim == 1) {
-        part->flat = view->shape[0] / size;
-        part->shape = &part->flat;
-        return view->shape[0] % size == 0;
+    *block = (uint64_t)brought->len;
+    *result = (struct extent){NO_LENGTH, brought->shape, brought->ndim, *block};
+    if (!row->divided)
+        return 1;
+    if (row->brings.own) {
+        result->first = ranks;
+        result->bytes *= (uint64_t)ranks;
+        return 1;
     }
-    part->shape = view->shape + 1;
-    part->dimensions = view->ndim - 1;
-    return view->ndim > 0 && view->shape[0] == (Py_ssize_t)size;
-}
-
-/* Memory for a result: `out`, or a new array. New reference to what the program gets. NULL without an exception:
- * `out` is not as it should be. */
-static PyObject *take_result(PyObject *out, uint32_t dtype, const struct extent *extent, Py_buffer *view)
-{
-    PyObject *made;
-
-    if (out)
-        return view_plain(out, view, 1) == dtype && (uint64_t)view->len == extent->length ? Py_NewRef(out) : NULL;
-    made = new_array(dtype, extent->shape, extent->dimensions, extent->rows);
-    if (made && PyObject_GetBuffer(made, view, PyBUF_WRITABLE)) {
-        view->obj = NULL;
-        Py_CLEAR(made);
-    }
-    return made;
+    if (brought->ndim == 0 || (brought->ndim == 1 ? brought->shape[0] % ranks != 0 : brought->shape[0] != ranks))
+        return 0;
+    if (brought->ndim == 1) /* a slice; else a row */
+        result->first = brought->shape[0] / ranks;
+    result->others++;
+    result->count--;
+    *block = result->bytes /= (uint64_t)ranks;
+    return 1;
 }
 
 /* Memory and sizes, as the row says. 0: Python is to look, or an exception is set. */
@@ -161,7 +143,7 @@ static int take_memory(const struct communicator *self, const struct collective 
     int brings = row->brings.is_for[is_root], wants = row->wants.is_for[is_root];
     int in_place = !row->wants.is_for[1] && row->wants.is_for[0]; /* the result is the array of the root */
     PyObject *out = values[in_place ? ARRAY : OUT], *given = brings ? values[ARRAY] : out;
-    Py_buffer *view = brings ? &call->memory.source : &call->memory.destination;
+    Py_buffer *destination = &call->memory.destination, *view = brings ? &call->memory.source : destination;
     struct extent extent;
     uint32_t dtype;
 
@@ -172,21 +154,21 @@ static int take_memory(const struct communicator *self, const struct collective 
     dtype = given ? view_plain(given, view, in_place || !brings) : FANIN_DTYPE_NONE;
     if (!dtype || (row->reduces && !take_op(values[OP], &operation->op)))
         return 0;
-    *(row->reduces ? &operation->dtype : &operation->tag) = dtype;
-    extent = (struct extent){view->shape, view->ndim, 0, 0, (uint64_t)view->len};
-    if (row->divided && brings && !row->brings.own && !take_part(view, self->size, &extent))
+    if (row->reduces)
+        operation->dtype = dtype;
+    else
+        operation->tag = dtype;
+    operation->block = (uint64_t)view->len;
+    if (brings && !measure(row, view, (Py_ssize_t)self->size, &operation->block, &extent))
         return 0;
-    operation->block = extent.length;
-    if (row->divided && row->brings.own) {
-        extent.rows = self->size;
-        extent.length *= self->size;
-    }
     if (in_place || !brings)
         call->result = Py_NewRef(out);
     else if (!wants)
         call->result = Py_NewRef(Py_None);
-    else
-        call->result = take_result(out, dtype, &extent, &call->memory.destination);
+    else if (!out)
+        call->result = new_array(dtype, &extent, destination);
+    else if (view_plain(out, destination, 1) == dtype && (uint64_t)destination->len == extent.bytes)
+        call->result = Py_NewRef(out);
     return call->result != NULL;
 }
 

@@ -34,9 +34,9 @@ static PyMethodDef functions[] = {
      "the code of each operation."},
     {"methods", binding_methods, METH_VARARGS,
      "methods(row, names, start, wait): the methods by which Communicator starts a collective, and waits for it.\n\n"
-     "row: code, name, is_vector, reduces, divided, and what ranks bring and want: whether ranks other than the root do,\n"
-     "whether the root does, and own. names: of the arguments. start, wait: name and text of the method, and its form in\n"
-     "Python, which is called with all that the method does not do by itself."},
+     "row: code, name, is_vector, reduces, divided, and what ranks bring and want: whether ranks other than the root\n"
+     "do, whether the root does, and own. names: of the arguments. start, wait: name and text of the method, and its\n"
+     "form in Python, which is called with all that the method does not do by itself."},
     {NULL, NULL, 0, NULL},
 };
 

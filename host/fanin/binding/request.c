@@ -1,7 +1,6 @@
 /* The type Request: a collective under way. Persistent requests are of the same type. */
 #include "binding.h"
 
-#include <string.h>
 #include <structmember.h>
 #include <time.h>
 
@@ -274,18 +273,12 @@ static PyObject *request_restart(PyObject *object, PyObject *unused)
 static PyObject *request_received(PyObject *object, PyObject *unused)
 {
     const uint64_t *sizes;
-    void *address;
     uint64_t length;
+    void *address;
 
     (void)unused;
     fanin_result(((struct request *)object)->inflight->request, &address, &length, &sizes);
     return PyMemoryView_FromMemory(length ? address : "", (Py_ssize_t)length, PyBUF_READ);
-}
-
-static PyObject *request_done(PyObject *object, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((struct request *)object)->is_done);
 }
 
 static PyObject *request_text(PyObject *object)
@@ -367,12 +360,10 @@ static PyMethodDef methods[] = {
     {"_received", request_received, METH_NOARGS, "What has come. It lives as long as the request."},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef attributes[] = {
-    {"done", request_done, NULL, "Whether it has ended, as far as seen; test() looks.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
 static PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(struct request, name), READONLY, "The name of the collective."},
+    {"done", T_BOOL, offsetof(struct request, is_done), READONLY,
+     "Whether it has ended, as far as seen; test() looks."},
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot slots[] = {
@@ -382,7 +373,6 @@ static PyType_Slot slots[] = {
     {Py_tp_clear, clear},
     {Py_tp_str, request_text},
     {Py_tp_methods, methods},
-    {Py_tp_getset, attributes},
     {Py_tp_members, members},
     {0, NULL},
 };

@@ -91,7 +91,7 @@ class Call:
             self.row.code,
             self.root,
             self.op,
-            self.dtype if self.row.reduces else NO_DTYPE,
+            self.dtype,
             (FENCE if self.fence else 0) | (0 if self.with_counts is None else EXCHANGE_SIZES),
             self._tag(),
             _milliseconds(self.timeout),
