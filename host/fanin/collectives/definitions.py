@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from fanin.collectives.arguments import call_of, expected
+from fanin.collectives.arguments import call_of, expected, require_root
 from fanin.collectives.call import Call, Group
 from fanin.collectives.host_reduction import computed
 from fanin.collectives.offload import OpName
@@ -75,6 +75,7 @@ def broadcast(group: Group, array: Any, root: int = 0, timeout: float | None = N
 
     The array must be writable and C-contiguous on every rank, so that a mistake is refused on all of them.
     """
+    require_root(group, root)
     memory = writable(
         array,
         "the array",

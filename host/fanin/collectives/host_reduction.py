@@ -21,9 +21,6 @@ from fanin_wire.collectives import collective
 
 Fold = Callable[[np.ndarray], Any]
 
-# How all data come to those who want the result of a reduction.
-GATHERED_BY = {"allreduce": "allgather", "reduce": "gather", "reduce_scatter": "allgather"}
-
 STEPS = {
     "SUM": np.add,
     "PROD": np.multiply,
@@ -57,7 +54,7 @@ def computed(group: Group, call: Call, op: OpName, datatype: str | None) -> Call
         call.op, call.dtype = choice.op, choice.dtype
         return call
     fold, name = _fold(op, choice.reason, source.dtype), call.row.name
-    row = collective(GATHERED_BY[name])
+    row = collective("gather" if call.row.has_root else "allgather")  # to those who want the result
     gathered = replace(call, row=row, sizes=(source.nbytes,) * group.size, on_host=name)
     if call.destination is not None:
         gathered.destination = contributions = np.empty((group.size, source.size), source.dtype)
