@@ -61,12 +61,11 @@ def call_of(
     count, is_whole = math.prod(shape), brings and not row.brings.own
     if row.is_vector or counts is not None:
         own, total = count if row.brings.own else None, count if is_whole else None
-        own_shape, whole_shape, blocks = uneven_blocks(counts, group.size, group.rank, own, total)
+        own_shape, whole_shape, call.sizes = uneven_blocks(counts, group.size, group.rank, dtype.itemsize, own, total)
     elif row.divided:
-        own_shape, whole_shape, blocks = equal_blocks(shape, group.size, is_whole)
+        own_shape, whole_shape, call.sizes = equal_blocks(shape, group.size, dtype.itemsize, is_whole)
     else:
-        own_shape, whole_shape, blocks = shape, shape, (count,)
-    call.sizes = tuple(elements * dtype.itemsize for elements in blocks)
+        own_shape, whole_shape, call.sizes = shape, shape, (count * dtype.itemsize,)
     if wants:
         call.destination, call.result = room(out, own_shape if row.wants.own else whole_shape, dtype)
     return call

@@ -12,13 +12,13 @@ from fanin.errors import InvalidRequest
 
 Counts = Sequence[int] | np.ndarray
 Shape = tuple[int, ...]
-Blocks = tuple[Shape, Shape, tuple[int, ...]]  # shapes of the rank's own block and of the whole; elements of each block
+Blocks = tuple[Shape, Shape, tuple[int, ...]]  # shapes of the rank's own block and of the whole; bytes of each block
 
 
-def equal_blocks(shape: Shape, size: int, is_whole: bool) -> Blocks:
+def equal_blocks(shape: Shape, size: int, itemsize: int, is_whole: bool) -> Blocks:
     """Equal blocks. shape: of the whole, or of one of them."""
     block = _equal_part(shape, size) if is_whole else shape
-    return block, (size, *block), (math.prod(block),) * size
+    return block, (size, *block), (math.prod(block) * itemsize,) * size
 
 
 def _equal_part(shape: Shape, size: int) -> Shape:
@@ -40,7 +40,7 @@ def _equal_part(shape: Shape, size: int) -> Shape:
 
 
 def uneven_blocks(
-    counts: Counts | None, size: int, rank: int, own: int | None = None, total: int | None = None
+    counts: Counts | None, size: int, rank: int, itemsize: int, own: int | None = None, total: int | None = None
 ) -> Blocks:
     """Flat blocks. own, total: elements that the rank's own and the whole must have; None: any number."""
     elements = checked_counts(counts, size, total)
@@ -49,7 +49,7 @@ def uneven_blocks(
             f"counts say {elements[rank]} elements for rank {rank}, its array has {own}",
             remedy="Give every rank the same counts, and arrays of these sizes.",
         )
-    return (elements[rank],), (sum(elements),), elements
+    return (elements[rank],), (sum(elements),), tuple(count * itemsize for count in elements)
 
 
 def checked_counts(counts: Counts | None, size: int, total: int | None = None) -> tuple[int, ...]:
