@@ -1,21 +1,28 @@
 """The tables of the driver in C, made from the definitions: `python -m fanin_wire.c_tables FOLDER`.
 
-It writes `tables.c` and `geometry.h` into the folder. A test holds both equal to the definitions.
+It writes `tables.c`, `table_sizes.h` and `geometry.h` into the folder. A test holds them equal to the definitions.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from fanin_wire import geometry, limits
+from fanin_wire.abi import ContributorClass
 from fanin_wire.collectives import COLLECTIVES, Side
 from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.status import STATUSES
 
 HEAD = "/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */\n"
+SIZES = {
+    "COLLECTIVE_COUNT": len(COLLECTIVES),
+    "DTYPE_COUNT": max(int(entry.code) for entry in DATATYPES) + 1,
+    "STATUS_COUNT": max(STATUSES) + 1,
+}
 NUMBERS = {
     "DEFAULT_CHUNK": limits.MAX_JOB_CHUNK,
     "DEFAULT_SLOTS": limits.DEFAULT_JOB_SLOTS,
@@ -26,12 +33,12 @@ NUMBERS = {
 
 
 def _side(side: Side) -> str:
-    return f"{{{int(side.who)}, {int(side.own)}}}"
+    return f"{{WHO_{side.who.name}, {int(side.own)}}}"
 
 
 def _collectives() -> Iterable[str]:
     for row in COLLECTIVES:
-        facts = f"{int(row.contributors)}, {int(row.divided)}, {int(row.is_vector)}"
+        facts = f"FANIN_CLASS_{ContributorClass(row.contributors).name}, {int(row.divided)}, {int(row.is_vector)}"
         yield f'[{row.code}] = {{"{row.name}", {facts}, {_side(row.brings)}, {_side(row.wants)}}},'
 
 
@@ -62,20 +69,24 @@ def tables() -> str:
     return (
         HEAD
         + '#include "tables.h"\n'
-        + _table(f"const struct collective_row fanin_collectives[{len(COLLECTIVES)}]", _collectives())
-        + _table(f"const struct dtype_row fanin_dtypes[{max(int(entry.code) for entry in DATATYPES) + 1}]", _dtypes())
-        + _table(f"const struct status_row fanin_statuses[{max(STATUSES) + 1}]", _statuses())
+        + _table("const struct collective_row fanin_collectives[COLLECTIVE_COUNT]", _collectives())
+        + _table("const struct dtype_row fanin_dtypes[DTYPE_COUNT]", _dtypes())
+        + _table("const struct status_row fanin_statuses[STATUS_COUNT]", _statuses())
     )
 
 
-def numbers() -> str:
-    """The text of geometry.h."""
-    lines = "".join(f"    {name} = {value},\n" for name, value in NUMBERS.items())
-    guard = "FANIN_GEOMETRY_H"
-    return f"{HEAD}#ifndef {guard}\n#define {guard}\n\nenum geometry {{\n{lines}}};\n#endif\n"
+def constants(name: str, values: dict[str, int]) -> str:
+    """The text of a header that has only an enum."""
+    lines = "".join(f"    {constant} = {value},\n" for constant, value in values.items())
+    guard = f"FANIN_{name.upper()}_H"
+    return f"{HEAD}#ifndef {guard}\n#define {guard}\n\nenum {name} {{\n{lines}}};\n#endif\n"
 
 
-FILES = {"tables.c": tables, "geometry.h": numbers}
+FILES = {
+    "tables.c": tables,
+    "table_sizes.h": partial(constants, "table_sizes", SIZES),
+    "geometry.h": partial(constants, "geometry", NUMBERS),
+}
 
 
 def main() -> None:

@@ -1,21 +1,21 @@
 /* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */
 #include "tables.h"
 
-const struct collective_row fanin_collectives[11] = {
-    [0] = {"allreduce", 2, 0, 0, {1, 0}, {1, 0}},
-    [1] = {"reduce", 2, 0, 0, {1, 0}, {2, 0}},
-    [2] = {"reduce_scatter", 2, 1, 0, {1, 0}, {1, 1}},
-    [3] = {"broadcast", 1, 0, 0, {2, 0}, {3, 0}},
-    [4] = {"allgather", 1, 1, 0, {1, 1}, {1, 0}},
-    [5] = {"gather", 1, 1, 0, {1, 1}, {2, 0}},
-    [6] = {"scatter", 1, 1, 0, {2, 0}, {1, 1}},
-    [7] = {"barrier", 0, 0, 0, {0, 0}, {0, 0}},
-    [8] = {"allgatherv", 1, 1, 1, {1, 1}, {1, 0}},
-    [9] = {"gatherv", 1, 1, 1, {1, 1}, {2, 0}},
-    [10] = {"scatterv", 1, 1, 1, {2, 0}, {1, 1}},
+const struct collective_row fanin_collectives[COLLECTIVE_COUNT] = {
+    [0] = {"allreduce", FANIN_CLASS_ALL, 0, 0, {WHO_EVERYONE, 0}, {WHO_EVERYONE, 0}},
+    [1] = {"reduce", FANIN_CLASS_ALL, 0, 0, {WHO_EVERYONE, 0}, {WHO_ROOT, 0}},
+    [2] = {"reduce_scatter", FANIN_CLASS_ALL, 1, 0, {WHO_EVERYONE, 0}, {WHO_EVERYONE, 1}},
+    [3] = {"broadcast", FANIN_CLASS_ONE, 0, 0, {WHO_ROOT, 0}, {WHO_OTHERS, 0}},
+    [4] = {"allgather", FANIN_CLASS_ONE, 1, 0, {WHO_EVERYONE, 1}, {WHO_EVERYONE, 0}},
+    [5] = {"gather", FANIN_CLASS_ONE, 1, 0, {WHO_EVERYONE, 1}, {WHO_ROOT, 0}},
+    [6] = {"scatter", FANIN_CLASS_ONE, 1, 0, {WHO_ROOT, 0}, {WHO_EVERYONE, 1}},
+    [7] = {"barrier", FANIN_CLASS_NONE, 0, 0, {WHO_NOBODY, 0}, {WHO_NOBODY, 0}},
+    [8] = {"allgatherv", FANIN_CLASS_ONE, 1, 1, {WHO_EVERYONE, 1}, {WHO_EVERYONE, 0}},
+    [9] = {"gatherv", FANIN_CLASS_ONE, 1, 1, {WHO_EVERYONE, 1}, {WHO_ROOT, 0}},
+    [10] = {"scatterv", FANIN_CLASS_ONE, 1, 1, {WHO_ROOT, 0}, {WHO_EVERYONE, 1}},
 };
 
-const struct dtype_row fanin_dtypes[21] = {
+const struct dtype_row fanin_dtypes[DTYPE_COUNT] = {
     [1] = {4, 0x3e, 0x0}, /* f32 */
     [2] = {8, 0x3e, 0x0}, /* f64 */
     [3] = {4, 0xffe, 0x0}, /* i32 */
@@ -38,7 +38,7 @@ const struct dtype_row fanin_dtypes[21] = {
     [20] = {16, 0x3000, 0x0}, /* i64_i32 */
 };
 
-const struct status_row fanin_statuses[22] = {
+const struct status_row fanin_statuses[STATUS_COUNT] = {
     [0] = {"SUCCESS",
         "The operation is complete.",
         "Nothing is to be done."},

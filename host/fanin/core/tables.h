@@ -1,11 +1,11 @@
-/* What host and device know of collectives, types and statuses, as data. tables.c is generated from fanin_wire. */
+/* What host and device know of collectives, types and statuses, as data. tables.c and table_sizes.h are generated from
+ * fanin_wire. */
 #ifndef FANIN_TABLES_H
 #define FANIN_TABLES_H
 #include "fanin.h"
+#include "table_sizes.h"
 
-enum { COLLECTIVE_COUNT = 11, DTYPE_COUNT = 21, STATUS_COUNT = 22 };
-
-enum who { WHO_NOBODY = 0, WHO_EVERYONE = 1, WHO_ROOT = 2, WHO_OTHERS = 3 };
+enum who { WHO_NOBODY, WHO_EVERYONE, WHO_ROOT, WHO_OTHERS };
 
 /* What ranks bring, or want. */
 struct collective_side {

@@ -1,0 +1,10 @@
+/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */
+#ifndef FANIN_TABLE_SIZES_H
+#define FANIN_TABLE_SIZES_H
+
+enum table_sizes {
+    COLLECTIVE_COUNT = 11,
+    DTYPE_COUNT = 21,
+    STATUS_COUNT = 22,
+};
+#endif
