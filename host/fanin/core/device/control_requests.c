@@ -108,7 +108,7 @@ enum fanin_status fanin_control_wait(struct control_request *request, uint32_t t
         now = fanin_now_ms();
         uint64_t left = deadline > now ? deadline - now : 0;
         uint64_t slice = left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS;
-        if (request->answered || __atomic_load_n(&context->lost, __ATOMIC_ACQUIRE))
+        if (request->answered || fanin_device_lost(context))
             break;
         if (context->reading)
             sleep_until_answer(context, slice);
@@ -117,7 +117,7 @@ enum fanin_status fanin_control_wait(struct control_request *request, uint32_t t
     } while (now < deadline);
     if (request->answered)
         status = ((struct fanin_message *)request->reply)->status;
-    else if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE))
+    else if (fanin_device_lost(context))
         status = FANIN_DEVICE_LOST;
     pthread_mutex_unlock(&context->request_lock);
     return status;

@@ -52,8 +52,10 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
     uint64_t bound = doorbell ? doorbell->detection_ms : 0;
     uint32_t beat;
 
-    if (!bound)
+    if (!bound) {
+        context->beat_changed_ms = now; /* not attached yet: the time of a device begins with its first look */
         return 0;
+    }
     beat = __atomic_load_n(&doorbell->beat, __ATOMIC_ACQUIRE);
     if (idle_ms > 2 * FANIN_SLICE_MS)
         context->beat_changed_ms += idle_ms - FANIN_SLICE_MS;
