@@ -1,0 +1,96 @@
+"""A program loses a device that stands still after the detection time of that device, and no device that is only slow."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.stress.faults.process_faults import frozen_device
+from tests.e2e.fabrics import Bench, statuses
+from tests.libfanin.conftest import PROGRAMS, Compiler
+
+DETECTION_S = 2.0
+PAUSES = 3  # of a slow device; together longer than the detection time
+CHILDREN = 8
+LOST = "DEVICE_LOST 1"  # status, and that the device stands still
+
+
+@pytest.fixture(scope="module")
+def nics(bench: Bench) -> Running:
+    """Two NICs with a short detection time."""
+    return bench.up(Shape(nodes=2, ranks_per_node=CHILDREN, detection=DETECTION_S))
+
+
+@contextlib.contextmanager
+def started(program: Path, running: Running, *nics: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that has the sockets of some NICs and a job id as arguments."""
+    sockets = [str(running.state.socket(name)) for name in nics]
+    line = [str(program), *sockets, str(random.randrange(1, 1 << 31))]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    """Let the program go on."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def read(process: subprocess.Popen[str]) -> str:
+    """The next line of the program, which has limits of its own."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def stopped(running: Running, nic: str) -> AbstractContextManager[None]:
+    """A NIC stands still for the time of the block."""
+    return frozen_device(running, nic)
+
+
+def test_stopped_device_is_lost_after_its_detection_time(compiler: Compiler, nics: Running) -> None:
+    bound = statuses(nics)["nic0"]["detection_s"]
+    assert bound == DETECTION_S
+    with started(compiler.build(PROGRAMS / "stopped_device.c"), nics, "nic0") as process:
+        assert read(process) == "joined"
+        with stopped(nics, "nic0"):
+            tell(process)
+            *outcome, milliseconds = read(process).split()
+        assert " ".join(outcome) == LOST
+        assert bound / 2 < int(milliseconds) / 1000 < 2 * bound
+        process.communicate(timeout=60)
+
+
+def test_slow_device_is_not_lost(compiler: Compiler, nics: Running) -> None:
+    with started(compiler.build(PROGRAMS / "stopped_device.c"), nics, "nic0") as process:
+        assert read(process) == "joined"
+        for _ in range(PAUSES):
+            with stopped(nics, "nic0"):
+                tell(process)
+                time.sleep(DETECTION_S / 2)
+            status, still, milliseconds = read(process).split()
+            assert (status, still) == ("SUCCESS", "0")
+            assert int(milliseconds) > 1000 * DETECTION_S / 4
+        process.communicate(timeout=60)
+
+
+def test_forked_children_lose_their_own_device(compiler: Compiler, nics: Running) -> None:
+    """While they are forked, a thread of the parent looks after a device that stands still."""
+    with started(compiler.build(PROGRAMS / "forked_child.c"), nics, "nic0", "nic1") as process:
+        assert read(process) == "looking"
+        with stopped(nics, "nic0"):
+            time.sleep(DETECTION_S / 4)
+            tell(process)
+            assert [read(process) for _ in range(CHILDREN)] == ["joined"] * CHILDREN
+            with stopped(nics, "nic1"):
+                assert [read(process) for _ in range(CHILDREN)] == [LOST] * CHILDREN
+            process.communicate(timeout=60)
