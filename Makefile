@@ -14,13 +14,14 @@ CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
-.PHONY: help install demo test test-quick lint docs wheel matrix models peers mpi4py-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel matrix models peers mpi4py-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    every collective over every route, verified; jobs at once; what each link carried"
 	@echo "make test    all tests that this machine allows; what is skipped says why"
 	@echo "make test-quick  whether a change is sane, in two minutes: unit tests, host driver, fabrics, code of the pages"
+	@echo "make sanitize  the programs in C of the tests, with the sanitizers of addresses, leaks, undefined behaviour, threads"
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
@@ -72,6 +73,9 @@ test: $(VENV)/.tested
 
 test-quick: $(VENV)/.tested
 	@$(BIN)/python -m pytest -m quick --numprocesses 2 --dist loadgroup $(PYTEST_FLAGS)
+
+sanitize: $(VENV)/.tested
+	@.ci/sanitize
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)
