@@ -6,7 +6,7 @@ It writes `tables.c`, `table_sizes.h` and `geometry.h` into the folder. A test h
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def constants(name: str, values: dict[str, int]) -> str:
     return f"{HEAD}#ifndef {guard}\n#define {guard}\n\nenum {name} {{\n{lines}}};\n#endif\n"
 
 
-FILES = {
+FILES: dict[str, Callable[[], str]] = {
     "tables.c": tables,
     "table_sizes.h": partial(constants, "table_sizes", SIZES),
     "geometry.h": partial(constants, "geometry", NUMBERS),
