@@ -32,6 +32,9 @@ def test_every_command_has_help(command: list[str]) -> None:
     result = fanin(*command, "--help")
     assert result.returncode == 0
     assert "--help" in result.stdout
+    of_typer = ("--help", "--install-completion", "--show-completion")
+    typed = [line for line in result.stdout.splitlines() if "<bool>" in line]
+    assert not [line for line in typed if not any(option in line for option in of_typer)], "a flag has no value"
 
 
 @pytest.mark.process

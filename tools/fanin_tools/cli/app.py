@@ -49,7 +49,8 @@ def show_version(wanted: bool) -> None:
 
 
 Version = Annotated[
-    bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the versions and exit.")
+    bool,
+    typer.Option("--version", metavar="", callback=show_version, is_eager=True, help="Show the versions and exit."),
 ]
 
 

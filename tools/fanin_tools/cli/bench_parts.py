@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fanin_tools.cli import options
+from fanin_tools.cli.fabric_options import FabricOptions
 from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
@@ -37,7 +38,7 @@ def loss(
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased
 
-    length, shape = parse_size(size), options.shape(NODES, 1, netns=True)
+    length, shape = parse_size(size), FabricOptions(NODES, 1, netns=True).shape()
     if plot is not None:
         require_plot([plot])
     with leased(Plan(name, shape), print_progress) as running:
@@ -161,7 +162,7 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased
 
-    with leased(Plan(name, options.shape(1, 1)), print_progress) as running:
+    with leased(Plan(name, FabricOptions(1, 1).shape()), print_progress) as running:
         rows = startup.measure(running, print_progress)
     if json_output:
         print_json({"rows": rows})

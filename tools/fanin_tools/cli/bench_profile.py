@@ -23,7 +23,7 @@ def profile(
     route: Annotated[str, typer.Option(help="With --netns: tree (the default) or ring.")] = "",
     netns: options.Netns = False,
     lanes: options.Lanes = None,
-    ordinary: Annotated[bool, typer.Option("--ordinary", help="Data in memory that is not registered.")] = False,
+    ordinary: Annotated[bool, options.flag("--ordinary", help="Data in memory that is not registered.")] = False,
     name: options.Name = "profile",
     json_output: options.Json = False,
 ) -> None:

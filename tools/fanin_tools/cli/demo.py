@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
+from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
 from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.quantities import parse_size
-from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
+from fanin_wire.limits import DEFAULT_JOB_SLOTS
 
 if TYPE_CHECKING:
     from fanin_tools.demo.sections import DemoResult
 
+DEFAULTS = FabricOptions(ranks_per_node=4)
+
 
 @reporting
+@with_fabric_options
 def demo(
-    nodes: options.Nodes = None,
-    ranks_per_node: options.RanksPerNode = 4,
-    fanout: options.Fanout = "",
-    plain_leaves: options.PlainLeaves = False,
+    fabric: FabricOptions = DEFAULTS,
     sections: Annotated[str, typer.Option(help="Sections to show, for example allreduce,query; or all.")] = "all",
     route: Annotated[str, typer.Option(help="tree, ring, local, or all routes of the fabric.")] = "all",
     size: Annotated[str, typer.Option("--bytes", help="Message of each rank in the section allreduce.")] = "16M",
@@ -29,12 +30,7 @@ def demo(
     slots: options.Slots = DEFAULT_JOB_SLOTS,
     reproducible: options.Reproducible = "none",
     wide: options.Wide = False,
-    ordinary: Annotated[bool, typer.Option("--ordinary", help="Ordinary memory instead of registered.")] = False,
-    direct: options.Direct = False,
-    netns: options.Netns = False,
-    rate: options.Rate = "",
-    lanes: options.Lanes = None,
-    detection: options.Detection = DEFAULT_DETECTION,
+    ordinary: Annotated[bool, options.flag("--ordinary", help="Ordinary memory instead of registered.")] = False,
     name: options.Name = "demo",
     json_output: options.Json = False,
 ) -> None:
@@ -47,18 +43,7 @@ def demo(
     settings = options.job_settings(slots, reproducible, wide)
     task = allreduce.Task(parse_size(size), dtype, op, settings, registered=not ordinary)
     allreduce.check_task(task)
-    shape = options.shape(
-        nodes,
-        ranks_per_node,
-        fanout=fanout,
-        plain_leaves=plain_leaves,
-        direct=direct,
-        netns=netns,
-        rate=rate,
-        lanes=lanes,
-        detection=detection,
-    )
-    plan, chosen = Plan(name, shape), demonstration.parse_sections(sections)
+    plan, chosen = Plan(name, fabric.shape()), demonstration.parse_sections(sections)
     routes = allreduce.routes_of(plan.preview(), route)
     with leased(plan, print_progress) as running:
         shown = demonstration.run(running, chosen, routes, task, print_progress)

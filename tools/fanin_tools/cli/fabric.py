@@ -8,33 +8,26 @@ from typing import Annotated, Any
 import typer
 
 from fanin_tools.cli import options
+from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
 from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import render_size
-from fanin_wire.limits import DEFAULT_DETECTION
 
 app = typer.Typer(no_args_is_help=True, help="Devices and links on this machine.")
 
+DEFAULTS = FabricOptions()
 STATUS_COLUMNS = ("device", "address", "pid", "state", "leased", "jobs", "sent", "received")
 LEFT_COLUMNS = ("device", "address", "state")
 
 
 @app.command()
 @reporting
+@with_fabric_options
 def up(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="TOML description. Default: made from the options.")] = None,
     name: options.Name = "default",
-    nodes: options.Nodes = None,
-    ranks_per_node: options.RanksPerNode = 2,
-    fanout: options.Fanout = "",
-    plain_leaves: options.PlainLeaves = False,
-    direct: options.Direct = False,
-    netns: options.Netns = False,
-    rate: options.Rate = "",
-    lanes: options.Lanes = None,
-    detection: options.Detection = DEFAULT_DETECTION,
-    multicast: options.Multicast = True,
+    fabric: FabricOptions = DEFAULTS,
     json_output: options.Json = False,
 ) -> None:
     """Start all devices and wait until each is ready. Does nothing if the same fabric is up."""
@@ -44,24 +37,13 @@ def up(
 
     if file is not None:
         _refuse_beside_file(options.given(context, "file", "json_output"))
-    shape = options.shape(
-        nodes,
-        ranks_per_node,
-        fanout=fanout,
-        plain_leaves=plain_leaves,
-        direct=direct,
-        netns=netns,
-        rate=rate,
-        lanes=lanes,
-        detection=detection,
-        multicast=multicast,
-    )
-    running = lifecycle.up(Plan(name, shape) if file is None else description_file.read(file), print_progress)
-    fabric = running.fabric
+    wanted = Plan(name, fabric.shape()) if file is None else description_file.read(file)
+    running = lifecycle.up(wanted, print_progress)
+    found = running.fabric
     if json_output:
-        print_json({"name": fabric.name, "started": running.fresh, "devices": len(fabric.devices)})
+        print_json({"name": found.name, "started": running.fresh, "devices": len(found.devices)})
     else:
-        print(f"fabric {fabric.name} {'is up' if running.fresh else 'was up already'}: {summary(fabric)}")
+        print(f"fabric {found.name} {'is up' if running.fresh else 'was up already'}: {summary(found)}")
 
 
 def _refuse_beside_file(given: list[str]) -> None:

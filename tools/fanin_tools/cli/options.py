@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fanin_tools.errors import UsageError
-from fanin_wire.limits import DEFAULT_DETECTION, MAX_JOB_SLOTS, MAX_LANES, MIN_JOB_SLOTS
+from fanin_wire.limits import MAX_JOB_SLOTS, MAX_LANES, MIN_JOB_SLOTS
 
 if TYPE_CHECKING:
-    from fanin_tools.fabric.generate import Shape
     from fanin_wire.settings import JobSettings
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+def flag(names: str, *, help: str) -> Any:
+    """An option without a value; typer would show it with `<bool>`."""
+    return typer.Option(names, metavar="", help=help)
+
+
+Json = Annotated[bool, flag("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Option("--name", "--fabric", help="Name of the fabric.")]
 Nodes = Annotated[
     int | None,
@@ -24,11 +28,11 @@ Fanout = Annotated[
     str, typer.Option(metavar="AxBx...", help="Tree of switches: devices below each switch, from the top, NICs last.")
 ]
 PlainLeaves = Annotated[
-    bool, typer.Option("--plain-leaves", help="The lowest switches only forward; the NICs of each form a ring.")
+    bool, flag("--plain-leaves", help="The lowest switches only forward; the NICs of each form a ring.")
 ]
 RanksPerNode = Annotated[int, typer.Option(min=1, help="Ranks that may run on each host.")]
-Direct = Annotated[bool, typer.Option("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
-Netns = Annotated[bool, typer.Option("--netns", help="A network namespace per host, veth links (needs root).")]
+Direct = Annotated[bool, flag("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
+Netns = Annotated[bool, flag("--netns", help="A network namespace per host, veth links (needs root).")]
 Rate = Annotated[str, typer.Option(help="Shape every link, for example 1gbit (with --netns).")]
 Lanes = Annotated[
     int | None,
@@ -41,7 +45,7 @@ Lanes = Annotated[
 ]
 Detection = Annotated[float, typer.Option(metavar="SECONDS", help="Silence after which a neighbour is lost.")]
 Multicast = Annotated[
-    bool, typer.Option("--multicast/--no-multicast", help="The only switch over namespaces multicasts results.")
+    bool, flag("--multicast/--no-multicast", help="The only switch over namespaces multicasts results.")
 ]
 Route = Annotated[str, typer.Option(help="Route of the job: tree, ring, local, auto.")]
 BindTo = Annotated[str, typer.Option(help="core: bind each rank to one core, in turn; none.")]
@@ -54,41 +58,7 @@ Slots = Annotated[
 Reproducible = Annotated[
     str, typer.Option(help="Same bits in every run: none; run, for one route; shape, for tree and ring together.")
 ]
-Wide = Annotated[bool, typer.Option("--wide", help="Partial results of f16 and bf16 travel as f32, rounded once.")]
-DEFAULT_NODES = 4
-
-
-def shape(
-    nodes: int | None = None,
-    ranks_per_node: int = 2,
-    *,
-    fanout: str = "",
-    plain_leaves: bool = False,
-    direct: bool = False,
-    netns: bool = False,
-    rate: str = "",
-    lanes: int | None = None,
-    detection: float = DEFAULT_DETECTION,
-    multicast: bool = True,
-) -> Shape:
-    """The shape of a fabric, from these options."""
-    from fanin_tools.fabric.generate import Shape
-
-    levels = _levels(fanout)
-    if nodes is None:
-        nodes = math.prod(levels) if levels else DEFAULT_NODES
-    return Shape(
-        nodes,
-        ranks_per_node,
-        direct,
-        netns,
-        rate,
-        lanes=lanes,
-        fanout=levels,
-        plain_leaves=plain_leaves,
-        detection=detection,
-        multicast=multicast,
-    )
+Wide = Annotated[bool, flag("--wide", help="Partial results of f16 and bf16 travel as f32, rounded once.")]
 
 
 def job_settings(slots: int, reproducible: str, wide: bool) -> JobSettings:
@@ -100,13 +70,6 @@ def job_settings(slots: int, reproducible: str, wide: bool) -> JobSettings:
         return settings.convert(given, settings.JobSettings)
     except settings.InvalidSetting as error:
         raise UsageError(f"--{error.place}: {error.cause}", error.remedy) from error
-
-
-def _levels(fanout: str) -> tuple[int, ...]:
-    numbers = fanout.split("x") if fanout else []
-    if not all(number.isdecimal() for number in numbers):
-        raise UsageError(f"--fanout {fanout!r} is not a product", "write numbers with x between them, as in 2x2x2")
-    return tuple(map(int, numbers))
 
 
 def given(context: typer.Context, *allowed: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanin_tools.cli import options
+from fanin_tools.cli.fabric_options import DEFAULT_NODES, FabricOptions
 from fanin_tools.cli.output import print_json, print_progress, reporting
 from fanin_tools.errors import ToolError, UsageError
 from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
@@ -31,12 +32,12 @@ def run(
     wide: options.Wide = False,
     detection: options.Detection = DEFAULT_DETECTION,
     slots: options.Slots = DEFAULT_JOB_SLOTS,
-    prefix: Annotated[bool, typer.Option("--prefix", help="Put the rank before every line of output.")] = False,
+    prefix: Annotated[bool, options.flag("--prefix", help="Put the rank before every line of output.")] = False,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Do not end the other ranks after a failure.")
+        bool, options.flag("--keep-going", help="Do not end the other ranks after a failure.")
     ] = False,
     bind_to: options.BindTo = "none",
-    mpi: Annotated[bool, typer.Option("--mpi", help="PROGRAM uses MPI; mpirun starts it with the shim.")] = False,
+    mpi: Annotated[bool, options.flag("--mpi", help="PROGRAM uses MPI; mpirun starts it with the shim.")] = False,
     mpirun: Annotated[str, typer.Option(help="Launcher of --mpi, with its options.")] = "mpirun",
     json_output: options.Json = False,
 ) -> None:
@@ -107,10 +108,11 @@ def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float)
     present = lifecycle.find(name)
     if present is not None and (is_named or present.state.leaseholders is None):
         return present.fabric
-    nodes = 1 if route == "local" else min(ranks, options.DEFAULT_NODES)
+    nodes = 1 if route == "local" else min(ranks, DEFAULT_NODES)
     if ranks > nodes * MAX_CHILDREN:
         cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"
         larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
         remedy = f"start fewer, or {'use another --route' if route == 'local' else larger}"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
-    return Plan(name if is_named else private_name(), options.shape(nodes, -(-ranks // nodes), detection=detection))
+    shape = FabricOptions(nodes, -(-ranks // nodes), detection=detection).shape()
+    return Plan(name if is_named else private_name(), shape)

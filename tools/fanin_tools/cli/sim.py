@@ -39,9 +39,9 @@ def sim(
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Equal jobs at the same time.")] = 1,
     reproducible: Annotated[str, typer.Option(help="none, run or shape.")] = "none",
-    wide: Annotated[bool, typer.Option("--wide", help="Partial results of f16 and bf16 travel as f32.")] = False,
+    wide: Annotated[bool, options.flag("--wide", help="Partial results of f16 and bf16 travel as f32.")] = False,
     plain_leaves: Annotated[
-        bool, typer.Option("--plain-leaves", help="The lowest switches do not offload; their nodes form rings.")
+        bool, options.flag("--plain-leaves", help="The lowest switches do not offload; their nodes form rings.")
     ] = False,
     chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
     slots: Annotated[
@@ -49,10 +49,10 @@ def sim(
     ] = 64,
     fuzz: Annotated[
         bool,
-        typer.Option("--fuzz", help="Instead: run many short schedules with random faults, from --seed on."),
+        options.flag("--fuzz", help="Instead: run many short schedules with random faults, from --seed on."),
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Instead: run the one schedule of --seed and print every event.")
+        bool, options.flag("--trace", help="Instead: run the one schedule of --seed and print every event.")
     ] = False,
     seconds: Annotated[float, typer.Option(min=0.1, help="Duration of --fuzz.")] = 60.0,
     processes: Annotated[int, typer.Option(min=1, max=256, help="Processes of --fuzz; use one for each core.")] = 2,
