@@ -1,4 +1,4 @@
-"""A program loses a device that stands still after the detection time of that device, and no device that is only slow."""
+"""A program loses its device when that stands still for the detection time, and keeps one that is only slow."""
 
 from __future__ import annotations
 
