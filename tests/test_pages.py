@@ -67,7 +67,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         if path.startswith("https:"):
             continue
         there = page.parent / path if path else page
-        assert there.exists(), target
+        assert there.is_file(), f"{target}: the site has files, no folders"
         headings = re.findall(r"^#+ (.*)", there.read_text(), re.M) if heading else []
         assert not heading or heading in [title.lower().replace(" ", "-") for title in headings], target
 
