@@ -75,7 +75,7 @@ def test_every_reason_of_a_drop_is_explained() -> None:
 
 
 def test_every_name_of_the_command_is_in_a_test() -> None:
-    """Statuses are provoked one by one in tests/hostile/test_every_status.py."""
+    """Statuses are provoked one by one in tests/robustness/test_every_status.py."""
     text = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
     assert {name for name in NAMES if not re.search(rf"\b{name}\b", text)} == set()
 

@@ -95,6 +95,5 @@ def operations(
     wrong = count_wrong_elements(replies)
     bad = ", ".join(f"{pairs[number][0]} of {pairs[number][1]}" for number in sorted(wrong))
     what = f"{len(OPERATIONS)} operations on {len(DATATYPES)} types"
-    return SectionResult(
-        "operations", placement.route, what, f"wrong: {bad}" if bad else f"every bit of the {len(pairs)} pairs that devices compute", not bad
-    )
+    outcome = f"wrong: {bad}" if bad else f"every bit of the {len(pairs)} pairs that devices compute"
+    return SectionResult("operations", placement.route, what, outcome, not bad)

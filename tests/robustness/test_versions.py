@@ -24,8 +24,8 @@ from fanin_wire import abi
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import BTH, CETH, UDP_PORT, WIRE_VERSION, Opcode
 from tests.engine.rig import JID, KEY, PARENT, NicRig, SwitchRig, config, pack, unpack
-from tests.hostile.test_clients import client, message
 from tests.port.conftest import icrc_of
+from tests.robustness.test_clients import client, message
 
 OTHERS = [abi.ABI_VERSION - 1, abi.ABI_VERSION + 1]
 OTHER_WIRES = [WIRE_VERSION - 1, WIRE_VERSION + 1]

@@ -27,7 +27,7 @@ from tests.e2e.fabrics import eventually
 from tests.e2e.members import run_ranks
 from tests.engine.rig import SwitchRig
 from tests.host.work_requests import post_patiently, request_over
-from tests.hostile.test_clients import client, status_of
+from tests.robustness.test_clients import client, status_of
 
 Provoke = Callable[[Path], Status]
 PROVOKED: dict[str, Provoke] = {}

@@ -19,7 +19,7 @@ from fanin_tools.fabric import device_query
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from tests.engine.rig import LIMITS, STRANGER, Rig, SwitchRig, child_address, config
-from tests.hostile.test_clients import works
+from tests.robustness.test_clients import works
 
 SHARED = LIMITS._replace(jobs=8, slots=64, max_lease=64, shared=1)
 
