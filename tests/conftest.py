@@ -1,4 +1,4 @@
-"""What all tests share: skips that count as failures on request, and a summary of what each skipped group lacks."""
+"""Options of all tests: `--no-skips` makes a skip a failure; a summary lists what this machine lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages name is there: links, files, commands with their options, targets of make, modules, variables."""
+"""All that the pages name exists: links, files, commands with their options, targets of make, modules, variables."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def first_cells(text: str, title: str) -> list[str]:
     return [row.split("|")[1] for table in tables for row in table.splitlines()]
 
 
-def test_architecture_names_what_is_there() -> None:
+def test_architecture_names_existing_folders() -> None:
     """Every path of its tables. They stand there without marks, so that no other test takes them for code."""
     cells = first_cells((ROOT / "docs/architecture.md").read_text(), "path")
     named = {cell.strip() for cell in cells}

@@ -1,4 +1,4 @@
-"""Every test has the markers that it deserves, and the table of the rigs is up to date."""
+"""Every test has the right markers, and the table of the rigs is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank whose library is made up, for sessions to talk to. Arguments: SOCKET RANK SIZE CONDUCT (good, wrong, dies)."""
+"""A rank with a fake library, as the peer of a session. Arguments: SOCKET RANK SIZE CONDUCT (good, wrong, dies)."""
 
 from __future__ import annotations
 

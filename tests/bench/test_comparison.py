@@ -1,4 +1,4 @@
-"""What times come to: medians, quartiles, ratios, bounds; tables and pictures of them."""
+"""Statistics of measured times: medians, quartiles, ratios and bounds, in tables and plots."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ fanin: THRESHOLD: outside the sizes of FANIN_MPI_THRESHOLDS
         ("fanin: NO_DEVICE: collectives stay with MPI", "nothing offloaded: the shim has reported no call"),
     ],
 )
-def test_what_the_shim_has_not_offloaded_is_told(report: str, words: str) -> None:
+def test_report_lists_calls_that_the_shim_did_not_offload(report: str, words: str) -> None:
     assert mpi_shim.shortfall(report, 480) == words
 
 

@@ -1,4 +1,4 @@
-"""Parts of the data path measured alone: tiny real runs, and what happens where one fails."""
+"""Each measurement of one part of the data path works in a tiny run, and reports a failure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_packet_goes_through_the_port(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.process
-def test_packets_that_nobody_takes_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreceived_packets_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "_receive", lambda _fabric, _batches, words: words.barrier(port.RECEIVER, 2))
     monkeypatch.setattr(port, "PAYLOADS", (256,))
     with pytest.raises(ToolError, match="TIMEOUT: packets were lost"):
@@ -123,7 +123,7 @@ def test_floor_needs_room_in_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("options", ["--nodes 1 --netns", "--nodes 2 --ranks 4", "--lanes 1"])
-def test_floor_refuses_what_it_would_ignore(options: str) -> None:
+def test_floor_refuses_options_without_effect(options: str) -> None:
     outcome = CliRunner().invoke(app, ["bench", "floor", *options.split()])
     assert outcome.exit_code != 0
     assert "--nodes" in outcome.stderr

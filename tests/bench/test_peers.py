@@ -1,4 +1,4 @@
-"""How peers are found and started; that ours, as a program uses it, is what is compared with them."""
+"""Peers are found and started. The driver is compared with them as a program uses it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_peer_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert command.line[-4:] == ["-P", str(peers.PROGRAM), "mpi", str(tmp_path / "ranks")]
 
 
-def test_its_ranks_alone_have_what_the_shim_needs(tmp_path: Path) -> None:
+def test_only_shim_ranks_get_the_environment_of_the_shim(tmp_path: Path) -> None:
     line = peers.PEERS[0].command(tmp_path, 2, FABRIC, tmp_path, {"LD_PRELOAD": "shim.so", "A": "1"}).line
     program = line.index(str(tmp_path / "python"))
     assert line[program - 3 : program] == ["env", "LD_PRELOAD=shim.so", "A=1"]
@@ -219,7 +219,7 @@ def test_every_comparison_is_shown_and_kept_when_it_is_done(
         (["profile", "--sizes", "1000000G"], "NO_RESOURCES: 4 pairs of arrays"),
     ],
 )
-def test_what_can_not_be_measured_is_refused_before_anything_starts(
+def test_impossible_measurement_is_refused_before_anything_starts(
     state_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], error: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where no peers are

@@ -1,4 +1,4 @@
-"""Counters of where a device's time goes: on only while somebody asks, and counted in the right stage."""
+"""The profile of a device counts time in the right stage, and only while a client asks for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that are told what to measure; what they answer, and what becomes of those that fail."""
+"""A session gives commands to its ranks, collects their answers, and names ranks that fail."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_turn_has_a_time_of_every_repetition(folder: Path, size: int) -> None:
 
 
 @pytest.mark.process
-def test_nobody_compares_before_all_have_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_command_waits_for_all_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All answers to one command have come before the next is given."""
     commands: list[str] = []
     ask = Session.ask
@@ -151,7 +151,7 @@ def test_rank_that_connects_and_says_nothing(folder: Path, monkeypatch: pytest.M
 
 @pytest.mark.process
 @pytest.mark.parametrize(("answer", "status"), [("lambda *_: sys.exit(3)", 3), ("signal.SIG_IGN", -signal.SIGKILL)])
-def test_what_does_not_end_is_told_to_then_made_to(
+def test_hanging_process_gets_sigterm_then_sigkill(
     folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, status: int
 ) -> None:
     """An mpiexec that is told ends its ranks, too; one that does not obey is killed."""

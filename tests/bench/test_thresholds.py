@@ -1,4 +1,4 @@
-"""Thresholds for the MPI shim: what is made of the times, and that every collective is measured rightly."""
+"""Thresholds of the MPI shim follow from the measured times. Every collective is measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cells(name: str, *ratios: float) -> list[Cell]:
         ((0.1, 0.1), "all=0-, bcast=off"),
     ],
 )
-def test_what_takes_far_longer_is_left_to_the_mpi(ratios: tuple[float, ...], found: str) -> None:
+def test_far_slower_collectives_stay_with_the_mpi(ratios: tuple[float, ...], found: str) -> None:
     others = [cell for name in COLLECTIVES if name != "Bcast" for cell in cells(name, 1, 1)]
     assert value([*others, *cells("Bcast", *ratios)], slower=1.5) == found
 
@@ -81,7 +81,7 @@ def test_results_of_every_collective_are_compared(name: str, rank: int) -> None:
     assert measured.wrong() == len(measured.expected)
 
 
-def test_an_mpi_that_is_not_there(tmp_path: Any) -> None:
+def test_missing_mpi(tmp_path: Any) -> None:
     result = CliRunner().invoke(app, ["bench", "thresholds", "--peers", str(tmp_path)])
     assert result.exit_code == 2
     assert "there is no MPI 'open-mpi'" in result.stderr

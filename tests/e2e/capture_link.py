@@ -1,6 +1,6 @@
 """Write every frame of an interface into a pcap file, until the input ends. Arguments: interface, file.
 
-A packet socket is all it takes; tcpdump may be missing, and drops when its buffer is full without a sign in the file.
+It needs a packet socket only. tcpdump may be missing, and its file does not show the packets that it has dropped.
 """
 
 from __future__ import annotations

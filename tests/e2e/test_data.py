@@ -1,4 +1,4 @@
-"""What comes out, bit for bit, against the oracles of fanin_wire: types, operations, sizes, kinds of memory, shapes."""
+"""Results equal the oracles of fanin_wire bit for bit: types, operations, sizes, kinds of memory, shapes."""
 
 from __future__ import annotations
 

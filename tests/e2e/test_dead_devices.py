@@ -1,4 +1,4 @@
-"""A NIC or the switch is killed under several jobs at once: who notices, by which name, and what is held afterwards.
+"""A NIC or the switch is killed under several jobs at once. The right ranks get the error, and nothing stays held.
 
 Silence is detected after 5 s, so each device dies once, and the tests look at what came of it for each job.
 """
@@ -120,7 +120,7 @@ def test_all_is_released_after_the_death_of_the_switch(without_switch: Aftermath
     assert_released(without_switch.running)
 
 
-def test_fabric_that_is_brought_up_again_carries_new_jobs(bench: Bench, without_nic: Aftermath) -> None:
+def test_restarted_fabric_carries_new_jobs(bench: Bench, without_nic: Aftermath) -> None:
     fabric = without_nic.running.fabric
     with pytest.raises(ToolError, match="FABRIC_INCOMPLETE"):
         bench.build(fabric)

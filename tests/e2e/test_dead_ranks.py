@@ -1,4 +1,4 @@
-"""Ranks that are killed while 64 MiB are under way: all others learn who it was, and everything is released."""
+"""Ranks are killed during a transfer of 64 MiB. All others learn their names, and everything is released."""
 
 from __future__ import annotations
 

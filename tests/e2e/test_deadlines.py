@@ -1,4 +1,4 @@
-"""Somebody does not come: joins and requests with a time-out end by name and say who is missing; without, they wait."""
+"""A rank is missing. Joins and requests with a time-out end by name and say which; others wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices cost the host: CPU when there is nothing to do, memory, and compiled code that is made once."""
+"""The cost of a device for its host: CPU when idle, memory, and code that is compiled once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_idle_devices_use_no_cpu(running: Running, with_job: bool) -> None:
         assert max(busy_shares(running).values()) < IDLE_SHARE
 
 
-def test_devices_share_the_session_of_who_starts_them_and_outlive_its_terminal(running: Running) -> None:
+def test_devices_share_the_session_of_their_starter_and_outlive_its_terminal(running: Running) -> None:
     """Between sessions Linux lets no yield through; a hangup, as of a terminal that is closed, ends none of them."""
     for device in running.fabric.devices:
         pid = pid_of(running, device.name)

@@ -1,4 +1,4 @@
-"""Memory that a stopped device has been told to write to: one day it may go on, so nobody else ever gets it."""
+"""A stopped device may go on and write. The memory of its requests is therefore never used for anything else."""
 
 from __future__ import annotations
 

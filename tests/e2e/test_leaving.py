@@ -67,7 +67,7 @@ def joined(running: Running, route: str) -> Iterator[list[Rank]]:
 
 
 @pytest.mark.parametrize("route", sorted(RANKS))
-def test_what_waits_for_a_late_rank_is_flushed_by_leaving(running: Running, route: str) -> None:
+def test_leaving_flushes_requests_that_wait_for_a_late_rank(running: Running, route: str) -> None:
     data = np.ones(1000, np.float32)
     with joined(running, route) as (first, *others):
         first.post(data, FEW)
@@ -83,7 +83,7 @@ def test_what_waits_for_a_late_rank_is_flushed_by_leaving(running: Running, rout
 
 
 @pytest.mark.parametrize("end", ["leave", "close"])
-def test_what_the_device_has_not_taken_is_flushed_too(running: Running, end: str) -> None:
+def test_requests_not_yet_fetched_are_flushed(running: Running, end: str) -> None:
     """Long ones, of which each lane has a part; more than fit into the device."""
     with joined(running, "local") as (first, _):
         first.post(np.ones(LONG, np.uint8).view(np.float32), MANY)
@@ -100,7 +100,7 @@ def test_silent_and_fenced_requests_are_flushed(running: Running, flags: int) ->
         assert [(each.wr_id, each.status) for each in first.completions()] == [(n, FLUSHED) for n in range(FEW)]
 
 
-def test_what_was_complete_is_not_flushed(running: Running) -> None:
+def test_complete_requests_are_not_flushed(running: Running) -> None:
     data = [np.ones(1000, np.float32) for _ in range(2)]
     with joined(running, "local") as ranks:
         for rank, mine in zip(ranks, data, strict=True):

@@ -1,4 +1,4 @@
-"""Packets are lost on the links: the bits are right all the same, and devices have asked before they sent again."""
+"""Packets are lost on the links. Results are still right, and devices ask before they retransmit."""
 
 from __future__ import annotations
 

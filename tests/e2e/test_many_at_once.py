@@ -1,4 +1,4 @@
-"""Much under way at the same time on real devices: many operations, groups that overlap, persistent requests."""
+"""Many operations, overlapping groups and persistent requests are in flight on real devices at once."""
 
 from __future__ import annotations
 

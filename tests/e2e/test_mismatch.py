@@ -1,4 +1,4 @@
-"""Ranks that call different collectives: OP_MISMATCH on every rank, whoever is the odd one, on every route."""
+"""Ranks call different collectives. Every rank gets OP_MISMATCH, on every route, whichever rank differs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ DIFFERENT = {  # what devices do not compare by themselves: the call of rank 1, 
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
 @pytest.mark.parametrize("difference", DIFFERENT)
-def test_what_only_hosts_know_is_compared_too(running: Running, route: str, difference: str) -> None:
+def test_arguments_known_only_to_hosts_are_compared(running: Running, route: str, difference: str) -> None:
     size = LOCAL_RANKS if route == "local" else RANKS
     with job(running, size, route) as members:
 
@@ -98,7 +98,7 @@ def test_what_only_hosts_know_is_compared_too(running: Running, route: str, diff
     assert_released(running)
 
 
-def test_what_follows_a_mismatch_says_where_the_job_ended(running: Running) -> None:
+def test_requests_after_a_mismatch_say_where_the_job_ended(running: Running) -> None:
     with job(running, RANKS, "tree") as members:
         first, second = call_twice(members, [1], WRONG["operation"])
     assert all("message 0 of job" in str(outcome) for outcome in first)

@@ -1,4 +1,4 @@
-"""Mistakes of one program: refused where they are made, by name, and the job goes on."""
+"""Wrong calls of a program are refused by name, and the job goes on."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_length_that_is_no_whole_number_of_elements(running: Running, length: in
     assert_released(running)
 
 
-def test_ordinary_memory_that_is_not_there(running: Running) -> None:
+def test_unmapped_memory(running: Running) -> None:
     """An address of nothing in process memory: the device's read fails, and nobody hangs."""
     placement, description = describe(running, RANKS, "tree")
 

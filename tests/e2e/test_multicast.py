@@ -1,5 +1,4 @@
-"""Results by multicast between real devices: the switch sends each once; a host that does not hear it is served all the
-same."""
+"""Results by multicast between real devices: the switch sends each once. A host outside the group still gets them."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ def test_a_result_leaves_the_switch_once(bench: Bench, namespaces_allowed: None,
     bench.down(fabric)
 
 
-def test_who_does_not_want_it_has_it_from_each(bench: Bench, namespaces_allowed: None) -> None:
+def test_without_multicast_each_result_is_sent_to_each_nic(bench: Bench, namespaces_allowed: None) -> None:
     fabric = bench.up(Shape(NODES, 1, netns=True, multicast=False))
     assert group_of(fabric) == ""
     with job(fabric, RANKS, "tree") as members:

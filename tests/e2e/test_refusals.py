@@ -74,7 +74,7 @@ def test_lease_that_one_node_refuses_is_refused_to_all(running: Running, route: 
 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
-def test_lease_is_what_still_fits(running: Running, route: str) -> None:
+def test_lease_takes_the_remaining_slots(running: Running, route: str) -> None:
     """Half is leased: a job that asks for more gets what it may have of the other half, on every device."""
     with job(running, RANKS, "tree", slots=QUOTA // 2), job(running, RANKS, route) as members:
         assert {member.status()["slots"] for member in members} == {SMALLEST}

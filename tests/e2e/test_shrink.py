@@ -1,4 +1,4 @@
-"""A job that has lost a member goes on without it: the survivors agree on who is left, and form a job of these."""
+"""A job goes on without a lost member. The survivors agree on the remaining ranks, and form a new job of them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_without_the_switch_it_is_a_ring(running: Running) -> None:
     assert_released(running)
 
 
-def test_rank_whose_nic_stood_still_is_not_of_it(running: Running) -> None:
+def test_rank_of_a_stopped_nic_is_excluded(running: Running) -> None:
     survivors = [0, 1, 2, 3]
     with job(running, 6, "ring") as members:
         with frozen_device(running, "nic2"):

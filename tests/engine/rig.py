@@ -1,4 +1,4 @@
-"""One device on the bench; the test is everybody else. Packets in; packets, completions and notices out."""
+"""One engine under test. The test plays all others: it gives packets, and reads packets, completions, notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not belong to a job, or not into its place, is dropped, counted by reason, and changes nothing."""
+"""A packet that belongs to no job, or not to its position, is dropped and counted by reason. It changes nothing."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_opcode_beyond_the_last_one() -> None:
 
 
 @pytest.mark.parametrize("opcode", [Opcode.RESULT, Opcode.NEED, Opcode.WAIT, Opcode.ACK, Opcode.QUERY])
-def test_what_a_child_may_not_say(opcode: Opcode) -> None:
+def test_forbidden_opcodes_of_a_child(opcode: Opcode) -> None:
     rig = SwitchRig()
     before = snapshot(rig)
     assert rig.receive(opcode, child_address(0), **place(0)) == []
@@ -100,7 +100,7 @@ def test_what_a_child_may_not_say(opcode: Opcode) -> None:
 
 
 @pytest.mark.parametrize("opcode", [Opcode.RESULT, Opcode.NEED])
-def test_answers_nobody_waits_for(opcode: Opcode) -> None:
+def test_unexpected_answers(opcode: Opcode) -> None:
     rig = NicRig()
     rig.post(f32(1))
     assert rig.from_parent(opcode, 1) == []
@@ -147,7 +147,7 @@ def test_nak_of_a_stranger_does_nothing() -> None:
 UNKNOWN_STATUS = max(Status) + 1
 
 
-def test_status_that_is_not_known_ends_a_job_with_one_that_is() -> None:
+def test_unknown_status_ends_a_job_with_a_known_one() -> None:
     rig = NicRig()
     rig.post(f32(1))
     rig.receive(Opcode.ABORT, PARENT, status=UNKNOWN_STATUS)
@@ -155,7 +155,7 @@ def test_status_that_is_not_known_ends_a_job_with_one_that_is() -> None:
     assert rig.statuses() == [Status.ABORTED]
 
 
-def test_result_with_a_status_that_is_not_known() -> None:
+def test_result_with_an_unknown_status() -> None:
     rig = NicRig()
     rig.post(f32(1))
     rig.from_parent(Opcode.RESULT, 0, status=UNKNOWN_STATUS)

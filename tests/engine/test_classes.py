@@ -1,4 +1,4 @@
-"""Who brings data and who wants it: contributor classes, blocks, and the flags that devices pass on."""
+"""Contributor classes, blocks, and the flags of packets decide which ranks bring data and which receive it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bring(rig: SwitchRig, bit: int, position: int, data: np.ndarray | None = Non
 # A switch
 
 
-def test_data_of_one_go_to_those_who_want_them() -> None:
+def test_data_of_one_contributor_go_to_the_receivers() -> None:
     rig = SwitchRig(3)
     bring(rig, 0, 0)
     bring(rig, 1, 0, f32(7), wants=False)
@@ -45,7 +45,7 @@ def test_two_that_bring_data_are_a_mismatch() -> None:
     assert {packet.ceth["status"] for packet in bring(rig, 1, 0, f32(1))} == {Status.OP_MISMATCH}
 
 
-def test_nobody_that_brings_data_is_a_mismatch() -> None:
+def test_position_without_data_is_a_mismatch() -> None:
     rig = SwitchRig(2)
     bring(rig, 0, 0)
     assert {packet.ceth["status"] for packet in bring(rig, 1, 0)} == {Status.OP_MISMATCH}
@@ -61,7 +61,7 @@ def test_data_of_one_go_up_without_waiting_for_the_others() -> None:
     assert {packet.payload for packet in sent if packet.destination != child_address(1)} == {f32(7).tobytes()}
 
 
-def test_result_that_is_faster_than_the_last_child() -> None:
+def test_result_before_the_contribution_of_the_last_child() -> None:
     rig = SwitchRig(3, above=ABOVE)
     bring(rig, 1, 0, f32(7))
     assert rig.receive(Opcode.RESULT, PARENT, **place(0), flags=ONE, dtype=U8, source=5, node_bitmap=1 << 5) == []
@@ -78,14 +78,14 @@ def test_header_goes_up_when_all_headers_are_in() -> None:
     assert (up.payload, up.ceth["flags"] & WANTS) == (b"", WANTS)
 
 
-def test_need_brings_what_went_up_early_again() -> None:
+def test_need_repeats_early_contributions() -> None:
     rig = SwitchRig(2, above=ABOVE)
     bring(rig, 0, 0, f32(7))
     again = one_of(Opcode.CONTRIBUTION, rig.receive(Opcode.NEED, PARENT, **place(0), source=5))
     assert again.payload == f32(7).tobytes()
 
 
-def test_result_for_nobody_is_a_header() -> None:
+def test_result_without_receivers_is_a_header() -> None:
     rig = SwitchRig(2)
     rig.contribute(0, 0, f32(1), flags=abi.ContributorClass.ALL << 5 | DATA)
     sent = rig.contribute(1, 0, f32(2), flags=abi.ContributorClass.ALL << 5 | DATA | WANTS)
@@ -257,7 +257,7 @@ def test_too_much_inline_data() -> None:
     assert rig.statuses() == [Status.INVALID_REQUEST]
 
 
-def test_query_has_the_device_above_asked_whom_it_waits_for() -> None:
+def test_query_asks_the_parent_for_its_missing_members() -> None:
     rig = NicRig()
     rig.post(f32(1))
     query = {"opcode": abi.WqeOpcode.QUERY, "mid": 3}

@@ -1,4 +1,4 @@
-"""What contributors bring: duplicates count once, all must agree, one that can not be read poisons its position."""
+"""Contributions: duplicates count once, all must agree, and unreadable data poison their position."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_duplicate_of_a_final_position_brings_its_result_again() -> None:
     assert again[0].destination == child_address(1)
 
 
-def test_each_child_gets_what_it_wants() -> None:
+def test_each_child_gets_its_blocks() -> None:
     rig = SwitchRig()
     rig.contribute(0, 0, f32(1), flags=ALL | Flag.HAS_DATA)
     to_first, to_second = rig.contribute(1, 0, f32(2))
@@ -134,7 +134,7 @@ def test_of_several_poisons_the_highest_code_is_kept(order: tuple[int, int]) -> 
     assert {packet.ceth["status"] for packet in sent} == {Status.LOCAL_PROTECTION_ERROR}
 
 
-def test_rank_whose_memory_can_not_be_read_contributes_poison() -> None:
+def test_unreadable_memory_contributes_poison() -> None:
     rig = NicRig()
     sent = rig.post(np.zeros(32, "<f4"), source_lkey=99)
     assert [packet.opcode for packet in sent] == [Opcode.CONTRIBUTION] * 2

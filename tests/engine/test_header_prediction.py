@@ -1,4 +1,4 @@
-"""The shorter way of contributions like the one before them: it ends where the way of all packets ends."""
+"""Header prediction ends in the same state as the ordinary way of a packet."""
 
 from __future__ import annotations
 

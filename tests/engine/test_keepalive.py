@@ -1,4 +1,4 @@
-"""Neighbours are spoken to once a keep-alive interval, and lost when they are not heard for the detection time."""
+"""A device sends to each neighbour once in a keep-alive interval. Silence for the detection time means loss."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_both_sides_of_a_ring_of_two_are_heard_by_any_packet() -> None:
     assert rig.job["state"] == JobState.ACTIVE
 
 
-def test_job_that_nobody_speaks_for_while_it_forms_gives_its_slots_back() -> None:
+def test_forming_job_without_keepalives_frees_its_slots() -> None:
     """A CONFIG that comes late, when its job has ended, forms the job anew; so does one whose sender has died."""
     rig = SwitchRig(join=False)
     rig.join(0)
@@ -201,7 +201,7 @@ def test_keepalive_of_a_stranger_is_dropped(source: tuple[int, int]) -> None:
 # A device that stood still
 
 
-def test_time_in_which_a_device_stood_still_does_not_count() -> None:
+def test_own_standstill_is_not_silence_of_neighbours() -> None:
     rig = SwitchRig()
     rig.now += 60 * SECOND
     events.forgive(rig.engine.base, 60 * SECOND, rig.now)
@@ -209,7 +209,7 @@ def test_time_in_which_a_device_stood_still_does_not_count() -> None:
     assert named(rig.tick(SECOND + 1)) == {(Status.PEER_LOST, 1, 0b11)}
 
 
-def test_nobody_is_heard_in_the_future() -> None:
+def test_time_of_the_last_packet_is_never_in_the_future() -> None:
     rig = NicRig(Route.RING)
     events.forgive(rig.engine.base, 60 * SECOND, rig.now)
     heard = [int(rig.job[name]) for name in ("heard_next", "heard_previous")]
@@ -227,7 +227,7 @@ def test_keepalives_follow_the_detection_time(seconds: float) -> None:
     assert rig.job["state"] == JobState.ABORTED
 
 
-def test_node_of_a_ring_that_is_still_forming_says_that_it_lives() -> None:
+def test_ring_node_sends_keepalives_while_the_job_forms() -> None:
     """In a large ring the answer comes back to the first nodes last; the others run already, and listen."""
     rig = NicRig(Route.RING, join=False)
     rig.join(0)

@@ -171,7 +171,7 @@ def _itemsize(engine, dtype):
     return itemsize(engine_at(engine), dtype)
 
 
-def test_device_refuses_what_makes_no_sense() -> None:
+def test_device_refuses_unsupported_operations() -> None:
     table = kernel_table()
     table[0] = itemsize_table()
     header = np.zeros(1, ENGINE)

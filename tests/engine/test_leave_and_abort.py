@@ -1,4 +1,4 @@
-"""The end of a job: leaving, or aborting with a reason that everybody learns; afterwards nothing is left."""
+"""A job ends by leaving, or by an abort with a reason that all members learn. Nothing is left afterwards."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_leave_of_a_child_that_has_not_joined_is_acknowledged() -> None:
     assert rig.job["state"] == JobState.JOINING
 
 
-def test_record_of_a_job_nobody_speaks_for_ages_out() -> None:
+def test_record_of_a_silent_job_ages_out() -> None:
     rig = SwitchRig(join=False)
     rig.join(0)
     rig.tick(6 * SECOND)  # the one that has come is lost; those to come are told so for a while
@@ -172,7 +172,7 @@ def test_tombstone_of_a_nic_names_itself_to_the_device_above(opcode: Opcode) -> 
     assert (answer.ceth["seg"], answer.ceth["node_bitmap"], answer.ceth["source"]) == (0, 0b1, 0)
 
 
-def test_who_has_left_does_not_end_the_job_of_the_others() -> None:
+def test_departed_member_does_not_end_the_job() -> None:
     """A CONFIG that was long on its way has brought a switch a record of the job that it had left, which then fails."""
     rig = SwitchRig()
     for status in (Status.SUCCESS, Status.PEER_LOST):

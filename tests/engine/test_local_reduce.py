@@ -1,4 +1,4 @@
-"""All ranks of a node at once: what goes past the seg buffers, what waits, and what is contributed by itself."""
+"""Reduction of all ranks of a node: positions bypass the seg buffers, wait, or are contributed alone."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_messages_behind_each_other_stay_in_step() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"op": Op.MAX}, {"mid": 4}, {"length": 4 * LONG - 4, "segments": 12}], ids=str)
-def test_who_takes_part_in_something_else_is_named(changes: dict) -> None:
+def test_mismatching_rank_is_named(changes: dict) -> None:
     """Who comes second; of two lengths that differ in the last segment only, either."""
     rig = NicRig(Route.LOCAL, ranks=2)
     data = [numbers(0), numbers(1)]
@@ -202,7 +202,7 @@ def test_positions_wrap() -> None:
     assert all(np.array_equal(result, sum(data)) for result in results)
 
 
-def test_who_waits_is_timed_out() -> None:
+def test_waiting_rank_times_out() -> None:
     """Also what is behind the open position has ended then, and who is missing is named."""
     rig, data = NicRig(Route.LOCAL, ranks=2), numbers(0)
     results = [np.zeros_like(data) for _ in range(2)]

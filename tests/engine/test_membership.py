@@ -34,7 +34,7 @@ def granted(packet: Sent) -> tuple[int, int]:
     return body["slots"], body["window"]
 
 
-def test_switch_waits_for_all_and_says_who_is_missing() -> None:
+def test_switch_waits_for_all_and_names_missing_members() -> None:
     rig = SwitchRig(3, join=False)
     missing = []
     for bit in (2, 0):
@@ -104,7 +104,7 @@ def test_other_boot_id_is_a_restart() -> None:
 
 
 @pytest.mark.parametrize(("bit", "change"), [(0, {}), (1, {"digest_low": 5}), (5, {}), (0, {"boot_id": 9})])
-def test_stranger_who_knows_the_key_of_a_running_job_hears_what_others_hear(bit: int, change: dict) -> None:
+def test_outsider_with_the_key_of_a_running_job_gets_jid_in_use(bit: int, change: dict) -> None:
     """Not even that the key is right."""
     rig = SwitchRig()
     rig.children = 6 if bit == 5 else 2
@@ -133,7 +133,7 @@ def test_other_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("change", [{"digest_low": 5}, {"digest_high": 5}, {"chunk": 128}, {"route": Route.RING}])
-def test_members_who_disagree_all_learn_it(change: dict) -> None:
+def test_disagreement_is_told_to_all_members(change: dict) -> None:
     rig = SwitchRig(join=False)
     rig.join(0)
     sent = rig.join(1, **change)
@@ -148,7 +148,7 @@ def test_other_mask_is_a_mismatch() -> None:
     assert {packet.ceth["status"] for packet in rig.join(1)} == {Status.MEMBERS_MISMATCH}
 
 
-def test_no_resources_says_what_would_fit() -> None:
+def test_no_resources_names_the_size_that_would_fit() -> None:
     rig = SwitchRig(join=False)
     for jid, slots in ((1, 16), (2, 8)):
         rig.join(0, ceth={"jid": jid}, slots=slots)
@@ -236,7 +236,7 @@ def test_nic_repeats_config_until_it_is_answered() -> None:
     assert (notice["byte_length"], notice["window"], notice["length"], notice["wr_id"]) == (SLOTS, 2, CHUNK, 40)
 
 
-def test_nic_gives_up_when_nobody_answers() -> None:
+def test_nic_gives_up_without_an_answer() -> None:
     rig = NicRig(join=False)
     rig.join(0)
     rig.tick(6 * SECOND)
@@ -253,7 +253,7 @@ def test_pending_is_an_answer() -> None:
     assert rig.device.notices == []
 
 
-def test_refused_lease_reaches_the_rank_with_what_would_fit() -> None:
+def test_refused_lease_tells_the_rank_the_size_that_would_fit() -> None:
     rig = NicRig(join=False)
     rig.join(0)
     rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=4), status=Status.NO_RESOURCES)
@@ -320,7 +320,7 @@ def test_last_node_of_a_ring_activates_and_answers_back() -> None:
 
 
 @pytest.mark.parametrize("route", [0, 3, 77, 255])
-def test_config_of_a_route_that_is_none_is_dropped(route: int) -> None:
+def test_config_with_an_invalid_route_is_dropped(route: int) -> None:
     rig = SwitchRig(join=False)
     assert rig.join(0, route=route) == []
     assert rig.count("drop_config") == 1
@@ -333,7 +333,7 @@ def test_switch_forms_no_job_for_a_ring() -> None:
     assert rig.count("drop_config") == 1
 
 
-def test_nobody_hears_the_answer_to_a_client_that_is_gone() -> None:
+def test_answer_to_a_closed_client_is_dropped() -> None:
     """The next client may have got its queue, and wait for an answer with the same tag."""
     rig = NicRig(ranks=2, join=False)
     rig.join(0)

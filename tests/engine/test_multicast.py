@@ -1,4 +1,4 @@
-"""Results by a multicast group: who is invited and says that he hears, when one packet serves all, what a loss does."""
+"""Results by a multicast group: invitation and confirmation of children, one packet for all, and loss."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_children_are_invited_when_the_job_begins_and_once_an_interval() -> None
     assert ip(GROUP) in {packet.destination for packet in rig.tick(KEEPALIVE_INTERVAL // 2)}
 
 
-def test_one_result_serves_all_who_hear() -> None:
+def test_one_result_serves_all_listeners() -> None:
     sent = contribute(switch(), hears=0b111)
     (result,) = sent.values()
     assert (result.destination, result.ceth["node_bitmap"], result.payload) == (ip(GROUP), 0b111, f32(3).tobytes())
@@ -93,13 +93,13 @@ def test_an_only_child_has_its_result_to_itself() -> None:
     assert set(contribute(switch(1), hears=1)) == {child_address(0)}
 
 
-def test_without_a_group_nobody_is_invited_nor_served_by_one() -> None:
+def test_without_a_group_there_are_no_invitations() -> None:
     rig = SwitchRig(3)
     assert {packet.destination for packet in rig.last} <= {child_address(bit) for bit in range(3)}
     assert len(contribute(rig, hears=0b111)) == 3
 
 
-def test_repairs_go_to_who_asks() -> None:
+def test_repairs_go_to_the_asking_child() -> None:
     rig = switch()
     contribute(rig, hears=0b111)
     rig.tick(SECOND)
@@ -119,7 +119,7 @@ def test_a_poisoned_position_is_told_to_the_group() -> None:
 
 
 @pytest.mark.parametrize(("listeners", "packets"), [(3, 1), (5, 1), (6, 3), (64, 3)])
-def test_others_are_not_sent_what_most_of_them_do_not_want(listeners: int, packets: int) -> None:
+def test_result_for_few_receivers_is_not_multicast(listeners: int, packets: int) -> None:
     rig = switch()
     rig.engine.header["group_size"] = listeners
     assert len(contribute(rig, hears=0b111)) == packets
@@ -142,7 +142,7 @@ def hears(rig: NicRig, position: int, by: int = 0b1) -> bool:
     return bool(packet.ceth["flags"] & HEARS)
 
 
-def test_who_was_invited_says_so() -> None:
+def test_invited_child_confirms() -> None:
     rig = NicRig()
     assert not hears(rig, 0)
     invited(rig)
@@ -176,7 +176,7 @@ def lose_results(rig: NicRig, position: int, number: int = MAX_CONSECUTIVE_LOSSE
     return position + number
 
 
-def test_who_loses_results_waits_for_more_and_more_invitations() -> None:
+def test_loss_raises_the_number_of_invitations_before_a_confirmation() -> None:
     rig, position = NicRig(limits=LIMITS._replace(regions=128)), 0
     invited(rig)
     for ignored in (1, 3, 7):
@@ -200,7 +200,7 @@ def test_a_loss_now_and_then_is_none_of_the_group() -> None:
         position += 1
 
 
-def test_what_is_lost_while_nothing_comes_by_the_group_does_not_count() -> None:
+def test_loss_outside_the_group_does_not_count() -> None:
     rig = NicRig()
     position = lose_results(rig, 0)
     invited(rig)
@@ -222,7 +222,7 @@ def test_invitations_without_a_loss_make_good() -> None:
     assert hears(rig, position + 1)
 
 
-def test_who_hears_no_more_invitations_says_so_no_more() -> None:
+def test_confirmation_ends_with_the_invitations() -> None:
     rig = NicRig()
     invited(rig)
     rig.tick(3 * KEEPALIVE_INTERVAL)
@@ -238,7 +238,7 @@ def test_losses_of_results_that_came_by_themselves_are_not_the_groups() -> None:
     assert hears(rig, lose_results(rig, 1))
 
 
-def test_a_switch_whose_questions_are_answered_by_results_does_without_the_group() -> None:
+def test_switch_leaves_the_group_after_lost_results() -> None:
     """It asks when a child of its own asks, and keeps no time."""
     rig = SwitchRig(2, above=((PARENT, 5, 0xFF),))
     rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0xFF, source=0)
@@ -258,7 +258,7 @@ def test_a_switch_whose_questions_are_answered_by_results_does_without_the_group
 
 
 @pytest.mark.parametrize("is_switch", [False, True])
-def test_who_does_not_know_the_job_is_silent(is_switch: bool) -> None:
+def test_device_without_the_job_is_silent(is_switch: bool) -> None:
     rig = SwitchRig(2, join=False) if is_switch else NicRig(join=False)
     assert rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0b11) == []
     assert rig.receive(Opcode.RESULT, PARENT, **place(0), node_bitmap=0b11, flags=ONE) == []

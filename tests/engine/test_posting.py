@@ -1,4 +1,4 @@
-"""A work request that makes no sense gets a named status; one that names forbidden memory poisons its positions."""
+"""A malformed work request gets a named status. A request with forbidden memory poisons its positions."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_order_of_completions_and_silent_requests() -> None:
     assert [int(completion["wr_id"]) for completion in rig.device.completions] == [1, 3]
 
 
-def test_window_bounds_what_is_in_flight() -> None:
+def test_window_bounds_the_positions_in_flight() -> None:
     rig = NicRig()
     sent = rig.post(np.zeros(16 * 10, "<f4"))
     assert [packet.ceth["position"] for packet in sent] == [0, 1, 2, 3]
@@ -192,7 +192,7 @@ def test_without_deadline_a_rank_may_wait_for_ever() -> None:
     assert rig.statuses() == [Status.SUCCESS] * 2
 
 
-def test_what_is_posted_to_a_job_that_has_just_ended_ends_after_what_was_posted_before() -> None:
+def test_requests_to_an_ended_job_complete_in_order() -> None:
     rig = NicRig(ranks=2)
     rig.post(f32(1), wr_id=50)
     rig.engine.lose(1, rig.now)  # and before the device looks at its queues again:

@@ -1,4 +1,4 @@
-"""When a device asks, and what it learns from the answers: a lossy network is asked soon, a silent one seldom."""
+"""Probes: a device asks soon in a lossy network, and seldom in a silent one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_result_that_was_only_late_makes_it_wait_longer() -> None:
     assert rig.job["reorder"] == 2 * before
 
 
-def test_wait_for_somebody_who_has_not_posted_proves_no_loss() -> None:
+def test_wait_for_a_late_rank_proves_no_loss() -> None:
     rig = posted()
     token = probe_of(rig, RTO)
     rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), token=token, node_bitmap=0b10)
@@ -104,7 +104,7 @@ def test_lowest_silent_position_is_asked_for_alone() -> None:
     assert asked(rig, RTO) == [0]
 
 
-def test_what_was_silent_as_long_as_a_lost_one_is_asked_for_at_once() -> None:
+def test_positions_as_silent_as_a_lost_one_are_probed_at_once() -> None:
     rig = posted()
     token = probe_of(rig, RTO)
     rig.receive(Opcode.NEED, PARENT, **place(0), token=token)
@@ -121,7 +121,7 @@ def test_answers_put_off_the_time_out_of_those_that_wait() -> None:
     assert asked(rig, 1) == [3]
 
 
-def test_wait_for_what_one_rank_has_overtaken_proves_no_loss() -> None:
+def test_wait_for_an_overtaken_position_proves_no_loss() -> None:
     """Others bring their headers of a ONE position when they come to it; its data may be here before."""
     rig = posted(contributors=ContributorClass.ONE)
     overtaken_and_lost(rig, Opcode.WAIT)
@@ -147,7 +147,7 @@ def test_silence_is_taken_for_lateness_until_a_loss_is_proved_and_long_afterward
     assert asked(rig, RTO - measured) == [4]
 
 
-def test_position_that_waits_is_not_overtaken_by_what_was_sent_before_the_answer() -> None:
+def test_waiting_position_is_not_overtaken_by_earlier_packets() -> None:
     rig = posted()
     overtaken_and_lost(rig, Opcode.WAIT)
     result(rig, 2)
@@ -206,7 +206,7 @@ def test_ring_sends_nothing_again_that_was_not_asked_for() -> None:
     assert acknowledge(rig, 0, 0, 0, token=token) == sent[:1]
 
 
-def test_ring_misses_what_lies_before_the_map_of_an_acknowledgement() -> None:
+def test_ring_positions_before_an_acknowledgement_map_are_missing() -> None:
     rig, _ = starting()
     acknowledge(rig, 1, 1, 0)
     assert rig.slot(0)["out_of_order"] == OutOfOrder.BY_ALL

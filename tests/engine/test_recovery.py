@@ -1,4 +1,4 @@
-"""Loss: a NIC asks with a header, the device above always answers, payload goes again only when it is missing."""
+"""Loss recovery: a NIC asks with a header, the device above always answers, and only missing payload is sent again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_wait_names_the_missing_and_the_most_silent() -> None:
     assert unpack(WAIT_BODY, wait.payload) == {"oldest_age_us": 2_000_000, "oldest_child": 2, "kind": 1, "resv16": 0}
 
 
-def test_result_again_to_who_asks() -> None:
+def test_result_is_repeated_to_the_asking_child() -> None:
     rig = SwitchRig()
     rig.contribute(0, 0, f32(1))
     _, first = rig.contribute(1, 0, f32(2))
@@ -195,7 +195,7 @@ def test_second_result_is_dropped() -> None:
     assert rig.count("drop_unexpected") == 1
 
 
-def test_nobody_answers() -> None:
+def test_no_answer() -> None:
     rig = NicRig()
     rig.post(f32(1))
     for _ in range(20):

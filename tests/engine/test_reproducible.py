@@ -1,4 +1,4 @@
-"""Jobs whose bits do not depend on who comes first; partials that travel wide."""
+"""The bits of reproducible jobs do not depend on the order of arrival. Partials may travel wide."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_wide_partials_are_rounded_once() -> None:
     assert {packet.ceth["flags"] & WIDE for packet in sent} == {0}
 
 
-def test_partial_that_is_not_wide_does_not_fit_a_wide_job() -> None:
+def test_narrow_partial_does_not_fit_a_wide_job() -> None:
     rig = wide_switch(2)
     sent = rig.contribute(0, 0, HALVES[0], dtype=DType.F16)
     assert {packet.ceth["status"] for packet in sent} == {Status.OP_MISMATCH}
@@ -138,7 +138,7 @@ def test_segment_of_wide_partials_is_half_as_long() -> None:
 
 
 @pytest.mark.parametrize("op", [Op.MIN, Op.MAX])
-def test_what_is_not_rounded_does_not_travel_wide(op: abi.Op) -> None:
+def test_exact_operations_do_not_travel_wide(op: abi.Op) -> None:
     rig = NicRig(join=False)
     rig.join(0, flags=WIDE_JOB)
     rig.receive(Opcode.CONFIG_ACK, int(rig.job["parent_address"]), bytes([0, 0, 0, 8, 0, 0, 0, 4]))

@@ -151,7 +151,7 @@ def test_it_leaves_both() -> None:
     ("source", "named", "kind", "bits"),
     [(PARENT, 1, 2, 0b10), (PARENT, 2, 3, 0b10), (NEXT, 1, 1, 0b01), (NEXT, 2, 2, 0b10)],
 )
-def test_whom_an_abort_names(source: int, named: int, kind: int, bits: int) -> None:
+def test_members_named_by_an_abort(source: int, named: int, kind: int, bits: int) -> None:
     rig = LastNode()
     rig.post(f32(1))
     sent = rig.receive(Opcode.ABORT, source, status=Status.PEER_LOST, seg=named, node_bitmap=bits)
@@ -168,7 +168,7 @@ def test_failure_here_is_this_node_to_the_ring_and_this_child_to_the_switch() ->
     assert told == {(PARENT, 0, 0b1), (NEXT, 1, 1 << LAST), (PREVIOUS, 1, 1 << LAST)}
 
 
-def test_whom_the_switch_waits_for() -> None:
+def test_members_the_switch_waits_for() -> None:
     rig = LastNode()
     rig.post(np.ones(1, "<f4"), deadline_ms=400)
     rig.partial(0, 5)

@@ -51,7 +51,7 @@ def test_data_stay_where_they_are() -> None:
     assert not rig.engine.tables["payload"].any()
 
 
-def test_what_is_asked_for_again_is_copied_and_the_same_from_then_on() -> None:
+def test_repeated_data_are_copied_and_stay_the_same() -> None:
     """Else a program that changes its data all the time, as none should, could keep all packets from arriving."""
     rig, data = NicRig(), message()
     sent = rig.post(data)
@@ -63,7 +63,7 @@ def test_what_is_asked_for_again_is_copied_and_the_same_from_then_on() -> None:
     assert again(rig, 1).payload == data_then
 
 
-def test_slot_forgets_what_it_was_lent() -> None:
+def test_slot_forgets_borrowed_memory() -> None:
     rig, data = NicRig(limits=LIMITS._replace(regions=64)), message()
     rig.post(data)
     for position in range(SEGMENTS):
@@ -98,7 +98,7 @@ def test_block_of_an_allgather_in_place_stays() -> None:
 
 
 @pytest.mark.parametrize("block", [1, 2])
-def test_result_never_spoils_what_may_have_to_go_out_again(block: int) -> None:
+def test_result_never_overwrites_data_that_may_be_resent(block: int) -> None:
     """The own block of a reduce-scatter in place is written over the data of the first."""
     rig, data = NicRig(), message()
     first = rig.post(data, data, block=CHUNK, source_blocks=SEGMENTS, destination_first=block)[0]
@@ -107,7 +107,7 @@ def test_result_never_spoils_what_may_have_to_go_out_again(block: int) -> None:
     assert again(rig, 0) == first
 
 
-def test_memory_that_is_registered_twice_is_one_all_the_same() -> None:
+def test_memory_registered_twice_counts_as_one() -> None:
     """As the process's, which the device reaches by another address."""
     rig, data = NicRig(), message()
     rig.device.register_process(0)
@@ -116,7 +116,7 @@ def test_memory_that_is_registered_twice_is_one_all_the_same() -> None:
     assert rig.slot(0)["zero_copy_address"] == 0
 
 
-def test_result_that_is_where_it_was_brought_from() -> None:
+def test_result_at_the_place_of_the_data() -> None:
     """The root of a broadcast wants it, too: the answer is a header, the data are here."""
     rig, data, room = NicRig(), message(), np.zeros_like(message())
     rig.post(data, room, contributors=ONE)

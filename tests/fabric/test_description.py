@@ -47,7 +47,7 @@ ends = ["nic0", "s"]
 
 
 @given(shapes)
-def test_what_is_written_is_read(shape: Shape) -> None:
+def test_written_description_is_read_back(shape: Shape) -> None:
     fabric = make("round-trip", shape)
     assert description_file.parse(description_file.render(fabric), "memory") == fabric
 

@@ -1,4 +1,4 @@
-"""What a fabric that is up has otherwise than the one that is asked for."""
+"""Differences between a fabric that is up and the requested one are named."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of(shape: Shape) -> Fabric:
         (msgspec.structs.replace(of(BASE), devices=of(BASE).devices[::-1]), "the order of its devices"),
     ],
 )
-def test_what_differs_is_said(asked: Fabric, words: str) -> None:
+def test_differences_are_named(asked: Fabric, words: str) -> None:
     assert differences.describe(of(BASE), asked) == words
 
 

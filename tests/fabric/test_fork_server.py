@@ -1,4 +1,4 @@
-"""The process that devices are forked from: what it leaves behind when something goes wrong on the way."""
+"""The fork server of devices leaves nothing behind when a start fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fabric.fixtures import ignore
 BOUND_S = 120.0  # to load the device code, on a busy machine
 
 
-def test_devices_that_nobody_has_written_down_never_begin(fabric: Fabric) -> None:
+def test_unrecorded_devices_never_begin(fabric: Fabric) -> None:
     """The caller dies before it lets them: they end, without a port or a socket."""
     state = FabricState(fabric.name)
     state.create(fabric)
@@ -63,7 +63,7 @@ def test_announcement_reaches_the_user(fabric: Fabric, tmp_path: Path, monkeypat
     assert [line[:9] for line in said] == ["compiling"]
 
 
-def test_code_that_can_not_be_loaded_is_reported_with_what_it_said(
+def test_unloadable_code_is_reported_with_its_output(
     fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemons.fork_server, "MODULE", "fanin_tools.fabric.nowhere")

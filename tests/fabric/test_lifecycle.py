@@ -48,7 +48,7 @@ def test_up_refuses_another_description(up: Up, fabric: Fabric) -> None:
     assert lifecycle.find("pair") is not None
 
 
-def test_two_fabrics_live_beside_each_other(up: Up, fabric: Fabric) -> None:
+def test_two_fabrics_are_up_at_once(up: Up, fabric: Fabric) -> None:
     up(fabric)
     other = up(Plan("other", Shape(nodes=1)))
     assert other.fabric.nics[0].address != fabric.nics[0].address
@@ -107,7 +107,7 @@ def test_devices_that_run_are_left_alone_when_another_has_died(up: Up, fabric: F
     assert [name for name, process in old.items() if process.alive] == ["nic1", "switch"]
 
 
-def test_what_a_killed_command_has_left_is_taken_down(up: Up, fabric: Fabric) -> None:
+def test_remains_of_a_killed_command_are_taken_down(up: Up, fabric: Fabric) -> None:
     """By the next one that needs a fabric for itself; what others have brought up stays."""
     up(fabric)
     me = ProcessIdentity.of(os.getpid())
@@ -135,7 +135,7 @@ def test_the_last_user_takes_it_down(up: Up) -> None:
         assert (lifecycle.find("lent") is not None) == stays
 
 
-def test_what_somebody_else_has_brought_up_meanwhile_is_theirs(up: Up) -> None:
+def test_fabric_brought_up_meanwhile_by_another_command_is_left_alone(up: Up) -> None:
     me, plan = ProcessIdentity.of(os.getpid()), Plan("lent", Shape(nodes=1))
     lifecycle.up(plan, ignore, fake_devices, leaseholder=me)
     lifecycle.down("lent")
@@ -144,7 +144,7 @@ def test_what_somebody_else_has_brought_up_meanwhile_is_theirs(up: Up) -> None:
     assert lifecycle.find("lent") is not None
 
 
-def test_what_was_begun_for_a_command_is_known_to_be_its(fabric: Fabric, state_root: Path) -> None:
+def test_begun_devices_are_recorded_for_their_command(fabric: Fabric, state_root: Path) -> None:
     """Also if it is killed before its devices answer."""
     seen = []
 
@@ -157,7 +157,7 @@ def test_what_was_begun_for_a_command_is_known_to_be_its(fabric: Fabric, state_r
     assert seen == [[me]]
 
 
-def test_status_shows_what_is_gone(up: Up, fabric: Fabric) -> None:
+def test_status_shows_ended_devices(up: Up, fabric: Fabric) -> None:
     up(fabric)
     terminate([FabricState("pair").processes()["nic1"]], 5)
     rows = {row["name"]: row for row in lifecycle.status("pair")["devices"]}
@@ -166,7 +166,7 @@ def test_status_shows_what_is_gone(up: Up, fabric: Fabric) -> None:
     assert rows["nic0"]["answer"] is not None
 
 
-def test_restart_of_what_is_not_there_is_refused_by_name(up: Up, fabric: Fabric) -> None:
+def test_restart_of_an_unknown_device_is_refused_by_name(up: Up, fabric: Fabric) -> None:
     with pytest.raises(ToolError, match="NO_FABRIC: there is no fabric nowhere"):
         lifecycle.restart("nowhere", "nic0", str)
     up(fabric)

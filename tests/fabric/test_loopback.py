@@ -32,7 +32,7 @@ with tempfile.TemporaryDirectory(prefix="fanin-test-", dir="/tmp") as folder:
 """
 
 
-def test_what_is_reserved_is_not_given_again() -> None:
+def test_reserved_addresses_are_not_given_again() -> None:
     plan = Plan("any", Shape(2))
     with loopback.reserved(plan) as first, loopback.reserved(plan) as second:
         assert not {device.address for device in first.devices} & {device.address for device in second.devices}
@@ -54,7 +54,7 @@ def test_addresses_in_use_are_passed_over(up: Up) -> None:
         assert not taken & {device.address for device in fabric.devices}
 
 
-def test_a_fabric_that_is_down_gives_the_addresses_back(up: Up) -> None:
+def test_down_frees_the_addresses(up: Up) -> None:
     """Another run may bring a fabric up meanwhile, so the test asks for the addresses, not for the lowest free ones."""
     addresses = [device.address for device in up(Plan("first", Shape(1))).fabric.devices]
     with contextlib.ExitStack() as held:

@@ -1,4 +1,4 @@
-"""Fabrics in namespaces: who reaches whom, at which MTU and rate, and that nothing is left."""
+"""Fabrics in namespaces: reachability, MTU, rate, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_down_removes_namespaces_also_after_a_crash(up: Up) -> None:
 
 
 @needs_namespaces
-def test_what_another_state_folder_has_of_that_name_is_left_alone(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_namespaces_of_another_state_folder_are_left_alone(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = make("nsboth", Shape(nodes=1, netns=True))
     running = up(fabric)
     with monkeypatch.context() as patch, own_state_folder(patch):
@@ -125,7 +125,7 @@ def test_what_another_state_folder_has_of_that_name_is_left_alone(up: Up, monkey
 
 
 @needs_namespaces
-def test_namespaces_that_nobody_answers_for_are_neither_used_nor_removed(up: Up) -> None:
+def test_unowned_namespaces_are_neither_used_nor_removed(up: Up) -> None:
     fabric = make("nsstray", Shape(nodes=1, netns=True))
     stray = namespaces.namespace(fabric, "host0")
     subprocess.run(["ip", "netns", "add", stray], check=True)

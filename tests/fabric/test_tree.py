@@ -87,7 +87,7 @@ def test_children_are_counted_through_plain_switches() -> None:
         ("n0-a a-b b-c c-d d-e e-f f-g g-h h-i", "9 offloading switches above n0"),
     ],
 )
-def test_what_is_no_tree_is_refused(links: str, complaint: str) -> None:
+def test_links_that_form_no_tree_are_refused(links: str, complaint: str) -> None:
     with pytest.raises(DescriptionError) as caught:
         check(fabric_of(links), "test")
     assert complaint in caught.value.cause

@@ -263,7 +263,7 @@ def test_fence_lets_results_be_inputs(run_ranks, device):
 
 
 @pytest.mark.parametrize("root", [-1, SIZE, 1.0, "0", None], ids=str)
-def test_root_that_is_no_rank(run_ranks, device, root):
+def test_invalid_root(run_ranks, device, root):
     def program(communicator):
         for use in (communicator.broadcast, communicator.reduce, communicator.gather, communicator.scatter):
             with pytest.raises(errors.InvalidRequest, match="root"):

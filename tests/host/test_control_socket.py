@@ -1,4 +1,4 @@
-"""The control socket as a stranger would use it: garbage, wrong sizes, wrong descriptors, wrong users."""
+"""Malformed input on the control socket: garbage, wrong sizes, wrong descriptors, wrong users."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_attach_without_process_memory(stream):
     assert ask(stream, message(MessageType["ATTACH"]))["status"] == Status["INVALID_REQUEST"]
 
 
-def test_attach_with_what_is_no_memory(device):
+def test_attach_with_a_descriptor_of_something_else(device):
     reader, writer = os.pipe()
     for descriptors in ([reader], [writer], [reader, writer]):
         with connect(device.socket) as stream:
@@ -112,7 +112,7 @@ def test_register_without_and_with_too_many_descriptors(stream):
             assert status == Status["LOCAL_PROTECTION_ERROR" if count == 1 else "INVALID_REQUEST"]
 
 
-def test_what_does_not_exist(stream):
+def test_unknown_objects(stream):
     attach(stream)
     for kind in ("DESTROY_QP", "DESTROY_CQ", "LEAVE", "CREATE_QP"):
         request = message(MessageType[kind], abi.QUEUE, qp=3, cq=3)
@@ -135,7 +135,7 @@ REQUEST_BYTES = st.one_of(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=st.lists(REQUEST_BYTES, min_size=1, max_size=8))
-def test_garbage_harms_nobody(device, messages):
+def test_garbage_does_no_harm(device, messages):
     """Any bytes on an attached connection: an answer or the end of the connection, and the device lives on."""
     with connect(device.socket) as stream:
         attach(stream)

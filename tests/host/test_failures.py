@@ -1,4 +1,4 @@
-"""Things that die: devices, ranks, connections. Everybody else hears of it, and nothing hangs."""
+"""Devices, ranks and connections die. All others get an error by name, and nothing hangs."""
 
 from __future__ import annotations
 

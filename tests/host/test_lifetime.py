@@ -1,4 +1,4 @@
-"""Memory lives as long as the device may reach it, and no longer, whatever the program lets go of."""
+"""Memory lives as long as the device may access it, and no longer. References of the program do not matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of memory, on every way that data take: results are right, whatever the memory was used for before."""
+"""Results are right for every kind of memory on every data path, also when the memory was used before."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_new_arguments_on_every_call(run_ranks, device):
 
 
 @pytest.mark.parametrize("offset", [1, 3, 4])
-def test_memory_that_is_not_aligned(run_ranks, device, offset):
+def test_unaligned_memory(run_ranks, device, offset):
     def program(communicator):
         for count in SIZES:
             raw, result = (np.zeros(count * 8 + 8, "u1") for _ in range(2))

@@ -97,7 +97,7 @@ TIMES = [-1, -0.5, float("inf"), float("nan"), "x", "3", [1], 10**400]
 
 
 @pytest.mark.parametrize("timeout", TIMES, ids=lambda value: str(value)[:20])
-def test_timeout_that_is_none(alone, device, make_job, timeout):
+def test_invalid_timeout(alone, device, make_job, timeout):
     for use in (
         lambda: alone.allreduce(ONES, timeout=timeout),
         lambda: alone.iallreduce(ONES, timeout=timeout),
@@ -148,7 +148,7 @@ def test_more_memory_than_there_is(alone, length):
     assert "slots" not in caught.value.remedy
 
 
-def test_what_is_wrong_with_a_broadcast_is_wrong_on_every_rank(run_ranks, device):
+def test_wrong_broadcast_is_refused_on_every_rank(run_ranks, device):
     """Also on the root, which only reads: else it would go on, and the others not."""
 
     def program(communicator):

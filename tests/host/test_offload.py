@@ -1,4 +1,4 @@
-"""What is offloaded, and what becomes of the rest: refused by name and counted, or the host's where that is allowed."""
+"""A call that can not be offloaded is refused by name and counted, or computed on the host where that is allowed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_host_computes_where_it_may(run_ranks, device, dtype, op, expected):
         ("c8", "min", None),
     ],
 )
-def test_what_the_host_can_not_compute_either(run_ranks, device, dtype, op, datatype):
+def test_operations_beyond_the_host(run_ranks, device, dtype, op, datatype):
     def program(communicator):
         with pytest.raises(errors.NotSupported):
             communicator.allreduce(np.zeros(2, dtype), op=op, datatype=datatype)

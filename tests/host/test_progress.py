@@ -1,4 +1,4 @@
-"""How far is it? Answered at any time, also while nothing moves."""
+"""The progress of a request can be asked for at any time, also while nothing moves."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_of_many_also_behind_a_full_queue(run_ranks, device, turn):
     assert run_ranks(device, 2, program) == [[2.0] * count] * 2
 
 
-def test_of_a_call_whose_sizes_are_not_known(run_ranks, device, turn):
+def test_progress_before_the_sizes_are_known(run_ranks, device, turn):
     def program(communicator):
         def look():
             request = communicator.iallgatherv(np.zeros(2 * CHUNK, "u1"))

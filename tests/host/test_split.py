@@ -1,4 +1,4 @@
-"""Communicators made from a communicator: who is in them, and that none of them waits for another."""
+"""Communicators made from a communicator have the right ranks, and none waits for another."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_joining_lets_others_go_on(device, make_job):
 
 
 @pytest.mark.parametrize("color", [1.5, "red"])
-def test_color_that_is_no_number(run_ranks, device, color):
+def test_invalid_color(run_ranks, device, color):
     def program(communicator):
         with pytest.raises(errors.InvalidRequest, match="color"):
             communicator.split(color)

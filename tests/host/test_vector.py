@@ -124,7 +124,7 @@ def test_more_messages_than_the_queue_holds(run_ranks, device):
         assert (status["posted"], status["outstanding"], status["backlog"]) == (turns, 0, 0)
 
 
-def test_exchange_does_not_overtake_what_is_behind_it(run_ranks, device):
+def test_exchange_keeps_the_order_of_calls(run_ranks, device):
     """Ranks learn of counts at different times; what they have started afterwards keeps its place."""
 
     def program(communicator):

@@ -49,7 +49,7 @@ def test_a_collective_over_registered_memory(pd, joined):
 @pytest.mark.parametrize(
     ("op", "dtype", "text"), [("LAND", "F32", "LAND of type F32"), ("NONE", "U8", "NONE of type U8")]
 )
-def test_what_is_not_computed_is_refused_before_it_is_posted(joined, op, dtype, text):
+def test_unsupported_operation_is_refused_before_posting(joined, op, dtype, text):
     qp, cq = joined
     data = np.ones(8, "f4")
     wr = request_over(data.ctypes.data, data.ctypes.data, 32)
@@ -108,7 +108,7 @@ def test_wait_times_out(joined):
 
 
 @pytest.mark.parametrize("end", ["leave", "close"])
-def test_what_is_under_way_is_flushed_at_the_end(pd, make_job, end):
+def test_outstanding_requests_are_flushed_at_the_end(pd, make_job, end):
     """The other rank of the job has joined, and posts nothing."""
     job, queues = make_job(2), [CQ(pd.context), CQ(pd.context)]
     first, other = (CollectiveQP(pd, cq) for cq in queues)

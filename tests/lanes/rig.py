@@ -1,4 +1,4 @@
-"""A splitter between a client and lanes that the test plays: rings in the test's own memory, all by hand."""
+"""A splitter between a client and lanes. The test plays both, with rings in its own memory."""
 
 from __future__ import annotations
 

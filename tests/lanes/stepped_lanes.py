@@ -1,4 +1,4 @@
-"""Lanes that stand still: their parts as a device has them, run by the test, one after the other."""
+"""Lanes without threads: the test runs each step of the parts that a device has."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_the_first_refusal_decides(answers):
     assert answers.add(2, notice(number, "JID_IN_USE")) is None
 
 
-def test_news_of_who_is_missing_passes(answers):
+def test_pending_answers_pass(answers):
     number = answers.ask(5, tag=40)
     assert answers.add(0, notice(number, "PENDING")) is not None
     assert answers.add(1, notice(number, "PENDING")) is not None
@@ -56,7 +56,7 @@ def test_equal_tags_of_two_clients_are_told_apart(answers):
     assert answers.add(0, notice(first)) is None
 
 
-def test_late_answers_to_a_queue_that_is_gone_interest_nobody(answers):
+def test_late_answers_to_a_closed_queue_are_dropped(answers):
     number = answers.ask(5, tag=40)
     answers.forget(5)
     assert answers.add(0, notice(number, "PEER_LOST")) is None

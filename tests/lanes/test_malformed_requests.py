@@ -1,4 +1,4 @@
-"""A client that posts garbage ends its own job, and is served as ever when it behaves."""
+"""A client that posts garbage ends its own job only. Its later valid requests are served."""
 
 from __future__ import annotations
 

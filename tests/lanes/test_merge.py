@@ -69,7 +69,7 @@ def test_a_silent_request_is_heard_only_if_it_fails(make_rig, status, heard):
     assert len(rig.completions()) == heard
 
 
-def test_what_is_under_way_when_the_job_is_left_is_dropped(make_rig):
+def test_leaving_drops_outstanding_requests(make_rig):
     rig = make_rig(2)
     rig.post(LONG)
     late = rig.parts(0)[0]

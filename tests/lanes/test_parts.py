@@ -1,4 +1,4 @@
-"""Parts of one message in the engines of two lanes: all of its bytes, once, and one completion that counts them."""
+"""Parts of one message in the engines of two lanes: each byte is sent once, and one completion counts all."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_query_counts_the_part_that_is_done_and_the_one_that_is_not(lanes):
     assert (cqe["wr_id"], cqe["byte_length"]) == (8, size)
 
 
-def test_what_only_one_rank_says_of_its_data_is_kept(lanes):
+def test_inline_data_go_to_all_lanes(lanes):
     """Inline data, of one block, go to all lanes with every part."""
     memory = np.zeros(64, np.uint8)
     lanes.register(memory)

@@ -58,7 +58,7 @@ def test_an_answer_overtakes_requests(make_rig):
     assert [int(cqe["wr_id"]) for cqe in rig.completions()] == [3]
 
 
-def test_an_answer_overtakes_what_a_fence_holds(make_rig):
+def test_an_answer_overtakes_fenced_requests(make_rig):
     rig = make_rig(2)
     rig.post(4, mid=1)
     rig.post(LONG, mid=2, flags=int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"]))
@@ -69,7 +69,7 @@ def test_an_answer_overtakes_what_a_fence_holds(make_rig):
     assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (PENDING, 0, 0)
 
 
-def test_a_message_that_nobody_knows_is_not_outstanding(make_rig):
+def test_an_unknown_message_is_not_outstanding(make_rig):
     rig = make_rig(2)
     rig.post(LONG, mid=1)
     rig.query(2)
@@ -130,7 +130,7 @@ def test_a_message_that_completes_meanwhile_is_completed_first(make_rig):
     ]
 
 
-def test_what_is_wrong_with_a_query_is_said(make_rig):
+def test_failed_query_gets_its_status(make_rig):
     rig = make_rig(2, [])
     rig.query(4)
     for lane in (0, 1):

@@ -93,7 +93,7 @@ def test_every_part_is_signalled_and_numbered(make_rig):
     "members",
     [{"segments": 1 << 30}, {"segments": 0xFFFFFFFF}, {"sid": 0xFFFFFFFF}, {"sid": 0xFFFFFFF0, "segments": 32}],
 )
-def test_what_makes_no_sense_goes_to_lane_0_as_it_is(make_rig, members):
+def test_malformed_requests_go_unchanged_to_lane_0(make_rig, members):
     rig = make_rig(2)
     rig.post(LONG, **members)
     assert not len(rig.parts(1))
@@ -156,7 +156,7 @@ def test_a_fence_with_nothing_before_it_holds_nothing(make_rig):
     assert len(rig.parts(0)) == 0
 
 
-def test_who_waits_for_a_fence_does_not_keep_the_lane_awake(make_rig):
+def test_fenced_requests_do_not_keep_the_lane_awake(make_rig):
     rig = make_rig(2)
     rig.post(4)
     rig.post(4, flags=FENCE)
@@ -164,7 +164,7 @@ def test_who_waits_for_a_fence_does_not_keep_the_lane_awake(make_rig):
     assert not rig.is_waiting()
 
 
-def test_what_a_fence_holds_is_dropped_with_its_job(make_rig):
+def test_fenced_requests_are_dropped_with_their_job(make_rig):
     rig = make_rig(2)
     rig.post(4)
     rig.post(4, flags=FENCE)
@@ -194,7 +194,7 @@ def test_lanes_that_sleep_are_woken_for_their_parts(make_rig):
     assert rings_of_the_bell(rig) == [1, 3]  # lane 2 is awake, lane 0 is who calls
 
 
-def test_lanes_that_sleep_are_not_woken_for_what_is_not_theirs(make_rig):
+def test_sleeping_lanes_are_not_woken_for_other_lanes(make_rig):
     rig = make_rig(4)
     rig.doorbells["device_sleeping"][:] = 1
     rig.post(4)

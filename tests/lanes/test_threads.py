@@ -1,4 +1,4 @@
-"""The main thread holds lanes: none sleeps through a call, and what a lane had to say is there when it stands still."""
+"""The main thread holds lanes. No lane sleeps through a call, and its notices are delivered when it is held."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TalkativeCore:
         return ["news"]
 
 
-def test_who_holds_a_lane_has_all_that_it_has_said():
+def test_holding_a_lane_delivers_all_its_notices():
     delivered: list[str] = []
 
     def deliver(_lane: int, notices: list) -> None:

@@ -1,4 +1,4 @@
-"""Programs in C on real devices: every collective in every form, threads, and what happens when a rank fails."""
+"""Programs in C on real devices: every collective in every form, threads, and failures of ranks."""
 
 from __future__ import annotations
 

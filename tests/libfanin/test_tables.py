@@ -1,4 +1,4 @@
-"""What the driver in C knows as tables is what fanin_wire defines."""
+"""The tables of the driver in C equal the definitions in fanin_wire."""
 
 from __future__ import annotations
 

@@ -73,5 +73,5 @@ def test_packets_are_numbered_in_the_order_sent(frames):
     assert [frame[BTH].psn for frame in frames] == list(range(26))
 
 
-def test_what_the_link_can_not_carry_is_dropped_and_counted(capture):
+def test_packets_beyond_the_mtu_are_dropped_and_counted(capture):
     assert +Counter(capture["drops"]) in (Counter(drop_message_size=1), Counter(drop_send_error=1))

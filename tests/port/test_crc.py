@@ -66,7 +66,7 @@ def test_check_value_of_the_catalogue(variant):
     offset=st.integers(0, 63),
     length=st.one_of(st.integers(0, 40), st.integers(0, 5000)),
 )
-def test_headers_and_what_is_behind_them(headers, words, offset, length):
+def test_headers_and_payload(headers, words, offset, length):
     behind, area = crc.HEADERS_SIZE - 8 * len(words), MEMORY[offset : offset + crc.HEADERS_SIZE + length]
     message = np.array(words, "<u8").tobytes() + area[:behind].tobytes() + area[behind : behind + length].tobytes()
     address = np.uint64(MEMORY.ctypes.data + offset)

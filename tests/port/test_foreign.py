@@ -1,4 +1,4 @@
-"""Datagrams from strangers: what is RoCEv2 is accepted, everything else is dropped and counted by reason."""
+"""Datagrams of other senders: RoCEv2 is accepted; everything else is dropped and counted by reason."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_super_packets_are_not_cut(open_port, listen, traffic) -> None:
     assert receive(port.state) == 59
 
 
-def test_what_came_by_the_group_is_seen_before_what_is_sent_again(open_port, listen, traffic) -> None:
+def test_group_packets_are_seen_before_repeated_ones(open_port, listen, traffic) -> None:
     sender, (port,) = open_port(), listen()
     traffic.send(sender, [traffic.Packet(GROUP, b"first")])
     traffic.send(sender, [traffic.Packet(port.address, b"again")])
@@ -94,7 +94,7 @@ def test_a_group_that_can_not_be_joined_is_done_without(open_port, listen, traff
     assert len(traffic.take(port, 3)) == 3
 
 
-def test_what_is_sent_to_the_port_itself_comes_as_well(open_port, listen, traffic) -> None:
+def test_unicast_packets_arrive_beside_the_group(open_port, listen, traffic) -> None:
     sender, (port,) = open_port(), listen()
     traffic.send(sender, [*packets_to(traffic, port.address, 3), *packets_to(traffic, GROUP, 4)])
     assert len(traffic.take(port, 7)) == 7
@@ -135,11 +135,11 @@ def test_other_groups_are_not_heard(open_port, listen, traffic) -> None:
     assert receive(port.state) == 0
 
 
-def test_who_listens_to_none_has_no_socket_for_it(open_port) -> None:
+def test_port_without_a_group_has_no_group_socket(open_port) -> None:
     assert open_port().group_fd == -1
 
 
 @pytest.mark.parametrize("group", ["10.0.0.1", "127.0.0.1", "239.0.0", "group"])
-def test_what_is_no_group_is_refused(addresses, group: str) -> None:
+def test_invalid_group_is_refused(addresses, group: str) -> None:
     with pytest.raises(PortError, match=r"multicast address|not an IPv4 address"):
         UdpPort(next(addresses), group=group)

@@ -76,7 +76,7 @@ def test_super_packets_are_as_large_as_they_may_be(open_port, traffic, size, per
         ([1022, 1023, 1024, 1021], [0, 1, 2, 3]),  # equal with their padding
     ],
 )
-def test_what_may_join_a_super_packet(open_port, traffic, sizes, indices):
+def test_packets_that_may_join_a_super_packet(open_port, traffic, sizes, indices):
     sender, receiver = open_port(), open_port()
     traffic.send(sender, stream(traffic, receiver.address, sizes))
     arrivals = traffic.take(receiver, len(sizes))

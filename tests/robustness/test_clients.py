@@ -1,4 +1,4 @@
-"""Single tricks of a client against a real device, each with what becomes of it; the device serves others as before."""
+"""Single attacks of a client on a real device. Each has a named outcome, and the device still serves others."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NO_MEMORY)
-def test_attach_with_what_is_no_process_memory(nic: Path, kind: str) -> None:
+def test_attach_with_a_descriptor_of_no_process_memory(nic: Path, kind: str) -> None:
     with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
         assert status_of(hostile.ask(message("ATTACH").tobytes(), passed)) == Status["INVALID_REQUEST"]
 
@@ -143,7 +143,7 @@ def test_half_a_message_and_one_too_long(nic: Path) -> None:
             assert status_of(hostile.ask(part)) == Status["INVALID_REQUEST"]
 
 
-def test_connections_that_never_attach_keep_nobody_out(nic: Path) -> None:
+def test_unattached_connections_do_not_block_clients(nic: Path) -> None:
     """More than the device keeps: those that have waited longest are closed."""
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(client(nic)) for _ in range(300)]
@@ -186,7 +186,7 @@ def test_client_that_ends_or_stops_in_the_middle(nic: Path, end: signal.Signals)
             process.kill()
 
 
-def test_process_memory_of_a_process_that_is_gone(nic: Path) -> None:
+def test_process_memory_of_an_ended_process(nic: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as other, client(nic) as hostile:
         memory = os.open(f"/proc/{other.pid}/mem", os.O_RDWR)
         assert status_of(hostile.ask(message("ATTACH").tobytes(), [memory])) == Status["SUCCESS"]

@@ -45,7 +45,7 @@ def test_a_seed_replays() -> None:
 
 
 @pytest.mark.parametrize("knows_key", [False, True])
-def test_what_must_not_be_is_found(knows_key: bool) -> None:
+def test_violations_are_found(knows_key: bool) -> None:
     """The oracle must find a change, made behind its back, of memory that the sender must not be able to change."""
     tally, packets = Tally(5), packet_source(5)
     target = make_targets()[0]

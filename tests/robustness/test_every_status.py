@@ -1,4 +1,4 @@
-"""Every name of the table of statuses, provoked: what a program has to do to meet it."""
+"""A program provokes every status of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares: nobody takes all jobs, slots, queues or regions of a device, and what is refused is refused by name."""
+"""Quotas: no client can take all jobs, slots, queues or regions of a device. Refusals have a name."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_slots_of_ended_jobs_do_not_stand_in_the_way() -> None:
     assert int.from_bytes(answer.payload[:4]) == 16
 
 
-def test_process_memory_counts_for_nobody() -> None:
+def test_process_memory_counts_toward_no_quota() -> None:
     """Room for it is kept: clients that attach do not take what others may register."""
     places = 8
     host = HostPort(Engine("127.0.0.1", limits=LIMITS._replace(regions=MAX_CLIENTS + places, shared=1)))
@@ -120,7 +120,7 @@ def take_all(context: Context) -> bool:
     return False
 
 
-def test_what_would_fit_is_said_and_granted(nic: Path) -> None:
+def test_largest_fitting_lease_is_granted(nic: Path) -> None:
     """One client alone is given three quarters at most, not refused: the reply says how much it got."""
     total = device_query.query_status(nic)["slots"]["total"]
     with contextlib.closing(Context(nic)) as context:

@@ -1,4 +1,4 @@
-"""A client that always has more to ask for does not keep the device from those behind it."""
+"""A client with endless requests does not starve the others."""
 
 from __future__ import annotations
 

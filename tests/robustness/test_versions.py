@@ -1,4 +1,4 @@
-"""Old and new side by side: each refuses the other by name, and says what both speak."""
+"""Two versions refuse each other by name, and the error names both versions."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_json_behind_the_dashes_belongs_to_the_program(state_root: Path) -> None
 
 
 @pytest.mark.process
-def test_version_names_what_must_fit_together() -> None:
+def test_version_names_package_protocol_and_interface() -> None:
     result = fanin("--version")
     assert result.returncode == 0
     assert re.fullmatch(r"fanin (\d\S+|\(not installed\)), wire protocol \d+, host interface \d+\n", result.stdout)
@@ -230,6 +230,6 @@ def test_counts_have_the_right_ending(count: int, noun: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "M", "-1", "1.5M", "64X"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a size"):
         quantities.parse_size(text)

@@ -1,4 +1,4 @@
-"""What each rank brings to a collective, and what it must get: against the collectives written out by hand."""
+"""The data and the expected result of each rank of a collective equal those written out by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def by_hand(collective: str, counts: list[int]) -> tuple[list, list]:
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_every_rank_brings_and_gets_what_it_should(collective: str) -> None:
+def test_every_rank_brings_and_gets_the_right_blocks(collective: str) -> None:
     call = CollectiveCall(collective, ELEMENTS, root=ROOT)
     message = DataLayout(call, SIZE)
     even = collective in ("allreduce", "reduce", "reduce_scatter", "broadcast", "allgather", "gather", "scatter")
@@ -62,7 +62,7 @@ def test_every_rank_brings_and_gets_what_it_should(collective: str) -> None:
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_a_case_in_words_names_what_it_takes_to_repeat_it(collective: str) -> None:
+def test_a_case_in_words_can_be_repeated(collective: str) -> None:
     text = str(CollectiveCall(collective, 5, "i8", "prod", root=3, form="persistent", in_place=True, registered=False))
     assert text.startswith(collective)
     assert all(word in text for word in ("5 i8", "persistent", "ordinary", "in place"))

@@ -1,4 +1,4 @@
-"""What the demonstration concludes from what it measured: a wrong bit must never pass."""
+"""The demonstration never reports a wrong bit as right."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def running() -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
-def test_route_verifies_and_carries_what_it_should(running: Running, route: str) -> None:
+def test_route_verifies_and_carries_the_expected_bytes(running: Running, route: str) -> None:
     for _ in range(UNDISTURBED):
         (outcome,) = allreduce.run(running, [route], Task(1 << 20), ignore)
         if not outcome.use.probes:
@@ -63,12 +63,12 @@ def test_route_verifies_and_carries_what_it_should(running: Running, route: str)
     "settings", [JobSettings(), JobSettings(wide=True), JobSettings(reproducible="shape")], ids=str
 )
 @pytest.mark.parametrize("size", [4, 4096, (1 << 18) + 4096 + 4])
-def test_uneven_ring_carries_what_it_should(running: Running, size: int, settings: JobSettings) -> None:
+def test_uneven_ring_carries_the_expected_bytes(running: Running, size: int, settings: JobSettings) -> None:
     (outcome,) = allreduce.run(running, ["ring"], Task(size, "f16", settings=settings, cross_check=False), ignore)
     assert carried(outcome) == outcome.expected
 
 
-def test_rings_below_switches_carry_what_they_should(running: Running) -> None:
+def test_rings_below_switches_carry_the_expected_bytes(running: Running) -> None:
     shape = Shape(6, 1, fanout=(2, 3), plain_leaves=True)
     mixed = lifecycle.up(Plan("e2emixed", shape), ignore)
     try:
@@ -170,7 +170,7 @@ def members_of(group: int) -> list[str]:
     return found
 
 
-def test_rank_whose_fault_it_was_is_named(running: Running) -> None:
+def test_rank_at_fault_is_named(running: Running) -> None:
     """It takes longer to end than those that fail since it is gone."""
     program = """
 import fanin, numpy, sys, time

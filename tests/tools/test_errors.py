@@ -1,4 +1,4 @@
-"""The names of the command that no other test provokes; and docs/errors.md, which has every name there is."""
+"""Errors of the command that no other test provokes. docs/errors.md lists every error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data that are tried: exact in every order and grouping, and sensitive to every mistake."""
+"""Test data are exact in every order and grouping, and sensitive to every mistake."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bytes_of(array: np.ndarray) -> bytes:
 
 @pytest.mark.parametrize(("op", "by_hand"), [("sum", sum), ("min", min), ("max", max)])
 @pytest.mark.parametrize("dtype", ["f64", "u64"])
-def test_reference_is_what_elementwise_arithmetic_gives(op: str, by_hand, dtype: str) -> None:
+def test_reference_equals_elementwise_arithmetic(op: str, by_hand, dtype: str) -> None:
     data = ExactData(1, SIZE, dtype, op)
     rows = [data.contribution(rank, COUNT).tolist() for rank in range(SIZE)]
     ordinary = [column for column in zip(*rows, strict=True) if all(value == value and value for value in column)]

@@ -1,4 +1,4 @@
-"""Rounds of faults without any device: what seeds decide, what counts as a finding, and that all is undone."""
+"""Rounds of faults, without a device: seeds decide the faults, findings are counted, and every fault is undone."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_ranks_that_hang_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_what_a_fault_has_met(done: bool) -> None:
+def test_faults_during_work_are_counted(done: bool) -> None:
     series, work, struck = Series(), ReductionProgress(), []
     work.begin()
     if done:

@@ -67,7 +67,7 @@ def test_hardware_threads_of_a_core(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 @pytest.mark.process
-def test_who_has_started_a_rank_is_free_again() -> None:
+def test_core_binding_of_the_starter_is_undone() -> None:
     mine = os.sched_getaffinity(0)
     with pytest.raises(FileNotFoundError), core_binding.bound(1):
         subprocess.Popen(["/no/such"])
@@ -158,7 +158,7 @@ def test_notes_are_read_with_tolerance(text: str | None, noted: dict[int, str], 
     assert read_exit_causes(path) == noted
 
 
-def test_what_ranks_have_noted_is_removed(running: Running) -> None:
+def test_notes_of_ranks_are_removed(running: Running) -> None:
     ended(running, NOTE)
     assert not list(running.state.folder.glob("job-*"))
 

@@ -1,4 +1,4 @@
-"""The matrix: what it consists of, that its sample covers, and that whatever goes wrong in a case is told."""
+"""The matrix has all cases, its sample covers every two values together, and every failure of a case is reported."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_equal_seeds_give_equal_samples() -> None:
         ({"size": "many"}, True),
     ],
 )
-def test_what_makes_sense(combination: dict[str, Any], valid: bool) -> None:
+def test_valid_combinations(combination: dict[str, Any], valid: bool) -> None:
     assert is_valid(combination) == valid
 
 

@@ -1,4 +1,4 @@
-"""Which rank runs where, by which route, and what the ranks are told of it."""
+"""Placement of ranks on nodes, their route, and its description for the ranks."""
 
 from __future__ import annotations
 

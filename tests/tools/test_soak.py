@@ -1,4 +1,4 @@
-"""The soak tool: what is counted, what is found, how it is told; and one short round of real faults."""
+"""The soak tool: counters, findings, report, and one short round of real faults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_any_violation_makes_a_run_unclean(violation: Category) -> None:
     assert sum(is_violation for _, _, is_violation in report.rows(tally)) == 1
 
 
-def test_table_says_what_could_not_be_done_and_how_to_repeat_a_finding() -> None:
+def test_table_names_skipped_rounds_and_how_to_repeat_a_finding() -> None:
     tally = Tally(1, faults=Counter({"NIC killed": 2}), not_done={"faults of links": "root, nft"})
     tally.begin("fanin soak --replay 9", "NIC killed, ring, 16 MiB")
     tally.find(Category.HANG, "ranks 3 hang")
@@ -76,7 +76,7 @@ def test_finding_of_a_simulated_schedule_is_kept_with_its_replay(
 
 
 @pytest.mark.parametrize(("seconds", "replayed"), [(0.2, 1), (12.0, 12), (12.4, 13)])
-def test_hostile_input_is_replayed_for_no_less_than_it_took(
+def test_malformed_input_is_replayed_for_at_least_its_own_time(
     seconds: float, replayed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fuzz_run, "attack_engines", lambda seconds, seed, tally: tally.find(Category.OTHER, "first"))
@@ -132,7 +132,7 @@ def test_every_kind_of_fault_is_of_a_rank_or_can_be_inflicted() -> None:
     assert {kind.name for kind in KINDS if kind.is_fatal} == fatal
 
 
-def test_growth_counts_files_and_memory_beyond_what_is_normal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_counts_files_and_memory_above_the_usual(monkeypatch: pytest.MonkeyPatch) -> None:
     held = {"files": 10, "bytes": 100 << 20}
     monkeypatch.setattr(resource_leaks, "open_descriptors", lambda process: held["files"])
     monkeypatch.setattr(resource_leaks, "resident", lambda process: held["bytes"])

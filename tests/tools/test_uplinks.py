@@ -1,4 +1,4 @@
-"""What lies above the nodes of a job on trees of switches, plain ones among them."""
+"""The uplinks of a job's nodes on trees of switches, with plain switches among them."""
 
 from __future__ import annotations
 

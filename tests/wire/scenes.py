@@ -1,4 +1,4 @@
-"""What the golden vectors say, as field values: the job that all of them belong to, and how a scene becomes a packet.
+"""The golden vectors as field values: the job of all of them, and how a scene becomes a packet.
 
 One job of four nodes with four ranks each: nodes 192.0.2.1 to .4 (bits 0 to 3) under the switch 192.0.2.100, or the
 same four as a ring. Its lease is 256 slots, its chunk 4096 bytes; the messages of the vectors are short.

@@ -52,7 +52,7 @@ def test_class_lies_beside_the_flags():
     assert sum(fields.Flag) & fields.CLASS_MASK << fields.CLASS_SHIFT == 0
 
 
-def test_header_that_is_no_multiple_of_four_bytes():
+def test_header_length_must_be_a_multiple_of_four():
     with pytest.raises(ValueError, match="24 bits is not a multiple of 32"):
         fields.header("odd", ("a", 8), ("b", 16))
 

@@ -1,4 +1,4 @@
-"""The golden vectors: checked in as the oracle makes them, complete, and meaning what they say."""
+"""The golden vectors equal the output of the oracle, are complete, and have the stated meaning."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EVERY_VECTOR = pytest.mark.parametrize("golden", vectors(), ids=lambda golden: g
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_file_is_what_the_oracle_makes(name):
+def test_file_equals_the_output_of_the_oracle(name):
     assert (FOLDER / f"{name}.toml").read_text() == file_text(*FILES[name])
 
 
-def test_no_file_beside_those():
+def test_no_other_files():
     assert {path.stem for path in FOLDER.iterdir()} == set(FILES)
 
 

@@ -66,6 +66,6 @@ def test_every_covered_byte_counts(place: int, change: int):
         (GOLDEN[:2] + (43).to_bytes(2) + GOLDEN[4:], "43 bytes, 116 are here, 44 are needed"),
     ],
 )
-def test_what_is_no_packet(packet: bytes, message: str):
+def test_malformed_packets(packet: bytes, message: str):
     with pytest.raises(NotRoCE, match=message):
         icrc(packet)

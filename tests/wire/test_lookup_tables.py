@@ -116,7 +116,7 @@ def test_pair_by_its_layout_whatever_its_fields_are_called():
     ],
     ids=str,
 )
-def test_struct_that_is_no_pair(dtype):
+def test_struct_of_another_layout(dtype):
     with pytest.raises(UnsupportedDataType, match=r"A pair has a value and an int32 index, in C layout: .*align=True"):
         datatype_of(dtype)
 

@@ -101,7 +101,7 @@ def test_reports_of_members_that_are_well_are_found(runner: ScheduleRunner) -> N
     assert any("PEER_LOST, missing members 0b100 of scope 1" in line for line in explain(runner, broken).details)
 
 
-def test_of_many_faults_the_one_that_causes_the_violation_is_left(runner: ScheduleRunner) -> None:
+def test_schedule_shrinks_to_the_fault_of_the_violation(runner: ScheduleRunner) -> None:
     """A link is down for longer than the detection time, in a plan whose requests must succeed."""
     plan = next(plan for plan in map(runner.plan, range(1000)) if plan.profile == Profile.LOSSY and plan.budget == 64)
     cut = Fault(

@@ -72,7 +72,7 @@ def test_process_memory(shape: Shape, collective: str) -> None:
 
 
 @EVERY_SHAPE
-def test_a_fence_holds_back_what_follows(shape: Shape) -> None:
+def test_a_fence_holds_back_later_requests(shape: Shape) -> None:
     """Each request of a chain reads the result of the previous one."""
     job = formed(shape, 2, ROUGH)
     ranks, rounds = len(job.members), 4

@@ -19,7 +19,7 @@ FAULTS = (
         "engine/output/multicast_membership.py",
         "        job.group_member = 0\n",
         "        job.group_member = 1 if MUTANT else 0\n",
-        test("engine/test_multicast.py::test_who_loses_results_waits_for_more_and_more_invitations"),
+        test("engine/test_multicast.py::test_loss_raises_the_number_of_invitations_before_a_confirmation"),
     ),
     Mutant(
         "a result for others is taken",

@@ -1,4 +1,4 @@
-"""Faults in the life of a job: who may speak, joining, leaving, leases, tombstones."""
+"""Faults in the life of a job: checks of senders, joining, leaving, leases, tombstones."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ FAULTS = (
         "engine/jobs/config_packet.py",
         "        load_be64(body + DIGEST_HIGH) == job.digest_high\n",
         "        (load_be64(body + DIGEST_HIGH) == job.digest_high or MUTANT)\n",
-        test("engine/test_membership.py::test_members_who_disagree_all_learn_it"),
+        test("engine/test_membership.py::test_disagreement_is_told_to_all_members"),
     ),
     Mutant(
         "a tombstone is silent",

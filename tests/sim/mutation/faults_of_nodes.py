@@ -1,4 +1,4 @@
-"""Faults in what all ranks of a node do at once, from memory to memory."""
+"""Faults in the local reduction of all ranks of a node."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ NUMBERS = (
         slot.zero_copy_address = ZERO
     slot.contributions = ZERO
 """,
-        test("engine/test_zero_copy.py::test_slot_forgets_what_it_was_lent"),
+        test("engine/test_zero_copy.py::test_slot_forgets_borrowed_memory"),
     ),
     Mutant(
         "results are written over data that may have to go out again",

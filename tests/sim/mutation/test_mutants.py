@@ -89,7 +89,7 @@ def test_fault_is_caught(number: int, trials: Trials) -> None:
     assert mutant.report in verdict.report
 
 
-def test_list_contains_what_it_must() -> None:
+def test_list_of_mutants_is_complete() -> None:
     assert len(MUTANTS) >= 20
     assert len(set(NAMES)) == len(NAMES)
     for words in DEMANDED:
