@@ -172,7 +172,7 @@ def test_processes_run_at_once_and_each_in_its_own() -> None:
 
 @pytest.mark.process
 def test_processes_meet_again_and_again() -> None:
-    """Nobody goes on from a meeting before the last one has come to it."""
+    """No process leaves a barrier before the last one has reached it."""
     words = SharedWords(2)
 
     def barrier(number: int) -> list[list[float]]:

@@ -58,7 +58,7 @@ def python(folder: Path, program: str) -> Command:
 @pytest.mark.process
 @pytest.mark.parametrize("bound", [0, 1, None])
 def test_a_rank_is_kept_to_its_core(folder: Path, bound: int | None) -> None:
-    """What it says of that comes as what it died of."""
+    """The error output of a rank is the reason that the session gives."""
     mine = os.sched_getaffinity(0)
     line = [sys.executable, "-c", "import os; raise SystemExit(f'{sorted(os.sched_getaffinity(0))} are mine')"]
     expected = mine if bound is None else core_binding.cores(mine)[bound % len(core_binding.cores(mine))]

@@ -57,7 +57,7 @@ def reduce(member: Communicator, elements: int) -> bool:
 
 @contextlib.contextmanager
 def under_way(members: list[Communicator]) -> Iterator[list[Any]]:
-    """In the block all ranks reduce, and have begun; behind it the list has what each got."""
+    """All ranks have begun to reduce when the block begins. After the block the list has the result of each."""
     run_ranks(len(members), lambda rank: members[rank].barrier(timeout=BOUND_S))
     outcomes: list[Any] = []
     thread = threading.Thread(

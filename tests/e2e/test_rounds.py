@@ -10,7 +10,7 @@ from tests.e2e.fabrics import Bench
 
 
 def assert_clean(tally: Tally) -> None:
-    """Whatever happened ended as it must."""
+    """Every fault has ended in a right result or a named error."""
     assert (dict(tally.violations), tally.findings) == ({}, [])
     assert tally.work[Work.FAULT_ROUNDS] == sum(tally.faults.values()) > 0
     assert tally.work[Work.RIGHT_RESULTS] + sum(tally.errors.values()) > 0

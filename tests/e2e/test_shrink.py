@@ -50,7 +50,7 @@ def shrunk(members: Sequence[Communicator], survivors: Sequence[int]) -> list[An
 
 
 def expected(survivors: Sequence[int], route: str) -> list[Any]:
-    """What each survivor must have."""
+    """The expected result of each survivor."""
     return [(route, len(survivors), place, sum(survivors)) for place in range(len(survivors))]
 
 

@@ -67,7 +67,7 @@ NOT_SEEN = 0xABCDEF
 
 
 def state(rig: SwitchRig) -> dict[str, object]:
-    """What the packets have left behind, but for the headers that are kept."""
+    """The state of the engine after the packets, without the stored headers."""
     tables = rig.engine.tables
     return {
         "engine": rig.engine.header.tobytes(),

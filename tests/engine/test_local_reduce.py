@@ -74,7 +74,7 @@ def test_messages_behind_each_other_stay_in_step() -> None:
 
 @pytest.mark.parametrize("changes", [{"op": Op.MAX}, {"mid": 4}, {"length": 4 * LONG - 4, "segments": 12}], ids=str)
 def test_mismatching_rank_is_named(changes: dict) -> None:
-    """Who comes second; of two lengths that differ in the last segment only, either."""
+    """The second rank is named. With lengths that differ in the last segment only, either rank may be."""
     rig = NicRig(Route.LOCAL, ranks=2)
     data = [numbers(0), numbers(1)]
     rig.post(data[0], rank=0)

@@ -23,7 +23,7 @@ def message(dtype: str = "<f4") -> np.ndarray:
 
 
 def again(rig: NicRig, position: int) -> Sent:
-    """What the device sends when the one above lacks a position."""
+    """The packets of the device after its parent has asked for a position."""
     rig.tick(RTO)
     (sent,) = rig.receive(Opcode.NEED, PARENT, **place(position))
     return sent

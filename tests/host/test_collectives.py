@@ -155,7 +155,7 @@ def test_scatter(run_ranks, device, placed):
 
 
 def test_barrier(run_ranks, device):
-    """Nobody passes before the last has come."""
+    """No rank passes before the last one has come."""
     arrived: list[int] = []
 
     def program(communicator):

@@ -59,7 +59,7 @@ def test_in_place(run_ranks, device, kind):
 
 
 def test_ranks_with_different_kinds(run_ranks, device):
-    """What one rank copies, and the other does not, must agree."""
+    """A rank that copies and a rank that does not must agree."""
 
     def program(communicator):
         for count in SIZES:

@@ -191,7 +191,7 @@ def test_out_that_turns_out_too_small(run_ranks, device):
 
 
 def test_result_without_memory(run_ranks, device, monkeypatch):
-    """What goes wrong when the parts have come ends the request, each time that it is waited for."""
+    """An error after the arrival of the parts ends the request, and every wait for it reports the error."""
 
     def program(communicator):
         first = communicator.iallgatherv(np.ones(4))

@@ -94,7 +94,7 @@ def test_a_message_that_waits_for_its_turn_to_complete_is_outstanding(make_rig):
 
 @pytest.mark.parametrize("when", ["before the query", "before its answer", "after its answer"])
 def test_a_part_that_comes_back_is_counted_once(make_rig, when):
-    """What a lane has completed it does not know any more; what it has answered before, it has counted itself."""
+    """A lane forgets completed parts. It has counted those parts itself that it answered before."""
     rig = make_rig(2)
     rig.post(LONG, mid=4)
     parts = [rig.parts(lane)[0] for lane in (0, 1)]

@@ -25,7 +25,7 @@ BOUND_S = 30  # longest that anything may take before a test fails
 
 @njit
 def fall_asleep(address):
-    """What a lane does when it has had nothing to do for a while."""
+    """Put a lane to sleep, as after some idle time."""
     return sleep(lane_at(U64(address)), U64(monotonic_ns()))
 
 

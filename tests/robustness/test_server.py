@@ -60,7 +60,7 @@ def test_closed_server_leaves_no_descriptor(path: Path) -> None:
 
 
 def test_client_is_told_that_it_is_alone_when_nothing_of_its_is_read_any_more() -> None:
-    """Who is told may use his memory anew; what is unmapped before is read by nobody."""
+    """A client may use its memory again after the reply. The device reads nothing that was unmapped before."""
     calls = Mock()
     calls.configure_mock(_queues={0: Mock(queue=7)}, _regions={5: calls.mapping}, index=3)
     Client.close(calls)
