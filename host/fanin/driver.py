@@ -18,6 +18,7 @@ import cffi
 
 from fanin.errors import DriverMissing, FaninError
 from fanin_wire import abi
+from fanin_wire.abi import Status
 from fanin_wire.status import status_entry
 
 LIBRARY_PATH = Path(__file__).with_name("libfanin.so")
@@ -74,6 +75,14 @@ def check(status: int, detail: str = "", **remedies: str) -> None:
         raise FaninError.of(status, detail, remedies.get(status_entry(status).name, ""))
 
 
+def refused(status: int) -> str:
+    """Why the library has refused the last call of this thread, after a colon; "" where it was not the library."""
+    if status not in (Status["INVALID_REQUEST"], Status["NOT_SUPPORTED"], Status["TIMEOUT"]):
+        return ""
+    complaint = ffi.string(library().fanin_complaint()).decode()
+    return f": {complaint}" if complaint else ""
+
+
 def in_slices(wait: Callable[[int], int], timeout: float | None, meanwhile: Callable[[], None] | None = None) -> int:
     """`wait(ms)`, which stays at most so many milliseconds in a C call, until its status is another than PENDING.
 
@@ -84,7 +93,7 @@ def in_slices(wait: Callable[[int], int], timeout: float | None, meanwhile: Call
     while True:
         left = slice_ms if deadline is None else math.ceil(max(0.0, deadline - time.monotonic()) * 1000)
         status = int(wait(min(left, slice_ms)))
-        if status != abi.Status["PENDING"] or left == 0:
+        if status != Status["PENDING"] or left == 0:
             return status
         if meanwhile:
             meanwhile()

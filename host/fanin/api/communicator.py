@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import math
 import operator
 import os
@@ -16,20 +15,21 @@ from typing import Any, Self
 
 import numpy as np
 
+from fanin._binding import Communicator as BoundCommunicator
 from fanin._binding import Request
 from fanin.api.capabilities import Capabilities, capabilities_of
-from fanin.collectives.call import Call, description
+from fanin.collectives.call import MAX_DEADLINE_MS, Call, description
 from fanin.collectives.offload import Offload
 from fanin.collectives.persistent import Persistent
 from fanin.collectives.variants import Collectives
 from fanin.collectives.vector import exchanged_counts
-from fanin.driver import check, ffi, library
+from fanin.driver import check, ffi
 from fanin.errors import InvalidRequest
 from fanin.job import START_REMEDY, Job, environment
 from fanin.membership.device_connection import DeviceConnection
-from fanin.membership.member import Begin, Member
+from fanin.membership.member import Begin, How, Member
 from fanin.membership.progress import Progress
-from fanin.memory.buffers import dtype_of, shape_of
+from fanin.memory.buffers import address_of, dtype_of, shape_of
 from fanin.timeouts import require_seconds
 from fanin.verbs import MR
 from fanin_wire.collectives import collective
@@ -68,10 +68,9 @@ class Communicator(Collectives, Member):
         _require_first(job, rank)
         require_seconds(timeout, unlimited=False)
         connection = DeviceConnection(environment("FANIN_SOCKET") if socket is None else socket)
-        begin = functools.partial(library().fanin_begin_join, connection.context.handle, job.c, rank)
-        self._begin(connection, begin, timeout, Offload(fallback))
+        self._form(connection, Begin(How.JOIN, number=rank, data=job.c), timeout, Offload(fallback))
 
-    def _begin(self, connection: DeviceConnection, begin: Begin, timeout: float | None, offload: Offload) -> None:
+    def _form(self, connection: DeviceConnection, begin: Begin, timeout: float | None, offload: Offload) -> None:
         self.join(connection, begin, timeout)
         self.offload = offload
         self._persistent: list[Persistent] = []  # with a stream of their own, to be closed
@@ -122,7 +121,7 @@ class Communicator(Collectives, Member):
         positions = self._segments_of(call.arguments(self.rank))
         slots = min(self.job.slots, max(LEAST_SLOTS, 1 << (2 * positions - 1).bit_length()))
         member = Member()
-        member.join(self.connection, self.begin("fanin_begin_dup", slots), JOIN_TIMEOUT)
+        member.join(self.connection, Begin(How.DUP, self, slots), JOIN_TIMEOUT)
         return member
 
     def split(self, color: int | None, key: int | None = None, timeout: float = JOIN_TIMEOUT) -> Communicator | None:
@@ -134,16 +133,16 @@ class Communicator(Collectives, Member):
         """
         require_seconds(timeout, unlimited=False)
         rows = self.allgather(_choice(color, self.rank if key is None else key), timeout=timeout)
-        begin = self.begin("fanin_begin_split", ffi.from_buffer("struct fanin_choice[]", rows))
+        begin = Begin(How.SPLIT, self, data=ffi.from_buffer("struct fanin_choice[]", rows))
         if color is None:
-            check(begin(ffi.new("struct fanin_communicator **")))
+            check(BoundCommunicator()._begin(0, None, *begin[:3], address_of(rows)))  # no job comes of it
             return None
         return self._child(begin, timeout)
 
     def dup(self, timeout: float = JOIN_TIMEOUT) -> Communicator:
         """A communicator of the same ranks: another stream, whose collectives do not wait for this one's."""
         require_seconds(timeout, unlimited=False)
-        return self._child(self.begin("fanin_begin_dup", 0), timeout)
+        return self._child(Begin(How.DUP, self), timeout)
 
     def shrink(self, timeout: float = SHRINK_TIMEOUT) -> Communicator:
         """A communicator of the ranks that are left after PeerLost, in the same order. All of them call this.
@@ -154,12 +153,13 @@ class Communicator(Collectives, Member):
         closed. DeviceLost: the device of this rank's node is gone, so this rank is one of the lost.
         """
         require_seconds(timeout, unlimited=False)
-        return self._child(self.begin("fanin_begin_shrink", math.ceil(1000 * timeout)), None)
+        milliseconds = min(math.ceil(1000 * timeout), MAX_DEADLINE_MS)
+        return self._child(Begin(How.SHRINK, self, milliseconds), None)
 
     def _child(self, begin: Begin, timeout: float | None) -> Communicator:
         self.require_open()
         child = Communicator.__new__(Communicator)
-        child._begin(self.connection, begin, timeout, Offload(self.offload.fallback))
+        child._form(self.connection, begin, timeout, Offload(self.offload.fallback))
         return child
 
     def progress(self) -> list[Progress]:

@@ -2,6 +2,7 @@
 #include "binding.h"
 
 #include <stdlib.h>
+#include <structmember.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -131,37 +132,74 @@ void raise_object(PyObject *exception)
 
 /* ---- Joining and leaving ---- */
 
-static PyObject *adopt(PyObject *object, PyObject *arguments)
+enum how { JOINS, DUPLICATES, SPLITS, SHRINKS }; /* membership/member.py: How */
+
+/* Begin to join a job, alone or with the ranks of `parent`. number: the rank, the slots, nothing, or the time-out in
+ * milliseconds. address: of a struct fanin_job, or of the struct fanin_choice of each rank. */
+static enum fanin_status begin_as(enum how how, struct fanin_context *device, struct fanin_communicator *parent,
+                                  uint32_t number, const void *address, struct fanin_communicator **made)
+{
+    switch (how) {
+    case DUPLICATES: return fanin_begin_dup(parent, number, made);
+    case SPLITS: return fanin_begin_split(parent, address, made);
+    case SHRINKS: return fanin_begin_shrink(parent, number, made);
+    default: return fanin_begin_join(device, address, number, made);
+    }
+}
+
+/* No other code of Python runs between the library's success and this object's taking over what was made. */
+static PyObject *begin(PyObject *object, PyObject *arguments)
+{
+    struct communicator *self = (struct communicator *)object, *parent;
+    unsigned long long device, address;
+    struct fanin_communicator *made = NULL;
+    PyObject *connection, *given;
+    enum fanin_status status;
+    uint32_t how, number;
+
+    if (!PyArg_ParseTuple(arguments, "KOIOIK", &device, &connection, &how, &given, &number, &address))
+        return NULL;
+    parent = given == Py_None ? NULL : (struct communicator *)given;
+    if (parent && !enter_library(parent))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = begin_as(how, (struct fanin_context *)(uintptr_t)device, parent ? parent->library : NULL, number,
+                      (const void *)(uintptr_t)address, &made);
+    Py_END_ALLOW_THREADS
+    if (parent)
+        leave_library(parent);
+    if (status == FANIN_SUCCESS && made) {
+        self->library = made;
+        self->device = (struct fanin_context *)(uintptr_t)device;
+        self->connection = Py_NewRef(connection);
+    }
+    return PyLong_FromLong(status);
+}
+
+static PyObject *finish_join(PyObject *object, PyObject *arguments)
 {
     struct communicator *self = (struct communicator *)object;
-    unsigned long long library, device;
-    PyObject *connection;
+    unsigned long long reply;
+    enum fanin_status status;
+    unsigned timeout_ms;
 
-    if (!PyArg_ParseTuple(arguments, "KKO", &library, &device, &connection))
+    if (!PyArg_ParseTuple(arguments, "KI", &reply, &timeout_ms) || !enter_library(self))
         return NULL;
-    self->library = (struct fanin_communicator *)(uintptr_t)library;
-    self->device = (struct fanin_context *)(uintptr_t)device;
-    self->connection = Py_NewRef(connection);
+    Py_BEGIN_ALLOW_THREADS
+    status = fanin_finish_join(self->library, (struct fanin_join_reply *)(uintptr_t)reply, timeout_ms);
+    Py_END_ALLOW_THREADS
     self->rank = fanin_rank(self->library);
     self->size = fanin_size(self->library);
-    self->is_closing = 0;
-    Py_RETURN_NONE;
+    leave_library(self);
+    return PyLong_FromLong(status);
 }
 
-/* For functions of the library that Python calls by itself. */
-static PyObject *enter(PyObject *object, PyObject *unused)
+static PyObject *job(PyObject *object, PyObject *unused)
 {
     struct communicator *self = (struct communicator *)object;
 
     (void)unused;
-    return enter_library(self) ? PyLong_FromVoidPtr(self->library) : NULL;
-}
-
-static PyObject *leave(PyObject *object, PyObject *unused)
-{
-    (void)unused;
-    leave_library((struct communicator *)object);
-    Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(self->library ? (void *)(uintptr_t)fanin_job_of(self->library) : NULL);
 }
 
 /* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. 0: this thread is
@@ -330,9 +368,11 @@ static void deallocate(PyObject *object)
 }
 
 static PyMethodDef life_methods[] = {
-    {"_adopt", adopt, METH_VARARGS, "Take over a struct fanin_communicator that has joined, by its address."},
-    {"_enter", enter, METH_NOARGS, "The address of the struct fanin_communicator, which stays until `_leave`."},
-    {"_leave", leave, METH_NOARGS, "The end of `_enter`."},
+    {"_begin", begin, METH_VARARGS,
+     "_begin(device, connection, how, parent, number, address): begin to join. Returns the status."},
+    {"_finish_join", finish_join, METH_VARARGS,
+     "_finish_join(reply, timeout_ms): wait for the others, and write what is known. Returns the status."},
+    {"_job", job, METH_NOARGS, "The address of the struct fanin_job; 0: there is none any more."},
     {"_end_job", end_job, METH_VARARGS, "Leave or abandon the job. Returns the status."},
     {"_forget", forget, METH_NOARGS, "Let go of everything in a forked child, where it belongs to the parent."},
     {"_state", state, METH_NOARGS, "posted, outstanding, backlog, and number and status of the message that ended the job."},
@@ -340,11 +380,17 @@ static PyMethodDef life_methods[] = {
 };
 static PyMethodDef methods[64];
 
+static PyMemberDef members[] = {
+    {"rank", T_UINT, offsetof(struct communicator, rank), READONLY, "This rank."},
+    {"size", T_UINT, offsetof(struct communicator, size), READONLY, "Number of ranks."},
+    {NULL, 0, 0, 0, NULL},
+};
 static PyType_Slot slots[] = {
     {Py_tp_doc, "One rank of one job, as libfanin has it."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_dealloc, deallocate},
     {Py_tp_methods, methods},
+    {Py_tp_members, members},
     {0, NULL},
 };
 static PyType_Spec spec = {"fanin._binding.Communicator", sizeof(struct communicator), 0,

@@ -14,6 +14,11 @@ enum fanin_status fanin_complain(const char *format, ...)
     return FANIN_INVALID_REQUEST;
 }
 
+void fanin_forget_complaint(void)
+{
+    complaint[0] = 0;
+}
+
 const char *fanin_complaint(void)
 {
     return complaint;

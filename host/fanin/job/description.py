@@ -14,7 +14,7 @@ from fanin.driver import ffi, library
 from fanin.errors import InvalidRequest
 from fanin.job.node import JobNode
 from fanin.verbs.membership import Membership
-from fanin_wire.abi import JobFlag, Route
+from fanin_wire.abi import MAX_HOPS, JobFlag, Route
 from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
@@ -111,15 +111,16 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         try:
             for node in self.nodes:
                 hops = [_ipv4(switch) for switch in node.switches]
-                ring = 0 if node.ring is None else node.ring + 1
+                if node.ring is not None and node.ring < 0:
+                    raise _wrong(f"ring {node.ring} of node {node.address} is below 0")
+                place = {"address": _ipv4(node.address), "hops": len(hops), "hop": hops[:MAX_HOPS]}
+                place["ring"] = 0 if node.ring is None else node.ring + 1
                 for rank in node.ranks:
-                    places[rank] = {"address": _ipv4(node.address), "ring": ring, "hops": len(hops), "hop": hops}
+                    places[rank] = place
             numbers = {name: getattr(self, name) for name in ("jid", "key", "chunk", "slots")}
             numbers |= {"route": ROUTES[self.route], "ranks": self.size}
             flags = REPRODUCIBLE[self.reproducible] | (WIDE if self.wide else 0)
             return ffi.new("struct fanin_job *", {**numbers, "flags": flags, "places": places}), places
-        except IndexError:
-            raise _wrong(f"node {node.address} passes {len(hops)} levels of switches, at most 8 are possible") from None
         except KeyError as error:
             raise _wrong(f"{error} is no route or mode; see Job") from None
         except (OverflowError, TypeError) as error:

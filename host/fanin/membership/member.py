@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 import weakref
-from collections.abc import Callable
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fanin._binding import Communicator as BoundCommunicator
 from fanin._binding import Request, configure
-from fanin.driver import SLICE_MS, check, ffi, library
+from fanin.driver import check, ffi, in_slices, library, refused
 from fanin.errors import FaninError, InvalidRequest, Timeout
 from fanin.job import Job
 from fanin.membership import exit_cause
@@ -22,7 +21,7 @@ from fanin.membership.progress import Progress
 from fanin.membership.rank_names import named
 from fanin.timeouts import require_seconds
 from fanin.verbs import WC, Lease
-from fanin.verbs.collective_qp import MEANWHILE_MS, MESSAGES
+from fanin.verbs.collective_qp import MESSAGES
 from fanin.verbs.cq import FEWER_QUEUES
 from fanin.verbs.refusal import refusal
 from fanin_wire.abi import CQ_DEPTH, Status
@@ -37,7 +36,28 @@ COMPARE = (
     "all must call the same collectives in the same order with the same operation, type and length."
 )
 
-Begin = Callable[[Any], int]  # makes a struct fanin_communicator ** point to one that joins; the status
+
+class How(IntEnum):
+    """What a communicator is made of; as enum how of `binding/communicator.c`."""
+
+    JOIN = 0
+    DUP = 1
+    SPLIT = 2
+    SHRINK = 3
+
+
+class Begin(NamedTuple):
+    """How to begin to make a communicator.
+
+    number: the rank of JOIN, the slots of DUP, the milliseconds of SHRINK. data: struct fanin_job of JOIN, struct
+    fanin_choice of each rank of SPLIT.
+    """
+
+    how: How
+    parent: BoundCommunicator | None = None
+    number: int = 0
+    data: Any = ffi.NULL
+
 
 _members: weakref.WeakSet[Member] = weakref.WeakSet()
 
@@ -59,8 +79,6 @@ class Member(BoundCommunicator):
     """One rank of one job. `lease`: what the devices have granted."""
 
     job: Job
-    rank: int
-    size: int
     lease: Lease
     connection: DeviceConnection
 
@@ -75,45 +93,42 @@ class Member(BoundCommunicator):
         self._ending: tuple[int, str] | None = None  # number and name of the message with which the job ended
         self._is_closed = True
         connection.take()
+        _members.add(self)
         try:
             self._join(begin, timeout)
+            self._is_closed = False
         except BaseException as error:
             if isinstance(error, FaninError):
                 exit_cause.note(error.status)
+            self._end_job(False, 0)
             connection.release()
             raise
-        self._is_closed = False
-        _members.add(self)
         exit_cause.take_back()
 
     def _join(self, begin: Begin, timeout: float | None) -> None:
-        made, reply = ffi.new("struct fanin_communicator **"), ffi.new("struct fanin_join_reply *")
-        status = begin(made)
-        reason = f": {_complaint()}" if status == Status["INVALID_REQUEST"] else ""
-        check(status, f"can not join the job{reason}", NO_RESOURCES=FEWER_QUEUES)
-        try:
-            status = _await_join(made[0], reply, timeout)
-            if status:
-                raise _refusal(status, made[0], reply, has_limit=timeout is not None)
-            self.job = Job.of(library().fanin_job_of(made[0]))
-            self._adopt(_address(made[0]), _address(self.connection.context.handle), self.connection.context)
-        except BaseException:
-            library().fanin_abandon(made[0])
-            raise
-        self.rank, self.size = library().fanin_rank(made[0]), self.job.size
+        context, reply = self.connection.context, ffi.new("struct fanin_join_reply *")
+        how, parent, number, data = begin
+        status = self._begin(_address(context.handle), context, how, parent, number, _address(data))
+        check(status, f"can not join the job{refused(status)}", NO_RESOURCES=FEWER_QUEUES)
+        progress = library().fanin_progress  # another rank may wait for what this one has not posted yet
+        status = in_slices(lambda ms: self._finish_join(_address(reply), ms), timeout, progress)
+        if status:
+            raise self._refusal(status, reply, has_limit=timeout is not None)
+        self.job = self._described()
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.job.chunk)
 
-    def begin(self, how: str, *arguments: Any) -> Begin:
-        """What begins to make a communicator from this one: a function of the library, with its `arguments`."""
+    def _described(self) -> Job:
+        return Job.of(ffi.cast("struct fanin_job *", self._job()))
 
-        def call(made: Any) -> int:
-            parent = ffi.cast("struct fanin_communicator *", self._enter())
-            try:
-                return int(getattr(library(), how)(parent, *arguments, made))
-            finally:
-                self._leave()
-
-        return call
+    def _refusal(self, status: int, reply: Any, has_limit: bool) -> FaninError:
+        """The exception of a join. has_limit: the program limits its time; else the library does, and says why."""
+        if (status == Status["TIMEOUT"] and not has_limit and not reply.missing) or refused(status):
+            return FaninError.of(status, f"can not join the job{refused(status)}")
+        job = self._described()
+        ranks = job.missing_ranks(self.rank, reply.missing, reply.missing_kind)
+        error = refusal(status, job, reply, named(job, self.rank, ranks, reply.missing_kind))
+        error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
+        return error
 
     def require_open(self) -> None:
         """InvalidRequest if the job has been left, or the connection belongs to a parent process."""
@@ -145,7 +160,8 @@ class Member(BoundCommunicator):
         request = str(about) if isinstance(about, Request) else f"{about or name} on rank {self.rank}"
         found = WC(*completion)
         if status == Status["FLUSHED"] or found.status != status or not found.jid:
-            return FaninError.of(status, f"{request}{self._trouble(status)}")
+            why = "" if isinstance(about, Request) else refused(status)
+            return FaninError.of(status, f"{request}{self._trouble(status) or why}")
         ranks = self.job.missing_ranks(self.rank, found.missing, found.missing_kind)
         mismatch = status == Status["OP_MISMATCH"]
         detail = self._what_failed(request, name, found)
@@ -203,32 +219,6 @@ class Member(BoundCommunicator):
         check(status, "the device has not answered a query")
         waiting_for = self.job.missing_ranks(self.rank, missing, kind)
         return Progress(name, done, segments, tuple(rank for rank in waiting_for if rank != self.rank))
-
-
-def _await_join(made: Any, reply: Any, timeout: float | None) -> int:
-    """Wait in slices, so that Ctrl-C gets through; the status."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while True:
-        left = SLICE_MS if deadline is None else int(max(0.0, deadline - time.monotonic()) * 1000)
-        status = library().fanin_finish_join(made, reply, min(left, MEANWHILE_MS))
-        if status != Status["PENDING"] or left == 0:
-            return int(status)
-        library().fanin_progress()  # another rank may wait for what this one has not posted yet
-
-
-def _refusal(status: int, made: Any, reply: Any, has_limit: bool) -> FaninError:
-    """The exception of a join. has_limit: the program limits its time; else the library does, and says why."""
-    if status == Status["TIMEOUT"] and not has_limit and not reply.missing:
-        return Timeout(_complaint())
-    job, rank = Job.of(library().fanin_job_of(made)), library().fanin_rank(made)
-    ranks = job.missing_ranks(rank, reply.missing, reply.missing_kind)
-    error = refusal(status, job, reply, named(job, rank, ranks, reply.missing_kind))
-    error.missing_ranks = tuple(other for other in ranks if other != rank)
-    return error
-
-
-def _complaint() -> str:
-    return ffi.string(library().fanin_complaint()).decode()
 
 
 def _address(pointer: Any) -> int:

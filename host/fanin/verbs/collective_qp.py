@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from fanin.driver import MEANWHILE_MS as MEANWHILE_MS
 from fanin.driver import check, ffi, in_slices, library
 from fanin.errors import InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR

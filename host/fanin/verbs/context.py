@@ -7,7 +7,7 @@ import os
 import weakref
 from typing import Any, NamedTuple
 
-from fanin.driver import check, ffi, library
+from fanin.driver import check, ffi, library, refused
 from fanin.errors import InvalidRequest
 from fanin.verbs.resource import Resource, columns
 from fanin_wire import abi
@@ -41,9 +41,7 @@ class Context(Resource):
         status = library().fanin_attach(self.handle, limits)
         if status:
             detail = f"this process can not attach to the device at {self.socket_path}"
-            detail += _versions(status, self.handle)
-            if status == Status["INVALID_REQUEST"]:
-                detail = ffi.string(library().fanin_complaint()).decode()
+            detail += _versions(status, self.handle) + refused(status)
             self.close()
             check(status, detail)
         self._attributes = DeviceAttributes(*(getattr(limits, name) for name in DeviceAttributes._fields))

@@ -53,16 +53,17 @@ static enum fanin_status make_queues(struct fanin_communicator *communicator)
 static enum fanin_status destroy(struct fanin_communicator *communicator)
 {
     struct stream *stream = &communicator->stream;
+    int has_queues = communicator->has_queues && stream->context;
     enum fanin_status status = FANIN_SUCCESS;
 
     if (communicator->membership)
         fanin_forget_membership(communicator->membership);
     communicator->membership = NULL;
-    if (communicator->has_queues)
+    if (has_queues)
         status = fanin_stream_destroy_qp(stream);
     if (communicator->has_joined)
         fanin_stream_end(stream, FANIN_FLUSHED);
-    if (communicator->has_queues && status == FANIN_SUCCESS) {
+    if (has_queues && status == FANIN_SUCCESS) {
         fanin_return_spoiled(stream);
         fanin_destroy_cq(stream->context, stream->cq);
     }
@@ -104,13 +105,15 @@ enum fanin_status fanin_start_join(struct fanin_communicator *communicator, cons
 enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
                                    struct fanin_communicator **begun)
 {
-    struct fanin_communicator *communicator = context ? fanin_new_communicator(context) : NULL;
+    struct fanin_communicator *communicator;
     enum fanin_status status;
 
-    if (!communicator) {
-        fanin_complain("the device has been closed");
-        return context ? FANIN_NO_RESOURCES : FANIN_INVALID_REQUEST;
-    }
+    fanin_forget_complaint();
+    if (!context)
+        return fanin_complain("the device has been closed");
+    communicator = fanin_new_communicator(context);
+    if (!communicator)
+        return FANIN_NO_RESOURCES;
     status = fanin_start_join(communicator, job, rank);
     if (status == FANIN_SUCCESS)
         *begun = communicator;
@@ -138,11 +141,12 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
 {
     enum fanin_status status;
 
+    fanin_forget_complaint();
     memset(reply, 0, sizeof *reply);
     if (communicator->agreement)
         return fanin_agree(communicator, timeout_ms);
     if (!communicator->membership || communicator->has_joined)
-        return FANIN_INVALID_REQUEST;
+        return fanin_complain("no join is under way");
     status = fanin_await_membership(communicator->membership, reply, timeout_ms);
     if (communicator->join_by && status == FANIN_PENDING && fanin_now_ms() >= communicator->join_by)
         status = FANIN_TIMEOUT;

@@ -3,6 +3,7 @@
  */
 #include "communicator/communicator.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct fanin_communicator *communicators;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,8 +46,11 @@ void fanin_unregister_communicator(struct fanin_communicator *communicator)
 
 void fanin_forget_communicators(const struct fanin_context *context, int inherited)
 {
-    if (inherited)
+    static pid_t owner; /* of the lock: a thread that a forked child does not have may have held it */
+
+    if (inherited && owner != getpid())
         lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    owner = inherited ? getpid() : owner;
     pthread_mutex_lock(&lock);
     for (struct fanin_communicator *one = communicators; one; one = one->next) {
         if (one->stream.context != context)

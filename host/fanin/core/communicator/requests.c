@@ -3,6 +3,7 @@
 #include "complaint.h"
 #include <stdlib.h>
 
+#define NOT_UNDER_WAY "the request has not been started, or its device has been closed"
 #define WAIT_MS 60000     /* of a wait without an end */
 #define LOOK_AFTER_MS 2   /* between looks at the other communicators, while one of them waits for room */
 
@@ -119,8 +120,8 @@ static enum fanin_status outcome(const struct fanin_request *request)
 
 enum fanin_status fanin_test(struct fanin_request *request)
 {
-    if (!request->started)
-        return FANIN_INVALID_REQUEST;
+    if (!request->started || (!is_done(request) && !request->stream->context))
+        return fanin_complain(NOT_UNDER_WAY);
     if (!is_done(request))
         fanin_stream_advance(request->stream);
     return outcome(request);
@@ -139,12 +140,10 @@ enum fanin_status fanin_wait(struct fanin_request *request, uint32_t timeout_ms)
     struct stream *stream = request->stream;
     uint64_t deadline, now;
 
-    if (!request->started)
-        return FANIN_INVALID_REQUEST;
+    if (!request->started || (!is_done(request) && !stream->context))
+        return fanin_complain(NOT_UNDER_WAY);
     if (is_done(request))
         return outcome(request);
-    if (!stream->context)
-        return FANIN_INVALID_REQUEST;
     /* Mostly it ends at once: then nothing else is to be looked at. */
     fanin_stream_sleep(stream, request, timeout_ms ? 1 : 0);
     fanin_stream_advance(stream);
@@ -183,7 +182,7 @@ enum fanin_status fanin_call(struct fanin_communicator *communicator, const stru
 enum fanin_status fanin_query(struct fanin_request *request, struct fanin_request_progress *progress)
 {
     if (!request->started || (!is_done(request) && !request->stream->context))
-        return FANIN_INVALID_REQUEST;
+        return fanin_complain(NOT_UNDER_WAY);
     return fanin_stream_query(request->stream, request, progress);
 }
 
@@ -207,7 +206,7 @@ void fanin_free(struct fanin_request *request)
 {
     struct stream *stream = request->stream;
 
-    if (request->started && !is_done(request)) {
+    if (request->started && !is_done(request) && stream->context) {
         int detached;
         pthread_mutex_lock(&stream->lock);
         detached = request->detached = !is_done(request);

@@ -107,7 +107,7 @@ static void end_pair(struct agreement *agreement, struct pair *pair, int leaves)
     status = leaves ? fanin_leave(pair->communicator, MARGIN_MS) : fanin_abandon(pair->communicator);
     if (pair->request)
         fanin_free(pair->request);
-    agreement->is_unconfirmed |= status != FANIN_SUCCESS && status != FANIN_DEVICE_LOST;
+    agreement->is_unconfirmed |= status != FANIN_SUCCESS;
     pair->communicator = NULL;
     pair->request = NULL;
 }
@@ -239,6 +239,7 @@ static int is_anybody_expected(const struct agreement *agreement, uint64_t now)
 static uint32_t fill_pairs(struct fanin_communicator *communicator, enum purpose purpose, uint64_t limit_ms)
 {
     struct agreement *agreement = communicator->agreement;
+    enum fanin_status status;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < MOST_PAIRS; i++)
@@ -250,7 +251,10 @@ static uint32_t fill_pairs(struct fanin_communicator *communicator, enum purpose
             continue;
         if (purpose == FOR_REPORT)
             candidate->asked = fanin_now_ms();
-        if (begin_pair(communicator, purpose, rank, limit_ms) == FANIN_SUCCESS)
+        status = begin_pair(communicator, purpose, rank, limit_ms);
+        if (status == FANIN_NO_RESOURCES && count)
+            break; /* when another pair has ended */
+        if (status == FANIN_SUCCESS)
             count++;
         else
             candidate->is_lost = 1;
@@ -458,10 +462,9 @@ enum fanin_status fanin_begin_shrink(struct fanin_communicator *lost, uint32_t t
     struct fanin_communicator *communicator;
     enum fanin_status status = FANIN_NO_RESOURCES;
 
-    if (!lost->stream.context) {
-        fanin_complain("the device has been closed");
-        return FANIN_INVALID_REQUEST;
-    }
+    fanin_forget_complaint();
+    if (!lost->stream.context)
+        return fanin_complain("the device has been closed");
     communicator = fanin_new_communicator(lost->stream.context);
     if (communicator)
         status = begin_agreement(communicator, lost, timeout_ms);

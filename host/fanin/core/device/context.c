@@ -131,6 +131,7 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
     struct control_request request = {.reply = &context->limits, .capacity = sizeof context->limits, .fds = fds};
     enum fanin_status status;
 
+    fanin_forget_complaint();
     if (context->region)
         return fanin_complain("the context is attached already");
     if (read_staging_limit(context) != FANIN_SUCCESS)

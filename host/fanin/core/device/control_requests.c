@@ -107,14 +107,14 @@ enum fanin_status fanin_control_wait(struct control_request *request, uint32_t t
     do {
         now = fanin_now_ms();
         uint64_t left = deadline > now ? deadline - now : 0;
-        uint64_t slice = left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS;
-        if (request->answered || fanin_device_lost(context))
+        uint64_t slice = fanin_device_lost(context) ? 0 : left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS;
+        if (request->answered)
             break;
         if (context->reading)
             sleep_until_answer(context, slice);
         else
-            read_for_all(context, slice);
-    } while (now < deadline);
+            read_for_all(context, slice); /* what has come is taken, also from a device that has ended since */
+    } while (now < deadline && !fanin_device_lost(context));
     if (request->answered)
         status = ((struct fanin_message *)request->reply)->status;
     else if (fanin_device_lost(context))

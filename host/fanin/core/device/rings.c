@@ -4,6 +4,7 @@
  * acquire, and the other way round. "Store my side, full fence, look at the other side" keeps wake-ups from being lost.
  */
 #define _GNU_SOURCE
+#include "complaint.h"
 #include "device/connection.h"
 #include <limits.h>
 #include <linux/futex.h>
@@ -47,11 +48,12 @@ static void ring_doorbell(const struct fanin_context *context)
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)
 {
     struct fanin_ring *ring = send_ring(context, qp);
-    struct fanin_wqe *entries = (void *)(ring + 1);
+    struct fanin_wqe *entries;
     uint32_t producer;
 
     if (!ring)
-        return FANIN_INVALID_REQUEST;
+        return fanin_complain("there is no queue pair %u", qp);
+    entries = (void *)(ring + 1);
     if (fanin_device_lost(context))
         return FANIN_DEVICE_LOST;
     producer = ring->producer;
@@ -97,11 +99,13 @@ enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, s
                                    uint32_t capacity, uint32_t *count, uint32_t *seen)
 {
     struct fanin_ring *ring = completion_ring(context, cq);
-    const struct fanin_cqe *entries = (const void *)(ring + 1);
+    const struct fanin_cqe *entries;
     uint32_t consumer, available, taken = 0;
 
+    *count = 0;
     if (!ring)
-        return FANIN_INVALID_REQUEST;
+        return fanin_complain("there is no completion queue %u", cq);
+    entries = (const void *)(ring + 1);
     consumer = ring->consumer;
     available = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) - consumer;
     for (; taken < available && taken < capacity; taken++)

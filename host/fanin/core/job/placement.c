@@ -21,6 +21,19 @@ struct layout {
     uint32_t bit;              /* of that rank at its node */
 };
 
+static const char *text_of(uint32_t address, char text[INET_ADDRSTRLEN])
+{
+    struct in_addr network = {htonl(address)};
+
+    return inet_ntop(AF_INET, &network, text, INET_ADDRSTRLEN);
+}
+
+/* Bytes of a place that say something: not of the hops that it has not. */
+static size_t used_bytes(const struct fanin_place *place)
+{
+    return offsetof(struct fanin_place, hop) + place->hops * sizeof *place->hop;
+}
+
 static uint32_t node_at(const struct layout *layout, uint32_t address)
 {
     uint32_t node = 0;
@@ -43,11 +56,20 @@ static void insert_node(struct layout *layout, const struct fanin_place *place)
     layout->count++;
 }
 
-static void collect_nodes(struct layout *layout, const struct fanin_job *job, uint32_t rank)
+/* Returns 0 if two ranks of a node have different ways. */
+static int collect_nodes(struct layout *layout, const struct fanin_job *job, uint32_t rank)
 {
-    for (uint32_t i = 0; i < job->ranks; i++)
-        if (node_at(layout, job->places[i].address) == layout->count)
-            insert_node(layout, &job->places[i]);
+    for (uint32_t i = 0; i < job->ranks; i++) {
+        const struct fanin_place *place = &job->places[i];
+        uint32_t node = node_at(layout, place->address);
+        if (node == layout->count) {
+            insert_node(layout, place);
+        } else if (memcmp(place, &layout->nodes[node].place, used_bytes(place))) {
+            char address[INET_ADDRSTRLEN];
+            fanin_complain("two ranks of node %s have different ways above it", text_of(place->address, address));
+            return 0;
+        }
+    }
     for (uint32_t i = 0; i < job->ranks; i++) {
         uint32_t node = node_at(layout, job->places[i].address);
         if (i == rank) {
@@ -56,6 +78,7 @@ static void collect_nodes(struct layout *layout, const struct fanin_job *job, ui
         }
         layout->nodes[node].ranks++;
     }
+    return 1;
 }
 
 static uint32_t ring_size(const struct layout *layout, uint32_t ring)
@@ -141,13 +164,6 @@ static uint32_t children_of(const struct layout *layout, uint32_t address, uint6
 
 /* ---- Faults: each is complained about, and 0 returned ---- */
 
-static const char *text_of(uint32_t address, char text[INET_ADDRSTRLEN])
-{
-    struct in_addr network = {htonl(address)};
-
-    return inet_ntop(AF_INET, &network, text, INET_ADDRSTRLEN);
-}
-
 /* Whether the ways of two nodes, once they meet, stay together: else they make no tree. */
 static int do_ways_agree(const struct fanin_place *one, const struct fanin_place *other)
 {
@@ -230,34 +246,54 @@ static int is_power_of_two(uint32_t number)
     return number && !(number & (number - 1));
 }
 
-/* Whether each place by itself, and the numbers, make sense. */
-static int is_plausible(const struct fanin_job *job, uint32_t rank)
+/* The numbers that devices are asked for; 0 stands for the default. */
+static enum fanin_status check_numbers(const struct fanin_job *job)
+{
+    const uint32_t known = FANIN_JOB_WIDE | FANIN_JOB_REPRODUCIBLE_RUN | FANIN_JOB_REPRODUCIBLE_SHAPE;
+
+    if (!job->jid)
+        return fanin_complain("jid is 0, which no job has");
+    if (job->slots && (!is_power_of_two(job->slots) || job->slots < MIN_SLOTS))
+        return fanin_complain("slots are %u, not a power of two from %d on", job->slots, MIN_SLOTS);
+    if (job->chunk && !is_power_of_two(job->chunk))
+        return fanin_complain("chunk is %u, not a power of two", job->chunk);
+    if (job->flags & ~known)
+        return fanin_complain("the flags %#x have bits that mean nothing", job->flags);
+    return FANIN_SUCCESS;
+}
+
+static int is_place_possible(const struct fanin_place *place)
 {
     char address[INET_ADDRSTRLEN];
 
-    if (!job->places || rank >= job->ranks)
-        fanin_complain("rank %u is none of the %u ranks of the job", rank, job->ranks);
-    else if (!is_power_of_two(job->slots) || job->slots < MIN_SLOTS)
-        fanin_complain("slots are %u, not a power of two from %d on", job->slots, MIN_SLOTS);
-    else if (!is_power_of_two(job->chunk))
-        fanin_complain("chunk is %u, not a power of two", job->chunk);
-    else
-        for (uint32_t other = 0;; other++) {
-            const struct fanin_place *place = &job->places[other];
-            if (other == job->ranks)
-                return 1;
-            if (place->hops > FANIN_MAX_HOPS) {
-                fanin_complain("%u levels of switches above node %s; at most %d are possible", place->hops,
-                               text_of(place->address, address), FANIN_MAX_HOPS);
-                break;
-            }
-            for (uint32_t level = 0; level < place->hops; level++)
-                if (level_of(place, place->hop[level]) != level) {
-                    fanin_complain("node %s passes a switch twice", text_of(place->address, address));
-                    return 0;
-                }
+    if (place->hops > FANIN_MAX_HOPS) {
+        fanin_complain("%u levels of switches above node %s; at most %d are possible", place->hops,
+                       text_of(place->address, address), FANIN_MAX_HOPS);
+        return 0;
+    }
+    for (uint32_t level = 0; level < place->hops; level++)
+        if (level_of(place, place->hop[level]) != level) {
+            fanin_complain("node %s passes a switch twice", text_of(place->address, address));
+            return 0;
         }
-    return 0;
+    return 1;
+}
+
+/* Whether there are places, each of which makes sense by itself. */
+static int is_plausible(const struct fanin_job *job, uint32_t rank)
+{
+    if (!job->places || rank >= job->ranks) {
+        fanin_complain("rank %u is none of the %u ranks of the job", rank, job->ranks);
+        return 0;
+    }
+    if (job->route > FANIN_ROUTE_RING && job->route != FANIN_ROUTE_AUTO) {
+        fanin_complain("there is no route %u", job->route);
+        return 0;
+    }
+    for (uint32_t other = 0; other < job->ranks; other++)
+        if (!is_place_possible(&job->places[other]))
+            return 0;
+    return 1;
 }
 
 static void write_hops(const struct layout *layout, struct fanin_join *join)
@@ -310,7 +346,8 @@ static void write_digest(const struct fanin_job *job, uint32_t route, struct fan
 
     for (uint32_t half = 0; half < 2; half++) {
         join->digest[half] = digest_of(0xcbf29ce484222325ull + half, terms, sizeof terms);
-        join->digest[half] = digest_of(join->digest[half], job->places, job->ranks * sizeof *job->places);
+        for (uint32_t rank = 0; rank < job->ranks; rank++)
+            join->digest[half] = digest_of(join->digest[half], &job->places[rank], used_bytes(&job->places[rank]));
     }
 }
 
@@ -328,7 +365,8 @@ static int lay_out(const struct fanin_job *job, uint32_t rank, struct layout *la
         fanin_complain("there is no memory for %u nodes", job->ranks);
         return 0;
     }
-    collect_nodes(layout, job, rank);
+    if (!collect_nodes(layout, job, rank))
+        return 0;
     for (uint32_t node = 0; node < layout->count; node++)
         if (ring_size(layout, layout->nodes[node].place.ring) == 1)
             layout->nodes[node].place.ring = 0;
@@ -343,8 +381,8 @@ static int lay_out(const struct fanin_job *job, uint32_t rank, struct layout *la
 
 enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join)
 {
-    struct layout layout;
-    int exists = lay_out(job, rank, &layout);
+    struct layout layout = {0};
+    int exists = check_numbers(job) == FANIN_SUCCESS && lay_out(job, rank, &layout);
 
     if (exists) {
         *join = (struct fanin_join){.jid = job->jid, .key = job->key, .route = layout.route,

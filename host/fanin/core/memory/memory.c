@@ -1,5 +1,6 @@
 /* Memory that the device may reach: registered regions, and fresh ones made for it. */
 #define _GNU_SOURCE
+#include "complaint.h"
 #include "memory/regions.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t 
     int file;
 
     if (!length)
-        return FANIN_INVALID_REQUEST;
+        return fanin_complain("memory of 0 bytes");
     file = sealed_memfd(length);
     if (file < 0)
         return fanin_status_of_errno(errno);
