@@ -216,13 +216,23 @@ def test_paths_that_make_no_tree(members, route, text):
         Job(1, 1, members, route=route)
 
 
-WRONG_NUMBERS = [{"slots": 2}, {"slots": 48}, {"chunk": 1000}, {"jid": 1 << 32}, {"key": -1}]
+WRONG_NUMBERS = [{"slots": 2}, {"slots": 48}, {"chunk": 1000}, {"jid": 1 << 32}, {"jid": 0}, {"key": -1}]
 
 
 @pytest.mark.parametrize("parts", WRONG_NUMBERS, ids=str)
 def test_numbers_are_checked(parts):
     with pytest.raises(errors.InvalidRequest, match="job description: "):
         replace(SIX, **parts)
+
+
+def test_a_node_has_one_way():
+    """Two descriptions of a node are one if they say the same; what lies beyond the way's end says nothing."""
+    twice = tuple(JobNode("10.0.0.1", (rank,), ("10.0.0.9",)) for rank in range(2))
+    assert Job(1, 1, twice).membership(1).rank_mask == 0b11
+    with pytest.raises(errors.InvalidRequest, match="two ranks of node .* have different ways"):
+        Job(1, 1, (twice[0], replace(twice[1], switches=())))
+    with pytest.raises(errors.InvalidRequest, match="ring -1"):
+        Job(1, 1, (replace(twice[0], ring=-1), twice[1]))
 
 
 def test_wrong_types_are_named():

@@ -262,7 +262,6 @@ def test_chunk_that_the_device_has_not(device, make_job):
     "parts",
     [
         {"chunk": 3000},
-        {"slots": 0},
         {"slots": 2},
         {"route": "star"},
         {"reproducible": "always"},
@@ -272,6 +271,7 @@ def test_chunk_that_the_device_has_not(device, make_job):
         {"nodes": (JobNode("nowhere", (0,)),)},
         {"nodes": (JobNode("127.0.0.1", (0,)), JobNode("127.0.0.2", (1,))), "route": "local"},
         {"jid": -1},
+        {"jid": 0},
         {"key": 1 << 32},
     ],
     ids=str,

@@ -33,3 +33,14 @@ def test_bindings_use_the_public_header_only(folder: str) -> None:
         for included in INCLUDE.findall(path.read_text()):
             beside = (path.parent / included).exists() or (HOST / folder / included).exists()
             assert beside or included in ("abi.h", "fanin.h"), f"{path.name} includes {included}"
+
+
+def test_lines_have_at_most_120_columns() -> None:
+    sources = [*(HOST / "binding").rglob("*.[ch]"), *(HOST / "mpi").rglob("*.[ch]"), *SOURCES]
+    texts = {path: path.read_text() for path in sources if path.name != "tables.c"}
+    assert [
+        f"{path.relative_to(HOST)}:{number}"
+        for path, text in texts.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if len(line) > 120
+    ] == []

@@ -1,7 +1,7 @@
 /* The Python extension fanin._binding: communicators and requests of libfanin as Python objects.
  *
- * It is written against CPython's limited API, so one build serves Python 3.11 and later. Calls into the library release
- * the GIL; everything else here runs with it, which is what protects the fields of these structs. */
+ * It is written against CPython's limited API, so one build serves Python 3.11 and later. Calls into the library
+ * release the GIL; everything else here runs with it, which is what protects the fields of these structs. */
 #ifndef FANIN_BINDING_H
 #define FANIN_BINDING_H
 #define PY_SSIZE_T_CLEAN
@@ -101,8 +101,11 @@ PyType_Spec *communicator_spec(void);
 /* Enter the library with a communicator that is open, and leave it again. 0: an exception is set. */
 int enter_library(struct communicator *self);
 void leave_library(struct communicator *self);
+/* Without the GIL. */
+void sleep_a_moment(void);
 struct inflight *new_inflight(struct communicator *self, struct fanin_request *request, struct memory *memory);
-/* Free a request that the program has let go of, and that has ended. Keeps its memory where the device may still write to it. */
+/* Free a request that the program has let go of, and that has ended. Keeps its memory where the device may still
+ * write to it. */
 void free_inflight(struct communicator *self, struct inflight *inflight, int has_failed);
 /* Free the requests that the program has let go of and that have ended since. */
 void reap(struct communicator *self);

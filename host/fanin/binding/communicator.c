@@ -34,7 +34,7 @@ void leave_library(struct communicator *self)
     self->users--;
 }
 
-static void sleep_a_moment(void)
+void sleep_a_moment(void)
 {
     const struct timespec moment = {.tv_nsec = 200000};
 
@@ -202,8 +202,8 @@ static PyObject *job(PyObject *object, PyObject *unused)
     return PyLong_FromVoidPtr(self->library ? (void *)(uintptr_t)fanin_job_of(self->library) : NULL);
 }
 
-/* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. 0: this thread is
- * taking the outcome already, further up its stack; the request is freed with its object. */
+/* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. 0: this
+ * thread is taking the outcome already, further up its stack; the request is freed with its object. */
 static int settle(struct inflight *inflight)
 {
     struct request *owner = (struct request *)inflight->owner;
@@ -375,7 +375,8 @@ static PyMethodDef life_methods[] = {
     {"_job", job, METH_NOARGS, "The address of the struct fanin_job; 0: there is none any more."},
     {"_end_job", end_job, METH_VARARGS, "Leave or abandon the job. Returns the status."},
     {"_forget", forget, METH_NOARGS, "Let go of everything in a forked child, where it belongs to the parent."},
-    {"_state", state, METH_NOARGS, "posted, outstanding, backlog, and number and status of the message that ended the job."},
+    {"_state", state, METH_NOARGS,
+     "posted, outstanding, backlog, and number and status of the message that ended the job."},
     {"_under_way", under_way, METH_NOARGS, "The requests that have not been seen to end, in order."},
 };
 static PyMethodDef methods[64];

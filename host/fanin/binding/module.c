@@ -30,8 +30,8 @@ static PyObject *configure(PyObject *module, PyObject *arguments)
 
 static PyMethodDef functions[] = {
     {"configure", configure, METH_VARARGS,
-     "configure(array_type, empty, dtypes, operations): numpy.ndarray and numpy.empty, the dtype of each type code, and\n"
-     "the code of each operation."},
+     "configure(array_type, empty, dtypes, operations): numpy.ndarray and numpy.empty, the dtype of each type code,\n"
+     "and the code of each operation."},
     {"methods", binding_methods, METH_VARARGS,
      "methods(row, names, start, wait): the methods by which Communicator starts a collective, and waits for it.\n\n"
      "row: code, name, is_vector, reduces, divided, and what ranks bring and want: whether ranks other than the root\n"

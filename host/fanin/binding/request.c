@@ -2,7 +2,6 @@
 #include "binding.h"
 
 #include <structmember.h>
-#include <time.h>
 
 struct request *new_request(struct communicator *communicator, struct fanin_request *request, struct call *call)
 {
@@ -26,15 +25,6 @@ struct request *new_request(struct communicator *communicator, struct fanin_requ
     self->status = FANIN_PENDING;
     inflight->owner = (PyObject *)self;
     return self;
-}
-
-static void sleep_a_moment(void)
-{
-    const struct timespec moment = {.tv_nsec = 1000000};
-
-    Py_BEGIN_ALLOW_THREADS
-    nanosleep(&moment, NULL);
-    Py_END_ALLOW_THREADS
 }
 
 static void raise_new(PyObject *exception)

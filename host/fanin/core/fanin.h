@@ -39,8 +39,9 @@ const char *fanin_status_name(enum fanin_status status);
 const char *fanin_status_meaning(enum fanin_status status);
 const char *fanin_status_remedy(enum fanin_status status);
 
-/* Why the last call of this thread was refused that returned FANIN_INVALID_REQUEST, FANIN_NOT_SUPPORTED or FANIN_NO_DEVICE,
- * or a shrink that returned FANIN_TIMEOUT: what was wrong here, without a full stop. Empty if no call was. Never NULL. */
+/* Why the last call of this thread was refused that returned FANIN_INVALID_REQUEST, FANIN_NOT_SUPPORTED or
+ * FANIN_NO_DEVICE, or a shrink that returned FANIN_TIMEOUT: what was wrong here, without a full stop. Empty if no
+ * call was. Never NULL. */
 const char *fanin_complaint(void);
 
 /* Milliseconds by the clock of all time-outs here. */
@@ -65,7 +66,8 @@ const struct fanin_attach_reply *fanin_limits(const struct fanin_context *contex
 /* Version of the host interface that the device speaks, as its last reply says; 0: it has not answered. */
 uint32_t fanin_device_version(const struct fanin_context *context);
 
-/* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under way. */
+/* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under
+ * way. */
 int fanin_device_stands_still(const struct fanin_context *context);
 
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
@@ -139,17 +141,18 @@ struct fanin_communicator;    /* this process as one rank of one job */
  * allocated; free it with free(). FANIN_INVALID_REQUEST: the environment has none, or it makes no sense. */
 enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank);
 
-/* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no job. */
+/* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no
+ * job. */
 enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join);
 
 /* Which ranks a completion names as missing, by its `missing` and `missing_kind`, as rank `rank` sees them. Devices
- * beyond its own node name nodes, or all that is below a switch: then these are all ranks there. `ranks` has room for all
- * ranks of the job. Returns how many there are. */
+ * beyond its own node name nodes, or all that is below a switch: then these are all ranks there. `ranks` has room
+ * for all ranks of the job. Returns how many there are. */
 uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
                              uint32_t *ranks);
 
-/* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. Each rank joins
- * a job once: make another job, with another id or key, to join again. */
+/* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. Each rank
+ * joins a job once: make another job, with another id or key, to join again. */
 enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
                              uint32_t timeout_ms, struct fanin_communicator **communicator);
 
@@ -163,11 +166,11 @@ enum fanin_status fanin_dup(struct fanin_communicator *communicator, uint32_t sl
 enum fanin_status fanin_split(struct fanin_communicator *communicator, int64_t color, int64_t key, uint32_t timeout_ms,
                               struct fanin_communicator **made);
 
-/* A communicator of the ranks that are left after FANIN_PEER_LOST, in the same order. All of them call this, and agree on
- * the survivors: a rank that has not called within `timeout_ms` is none. If a switch is lost, the new job goes round a
- * ring of the NICs that are left. FANIN_PEER_LOST, FANIN_TIMEOUT: another rank was lost meanwhile; all call it again.
- * FANIN_DEVICE_LOST: the device of this rank is gone, so this rank is one of the lost. This communicator is still to be
- * left. */
+/* A communicator of the ranks that are left after FANIN_PEER_LOST, in the same order. All of them call this, and
+ * agree on the survivors: a rank that has not called within `timeout_ms` is none. If a switch is lost, the new job
+ * goes round a ring of the NICs that are left. FANIN_PEER_LOST, FANIN_TIMEOUT: another rank was lost meanwhile; all
+ * call it again. FANIN_DEVICE_LOST: the device of this rank is gone, so this rank is one of the lost. This
+ * communicator is still to be left. */
 enum fanin_status fanin_shrink(struct fanin_communicator *communicator, uint32_t timeout_ms,
                                struct fanin_communicator **made);
 
@@ -188,13 +191,14 @@ struct fanin_choice {
 enum fanin_status fanin_begin_split(struct fanin_communicator *communicator, const struct fanin_choice *choices,
                                     struct fanin_communicator **made);
 
-/* Wait at most `timeout_ms`. FANIN_PENDING: not all ranks have joined yet. `reply` holds what is known, also on
+/* Wait for about `timeout_ms`. FANIN_PENDING: not all ranks have joined yet. `reply` holds what is known, also on
  * refusal: who is missing of the job that is joined, or what would fit. After any status but FANIN_PENDING and
  * FANIN_SUCCESS call fanin_abandon. */
 enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
                                     uint32_t timeout_ms);
 
-/* The job of a communicator. It lives as long as the communicator. */
+/* The job of a communicator; while fanin_begin_shrink goes on, the one that has lost a rank. It lives as long as the
+ * communicator, but for that one: it ends with the fanin_finish_join that begins to join the survivors' job. */
 const struct fanin_job *fanin_job_of(const struct fanin_communicator *communicator);
 
 /* Leave the job, and free the communicator. Requests under way end with FANIN_FLUSHED; each request, persistent ones
@@ -261,10 +265,11 @@ enum fanin_operation_flags {
     FANIN_EXCHANGE_SIZES = 4
 };
 
-/* One collective, as one rank takes part in it. Result and data may share memory block on block (in place), since a segment
- * of the result is written when its data have been read; any other overlap is FANIN_INVALID_REQUEST. All ranks give the same collective, root, op, dtype, tag and sizes;
- * otherwise they get FANIN_OP_MISMATCH. A message consists of one block (allreduce, reduce, broadcast), of one for each
- * rank (the others), or of none (barrier). source and destination are memory without gaps. */
+/* One collective, as one rank takes part in it. Result and data may share memory block on block (in place), since a
+ * segment of the result is written when its data have been read; any other overlap is FANIN_INVALID_REQUEST. All
+ * ranks give the same collective, root, op, dtype, tag and sizes; otherwise they get FANIN_OP_MISMATCH. A message
+ * consists of one block (allreduce, reduce, broadcast), of one for each rank (the others), or of none (barrier).
+ * source and destination are memory without gaps. */
 struct fanin_operation {
     uint32_t collective;      /* enum fanin_collective */
     uint32_t root;            /* of reduce, broadcast, gather, scatter and their v-forms; else not looked at */
@@ -275,10 +280,10 @@ struct fanin_operation {
     uint32_t timeout_ms;      /* for all ranks to take part; 0: no limit */
     uint32_t reserved;
     uint64_t block;           /* bytes of each block, where `sizes` is NULL */
-    const uint64_t *sizes;    /* bytes of the block of each rank; NULL: all have `block`. Read before the start returns */
+    const uint64_t *sizes;    /* bytes of each rank's block, read before the start returns; NULL: all have `block` */
     const void *source;       /* what this rank brings; not read if it brings nothing */
-    void *destination;        /* where it wants the result; not used if it wants none. NULL: what comes is discarded; but
-                               * if the sizes are exchanged, the library keeps it, and fanin_result tells where it is */
+    void *destination;        /* where it wants the result; not used if it wants none. NULL: what comes is discarded;
+                               * but if sizes are exchanged, the library keeps it, and fanin_result says where it is */
 };
 
 enum fanin_request_limit { FANIN_ANY_SIZE = -1 };
@@ -306,9 +311,10 @@ enum fanin_status fanin_wait(struct fanin_request *request, uint32_t timeout_ms)
 /* The same without waiting. */
 enum fanin_status fanin_test(struct fanin_request *request);
 
-/* Start a collective and wait for its end. If `timeout_ms` pass before, FANIN_PENDING: `request` becomes the request,
- * which is to be waited for and freed. If it was started and has failed, `request` becomes that as well, for
- * fanin_failure; it is to be freed. If it was refused, or has ended well, it becomes NULL. request NULL: `timeout_ms` is not looked at, and only the operation has a limit. */
+/* Start a collective and wait for its end. If `timeout_ms` pass before, FANIN_PENDING: `request` becomes the
+ * request, which is to be waited for and freed. If it was started and has failed, `request` becomes that as well,
+ * for fanin_failure; it is to be freed. If it was refused, or has ended well, it becomes NULL. request NULL:
+ * `timeout_ms` is not looked at, and only the operation has a limit. */
 enum fanin_status fanin_call(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                              uint32_t timeout_ms, struct fanin_request **request);
 

@@ -40,8 +40,8 @@ enum purpose { FOR_GROUP, FOR_REPORT, FOR_VERDICT, FOR_SURVIVORS };
 void fanin_identify(struct fanin_job *job, enum purpose purpose, uint64_t number, uint64_t which);
 
 /* shrink.c */
-/* Go on with an agreement for at most `timeout_ms`. FANIN_PENDING: not reached yet, or the job of the survivors is being
- * joined. */
+/* Go on with an agreement for at most `timeout_ms`. FANIN_PENDING: not reached yet, or the job of the survivors is
+ * being joined. */
 enum fanin_status fanin_agree(struct fanin_communicator *communicator, uint32_t timeout_ms);
 void fanin_end_agreement(struct fanin_communicator *communicator);
 
@@ -53,7 +53,7 @@ void fanin_register_communicator(struct fanin_communicator *communicator);
 void fanin_unregister_communicator(struct fanin_communicator *communicator);
 void fanin_hold(struct fanin_communicator *communicator);
 void fanin_release(struct fanin_communicator *communicator);
-/* The connection is closed: what is left of its communicators must not use it. inherited: in a forked child, whose locks
- * may have been held by threads that it does not have. */
+/* The connection is closed: what is left of its communicators must not use it. inherited: in a forked child, whose
+ * locks may have been held by threads that it does not have. */
 void fanin_forget_communicators(const struct fanin_context *context, int inherited);
 #endif

@@ -83,7 +83,8 @@ struct fanin_communicator *fanin_new_communicator(struct fanin_context *context)
     return communicator;
 }
 
-enum fanin_status fanin_start_join(struct fanin_communicator *communicator, const struct fanin_job *given, uint32_t rank)
+enum fanin_status fanin_start_join(struct fanin_communicator *communicator, const struct fanin_job *given,
+                                   uint32_t rank)
 {
     struct fanin_context *context = communicator->stream.context;
     struct fanin_job job = *given;

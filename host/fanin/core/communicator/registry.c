@@ -1,5 +1,5 @@
-/* All communicators of this process. Whoever waits for one looks after the others, too: another rank may need what one of
- * them has not posted yet before it does its part of what is waited for.
+/* All communicators of this process. Whoever waits for one looks after the others, too: another rank may need what
+ * one of them has not posted yet before it does its part of what is waited for.
  */
 #include "communicator/communicator.h"
 #include <stdlib.h>

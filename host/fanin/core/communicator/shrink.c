@@ -1,14 +1,14 @@
 /* The survivors of a job that has lost a member agree on the members of the next one.
  *
- * Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with the
- * distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a switch
- * learn only that switch's child. So no rank can decide alone. One of the survivors, the registrar, takes a report of
- * each, and gives each the verdict. Both go through pairs: jobs of two ranks (NIC to NIC, or within a node), which need
- * neither the old job nor its switches.
+ * Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with
+ * the distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a
+ * switch learn only that switch's child. So no rank can decide alone. One of the survivors, the registrar, takes a
+ * report of each, and gives each the verdict. Both go through pairs: jobs of two ranks (NIC to NIC, or within a
+ * node), which need neither the old job nor its switches.
  *
  * The registrar is the first living rank of an order that is the same on all survivors of one failure: suspects come
- * last. A pair whose registrar is dead is lost within the detection time; then the next rank is asked. The id and key of
- * the new job follow from its members: ranks with different verdicts never meet in one job.
+ * last. A pair whose registrar is dead is lost within the detection time; then the next rank is asked. The id and
+ * key of the new job follow from its members: ranks with different verdicts never meet in one job.
  */
 #include "communicator/communicator.h"
 #include "complaint.h"
@@ -35,8 +35,8 @@ struct pair {
     uint8_t *row;                            /* a byte for each rank, and one that says whether a switch is lost */
 };
 
-/* What is known of a rank. `is_dead`: a rank of its node says that its process has ended. `is_suspect`: any survivor may
- * believe it lost. The others are the registrar's. */
+/* What is known of a rank. `is_dead`: a rank of its node says that its process has ended. `is_suspect`: any survivor
+ * may believe it lost. The others are the registrar's. */
 struct candidate {
     uint8_t is_dead, is_suspect;
     uint8_t has_reported, is_lost;
@@ -154,7 +154,8 @@ static enum fanin_status seek(struct fanin_communicator *communicator)
     while (agreement->next < agreement->ranks && agreement->candidates[agreement->order[agreement->next]].is_dead)
         agreement->next++;
     if (agreement->next == agreement->ranks || !left) {
-        fanin_complain("no other rank has taken a report: they are lost, have not called, or have gone on without this one");
+        fanin_complain("no other rank has taken a report: "
+                       "they are lost, have not called, or have gone on without this one");
         return FANIN_TIMEOUT;
     }
     registrar = agreement->order[agreement->next];
@@ -274,11 +275,13 @@ static void begin_collecting(struct fanin_communicator *communicator)
 static enum fanin_status collect(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;
+    int others_wait;
     uint64_t now;
 
     if (!agreement->candidates[agreement->rank].has_reported)
         begin_collecting(communicator);
     fill_pairs(communicator, FOR_REPORT, agreement->timeout_ms);
+    others_wait = agreement->next < agreement->ranks; /* for their turn */
     now = fanin_now_ms();
     for (struct pair *pair = agreement->pairs; pair < agreement->pairs + MOST_PAIRS; pair++) {
         enum fanin_status status = pair->communicator ? advance_pair(agreement, pair) : FANIN_PENDING;
@@ -286,8 +289,8 @@ static enum fanin_status collect(struct fanin_communicator *communicator)
             take_report(communicator, pair->other, pair->row);
         else if (status != FANIN_PENDING)
             agreement->candidates[pair->other].is_lost = 1;
-        else if (pair->communicator && agreement->next < agreement->ranks && !is_expected(agreement, pair->other, now)) {
-            agreement->candidates[pair->other].is_lost = 1; /* others wait for their turn */
+        else if (pair->communicator && others_wait && !is_expected(agreement, pair->other, now)) {
+            agreement->candidates[pair->other].is_lost = 1;
             end_pair(agreement, pair, 0);
         }
     }

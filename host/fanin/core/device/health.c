@@ -44,8 +44,8 @@ static void give_way(void)
     nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
 }
 
-/* `idle_ms`: since the last look. Who has not looked for long (the program was busy, or stopped itself) has woken nobody:
- * that time does not count. */
+/* `idle_ms`: since the last look. Who has not looked for long (the program was busy, or stopped itself) has woken
+ * nobody: that time does not count. */
 static int stands_still(struct fanin_context *context, uint64_t now, uint64_t idle_ms)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;

@@ -1,5 +1,5 @@
-/* Nodes, routes and hops of a job: from the places of its ranks to what one rank tells its device. All ranks compute the
- * same. Nodes come in the order of their first ranks, those of a ring one after the other.
+/* Nodes, routes and hops of a job: from the places of its ranks to what one rank tells its device. All ranks compute
+ * the same. Nodes come in the order of their first ranks, those of a ring one after the other.
  */
 #include "job/placement.h"
 #include "complaint.h"
@@ -188,8 +188,10 @@ static int is_node_possible(const struct layout *layout, const struct node *node
 {
     const struct fanin_place *place = &node->place;
     char address[INET_ADDRSTRLEN];
-    uint32_t ring = layout->route == FANIN_ROUTE_RING ? layout->count : place->ring ? ring_size(layout, place->ring) : 0;
+    uint32_t ring = place->ring ? ring_size(layout, place->ring) : 0;
 
+    if (layout->route == FANIN_ROUTE_RING)
+        ring = layout->count;
     if (node->ranks > FANIN_MAX_CHILDREN)
         fanin_complain("node %s has %u ranks; at most %d are possible", text_of(place->address, address), node->ranks,
                        FANIN_MAX_CHILDREN);
@@ -332,7 +334,8 @@ static void write_ring(const struct layout *layout, struct fanin_join *join)
     join->previous_address = layout->nodes[first + (join->node_index + count - 1) % count].place.address;
 }
 
-/* FNV-1a: it tells ranks apart that disagree, and need not be hard to meet on purpose: the job's key keeps others out. */
+/* FNV-1a: it tells ranks apart that disagree, and need not be hard to meet on purpose: the job's key keeps others
+ * out. */
 static uint64_t digest_of(uint64_t digest, const void *data, size_t bytes)
 {
     for (const uint8_t *byte = data; bytes--; byte++)
