@@ -229,7 +229,7 @@ def test_a_node_has_one_way():
     """Two descriptions of a node are one if they say the same; what lies beyond the way's end says nothing."""
     twice = tuple(JobNode("10.0.0.1", (rank,), ("10.0.0.9",)) for rank in range(2))
     assert Job(1, 1, twice).membership(1).rank_mask == 0b11
-    with pytest.raises(errors.InvalidRequest, match="two ranks of node .* have different ways"):
+    with pytest.raises(errors.InvalidRequest, match=r"two ranks of node .* have different ways"):
         Job(1, 1, (twice[0], replace(twice[1], switches=())))
     with pytest.raises(errors.InvalidRequest, match="ring -1"):
         Job(1, 1, (replace(twice[0], ring=-1), twice[1]))
