@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import fanin
+from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
@@ -24,6 +26,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 FANIN = Path(sys.executable).with_name("fanin")
 FLAGS = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
 BOUND_S = 200.0
+CROWD = 36  # ranks of a node; a rank that decides on the survivors asks 32 others at a time
 
 
 @dataclass
@@ -58,16 +61,24 @@ def bench() -> Iterator[Bench]:
         yield Bench("libfanin")
 
 
+def uneven(fabric: Fabric, *ranks: int) -> Fabric:
+    """A fabric whose nodes take as many ranks as is said."""
+    places = iter(ranks)
+    devices = (replace(nic, ranks=next(places)) if nic.kind == "nic" else nic for nic in fabric.devices)
+    return replace(fabric, devices=tuple(devices))
+
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
 def fabrics(bench: Bench) -> dict[str, Running]:
-    """Fabrics of one node, of three below a switch, and of two with many ranks."""
+    """Fabrics of one node, of three below a switch, of two with many ranks, and of two whose first has almost all."""
     return {
         "local": bench.up(Shape(nodes=1, ranks_per_node=4)),
         "nodes": bench.up(Shape(nodes=3, ranks_per_node=2)),
         "crowded": bench.up(Shape(nodes=2, ranks_per_node=20)),
+        "uneven": bench.build(uneven(bench.describe(Shape(nodes=2)), CROWD, 4)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -12,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.fabric.lifecycle import Running
-from tests.libfanin.conftest import PACKAGE, PROGRAMS, Compiler, Run
+from tests.libfanin.conftest import CROWD, PACKAGE, PROGRAMS, Compiler, Run
 
 ROOT = Path(__file__).parents[2]
-SCENES = {  # what ranks 0, 1 and 2 get
+SANITIZERS = {"address": "__asan_", "undefined": "__ubsan_", "thread": "__tsan_"}  # symbols that a library needs then
+SCENARIOS = {  # what ranks 0, 1 and 2 get
     "killed": ["rank 0: PEER_LOST missing 1", "rank 2: PEER_LOST missing 1"],
     "late": [f"rank {rank}: TIMEOUT missing 1" for rank in range(3)],
     "left": ["rank 0: ABORTED missing 1", "rank 2: ABORTED missing 1"],
@@ -53,6 +55,18 @@ def test_every_collective(compiler: Compiler, run: Run, fabric: str, ranks: int,
     assert sorted(done.stdout.splitlines()) == [f"rank {rank}: 40 rounds" for rank in range(ranks)]
 
 
+def test_programs_load_the_library_that_they_are_to_test(compiler: Compiler) -> None:
+    """With a sanitizer in CC it is a library that was built with it."""
+    if shutil.which("nm") is None or shutil.which("ldd") is None:
+        pytest.skip("nm, ldd")
+    listed = subprocess.run(["ldd", compiler.build(PROGRAMS / "shrink.c")], capture_output=True, text=True, check=True)
+    loaded = re.findall(r"libfanin\.so => (\S+)", listed.stdout)
+    assert len(loaded) == 1, listed.stdout
+    needed = subprocess.run(["nm", "--dynamic", loaded[0]], capture_output=True, text=True, check=True).stdout
+    sanitizers = [name for name, prefix in SANITIZERS.items() if f" {prefix}" in needed]
+    assert sanitizers == re.findall(r"-fsanitize=(\w+)", os.environ.get("CC", ""))
+
+
 def test_threads(compiler: Compiler, run: Run) -> None:
     done = run("local", 3, compiler.build(PROGRAMS / "threads.c"), "20")
     assert done.returncode == 0, done.stderr
@@ -67,37 +81,45 @@ def test_ranks_that_call_different_things_are_told(compiler: Compiler, run: Run)
     assert sorted(found) == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_failures(compiler: Compiler, run: Run, scene: str) -> None:
-    done = run("local", 3, compiler.build(PROGRAMS / "failures.c"), scene)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_failures(compiler: Compiler, run: Run, scenario: str) -> None:
+    done = run("local", 3, compiler.build(PROGRAMS / "failures.c"), scenario)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == sorted(SCENES[scene])
+    assert sorted(done.stdout.splitlines()) == sorted(SCENARIOS[scenario])
 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_a_rank_of_another_node_is_named(compiler: Compiler, run: Run, route: str) -> None:
     done = run("nodes", 3, compiler.build(PROGRAMS / "failures.c"), "killed", options=("--route", route))
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == SCENES["killed"]
+    assert sorted(done.stdout.splitlines()) == SCENARIOS["killed"]
 
 
 @pytest.mark.parametrize(
     ("fabric", "ranks", "dead"),
-    [("local", 4, (0,)), ("nodes", 5, (3,)), ("nodes", 6, (0, 1)), ("crowded", 40, (39,))],
-    ids=["the first", "of another node", "a whole node", "more than report at a time"],
+    [
+        ("local", 4, (0,)),
+        ("nodes", 5, (3,)),
+        ("nodes", 6, (0, 1)),
+        ("crowded", 40, (39,)),
+        ("uneven", 40, tuple(range(CROWD))),
+    ],
+    ids=["the first", "of another node", "a whole node", "more than report at a time", "more than are asked at a time"],
 )
 def test_survivors_go_on(compiler: Compiler, run: Run, fabric: str, ranks: int, dead: tuple[int, ...]) -> None:
     done = run(fabric, ranks, compiler.build(PROGRAMS / "shrink.c"), "die", *map(str, dead))
     left = [rank for rank in range(ranks) if rank not in dead]
     lines = [f"rank {rank}: {place} of {len(left)}, sum {sum(left)}" for place, rank in enumerate(left)]
-    assert sorted(done.stdout.splitlines()) == sorted(lines), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(lines)
 
 
 def test_a_rank_that_misses_the_agreement_is_not_in_it(compiler: Compiler, run: Run) -> None:
     done = run("nodes", 5, compiler.build(PROGRAMS / "shrink.c"), "miss", "4")
+    assert done.returncode == 0, done.stderr
     members = [f"rank {rank}: {rank} of 4, sum 6" for rank in range(4)]
     *told, alone = sorted(done.stdout.splitlines(), key=lambda line: "TIMEOUT" in line)
-    assert sorted(told) == members, done.stderr
+    assert sorted(told) == members
     assert alone.startswith("rank 4: TIMEOUT: no other rank has taken a report: they are lost, have not called, or")
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -35,7 +36,7 @@ def started(program: Path, running: Running, *nics: str) -> Iterator[subprocess.
     """A program that has the sockets of some NICs and a job id as arguments."""
     sockets = [str(running.state.socket(name)) for name in nics]
     line = [str(program), *sockets, str(random.randrange(1, 1 << 31))]
-    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(line, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
         yield process
 
 
@@ -50,6 +51,12 @@ def read(process: subprocess.Popen[str]) -> str:
     """The next line of the program, which has limits of its own."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    """The program ends well, also by what a sanitizer finds at its end."""
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
 
 
 def stopped(running: Running, nic: str) -> AbstractContextManager[None]:
@@ -67,7 +74,7 @@ def test_stopped_device_is_lost_after_its_detection_time(compiler: Compiler, nic
             *outcome, milliseconds = read(process).split()
         assert " ".join(outcome) == LOST
         assert bound / 2 < int(milliseconds) / 1000 < 2 * bound
-        process.communicate(timeout=60)
+        finish(process)
 
 
 def test_slow_device_is_not_lost(compiler: Compiler, nics: Running) -> None:
@@ -80,7 +87,7 @@ def test_slow_device_is_not_lost(compiler: Compiler, nics: Running) -> None:
             status, still, milliseconds = read(process).split()
             assert (status, still) == ("SUCCESS", "0")
             assert int(milliseconds) > 1000 * DETECTION_S / 4
-        process.communicate(timeout=60)
+        finish(process)
 
 
 def test_forked_children_lose_their_own_device(compiler: Compiler, nics: Running) -> None:
@@ -93,4 +100,4 @@ def test_forked_children_lose_their_own_device(compiler: Compiler, nics: Running
             assert [read(process) for _ in range(CHILDREN)] == ["joined"] * CHILDREN
             with stopped(nics, "nic1"):
                 assert [read(process) for _ in range(CHILDREN)] == [LOST] * CHILDREN
-            process.communicate(timeout=60)
+            finish(process)

@@ -1,4 +1,4 @@
-/* What a rank gets when another one does not do its part. Argument: the scene.
+/* What a rank gets when another one does not do its part. Argument: the scenario.
  *
  * Prints "rank R: STATUS" lines of what it got; exits with 0 also when that is an error, and with 1 when a call that
  * must work does not.
@@ -50,7 +50,7 @@ static void call(const struct fanin_operation *operation)
 }
 
 /* Rank 1 ends without a word. */
-static int scene_killed(void)
+static int scenario_killed(void)
 {
     struct fanin_operation operation = allreduce();
 
@@ -61,7 +61,7 @@ static int scene_killed(void)
 }
 
 /* Rank 1 comes too late for the limit of the others. */
-static int scene_late(void)
+static int scenario_late(void)
 {
     struct fanin_operation operation = allreduce();
 
@@ -73,7 +73,7 @@ static int scene_late(void)
 }
 
 /* Rank 1 has another root. */
-static int scene_mismatch(void)
+static int scenario_mismatch(void)
 {
     struct fanin_operation operation = {.collective = FANIN_BROADCAST, .root = rank == 1, .block = sizeof data,
                                         .source = data, .destination = data};
@@ -83,7 +83,7 @@ static int scene_mismatch(void)
 }
 
 /* Rank 1 leaves while the others wait. */
-static int scene_left(void)
+static int scenario_left(void)
 {
     struct fanin_operation operation = allreduce();
 
@@ -94,7 +94,7 @@ static int scene_left(void)
 }
 
 /* A rank leaves while a call of its own is under way. */
-static int scene_flushed(void)
+static int scenario_flushed(void)
 {
     struct fanin_operation operation = allreduce();
     struct fanin_request *request;
@@ -112,7 +112,7 @@ static int scene_flushed(void)
 }
 
 /* While rank 1 is late, the others ask how far they are; then all goes well. */
-static int scene_asked(void)
+static int scenario_asked(void)
 {
     struct fanin_operation operation = allreduce();
     struct fanin_request_progress progress;
@@ -135,7 +135,7 @@ static int scene_asked(void)
 }
 
 /* The root expects other sizes than it gets. */
-static int scene_sizes(void)
+static int scenario_sizes(void)
 {
     uint64_t sizes[64];
     int32_t all[64];
@@ -158,9 +158,10 @@ static int scene_sizes(void)
 
 static const struct {
     const char *name;
-    int (*play)(void);
-} scenes[] = {{"killed", scene_killed}, {"late", scene_late},   {"mismatch", scene_mismatch}, {"left", scene_left},
-              {"flushed", scene_flushed}, {"asked", scene_asked}, {"sizes", scene_sizes}};
+    int (*run)(void);
+} scenarios[] = {{"killed", scenario_killed},     {"late", scenario_late}, {"left", scenario_left},
+                 {"mismatch", scenario_mismatch}, {"asked", scenario_asked}, {"sizes", scenario_sizes},
+                 {"flushed", scenario_flushed}};
 
 int main(int count, char **arguments)
 {
@@ -168,8 +169,8 @@ int main(int count, char **arguments)
         fanin_join(device, &job, rank, TIMEOUT_MS, &communicator))
         return 1;
     ranks = job.ranks;
-    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
-        if (!strcmp(scenes[i].name, arguments[1]))
-            return scenes[i].play();
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        if (!strcmp(scenarios[i].name, arguments[1]))
+            return scenarios[i].run();
     return 1;
 }

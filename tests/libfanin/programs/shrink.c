@@ -1,7 +1,8 @@
 /* A job that goes on without some of its ranks. Arguments: what these do, and which they are.
  *
  * "die": they end without a word; the others notice, and shrink. "miss": nobody is lost, but they call fanin_shrink when
- * the others have gone on. Prints a line of what each rank got.
+ * the others have gone on. Prints a line of what each rank got. Dead ranks do not keep the others for the whole time-out:
+ * else the exit code is 3.
  */
 #define _DEFAULT_SOURCE
 #include <fanin/fanin.h>
@@ -48,6 +49,7 @@ static int report(enum fanin_status status)
 
 int main(int count, char **arguments)
 {
+    uint64_t start;
     enum fanin_status status;
     int is_other, misses;
     int32_t sum;
@@ -65,5 +67,9 @@ int main(int count, char **arguments)
         continue;
     if (!misses && status != FANIN_PEER_LOST)
         return 2;
-    return report(fanin_shrink(communicator, misses ? SHORT_MS : SHRINK_MS, &left));
+    start = fanin_now_ms();
+    status = fanin_shrink(communicator, misses ? SHORT_MS : SHRINK_MS, &left);
+    if (!misses && fanin_now_ms() - start >= SHRINK_MS)
+        return 3;
+    return report(status);
 }
