@@ -11,6 +11,7 @@ import pytest
 from fanin import device_status, errors
 
 SIZE = 3
+CHUNK = 256  # bytes of a segment
 
 
 def test_started_many_times(run_ranks, device):
@@ -95,17 +96,23 @@ def test_ordered_ones_end_with_the_program_that_used_them(run_ranks, device):
     assert run_ranks(device, 2, program) == [None, None]
 
 
-def test_small_streams_ask_for_few_slots(run_ranks, device):
+@pytest.mark.parametrize(
+    ("of_job", "positions", "slots"),
+    [(64, 0, 8), (64, 1, 8), (64, 4, 8), (64, 5, 16), (64, 16, 32), (64, 17, 64), (64, 1000, 64), (8, 1000, 8)],
+)
+def test_slots_of_an_own_stream(run_ranks, device, of_job, positions, slots):
+    """Twice what the request can fill, as a power of two; at least 8, and at most as many as the job has."""
+
     def program(communicator):
         earlier = {job["jid"] for job in device_status(device.socket)["jobs"]}  # of the test before, too
         communicator.barrier()
-        communicator.allreduce_init(np.ones(1, "f4"))
-        communicator.allreduce_init(np.ones(20 * 1024, "f4"))
-        jobs = {job["jid"]: job["slots"] for job in device_status(device.socket)["jobs"]}
-        communicator.barrier()
-        return sorted(slots for jid, slots in jobs.items() if jid not in earlier)
+        with communicator.allreduce_init(np.ones(positions * CHUNK, "u1")) as request:
+            leased = [job["slots"] for job in device_status(device.socket)["jobs"] if job["jid"] not in earlier]
+            assert request.start().wait(20).tolist() == [2] * (positions * CHUNK)
+            communicator.barrier()
+        return communicator.status()["slots"], leased
 
-    assert run_ranks(device, 2, program) == [[8, 64]] * 2
+    assert run_ranks(device, 2, program, slots=of_job, chunk=CHUNK) == [(of_job, [slots])] * 2
 
 
 def test_only_an_array_that_is_sent_must_last(run_ranks, device):

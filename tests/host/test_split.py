@@ -28,6 +28,27 @@ def test_split_by_color_and_key(run_ranks, device):
     assert results[0][3] == results[2][3] != results[1][3]
 
 
+def test_each_job_has_its_own_identity(run_ranks, device):
+    """The same on all its ranks, and another for every call, color and parent."""
+
+    def program(communicator):
+        with contextlib.ExitStack() as stack:
+            first, second = (stack.enter_context(communicator.dup()) for _ in range(2))
+            half = stack.enter_context(communicator.split(communicator.rank % 2))
+            same_half = stack.enter_context(communicator.split(communicator.rank % 2))
+            of_first, of_second = (stack.enter_context(parent.dup()) for parent in (first, second))
+            jobs = [part.job for part in (communicator, first, second, of_first, of_second, half, same_half)]
+            return [(job.jid, job.key) for job in jobs]
+
+    results = run_ranks(device, SIZE, program)
+    assert results[0] == results[2]
+    assert results[1] == results[3]
+    assert results[0][:5] == results[1][:5]
+    every = results[0] + results[1][5:]
+    assert len({jid for jid, _ in every}) == len({key for _, key in every}) == len(every)
+    assert all(0 < jid < 1 << 32 and 0 <= key < 1 << 32 for jid, key in every)
+
+
 def test_split_without_some(run_ranks, device):
     def program(communicator):
         part = communicator.split(None if communicator.rank == 1 else 7)
@@ -44,9 +65,9 @@ def test_split_of_a_split(run_ranks, device):
         with (
             communicator.split(communicator.rank // 2) as pair,
             pair.split(pair.rank) as alone,
-            communicator.split(communicator.rank // 2) as again,
+            communicator.split(communicator.rank // 2) as same_pair,
         ):
-            groups = (alone, pair, again, communicator)
+            groups = (alone, pair, same_pair, communicator)
             sums = [group.allreduce(np.array(communicator.rank)).item() for group in groups]
             return [*sums, len({group.job.jid for group in groups})]
 
