@@ -2,11 +2,13 @@
 
 Arguments: a job of two ranks as JSON, the socket of its device, a seed, and what the handler of the alarm does: "raise"
 or "call". Every collective is the same, so a call that was interrupted before it was started does not part the ranks.
-Prints how many calls were interrupted, and how many the handler has made.
+dup and split are called on a communicator of the first rank alone, for the same reason.
+Prints how many collectives were interrupted, how many calls of dup and split, and how many calls the handler has made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import signal
@@ -18,7 +20,8 @@ import numpy as np
 
 import fanin
 
-CALLS, COUNT = 300, 3000
+CALLS, COUNT = 400, 3000
+MOST_QUEUES = 8  # of a process on the device
 LONGEST_S = 0.004  # until the next alarm
 
 
@@ -30,6 +33,7 @@ def other_rank(job: fanin.Job, socket: str) -> None:
     """Takes part until the sum is 0. It is late now and then."""
     lazy, ones = random.Random(1), np.ones(COUNT)
     with fanin.Communicator(job, 1, socket) as communicator:
+        assert communicator.split(None) is None
         while communicator.allreduce(ones)[0] != 0:
             if lazy.random() < 0.3:
                 time.sleep(lazy.random() * LONGEST_S)
@@ -39,9 +43,10 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
     job, chance = fanin.Job.from_dict(json.loads(description)), random.Random(int(seed))
     thread = threading.Thread(target=other_rank, args=(job, socket))
     thread.start()
-    made = interrupted = 0
+    made = 0
+    interrupted = {"collective": 0, "derived": 0}
     is_armed = False  # an exception is raised once, and only where it is caught
-    with fanin.Communicator(job, 0, socket) as communicator:
+    with fanin.Communicator(job, 0, socket) as communicator, communicator.split(0) as alone:
 
         def alarm(*_: object) -> None:
             nonlocal made, is_armed
@@ -60,11 +65,16 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
         kept = []
         signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
         for number in range(CALLS):
-            value = float(number)
+            value, form = float(number), chance.randrange(5)
+            kind = "collective" if form < 3 else "derived"
             try:
                 is_armed = True
-                form = chance.randrange(3)
-                if form == 0:
+                if kind == "derived":
+                    found = None
+                    child = alone.dup() if form == 3 else alone.split(0)
+                    is_armed = False
+                    child.close()
+                elif form == 0:
                     found = communicator.allreduce(np.full(COUNT, value))
                 elif form == 1:  # the same memory each time, also when the call before was interrupted
                     found = communicator.allreduce(np.full(COUNT, value), out=arrays[chance.randrange(2)])
@@ -75,7 +85,7 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
                 assert form == 1 or found is None or np.all(found == value + 1), (number, found)
                 is_armed = False
             except Interrupted:
-                interrupted += 1
+                interrupted[kind] += 1
         signal.setitimer(signal.ITIMER_REAL, 0)
         for value, request in kept:
             assert np.all(request.wait(20) == value + 1)
@@ -84,9 +94,12 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
         assert np.all(last == 0)
         status = communicator.status()
         assert status["outstanding"] == status["backlog"] == 0
+        with contextlib.ExitStack() as stack:  # every queue of an interrupted dup or split has been given back
+            for child in [stack.enter_context(alone.dup()) for _ in range(MOST_QUEUES - 2)]:
+                child.barrier()
     thread.join(20)
     assert not thread.is_alive()
-    print(interrupted, made)
+    print(*interrupted.values(), made)
 
 
 if __name__ == "__main__":

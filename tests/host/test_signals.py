@@ -1,4 +1,4 @@
-"""Signal handlers that raise, or call collectives, at any time: results stay right, and the job can be left."""
+"""Signal handlers that raise, or call collectives, at any time: results stay right, and jobs can be made and left."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_alarms_at_random_times(device, make_job, action):
         [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, timeout=100, check=False
     )
     assert ended.returncode == 0, f"seed {seed}: {ended.stderr[-2000:]}"
-    interrupted, made = map(int, ended.stdout.split())
-    assert (interrupted if action == "raise" else made) > 10, f"seed {seed}"
+    collectives, derived, made = map(int, ended.stdout.split())
+    assert (min(collectives, derived) if action == "raise" else made) > 10, f"seed {seed}"
     assert not device_status(device.socket)["jobs"]
