@@ -102,9 +102,17 @@ def test_a_rank_of_another_node_is_named(compiler: Compiler, run: Run, route: st
         ("nodes", 5, (3,)),
         ("nodes", 6, (0, 1)),
         ("crowded", 40, (39,)),
+        ("uneven", 40, (39,)),
         ("uneven", 40, tuple(range(CROWD))),
     ],
-    ids=["the first", "of another node", "a whole node", "more than report at a time", "more than are asked at a time"],
+    ids=[
+        "the first",
+        "of another node",
+        "a whole node",
+        "more than report at a time",
+        "more than a device has jobs for",
+        "more than are asked at a time",
+    ],
 )
 def test_survivors_go_on(compiler: Compiler, run: Run, fabric: str, ranks: int, dead: tuple[int, ...]) -> None:
     done = run(fabric, ranks, compiler.build(PROGRAMS / "shrink.c"), "die", *map(str, dead))

@@ -40,6 +40,7 @@ struct pair {
 struct candidate {
     uint8_t is_dead, is_suspect;
     uint8_t has_reported, is_lost;
+    uint8_t had_turn; /* of its pair, in this phase */
     uint8_t is_heard; /* a rank of its node has reported, which knows the dead ones of its node */
     uint64_t asked;   /* when its pair was begun; 0: not yet */
 };
@@ -49,9 +50,11 @@ enum phase { SEEKING, REPORTING, LISTENING, COLLECTING, TELLING, DECIDED };
 struct agreement {
     enum phase phase;
     uint32_t rank, ranks, number, timeout_ms;
-    uint32_t next;               /* in `order`: the registrar that is asked, or the next rank to begin a pair with */
     uint32_t *order;             /* ranks, in the order in which they are asked to be registrar */
-    uint64_t begun, deadline;    /* deadline: of finding a registrar */
+    uint32_t next;               /* of them, the one that is asked */
+    uint64_t begun;              /* this phase */
+    uint64_t deadline;           /* of this phase, as a rank that asks */
+    uint64_t last;               /* deadline of finding a registrar */
     struct candidate *candidates;
     uint8_t switch_is_lost;      /* of this rank's way: then the suspects are cut off, and none is believed dead */
     uint8_t *verdict;            /* a row: 1 for each member */
@@ -143,33 +146,40 @@ static void write_report(const struct agreement *agreement, uint8_t *row)
     row[agreement->ranks] = agreement->switch_is_lost;
 }
 
+static void begin_phase(struct agreement *agreement, enum phase phase)
+{
+    agreement->phase = phase;
+    agreement->begun = fanin_now_ms();
+    for (uint32_t rank = 0; rank < agreement->ranks; rank++)
+        agreement->candidates[rank].had_turn = rank == agreement->rank;
+}
+
 /* ---- As a rank that asks ---- */
 
 static enum fanin_status seek(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;
-    uint64_t now = fanin_now_ms(), left = agreement->deadline > now ? agreement->deadline - now : 0, patience;
+    uint64_t now = fanin_now_ms(), patience = agreement->timeout_ms;
     uint32_t registrar;
 
     while (agreement->next < agreement->ranks && agreement->candidates[agreement->order[agreement->next]].is_dead)
         agreement->next++;
-    if (agreement->next == agreement->ranks || !left) {
+    if (agreement->next == agreement->ranks || now >= agreement->last) {
         fanin_complain("no other rank has taken a report: "
                        "they are lost, have not called, or have gone on without this one");
         return FANIN_TIMEOUT;
     }
     registrar = agreement->order[agreement->next];
     if (registrar == agreement->rank) {
-        agreement->phase = COLLECTING;
-        agreement->next = 0;
-        agreement->begun = now;
+        begin_phase(agreement, COLLECTING);
         return FANIN_SUCCESS;
     }
-    patience = agreement->candidates[registrar].is_suspect && !agreement->switch_is_lost ? GRACE_MS + MARGIN_MS
-                                                                                         : agreement->timeout_ms;
-    agreement->phase = REPORTING;
+    if (agreement->candidates[registrar].is_suspect && !agreement->switch_is_lost)
+        patience = GRACE_MS + MARGIN_MS;
+    begin_phase(agreement, REPORTING);
+    agreement->deadline = now + patience < agreement->last ? now + patience : agreement->last;
     write_report(agreement, agreement->pairs[0].row);
-    return begin_pair(communicator, FOR_REPORT, registrar, patience < left ? patience : left);
+    return FANIN_SUCCESS;
 }
 
 /* Hand in the report, or wait for the verdict. If the registrar is dead, or has gone on without this rank, the next is
@@ -177,23 +187,34 @@ static enum fanin_status seek(struct fanin_communicator *communicator)
 static enum fanin_status ask(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;
-    enum fanin_status status = advance_pair(agreement, &agreement->pairs[0]);
+    enum purpose purpose = agreement->phase == REPORTING ? FOR_REPORT : FOR_VERDICT;
+    struct pair *pair = &agreement->pairs[0];
+    uint64_t now = fanin_now_ms();
+    enum fanin_status status;
 
-    if (status == FANIN_PEER_LOST || status == FANIN_TIMEOUT) {
+    if (!pair->communicator) {
+        status = begin_pair(communicator, purpose, agreement->order[agreement->next], agreement->deadline - now);
+        status = status == FANIN_SUCCESS ? FANIN_PENDING : status;
+    } else {
+        status = advance_pair(agreement, pair);
+    }
+    if (status == FANIN_NO_RESOURCES && now < agreement->deadline)
+        return FANIN_PENDING; /* others' pairs have taken them for the moment */
+    if (status == FANIN_PEER_LOST || status == FANIN_TIMEOUT || status == FANIN_NO_RESOURCES) {
         agreement->next++;
-        agreement->phase = SEEKING;
+        begin_phase(agreement, SEEKING);
         return FANIN_PENDING;
     }
     if (status != FANIN_SUCCESS)
         return status;
     if (agreement->phase == LISTENING) {
-        memcpy(agreement->verdict, agreement->pairs[0].row, agreement->ranks + 1);
-        agreement->phase = DECIDED;
+        memcpy(agreement->verdict, pair->row, agreement->ranks + 1);
+        begin_phase(agreement, DECIDED);
         return FANIN_SUCCESS;
     }
-    agreement->phase = LISTENING;
-    return begin_pair(communicator, FOR_VERDICT, agreement->order[agreement->next],
-                      agreement->timeout_ms + GRACE_MS + MARGIN_MS);
+    begin_phase(agreement, LISTENING);
+    agreement->deadline = now + agreement->timeout_ms + GRACE_MS + MARGIN_MS;
+    return FANIN_SUCCESS;
 }
 
 /* ---- As registrar ---- */
@@ -236,31 +257,43 @@ static int is_anybody_expected(const struct agreement *agreement, uint64_t now)
     return 0;
 }
 
-/* Begin pairs with the ranks whose turn it is, as many as are possible at a time. Returns how many are under way. */
+/* Begin pairs with the ranks whose turn it is, as many as are possible at a time. Returns how many ranks still wait for
+ * their turn. */
 static uint32_t fill_pairs(struct fanin_communicator *communicator, enum purpose purpose, uint64_t limit_ms)
 {
     struct agreement *agreement = communicator->agreement;
-    enum fanin_status status;
-    uint32_t count = 0;
+    enum fanin_status status = FANIN_SUCCESS;
+    uint32_t count = 0, waiting = 0;
 
     for (uint32_t i = 0; i < MOST_PAIRS; i++)
         count += agreement->pairs[i].communicator != NULL;
-    for (; count < MOST_PAIRS && agreement->next < agreement->ranks; agreement->next++) {
-        uint32_t rank = agreement->order[agreement->next];
+    for (uint32_t i = 0; i < agreement->ranks; i++) {
+        uint32_t rank = agreement->order[i];
         struct candidate *candidate = &agreement->candidates[rank];
-        if (rank == agreement->rank || (purpose == FOR_VERDICT && !agreement->verdict[rank]))
+        if (candidate->had_turn || (purpose == FOR_VERDICT && !agreement->verdict[rank]))
             continue;
-        if (purpose == FOR_REPORT)
-            candidate->asked = fanin_now_ms();
-        status = begin_pair(communicator, purpose, rank, limit_ms);
-        if (status == FANIN_NO_RESOURCES && count)
-            break; /* when another pair has ended */
-        if (status == FANIN_SUCCESS)
-            count++;
-        else
-            candidate->is_lost = 1;
+        if (count < MOST_PAIRS && status != FANIN_NO_RESOURCES) {
+            status = begin_pair(communicator, purpose, rank, limit_ms);
+            candidate->had_turn = status != FANIN_NO_RESOURCES;
+            candidate->is_lost |= status != FANIN_NO_RESOURCES && status != FANIN_SUCCESS;
+            count += status == FANIN_SUCCESS;
+            if (purpose == FOR_REPORT && !candidate->asked)
+                candidate->asked = fanin_now_ms();
+        }
+        waiting += !candidate->had_turn;
     }
-    return count;
+    return waiting;
+}
+
+/* FANIN_NO_RESOURCES: the rank gets another turn, when other pairs have ended. */
+static enum fanin_status advance_in_turn(struct agreement *agreement, struct pair *pair)
+{
+    enum fanin_status status = pair->communicator ? advance_pair(agreement, pair) : FANIN_PENDING;
+
+    if (status != FANIN_NO_RESOURCES)
+        return status;
+    agreement->candidates[pair->other].had_turn = 0;
+    return FANIN_PENDING;
 }
 
 static void begin_collecting(struct fanin_communicator *communicator)
@@ -275,16 +308,15 @@ static void begin_collecting(struct fanin_communicator *communicator)
 static enum fanin_status collect(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;
-    int others_wait;
+    uint32_t others_wait;
     uint64_t now;
 
     if (!agreement->candidates[agreement->rank].has_reported)
         begin_collecting(communicator);
-    fill_pairs(communicator, FOR_REPORT, agreement->timeout_ms);
-    others_wait = agreement->next < agreement->ranks; /* for their turn */
+    others_wait = fill_pairs(communicator, FOR_REPORT, agreement->timeout_ms);
     now = fanin_now_ms();
     for (struct pair *pair = agreement->pairs; pair < agreement->pairs + MOST_PAIRS; pair++) {
-        enum fanin_status status = pair->communicator ? advance_pair(agreement, pair) : FANIN_PENDING;
+        enum fanin_status status = advance_in_turn(agreement, pair);
         if (status == FANIN_SUCCESS)
             take_report(communicator, pair->other, pair->row);
         else if (status != FANIN_PENDING)
@@ -302,8 +334,7 @@ static enum fanin_status collect(struct fanin_communicator *communicator)
         agreement->verdict[rank] = agreement->candidates[rank].has_reported;
     for (uint32_t i = 0; i < MOST_PAIRS; i++)
         memcpy(agreement->pairs[i].row, agreement->verdict, agreement->ranks + 1);
-    agreement->next = 0;
-    agreement->phase = TELLING;
+    begin_phase(agreement, TELLING);
     return FANIN_PENDING;
 }
 
@@ -311,13 +342,16 @@ static enum fanin_status collect(struct fanin_communicator *communicator)
 static enum fanin_status tell(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;
-    uint32_t under_way = fill_pairs(communicator, FOR_VERDICT, MARGIN_MS);
+    uint32_t left = 0;
 
-    for (uint32_t i = 0; i < MOST_PAIRS; i++)
-        if (agreement->pairs[i].communicator)
-            advance_pair(agreement, &agreement->pairs[i]);
-    if (!under_way)
-        agreement->phase = DECIDED;
+    if (fanin_now_ms() - agreement->begun < MARGIN_MS)
+        left = fill_pairs(communicator, FOR_VERDICT, MARGIN_MS);
+    for (uint32_t i = 0; i < MOST_PAIRS; i++) {
+        advance_in_turn(agreement, &agreement->pairs[i]);
+        left += agreement->pairs[i].communicator != NULL;
+    }
+    if (!left)
+        begin_phase(agreement, DECIDED);
     return FANIN_PENDING;
 }
 
@@ -445,7 +479,7 @@ static enum fanin_status begin_agreement(struct fanin_communicator *communicator
     if (!agreement)
         return FANIN_NO_RESOURCES;
     *agreement = (struct agreement){.rank = fanin_rank(lost), .ranks = ranks, .number = lost->shrunk++,
-                                    .timeout_ms = timeout_ms, .deadline = fanin_now_ms() + 2ull * timeout_ms,
+                                    .timeout_ms = timeout_ms, .last = fanin_now_ms() + 2ull * timeout_ms,
                                     .order = calloc(ranks, sizeof *agreement->order),
                                     .candidates = calloc(ranks, sizeof *agreement->candidates),
                                     .verdict = calloc(ranks + 1, 1)};
