@@ -37,6 +37,7 @@ def _declarations() -> str:
 ffi = cffi.FFI()
 ffi.include(abi.ffi)
 ffi.cdef(_declarations())
+ffi.cdef("void free(void *memory);")  # of the C library
 
 # The types that this package makes and casts. cffi reads the name of a type at its first use, with a lock that it takes
 # by hand: an exception amid that (of Ctrl-C, or of a signal handler) would leave it taken for ever, or a struct without
@@ -69,6 +70,11 @@ def library() -> Any:
     return core
 
 
+def complaint() -> str:
+    """Why the library has refused the last call of this thread that it refused."""
+    return ffi.string(library().fanin_complaint()).decode(errors="replace")
+
+
 def check(status: int, detail: str = "", **remedies: str) -> None:
     """Raise the exception of a status other than SUCCESS. remedies: by status name, in place of the general ones."""
     if status:
@@ -79,8 +85,7 @@ def refused(status: int) -> str:
     """Why the library has refused the last call of this thread, after a colon; "" where it was not the library."""
     if status not in (Status["INVALID_REQUEST"], Status["NOT_SUPPORTED"], Status["TIMEOUT"]):
         return ""
-    complaint = ffi.string(library().fanin_complaint()).decode()
-    return f": {complaint}" if complaint else ""
+    return f": {complaint()}" if complaint() else ""
 
 
 def in_slices(wait: Callable[[int], int], timeout: float | None, meanwhile: Callable[[], None] | None = None) -> int:

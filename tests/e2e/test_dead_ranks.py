@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,8 +57,8 @@ def loop(member: Communicator) -> None:
 def test_rank_that_is_killed_in_the_middle(running: Running, tmp_path: Path, route: str, target: int) -> None:
     size = LOCAL_RANKS if route == "local" else RANKS
     placement, description = describe(running, size, route)
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps(description.to_dict()))
+    path = tmp_path / "job.txt"
+    path.write_text(description.to_text())
     with process(path, target, socket_of(running, placement, target)) as child:
 
         def act(rank: int) -> Any:

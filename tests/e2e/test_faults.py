@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import subprocess
 import threading
@@ -106,8 +105,8 @@ def test_link_that_stays_down_loses_its_node(linked: Running) -> None:
 @ROUTES
 def test_rank_that_is_stopped_is_slow_not_dead(running: Running, tmp_path: Path, route: str) -> None:
     placement, description = describe(running, RANKS, route)
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps(description.to_dict()))
+    path = tmp_path / "job.txt"
+    path.write_text(description.to_text())
 
     def measure() -> tuple[Statuses, Statuses]:
         before = statuses(running)

@@ -261,8 +261,8 @@ def test_status(run_ranks, device):
 
 def test_rank_processes_from_the_environment(device, make_job, tmp_path):
     """Ranks as processes of their own, as `fanin run` starts them."""
-    job_file = tmp_path / "job.json"
-    job_file.write_text(json.dumps(make_job(3).to_dict()))
+    job_file = tmp_path / "job.txt"
+    job_file.write_text(make_job(3).to_text())
     environment = {**os.environ, "FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "3"}
     ranks = [
         subprocess.Popen(
@@ -278,8 +278,8 @@ def test_rank_processes_from_the_environment(device, make_job, tmp_path):
 
 def test_no_name_of_a_type_is_read_after_import(tmp_path, make_job, device):
     """cffi does it with a lock that an exception may leave taken."""
-    job_file = tmp_path / "job.json"
-    job_file.write_text(json.dumps(make_job(1).to_dict()))
+    job_file = tmp_path / "job.txt"
+    job_file.write_text(make_job(1).to_text())
     environment = {"FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "1", "FANIN_RANK": "0"}
     program = [sys.executable, "-c", WHOLE_PROGRAM]
     ended = subprocess.run(program, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60)

@@ -282,14 +282,6 @@ def test_job_that_contradicts_itself(parts):
         Job(**whole)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"jid": 1, "key": 1, "nodes": [{}]}', '{"jid": "x"}'])
-def test_job_file_that_is_garbage(tmp_path, text):
-    path = tmp_path / "job.json"
-    path.write_text(text)
-    with pytest.raises(errors.InvalidRequest, match="job description"):
-        Job.from_file(path)
-
-
 def test_every_status_has_an_exception_that_explains_itself():
     for status in Status:
         if status == Status["SUCCESS"]:

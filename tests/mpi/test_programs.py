@@ -169,6 +169,7 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
         ("FANIN_MPI_SLOTS", "7", "is 7, so 256 is taken; write a power of two from 4 on"),
         ("FANIN_MPI_STRICT", "yes", "is yes, so 0 is taken; write a number"),
         ("FANIN_ROUTE", "bar", "is bar, so auto is taken; write tree, ring, local or auto"),
+        ("FANIN_SWITCHES", "10.0.0", "is 10.0.0, FANIN_RING not set: '10.0.0' is no IPv4 address; write addresses"),
         ("FANIN_MPI_THRESHOLDS", "foo", "can not be read from foo on"),
     ],
 )

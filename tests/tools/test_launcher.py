@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fanin import Job
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
@@ -39,10 +39,10 @@ def python(running: Running, code: str, *arguments: str, **options) -> int:
 def test_every_rank_runs_with_its_environment(running: Running, tmp_path: Path) -> None:
     code = "import shutil; shutil.copy(os.environ['FANIN_JOB'], sys.argv[1] + os.environ['FANIN_RANK'])"
     assert python(running, code, f"{tmp_path}/") == 0
-    jobs = [json.loads(path.read_text()) for path in sorted(tmp_path.iterdir())]
+    jobs = [Job.from_file(path) for path in sorted(tmp_path.iterdir())]
     assert len(jobs) == RANKS
     assert all(job == jobs[0] for job in jobs)
-    assert [node["ranks"] for node in jobs[0]["nodes"]] == [[0, 1], [2, 3]]
+    assert [node.ranks for node in jobs[0].nodes] == [(0, 1), (2, 3)]
 
 
 @pytest.mark.parametrize("bound", [False, True])

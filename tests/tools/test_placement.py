@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,8 +87,9 @@ def test_chunk_fits_the_mtu(mtu: int, chunk: int) -> None:
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
 def test_the_library_reads_the_job(state_root, route: str) -> None:
     placement = place(STAR, 4, route)
-    description = job_file.describe(Running(STAR, FabricState("star")), placement)
-    job = fanin.Job.from_dict(json.loads(json.dumps(description)))
+    running = Running(STAR, FabricState("star"))
+    running.state.folder.mkdir(parents=True)
+    job = fanin.Job.from_file(job_file.write(running, job_file.describe(running, placement)))
     assert job.chosen_route == route
     assert [node.ranks for node in job.nodes] == list(placement.ranks)
 

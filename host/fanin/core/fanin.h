@@ -137,9 +137,17 @@ struct fanin_job {
 
 struct fanin_communicator;    /* this process as one rank of one job */
 
-/* Read the job and this process's rank that `fanin run` has put into the environment. `places` of the job is
- * allocated; free it with free(). FANIN_INVALID_REQUEST: the environment has none, or it makes no sense. */
+/* Read the job that a file describes, as `fanin run` writes it: docs/collectives.md has the format. `places` of the job
+ * is allocated; free it with free(). FANIN_INVALID_REQUEST: the file can not be read, or makes no sense;
+ * fanin_complaint names line and word, and nothing is allocated. */
+enum fanin_status fanin_job_of_file(const char *path, struct fanin_job *job);
+
+/* The same of the file that $FANIN_JOB names, and this process's rank, $FANIN_RANK. `fanin run` sets both. */
 enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank);
+
+/* Read a place as it stands in such a file: "ADDRESS RING SWITCH...", up to the end or a '#'. The address may be
+ * 0.0.0.0, if it is not known yet. FANIN_INVALID_REQUEST: as above. */
+enum fanin_status fanin_place_of_text(const char *text, struct fanin_place *place);
 
 /* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no
  * job. */

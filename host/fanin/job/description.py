@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import ipaddress
 import os
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import msgspec
 
-from fanin.driver import ffi, library
+from fanin.driver import complaint, ffi, library
 from fanin.errors import InvalidRequest
 from fanin.job.node import JobNode
 from fanin.verbs.membership import Membership
 from fanin_wire.abi import MAX_HOPS, JobFlag, Route
+from fanin_wire.job_text import job_text
 from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
@@ -55,7 +55,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Self:
-        """From the decoded JSON of a job file."""
+        """From a dictionary of its members, such as decoded JSON."""
         try:
             return msgspec.convert(description, cls)
         except msgspec.ValidationError as error:
@@ -65,13 +65,14 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """From a JSON file."""
+        """From a file of the text that to_text writes, and `fanin run`."""
+        job = ffi.new("struct fanin_job *")
+        if library().fanin_job_of_file(os.fsencode(path), job):
+            raise _wrong(complaint())
         try:
-            description = msgspec.json.decode(Path(path).read_bytes())
-        except (OSError, msgspec.DecodeError) as error:
-            complaint = f"the job description {os.fspath(path)} can not be read: {error}"
-            raise InvalidRequest(complaint, remedy=START_REMEDY) from None
-        return cls.from_dict(description)
+            return cls.of(job)
+        finally:
+            library().free(job.places)
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -81,14 +82,14 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @classmethod
     def of(cls, job: Any) -> Self:
         """From a struct fanin_job."""
-        nodes: dict[int, list[int]] = {}
+        nodes: dict[tuple[str, tuple[str, ...], int | None], list[int]] = {}
         for rank in range(job.ranks):
-            nodes.setdefault(job.places[rank].address, []).append(rank)
+            nodes.setdefault(_place(job.places[rank]), []).append(rank)
         modes = [name for name, flags in REPRODUCIBLE.items() if job.flags & flags == flags]
         return cls(
             jid=job.jid,
             key=job.key,
-            nodes=tuple(_node(job.places[ranks[0]], ranks) for ranks in nodes.values()),
+            nodes=tuple(JobNode(place[0], tuple(ranks), *place[1:]) for place, ranks in nodes.items()),
             route={code: name for name, code in ROUTES.items()}[job.route],  # type: ignore[arg-type]
             chunk=job.chunk,
             slots=job.slots,
@@ -99,6 +100,10 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def to_dict(self) -> dict[str, Any]:
         """The dictionary that from_dict reads."""
         return msgspec.to_builtins(self)
+
+    def to_text(self) -> str:
+        """The text that from_file reads."""
+        return job_text(self.to_dict())
 
     @property
     def c(self) -> Any:
@@ -130,7 +135,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         """What a rank tells its device when it joins: a struct fanin_join."""
         join = ffi.new("struct fanin_join *")
         if library().fanin_describe(self.c, rank, join):
-            raise _wrong(ffi.string(library().fanin_complaint()).decode())
+            raise _wrong(complaint())
         return join
 
     @property
@@ -155,8 +160,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         for index, node in enumerate(self.nodes):
             if rank in node.ranks:
                 return index
-        complaint = f"rank {rank} is not one of the {self.size} ranks of job {self.jid}"
-        raise InvalidRequest(complaint, remedy=f"Give a number from 0 to {self.size - 1}.")
+        detail = f"rank {rank} is not one of the {self.size} ranks of job {self.jid}"
+        raise InvalidRequest(detail, remedy=f"Give a number from 0 to {self.size - 1}.")
 
     def membership(self, rank: int) -> Membership:
         """The membership that the queue pair of a rank tells its device."""
@@ -170,11 +175,10 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return tuple(ffi.unpack(ranks, count)) if count else ()
 
 
-def _node(place: Any, ranks: list[int]) -> JobNode:
-    switches = tuple(str(ipaddress.IPv4Address(place.hop[level])) for level in range(place.hops))
-    return JobNode(
-        str(ipaddress.IPv4Address(place.address)), tuple(ranks), switches, place.ring - 1 if place.ring else None
-    )
+def _place(place: Any) -> tuple[str, tuple[str, ...], int | None]:
+    """Address, switches and ring of a struct fanin_place."""
+    address, *switches = map(str, map(ipaddress.IPv4Address, (place.address, *list(place.hop)[: place.hops])))
+    return address, tuple(switches), place.ring - 1 if place.ring else None
 
 
 def _ipv4(address: str) -> int:
@@ -185,8 +189,8 @@ def _ipv4(address: str) -> int:
         raise _wrong(f"{address!r} is not an IPv4 address") from None
 
 
-def _wrong(complaint: str) -> InvalidRequest:
-    return InvalidRequest(f"job description: {complaint}", remedy=DESCRIPTION_REMEDY)
+def _wrong(detail: str) -> InvalidRequest:
+    return InvalidRequest(f"job description: {detail}", remedy=DESCRIPTION_REMEDY)
 
 
 def environment(name: str) -> str:

@@ -1,14 +1,14 @@
-"""The description of a job that every rank gets: a JSON file and environment variables."""
+"""The description of a job that every rank gets: a file and environment variables."""
 
 from __future__ import annotations
 
-import json
 import secrets
 from pathlib import Path
 
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch.placement import Placement
 from fanin_wire import abi, fields
+from fanin_wire.job_text import job_text
 from fanin_wire.limits import MAX_JOB_CHUNK, MIN_CHUNK, MIN_JOB_SLOTS
 from fanin_wire.settings import JobSettings
 
@@ -49,8 +49,8 @@ def describe(running: Running, placement: Placement, settings: JobSettings | Non
 
 def write(running: Running, job: dict[str, object]) -> Path:
     """Write `job` into the folder of its fabric. The caller removes the file."""
-    path = running.state.folder / f"job-{job['jid']:08x}.json"
-    path.write_text(json.dumps(job))
+    path = running.state.folder / f"job-{job['jid']:08x}.txt"
+    path.write_text(job_text(job))
     return path
 
 

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "comm/device.h"
+#include "report.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,24 +29,6 @@ struct row {
     struct fanin_place place;
 };
 
-static uint32_t address_of(const char *text)
-{
-    struct in_addr address;
-
-    return inet_pton(AF_INET, text, &address) == 1 ? ntohl(address.s_addr) : 0;
-}
-
-static void add_switches(struct fanin_place *place, char *text, const char *between)
-{
-    char *rest;
-
-    for (char *word = strtok_r(text, between, &rest); word; word = strtok_r(NULL, between, &rest)) {
-        uint32_t address = address_of(word);
-        if (address && place->hops < FANIN_MAX_HOPS)
-            place->hop[place->hops++] = address;
-    }
-}
-
 /* Whether an address belongs to this host (or network namespace). */
 static int is_local(uint32_t address)
 {
@@ -58,16 +41,13 @@ static int is_local(uint32_t address)
     return bound;
 }
 
-static int parse_row(const char *folder, char *line, struct row *row)
+/* A row that makes no sense is none. */
+static int parse_row(const char *folder, const char *line, struct row *row)
 {
-    char *rest, *name = strtok_r(line, " \n", &rest), *address = strtok_r(NULL, " \n", &rest);
-    char *ring = strtok_r(NULL, " \n", &rest);
+    int length = (int)strcspn(line, " ");
 
-    if (!ring || *name == '#')
-        return 0;
-    *row = (struct row){.place = {.address = address_of(address), .ring = (uint32_t)strtoul(ring, NULL, 10)}};
-    add_switches(&row->place, rest, " \n");
-    return snprintf(row->socket, sizeof row->socket, "%s/%s", folder, name) < MAX_PATH;
+    return *line != '#' && !fanin_place_of_text(line + length, &row->place) &&
+           snprintf(row->socket, sizeof row->socket, "%s/%.*s", folder, length, line) < MAX_PATH;
 }
 
 static int read_rows(const char *folder, struct row *rows)
@@ -149,27 +129,36 @@ static int choice_of(int rank, int ranks, int choices)
     return longer + (rank - longer * (length + 1)) / length;
 }
 
-/* Find the NIC of this rank. Of named ones that are all in other hosts it takes one all the same. */
+/* Of named NICs that are all in other hosts a rank takes one all the same. */
 static int find_nic(int rank, int ranks, struct row *found)
 {
-    const char *sockets = getenv("FANIN_SOCKET"), *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
+    const char *sockets = getenv("FANIN_SOCKET");
     int named = sockets && *sockets, count, local;
     struct row rows[MAX_NICS];
-    char *list;
 
     count = named ? read_sockets(sockets, rows) : read_fabric(rows);
     local = keep_local(rows, count);
     if (!local && named)
         local = count;
-    if (!local)
-        return 0;
-    *found = rows[choice_of(rank, ranks, local)];
-    if (switches && (list = strdup(switches))) {
-        found->place = (struct fanin_place){.ring = ring ? (uint32_t)strtoul(ring, NULL, 10) : 0};
-        add_switches(&found->place, list, ",");
-        free(list);
-    }
-    return 1;
+    if (local)
+        *found = rows[choice_of(rank, ranks, local)];
+    return local != 0;
+}
+
+/* The user may say what lies above the NIC, in place of the file. */
+static void read_switches(struct fanin_place *place)
+{
+    const char *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
+    char text[MAX_ROW];
+
+    if (!switches)
+        return;
+    snprintf(text, sizeof text, "0.0.0.0 %.20s %.400s", ring && *ring ? ring : "0", switches);
+    for (char *comma = text; (comma = strchr(comma, ','));)
+        *comma = ' ';
+    if (fanin_place_of_text(text, place))
+        shim_say("BAD_SETTING: FANIN_SWITCHES is %.100s, FANIN_RING %.20s: %s; write addresses with ',' between, and a "
+                 "number", switches, ring ? ring : "not set", fanin_complaint());
 }
 
 /* Without it a device can not read ordinary memory of the program. */
@@ -195,6 +184,7 @@ enum fanin_status shim_open_device(int rank, int ranks)
     if (status != FANIN_SUCCESS)
         return status;
     shim_device.place = nic.place;
+    read_switches(&shim_device.place);
     shim_device.place.address = fanin_limits(shim_device.context)->address;
     return FANIN_SUCCESS;
 }
