@@ -57,9 +57,10 @@ static void next_word(struct line *line)
 {
     int length = 0;
 
-    if (sscanf(line->rest, " %47s%n", line->word, &length) != 1 || *line->word == '#')
+    if (sscanf(line->rest, " %47s%n", line->word, &length) == 1 && *line->word != '#')
+        line->rest += length;
+    else
         *line->word = 0;
-    line->rest += length;
 }
 
 static struct line begin(const char *text)
