@@ -1,7 +1,7 @@
 """Builds the driver `libfanin.so`, the MPI shim with the driver in it, and Python's binding of the driver.
 
 The first two are plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h). The binding
-uses CPython's limited API, so that one build serves every version from 3.11 on. Everything else is in pyproject.toml.
+uses CPython's limited API, so that one build serves every version from 3.11 on, and numpy's headers. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -44,7 +45,7 @@ class BuildLibraries(build_ext):
         extra = shlex.split(os.environ.get("CFLAGS", ""))
         includes = [f"-I{folder}" for folder in ext.include_dirs]
         if ext.name.endswith("_binding"):
-            extra += [LIMITED_API, f"-I{python_headers()}", f"-L{target.parent}"]
+            extra += [LIMITED_API, f"-I{python_headers()}", "-isystem", numpy.get_include(), f"-L{target.parent}"]
         link = [*ext.extra_link_args, "-o", str(target)]
         try:
             subprocess.run([*compiler, *FLAGS, *extra, *includes, *ext.sources, *link], check=True)

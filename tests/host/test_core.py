@@ -8,6 +8,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fanin import _binding
@@ -48,10 +49,11 @@ def test_sources_compile_without_a_warning(standard, tmp_path):
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_extension_compiles_without_a_warning(tmp_path):
-    """Against the limited API, with the headers of this interpreter."""
+    """Against the limited API, with the headers of this interpreter and of numpy."""
     binding = HEADER_PATH.parents[1] / "binding"
     warnings = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
     includes = [f"-I{folder}" for folder in (HEADER_PATH.parent, ABI_PATH.parent, sysconfig.get_path("include"))]
+    includes += ["-isystem", np.get_include()]
     result = subprocess.run(
         ["cc", "-std=c11", "-O2", *warnings, *includes, "-fsyntax-only", *map(str, binding.glob("*.c"))],
         capture_output=True,

@@ -17,7 +17,6 @@ extern PyObject *binding_empty;      /* numpy.empty */
 extern PyTypeObject *binding_array_type; /* numpy.ndarray */
 extern PyObject *binding_dtype_list[];   /* the numpy dtype of each enum fanin_dtype; NULL: it has none */
 extern uint32_t binding_dtype_count;
-extern PyObject *binding_dtype_name; /* "dtype" */
 extern PyObject *binding_operations; /* dict: name to enum fanin_op */
 extern PyTypeObject *binding_request_type, *binding_communicator_type;
 

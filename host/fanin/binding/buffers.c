@@ -1,6 +1,8 @@
 /* Python objects as memory: the buffer protocol, types of elements, new arrays. */
 #include "binding.h"
 
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/ndarraytypes.h>
 #include <string.h>
 
 /* Types by the formats of their elements (PEP 3118): a letter, after a Z for complex numbers. */
@@ -31,27 +33,41 @@ static uint32_t dtype_of_buffer(const Py_buffer *view)
     return FANIN_DTYPE_NONE;
 }
 
-/* Type of the elements of a numpy array. numpy has one object for each native type, so its identity tells the
- * type. That is faster than the format of a buffer, which numpy writes anew each time. */
-static uint32_t dtype_of_array(PyObject *array)
+/* Code of a numpy dtype: numpy has one object for each native type. */
+static uint32_t code_of(const PyArray_Descr *dtype)
 {
-    PyObject *dtype = PyObject_GetAttr(array, binding_dtype_name);
-    uint32_t code = 0;
+    for (uint32_t code = 1; code < binding_dtype_count; code++)
+        if (binding_dtype_list[code] == (const PyObject *)dtype)
+            return code;
+    return FANIN_DTYPE_NONE;
+}
 
-    for (uint32_t i = 0; dtype && !code && i < binding_dtype_count; i++)
-        if (binding_dtype_list[i] == dtype)
-            code = i;
-    Py_XDECREF(dtype);
-    return code;
+/* A numpy array, by numpy's own accessors: its buffer export, which allocates, takes longer than all else that the host
+ * does for a short call. PyBuffer_Release ends this view as well, since numpy has nothing to be told. */
+static uint32_t view_array(PyObject *object, Py_buffer *view, int writable)
+{
+    const PyArrayObject *array = (const PyArrayObject *)object;
+    uint32_t dtype = code_of(PyArray_DESCR(array));
+
+    if (!dtype || !PyArray_CHKFLAGS(array, NPY_ARRAY_C_CONTIGUOUS | (writable ? NPY_ARRAY_WRITEABLE : 0)))
+        return FANIN_DTYPE_NONE;
+    *view = (Py_buffer){.buf = PyArray_DATA((PyArrayObject *)object), .obj = Py_NewRef(object),
+                        .len = fanin_dtype_bytes(dtype), .itemsize = fanin_dtype_bytes(dtype),
+                        .readonly = !writable, .ndim = PyArray_NDIM(array), .shape = PyArray_DIMS(array)};
+    for (int i = 0; i < view->ndim; i++)
+        view->len *= view->shape[i];
+    return dtype;
 }
 
 uint32_t view_plain(PyObject *object, Py_buffer *view, int writable)
 {
-    int flags = PyBUF_ND | (writable ? PyBUF_WRITABLE : 0);
-    uint32_t dtype = Py_IS_TYPE(object, binding_array_type) ? dtype_of_array(object) : FANIN_DTYPE_NONE;
+    int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+    uint32_t dtype = Py_IS_TYPE(object, binding_array_type) ? view_array(object, view, writable) : FANIN_DTYPE_NONE;
 
-    if (PyObject_CheckBuffer(object) && !PyObject_GetBuffer(object, view, dtype ? flags : flags | PyBUF_FORMAT))
-        return dtype ? dtype : dtype_of_buffer(view);
+    if (dtype)
+        return dtype;
+    if (PyObject_CheckBuffer(object) && !PyObject_GetBuffer(object, view, flags))
+        return dtype_of_buffer(view);
     PyErr_Clear();
     view->obj = NULL;
     return FANIN_DTYPE_NONE;

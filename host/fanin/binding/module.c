@@ -3,7 +3,7 @@
 
 enum { MOST_DTYPES = 32 };
 
-PyObject *binding_empty, *binding_operations, *binding_dtype_name;
+PyObject *binding_empty, *binding_operations;
 PyObject *binding_dtype_list[MOST_DTYPES];
 uint32_t binding_dtype_count;
 PyTypeObject *binding_array_type, *binding_request_type, *binding_communicator_type;
@@ -19,7 +19,6 @@ static PyObject *configure(PyObject *module, PyObject *arguments)
     binding_array_type = (PyTypeObject *)Py_NewRef(array_type);
     binding_empty = Py_NewRef(empty);
     binding_operations = Py_NewRef(operations);
-    binding_dtype_name = PyUnicode_InternFromString("dtype");
     for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes) && i < MOST_DTYPES; i++)
         if (PyTuple_GetItem(dtypes, i) != Py_None) {
             binding_dtype_list[i] = Py_NewRef(PyTuple_GetItem(dtypes, i));
