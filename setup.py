@@ -1,7 +1,8 @@
 """Builds the driver `libfanin.so`, the MPI shim with the driver in it, and Python's binding of the driver.
 
 The first two are plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h). The binding
-uses CPython's limited API, so that one build serves every version from 3.11 on, and numpy's headers. Everything else is in pyproject.toml.
+uses CPython's limited API, so that one build serves every version from 3.11 on, and numpy's headers. Everything else is
+in pyproject.toml.
 """
 
 from __future__ import annotations
