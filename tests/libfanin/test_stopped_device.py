@@ -31,11 +31,16 @@ def nics(bench: Bench) -> Running:
     return bench.up(Shape(nodes=2, ranks_per_node=CHILDREN, detection=DETECTION_S))
 
 
+def any_job() -> str:
+    """An id for a job."""
+    return str(random.randrange(1, 1 << 31))
+
+
 @contextlib.contextmanager
-def started(program: Path, running: Running, *nics: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that has the sockets of some NICs and a job id as arguments."""
+def started(program: Path, running: Running, nics: list[str], *rest: object) -> Iterator[subprocess.Popen[str]]:
+    """A program that has the sockets of some NICs and the rest as arguments."""
     sockets = [str(running.state.socket(name)) for name in nics]
-    line = [str(program), *sockets, str(random.randrange(1, 1 << 31))]
+    line = [str(program), *sockets, *map(str, rest)]
     with subprocess.Popen(line, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
         yield process
 
@@ -67,7 +72,8 @@ def stopped(running: Running, nic: str) -> AbstractContextManager[None]:
 def test_stopped_device_is_lost_after_its_detection_time(compiler: Compiler, nics: Running) -> None:
     bound = statuses(nics)["nic0"]["detection_s"]
     assert bound == DETECTION_S
-    with started(compiler.build(PROGRAMS / "stopped_device.c"), nics, "nic0") as process:
+    program = compiler.build(PROGRAMS / "stopped_device.c")
+    with started(program, nics, ["nic0"], any_job(), 1, 0) as process:
         assert read(process) == "joined"
         with stopped(nics, "nic0"):
             tell(process)
@@ -78,7 +84,8 @@ def test_stopped_device_is_lost_after_its_detection_time(compiler: Compiler, nic
 
 
 def test_slow_device_is_not_lost(compiler: Compiler, nics: Running) -> None:
-    with started(compiler.build(PROGRAMS / "stopped_device.c"), nics, "nic0") as process:
+    program = compiler.build(PROGRAMS / "stopped_device.c")
+    with started(program, nics, ["nic0"], any_job(), 1, 0) as process:
         assert read(process) == "joined"
         for _ in range(PAUSES):
             with stopped(nics, "nic0"):
@@ -90,9 +97,26 @@ def test_slow_device_is_not_lost(compiler: Compiler, nics: Running) -> None:
         finish(process)
 
 
+def test_device_that_runs_again_tells_the_others(compiler: Compiler, nics: Running) -> None:
+    """A rank that has given up its device is lost for those that have not, although its process lives."""
+    program, job = compiler.build(PROGRAMS / "stopped_device.c"), any_job()
+    with (
+        started(program, nics, ["nic0"], job, 2, 0) as gave_up,
+        started(program, nics, ["nic0"], job, 2, 1) as waits,
+    ):
+        assert [read(gave_up), read(waits)] == ["joined"] * 2
+        with stopped(nics, "nic0"):
+            tell(gave_up)
+            assert read(gave_up).startswith(LOST)
+        tell(waits)
+        assert read(waits).startswith("PEER_LOST 0")
+        finish(gave_up)
+        finish(waits)
+
+
 def test_forked_children_lose_their_own_device(compiler: Compiler, nics: Running) -> None:
     """While they are forked, a thread of the parent looks after a device that stands still."""
-    with started(compiler.build(PROGRAMS / "forked_child.c"), nics, "nic0", "nic1") as process:
+    with started(compiler.build(PROGRAMS / "forked_child.c"), nics, ["nic0", "nic1"], any_job()) as process:
         assert read(process) == "looking"
         with stopped(nics, "nic0"):
             time.sleep(DETECTION_S / 4)

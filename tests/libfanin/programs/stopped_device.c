@@ -1,6 +1,7 @@
-/* What a program gets when its device stands still. Arguments: the socket of the device, and a job id.
+/* What a program gets when its device stands still. Arguments: the socket of the device, a job id, the number of ranks
+ * of the job, all of this device, and the rank that the program is.
  *
- * It joins as the only rank of its job, and prints "joined". For each line of standard input it does an allreduce, and
+ * It joins the job, and prints "joined". For each line of standard input it does an allreduce, and
  * prints the status, whether the device stands still, and how long the call took in milliseconds.
  */
 #define _DEFAULT_SOURCE /* alarm */
@@ -9,22 +10,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { COUNT = 1000, TIMEOUT_MS = 60000, LIMIT_S = 30 };
+enum { MOST = 2, COUNT = 1000, TIMEOUT_MS = 60000, LIMIT_S = 30 };
 
 int main(int count, char **arguments)
 {
+    static struct fanin_place places[MOST];
     static int32_t data[COUNT], result[COUNT];
     struct fanin_communicator *communicator;
     struct fanin_context *device;
     char line[16];
 
     alarm(LIMIT_S);
-    if (count != 3 || fanin_open(arguments[1], &device))
+    if (count != 5 || fanin_open(arguments[1], &device))
         return 1;
-    struct fanin_place place = {.address = fanin_limits(device)->address};
     struct fanin_job job = {.jid = (uint32_t)strtoul(arguments[2], NULL, 10), .key = 7, .route = FANIN_ROUTE_AUTO,
-                            .ranks = 1, .places = &place};
-    if (fanin_join(device, &job, 0, TIMEOUT_MS, &communicator))
+                            .ranks = (uint32_t)atoi(arguments[3]), .places = places};
+    if (job.ranks > MOST)
+        return 1;
+    for (uint32_t rank = 0; rank < job.ranks; rank++)
+        places[rank].address = fanin_limits(device)->address;
+    if (fanin_join(device, &job, (uint32_t)atoi(arguments[4]), TIMEOUT_MS, &communicator))
         return 1;
     puts("joined");
     fflush(stdout);

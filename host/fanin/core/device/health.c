@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "device/connection.h"
 #include <poll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,10 +79,13 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
     return 0;
 }
 
+/* A device that stands still and runs again finds this process gone, and tells the ranks that have waited for it. */
 static int lose_device(struct fanin_context *context, int still)
 {
-    if (still)
+    if (still) {
         __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
+        shutdown(context->socket, SHUT_RDWR);
+    }
     __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
     return 1;
 }
