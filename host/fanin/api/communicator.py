@@ -27,7 +27,7 @@ from fanin.driver import check, ffi
 from fanin.errors import InvalidRequest
 from fanin.job import START_REMEDY, Job, environment
 from fanin.membership.device_connection import DeviceConnection
-from fanin.membership.member import Begin, How, Member
+from fanin.membership.member import LEAVE_TIMEOUT_MS, Begin, How, Member
 from fanin.membership.progress import Progress
 from fanin.memory.buffers import address_of, dtype_of, shape_of
 from fanin.timeouts import require_seconds
@@ -192,8 +192,15 @@ class Communicator(Collectives, Member):
         }
 
     def close(self) -> None:
-        """Leave the job and detach. What is still under way fails as Flushed. Harmless when called again."""
-        self.end(leave=True)
+        """Leave the job and detach, after a flush. What is still under way fails as Flushed. Harmless when called again.
+
+        Raises: as flush; then the job has been left all the same.
+        """
+        try:
+            if self in _open and not self.connection.context.closed:
+                self.flush(LEAVE_TIMEOUT_MS / 1000)
+        finally:
+            self.end(leave=True)
 
     def abort(self) -> None:
         """Detach without leaving: the other ranks get PeerLost instead of waiting for this one."""
@@ -229,7 +236,10 @@ class Communicator(Collectives, Member):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.end(leave=error is None)
+        if error is None:
+            self.close()
+        else:
+            self.abort()
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size} in job {self.job.jid} ({self.job.chosen_route})"

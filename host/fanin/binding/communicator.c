@@ -194,6 +194,21 @@ static PyObject *finish_join(PyObject *object, PyObject *arguments)
     return PyLong_FromLong(status);
 }
 
+static PyObject *flush(PyObject *object, PyObject *arguments)
+{
+    struct communicator *self = (struct communicator *)object;
+    enum fanin_status status;
+    unsigned timeout_ms;
+
+    if (!PyArg_ParseTuple(arguments, "I", &timeout_ms) || !enter_library(self))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = fanin_flush(self->library, timeout_ms);
+    Py_END_ALLOW_THREADS
+    leave_library(self);
+    return PyLong_FromLong(status);
+}
+
 static PyObject *job(PyObject *object, PyObject *unused)
 {
     struct communicator *self = (struct communicator *)object;
@@ -372,6 +387,7 @@ static PyMethodDef life_methods[] = {
      "_begin(device, connection, how, parent, number, address): begin to join. Returns the status."},
     {"_finish_join", finish_join, METH_VARARGS,
      "_finish_join(reply, timeout_ms): wait for the others, and write what is known. Returns the status."},
+    {"_flush", flush, METH_VARARGS, "_flush(timeout_ms): wait for what this rank has handed over. Returns the status."},
     {"_job", job, METH_NOARGS, "The address of the struct fanin_job; 0: there is none any more."},
     {"_end_job", end_job, METH_VARARGS, "Leave or abandon the job. Returns the status."},
     {"_forget", forget, METH_NOARGS, "Let go of everything in a forked child, where it belongs to the parent."},

@@ -73,7 +73,8 @@ int fanin_device_stands_still(const struct fanin_context *context);
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
 enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length);
 
-/* Give everything back. Leave all jobs first. */
+/* Give everything back. Leave all jobs first. Else it waits for up to 10 s until all ranks have what this one has
+ * brought, and leaves none. */
 void fanin_close(struct fanin_context *context);
 
 /* In a forked child: drop the copy of a connection that the parent has opened, and forget its communicators. Sends
@@ -209,10 +210,15 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
  * communicator, but for that one: it ends with the fanin_finish_join that begins to join the survivors' job. */
 const struct fanin_job *fanin_job_of(const struct fanin_communicator *communicator);
 
-/* Leave the job, and free the communicator. Requests under way end with FANIN_FLUSHED; each request, persistent ones
- * included, is still to be freed. The other ranks get FANIN_ABORTED for what they have under way. FANIN_SUCCESS: the
- * device touches no memory any more on behalf of this job. Otherwise it may still write to the memory of requests that
- * were under way; the communicator is freed all the same. */
+/* Wait at most `timeout_ms` until all ranks have what this rank has brought to requests that have ended here already
+ * (see fanin_start). FANIN_PENDING: they do not have it yet. Any other status but FANIN_SUCCESS: what such a request
+ * has failed with, while no other request has reported a failure. */
+enum fanin_status fanin_flush(struct fanin_communicator *communicator, uint32_t timeout_ms);
+
+/* Leave the job, and free the communicator. Before that, wait as fanin_flush does. Requests under way end with
+ * FANIN_FLUSHED; each request, persistent ones included, is still to be freed. The other ranks get FANIN_ABORTED for
+ * what they have under way. FANIN_SUCCESS: the device touches no memory any more on behalf of this job. Otherwise it
+ * may still write to the memory of requests that were under way; the communicator is freed all the same. */
 enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
 /* The same without leaving the job: the other ranks get FANIN_PEER_LOST instead of waiting. */
@@ -299,7 +305,14 @@ enum fanin_request_limit { FANIN_ANY_SIZE = -1 };
 struct fanin_request;         /* a collective under way, or a persistent one */
 
 /* Start a collective and return at once. Any number may be under way; they run in the order of their starts. Its
- * buffers must not be touched before it has ended. fanin_free frees the request. */
+ * buffers must not be touched before it has ended. fanin_free frees the request.
+ *
+ * A request of a rank that wants no result (the root of a broadcast, the others of a reduce) ends when its data have
+ * been taken: when they are in the work request, or in memory of the library. So it may end before the other ranks take
+ * part. This holds for data of up to 16 bytes, and for data that are not in registered memory; not with `timeout_ms`,
+ * with FANIN_FENCE, or of a persistent request. If it fails after that, the next request fails, too, and fanin_flush
+ * says why.
+ */
 enum fanin_status fanin_start(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                               struct fanin_request **request);
 

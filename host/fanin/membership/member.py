@@ -136,6 +136,26 @@ class Member(BoundCommunicator):
             raise InvalidRequest("the communicator is closed", remedy="Make a new one.")
         self.connection.context.require_open()
 
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all ranks have what this rank has brought to collectives.
+
+        A rank that wants no result (the root of a broadcast, the others of a reduce) goes on when its data have been
+        taken. What goes wrong after that is an error of the next collective, or of this call.
+
+        Args:
+            timeout: seconds. None: no limit.
+
+        Raises:
+            Timeout: not all ranks have taken part in that time.
+            FaninError: a collective that had ended here has failed, for instance PeerLost. It is told once.
+        """
+        require_seconds(timeout)
+        self.require_open()
+        status = in_slices(self._flush, timeout)
+        if status != Status["SUCCESS"]:
+            status = Status["TIMEOUT"] if status == Status["PENDING"] else status
+            raise FaninError.of(status, f"not all ranks have what rank {self.rank} has brought{self._trouble(status)}")
+
     def end(self, leave: bool) -> None:
         """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless when called again."""
         if self._is_closed:

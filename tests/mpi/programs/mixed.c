@@ -28,6 +28,7 @@ static const struct scene {
     {"loss", lose_a_rank},
     {"loss in a part", lose_a_rank_in_a_part},
     {"many", begin_many},
+    {"ahead", run_ahead},
     {"scatter", scatter_counts},
     {"look", look_at_all},
     {"lookers", look_from_two_threads},

@@ -51,6 +51,8 @@ struct fanin_request {
     uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
 
     uint8_t persistent, started, waits, detached; /* waits: the program does, until it has ended */
+    uint32_t taken_over;          /* stored with release: it wants nothing, and all that it brings has been taken. For
+                                   * the program it has ended */
     uint32_t done;                /* stored with release when everything else is there */
     uint32_t status;              /* enum fanin_status: of the first work request that failed */
     struct fanin_cqe failure;     /* its completion */
@@ -82,11 +84,19 @@ void fanin_request_destroy(struct fanin_request *request);
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
 /* Work request `number` is complete: put its result where it belongs. */
 void fanin_request_store(struct fanin_request *request, uint32_t number);
+/* Whether the rank wants nothing, and the program's memory is not read any more once all is posted. */
+int fanin_request_is_one_way(const struct fanin_request *request);
 /* Whether results pass through a bounce buffer, and are where they belong only when the host has copied them. */
 int fanin_request_copies_results(const struct fanin_request *request);
 
 static inline int is_done(const struct fanin_request *request)
 {
     return __atomic_load_n(&request->done, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* For the program, which may use its memory again. */
+static inline int has_ended(const struct fanin_request *request)
+{
+    return is_done(request) || __atomic_load_n(&request->taken_over, __ATOMIC_ACQUIRE) != 0;
 }
 #endif

@@ -3,6 +3,8 @@
 
 #define BATCH 32
 #define MID_MASK ((1u << FANIN_MID_BITS) - 1)
+#define MOST_TAKEN 128    /* requests that have ended for the program only: half a queue; the next one waits */
+#define MOST_TAKEN_BYTES (4u << 20)
 #define QUESTIONS 16      /* entries of the send queue that are kept free, so that a question always gets through */
 #define ANSWER_MS 5000    /* a living device answers a question in microseconds */
 
@@ -21,13 +23,32 @@ void fanin_stream_begin(struct stream *stream, struct fanin_context *context, ui
     pthread_mutex_init(&stream->lock, NULL);
 }
 
+/* A failed request says to the program why the job has ended, unless the program has taken it for done. */
+static void report(struct stream *stream, const struct fanin_request *request)
+{
+    if (!request->taken_over)
+        stream->reported = 1;
+    if (stream->reported)
+        stream->unreported = FANIN_SUCCESS;
+    else if (stream->unreported == FANIN_SUCCESS)
+        stream->unreported = request->status;
+}
+
 /* Nothing of a request is under way any more: it is its maker's. Frees it if nobody asks for it any more. */
 static void finish(struct fanin_request *request, int spoiled)
 {
+    struct stream *stream = request->stream;
+
     fanin_request_release(request, spoiled);
+    if (request->taken_over) {
+        stream->taken_over--;
+        stream->taken_bytes -= request->source.length;
+    }
+    if (request->status != FANIN_SUCCESS)
+        report(stream, request);
     if (request->detached) {
         fanin_request_destroy(request);
-        request->stream->free_request(request);
+        stream->free_request(request);
         return;
     }
     __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
@@ -219,6 +240,17 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
     return 0;
 }
 
+/* All of it is posted: it may have ended for the program. */
+static void take_over(struct stream *stream, struct fanin_request *request)
+{
+    if (stream->end_of_job.status != FANIN_SUCCESS || stream->taken_over == MOST_TAKEN ||
+        stream->taken_bytes > MOST_TAKEN_BYTES || !fanin_request_is_one_way(request))
+        return;
+    stream->taken_over++;
+    stream->taken_bytes += request->source.length;
+    __atomic_store_n(&request->taken_over, 1, __ATOMIC_RELEASE);
+}
+
 /* A request without work requests is a message without bytes: it is counted, as all ranks do. */
 static void post_all(struct stream *stream)
 {
@@ -240,6 +272,7 @@ static void post_all(struct stream *stream)
                 return;
             }
         }
+        take_over(stream, request);
         if (request->wanted.row)
             return; /* the ranks post in one order: what follows waits for the sizes */
         stream->posting = request->next;
@@ -261,6 +294,8 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
     enum fanin_status status = FANIN_SUCCESS;
 
     pthread_mutex_lock(&stream->lock);
+    if (stream->taken_over) /* nobody waits for these */
+        advance(stream);
     request->next = NULL;
     if (stream->stopped) {
         status = FANIN_INVALID_REQUEST;
@@ -320,16 +355,38 @@ int fanin_stream_has_backlog(struct stream *stream)
     return holds(stream, &stream->posting);
 }
 
+void fanin_stream_reported(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->reported = 1;
+    stream->unreported = FANIN_SUCCESS;
+    pthread_mutex_unlock(&stream->lock);
+}
+
 int fanin_stream_is_drained(struct stream *stream)
 {
     return !holds(stream, &stream->first);
+}
+
+enum fanin_status fanin_stream_settled(struct stream *stream)
+{
+    enum fanin_status status;
+
+    pthread_mutex_lock(&stream->lock);
+    if (stream->taken_over)
+        advance(stream);
+    status = stream->taken_over ? FANIN_PENDING : stream->unreported;
+    if (status != FANIN_PENDING)
+        stream->unreported = FANIN_SUCCESS;
+    pthread_mutex_unlock(&stream->lock);
+    return status;
 }
 
 void fanin_stream_sleep(struct stream *stream, const struct fanin_request *request, uint32_t timeout_ms)
 {
     uint32_t seen = __atomic_load_n(&stream->seen, __ATOMIC_ACQUIRE);
 
-    if (!is_done(request))
+    if (!has_ended(request))
         fanin_wait_cq(stream->context, stream->cq, seen, timeout_ms);
 }
 

@@ -19,6 +19,10 @@ struct stream {
     uint32_t qp_destroyed;        /* the device may give its number to another */
     uint32_t stopped;             /* nothing may be submitted any more */
     uint64_t posted;              /* requests, ever, but for those without bytes */
+    uint32_t taken_over;          /* requests that have ended for the program, and are still under way */
+    uint64_t taken_bytes;         /* what they bring */
+    uint32_t unreported;          /* enum fanin_status: of the first of them that failed */
+    uint32_t reported;            /* another request has failed as well, and tells the program of it */
     struct inquiry *inquiries;    /* how far requests are, under way */
     struct bounce_buffer *spoiled; /* buffers of failed requests, to which the device may still write */
     struct fanin_cqe end_of_job;  /* the completion that told of it; status SUCCESS: none has */
@@ -38,6 +42,11 @@ void fanin_stream_end(struct stream *stream, enum fanin_status status);
 enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
 int fanin_stream_has_backlog(struct stream *stream);
 int fanin_stream_is_drained(struct stream *stream);
+/* What has become of the requests that have ended for the program only. FANIN_PENDING: some are still under way. A
+ * failure is told once. */
+enum fanin_status fanin_stream_settled(struct stream *stream);
+/* The program has been told of a failure. */
+void fanin_stream_reported(struct stream *stream);
 /* Sleep until a completion may have come, at most `timeout_ms`. */
 void fanin_stream_sleep(struct stream *stream, const struct fanin_request *request, uint32_t timeout_ms);
 /* How far a request is. */

@@ -168,6 +168,17 @@ void fanin_request_store(struct fanin_request *request, uint32_t number)
         memcpy(destination->memory, destination->buffer->address, destination->length);
 }
 
+/* With a limit of time the program wants to know whether all take part. A persistent request is to end as a whole: then
+ * it can start again. */
+int fanin_request_is_one_way(const struct fanin_request *request)
+{
+    const struct side *source = &request->source;
+    int is_taken = source->way != WAY_DIRECT || source->length <= FANIN_MAX_INLINE;
+
+    return is_taken && source->length && !request->destination.length && !request->wanted.row &&
+           !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE);
+}
+
 int fanin_request_copies_results(const struct fanin_request *request)
 {
     return request->destination.way == WAY_BOUNCED || request->destination.way == WAY_PIPELINED || request->wanted.row;

@@ -53,6 +53,8 @@ void fanin_register_communicator(struct fanin_communicator *communicator);
 void fanin_unregister_communicator(struct fanin_communicator *communicator);
 void fanin_hold(struct fanin_communicator *communicator);
 void fanin_release(struct fanin_communicator *communicator);
+/* Whether nothing is under way on a connection that has ended for the program. */
+int fanin_is_settled(const struct fanin_context *context);
 /* The connection is closed: what is left of its communicators must not use it. inherited: in a forked child, whose
  * locks may have been held by threads that it does not have. */
 void fanin_forget_communicators(const struct fanin_context *context, int inherited);

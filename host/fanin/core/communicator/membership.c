@@ -210,12 +210,33 @@ static enum fanin_status leave_job(struct fanin_communicator *communicator, uint
     return status == FANIN_SUCCESS ? fanin_await_membership(communicator->membership, &reply, timeout_ms) : status;
 }
 
+static void wait_a_moment(const struct stream *stream)
+{
+    fanin_wait_cq(stream->context, stream->cq, __atomic_load_n(&stream->seen, __ATOMIC_ACQUIRE), DRAIN_MS);
+    fanin_progress();
+}
+
+enum fanin_status fanin_flush(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    uint64_t deadline = fanin_now_ms() + timeout_ms;
+    enum fanin_status status;
+
+    if (!communicator->has_joined || !communicator->stream.context)
+        return FANIN_SUCCESS;
+    while ((status = fanin_stream_settled(&communicator->stream)) == FANIN_PENDING && fanin_now_ms() < deadline)
+        wait_a_moment(&communicator->stream);
+    return status;
+}
+
 enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t timeout_ms)
 {
-    fanin_stream_advance(&communicator->stream);
+    uint64_t deadline = fanin_now_ms() + timeout_ms, now;
+
     fanin_stream_stop(&communicator->stream);
+    fanin_flush(communicator, timeout_ms);
+    now = fanin_now_ms();
     if (!communicator->stream.ended)
-        leave_job(communicator, timeout_ms);
+        leave_job(communicator, deadline > now ? (uint32_t)(deadline - now) : 0);
     return destroy(communicator);
 }
 
@@ -245,8 +266,7 @@ static enum fanin_status drain(struct fanin_communicator *communicator, uint64_t
             return FANIN_SUCCESS;
         if (fanin_now_ms() >= deadline)
             return FANIN_PENDING;
-        fanin_wait_cq(stream->context, stream->cq, __atomic_load_n(&stream->seen, __ATOMIC_ACQUIRE), DRAIN_MS);
-        fanin_progress();
+        wait_a_moment(stream);
     }
 }
 

@@ -3,6 +3,10 @@
 #include "complaint.h"
 #include "memory/regions.h"
 #include <stdlib.h>
+#include <time.h>
+
+#define SETTLE_MS 10000 /* for the other ranks to take what this one has brought */
+#define LOOK_MS 1
 
 enum fanin_status fanin_open(const char *socket_path, struct fanin_context **context)
 {
@@ -36,8 +40,19 @@ static void close_context(struct fanin_context *context, int inherited)
     fanin_disconnect(context);
 }
 
+/* Until all ranks have what has been taken from the program. */
+static void settle(const struct fanin_context *context)
+{
+    const struct timespec moment = {.tv_nsec = LOOK_MS * 1000000L};
+    uint64_t deadline = fanin_now_ms() + SETTLE_MS;
+
+    while (!fanin_is_settled(context) && fanin_now_ms() < deadline)
+        nanosleep(&moment, NULL);
+}
+
 void fanin_close(struct fanin_context *context)
 {
+    settle(context);
     close_context(context, 0);
 }
 

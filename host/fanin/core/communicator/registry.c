@@ -73,6 +73,17 @@ void fanin_progress(void)
     pthread_mutex_unlock(&lock);
 }
 
+int fanin_is_settled(const struct fanin_context *context)
+{
+    int settled = 1;
+
+    pthread_mutex_lock(&lock);
+    for (struct fanin_communicator *one = communicators; one && settled; one = one->next)
+        settled = one->stream.context != context || fanin_stream_settled(&one->stream) != FANIN_PENDING;
+    pthread_mutex_unlock(&lock);
+    return settled;
+}
+
 int fanin_others_have_backlog(struct fanin_communicator *communicator)
 {
     int wait = 0;

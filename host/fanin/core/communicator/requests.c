@@ -115,14 +115,18 @@ enum fanin_status fanin_restart(struct fanin_request *request)
 
 static enum fanin_status outcome(const struct fanin_request *request)
 {
-    return is_done(request) ? request->status : FANIN_PENDING;
+    if (!is_done(request))
+        return has_ended(request) ? FANIN_SUCCESS : FANIN_PENDING;
+    if (request->taken_over && request->status != FANIN_SUCCESS)
+        fanin_stream_reported(request->stream);
+    return request->status;
 }
 
 enum fanin_status fanin_test(struct fanin_request *request)
 {
-    if (!request->started || (!is_done(request) && !request->stream->context))
+    if (!request->started || (!has_ended(request) && !request->stream->context))
         return fanin_complain(NOT_UNDER_WAY);
-    if (!is_done(request))
+    if (!has_ended(request))
         fanin_stream_advance(request->stream);
     return outcome(request);
 }
@@ -140,18 +144,18 @@ enum fanin_status fanin_wait(struct fanin_request *request, uint32_t timeout_ms)
     struct stream *stream = request->stream;
     uint64_t deadline, now;
 
-    if (!request->started || (!is_done(request) && !stream->context))
+    if (!request->started || (!has_ended(request) && !stream->context))
         return fanin_complain(NOT_UNDER_WAY);
-    if (is_done(request))
+    if (has_ended(request))
         return outcome(request);
     /* Mostly it ends at once: then nothing else is to be looked at. */
     fanin_stream_sleep(stream, request, timeout_ms ? 1 : 0);
     fanin_stream_advance(stream);
-    if (is_done(request))
+    if (has_ended(request))
         return outcome(request);
     now = fanin_now_ms();
     deadline = now + timeout_ms;
-    while (!is_done(request) && now < deadline) {
+    while (!has_ended(request) && now < deadline) {
         fanin_stream_sleep(stream, request, slice_of(request, deadline - now));
         fanin_progress();
         now = fanin_now_ms();

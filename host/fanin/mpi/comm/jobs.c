@@ -1,5 +1,6 @@
 #include "comm/jobs.h"
 #include "abi/mpi_progress.h"
+#include "report.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -33,15 +34,28 @@ void shim_enter_job(struct fanin_communicator *communicator)
     __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
 }
 
+/* One look, or a wait. What this rank has handed over comes first. */
+static enum fanin_status go_on(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    enum fanin_status status = fanin_flush(communicator, timeout_ms);
+
+    if (status == FANIN_PENDING)
+        return status;
+    if (status != FANIN_SUCCESS)
+        shim_say("%s: what this rank has sent in a collective that has returned did not reach all ranks",
+                 fanin_status_name(status));
+    return fanin_finish_leave(communicator, timeout_ms);
+}
+
 static enum fanin_status finish_leave(struct fanin_communicator *communicator, uint32_t timeout_ms)
 {
     uint64_t end = fanin_now_ms() + timeout_ms;
-    enum fanin_status status = fanin_finish_leave(communicator, 0);
+    enum fanin_status status = go_on(communicator, 0);
 
     while (status == FANIN_PENDING && fanin_now_ms() < end) {
         shim_let_mpi_progress();
         fanin_progress();
-        status = fanin_finish_leave(communicator, SLICE_MS);
+        status = go_on(communicator, SLICE_MS);
     }
     return status;
 }

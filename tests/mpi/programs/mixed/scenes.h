@@ -50,6 +50,9 @@ void be_refused(void);
 void lose_a_rank(void);
 void lose_a_rank_in_a_part(void);
 
+/* one_way.c */
+void run_ahead(void);
+
 /* elsewhere.c */
 void begin_many(void);
 void scatter_counts(void);

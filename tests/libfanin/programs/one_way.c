@@ -1,0 +1,305 @@
+/* What a rank that wants no result can rely on. Arguments: the scenario, and a folder in which the ranks leave marks.
+ *
+ * Exits with 1 when a call that must work does not, or a result is wrong.
+ */
+#define _DEFAULT_SOURCE /* usleep */
+#include <fanin/fanin.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 60000, AHEAD = 100, STREAM = 1000, WORDS = 1024, LONG_WORDS = 1 << 20 };
+
+static struct fanin_communicator *communicator;
+static struct fanin_context *device;
+static struct fanin_job job;
+static uint32_t rank;
+static const char *folder;
+static int32_t data[LONG_WORDS], result[LONG_WORDS];
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "rank %u: %s\n", rank, what);
+    exit(1);
+}
+
+static char *name_of_mark(uint32_t of)
+{
+    static char name[4096];
+
+    snprintf(name, sizeof name, "%s/%u", folder, of);
+    return name;
+}
+
+static void leave_mark(void)
+{
+    FILE *mark = fopen(name_of_mark(rank), "w");
+
+    if (!mark || fclose(mark))
+        fail("no mark");
+}
+
+static void await_mark(uint32_t of)
+{
+    while (access(name_of_mark(of), F_OK))
+        usleep(1000);
+}
+
+static void fill(uint32_t words, int32_t value)
+{
+    for (uint32_t i = 0; i < words; i++)
+        data[i] = value + (int32_t)i;
+}
+
+static enum fanin_status broadcast(uint32_t words)
+{
+    return fanin_broadcast(communicator, data, words * sizeof *data, 0);
+}
+
+/* A message that the root has long forgotten. */
+static void take(uint32_t words, int32_t value)
+{
+    memset(data, 0, words * sizeof *data);
+    if (broadcast(words))
+        fail("a broadcast failed");
+    for (uint32_t i = 0; i < words; i++)
+        if (data[i] != value + (int32_t)i)
+            fail("the data are wrong");
+}
+
+/* All messages of the root, before any other rank calls anything. */
+static void run_ahead(uint32_t words)
+{
+    for (int32_t i = 0; i < AHEAD; i++) {
+        fill(words, i);
+        if (broadcast(words))
+            fail("a broadcast failed");
+    }
+    memset(data, 0xff, words * sizeof *data);
+}
+
+static void take_all(uint32_t words, uint32_t messages)
+{
+    for (uint32_t i = 0; i < messages; i++)
+        take(words, (int32_t)i);
+}
+
+static void move_on(uint32_t words)
+{
+    if (rank) {
+        await_mark(0);
+        take_all(words, AHEAD);
+        return;
+    }
+    run_ahead(words);
+    if (fanin_flush(communicator, 0) != FANIN_PENDING)
+        fail("nobody has taken part, and all is done");
+    leave_mark();
+    if (fanin_flush(communicator, TIMEOUT_MS))
+        fail("not all have been served");
+}
+
+static void scenario_inline(void)
+{
+    move_on(2);
+}
+
+static void scenario_copied(void)
+{
+    move_on(WORDS);
+}
+
+/* More than may be under way, of all lengths. */
+static void scenario_stream(void)
+{
+    for (uint32_t i = 0; i < STREAM; i++) {
+        uint32_t words = i % 100 == 99 ? LONG_WORDS : 1 + i * 7 % WORDS;
+        if (rank) {
+            take(words, (int32_t)i);
+            continue;
+        }
+        fill(words, (int32_t)i);
+        if (broadcast(words))
+            fail("a broadcast failed");
+    }
+}
+
+/* The others bring their data to a sum before the root asks for it. */
+static void scenario_reduce(void)
+{
+    const int32_t others = (int32_t)job.ranks - 1;
+
+    for (uint32_t other = 1; other < job.ranks && rank == 0; other++)
+        await_mark(other);
+    for (int32_t i = 0; i < AHEAD; i++) {
+        fill(WORDS, rank ? i : 0);
+        if (fanin_reduce(communicator, data, result, WORDS, FANIN_DTYPE_I32, FANIN_OP_SUM, 0))
+            fail("a reduce failed");
+        for (int32_t word = 0; word < WORDS && rank == 0; word++)
+            if (result[word] != others * (i + word) + word)
+                fail("a sum is wrong");
+    }
+    if (rank)
+        leave_mark();
+}
+
+/* Non-blocking requests end early as well, also when nobody asks for them any more. */
+static void scenario_requests(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = WORDS * sizeof *data, .source = data,
+                                        .destination = data};
+    struct fanin_request *request;
+
+    for (int32_t i = 0; i < AHEAD && rank == 0; i++) {
+        fill(WORDS, i);
+        if (fanin_start(communicator, &operation, &request) || fanin_test(request) || fanin_wait(request, 0))
+            fail("a broadcast has not ended");
+        fanin_free(request);
+    }
+    if (rank == 0) {
+        leave_mark();
+        return;
+    }
+    await_mark(0);
+    take_all(WORDS, AHEAD);
+}
+
+/* A persistent request starts again when all ranks have taken part, so it ends then. */
+static void scenario_persistent(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = WORDS * sizeof *data, .source = data,
+                                        .destination = data};
+    struct fanin_request *request;
+
+    if (fanin_prepare(communicator, &operation, &request))
+        fail("a request can not be made");
+    for (int32_t i = 0; i < AHEAD; i++) {
+        if (rank && i == 0)
+            await_mark(0);
+        fill(WORDS, rank ? 0 : i);
+        if (fanin_restart(request))
+            fail("a request can not be started");
+        if (rank == 0 && i == 0) {
+            if (fanin_test(request) != FANIN_PENDING)
+                fail("it has ended before the others took part");
+            leave_mark();
+        }
+        if (fanin_wait(request, TIMEOUT_MS))
+            fail("a broadcast failed");
+        for (int32_t word = 0; word < WORDS; word++)
+            if (data[word] != i + word)
+                fail("the data are wrong");
+    }
+    fanin_free(request);
+}
+
+/* With a limit of time a rank waits for the others. */
+static void scenario_limit(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = 8, .source = data, .destination = data,
+                                        .timeout_ms = 200};
+    struct fanin_request *request;
+    enum fanin_status status;
+
+    if (rank)
+        await_mark(0);
+    status = fanin_call(communicator, &operation, TIMEOUT_MS, &request);
+    printf("rank %u: %s\n", rank, fanin_status_name(status));
+    if (request)
+        fanin_free(request);
+    if (!rank)
+        leave_mark();
+}
+
+/* The root leaves, or closes its device, before the others begin. */
+static void go_at_once(void)
+{
+    if (rank) {
+        usleep(300000);
+        take_all(WORDS, AHEAD);
+        return;
+    }
+    run_ahead(WORDS);
+}
+
+static void scenario_leave(void)
+{
+    go_at_once();
+    if (fanin_leave(communicator, TIMEOUT_MS))
+        fail("the job can not be left");
+    communicator = NULL;
+}
+
+static void scenario_close(void)
+{
+    go_at_once();
+    fanin_close(device);
+    device = NULL;
+}
+
+/* The root is killed. The others have the data or an error. */
+static void scenario_killed(void)
+{
+    enum fanin_status status = FANIN_SUCCESS;
+    int32_t got = 0;
+
+    if (rank == 0) {
+        run_ahead(WORDS);
+        raise(SIGKILL);
+    }
+    for (; got < AHEAD && status == FANIN_SUCCESS; got += status == FANIN_SUCCESS) {
+        status = broadcast(WORDS);
+        if (status == FANIN_SUCCESS && data[WORDS - 1] != got + WORDS - 1)
+            fail("the data are wrong");
+    }
+    printf("rank %u: %s\n", rank, fanin_status_name(status));
+}
+
+/* Rank 1 ends without a word. The next call, or a flush, says so. */
+static void scenario_told(void)
+{
+    enum fanin_status status = FANIN_SUCCESS;
+
+    if (rank == 1)
+        _exit(0);
+    for (int i = 0; i < STREAM && status == FANIN_SUCCESS; i++)
+        status = broadcast(2);
+    printf("rank %u: %s, flush %s\n", rank, fanin_status_name(status),
+           fanin_status_name(fanin_flush(communicator, TIMEOUT_MS)));
+}
+
+static void scenario_flushed(void)
+{
+    if (rank == 1)
+        _exit(0);
+    if (rank == 0 && broadcast(2))
+        fail("a broadcast failed");
+    printf("rank %u: %s\n", rank, fanin_status_name(rank ? broadcast(2) : fanin_flush(communicator, TIMEOUT_MS)));
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} scenarios[] = {{"inline", scenario_inline}, {"copied", scenario_copied},     {"stream", scenario_stream},
+                 {"reduce", scenario_reduce}, {"requests", scenario_requests}, {"limit", scenario_limit},
+                 {"leave", scenario_leave},   {"close", scenario_close},       {"killed", scenario_killed},
+                 {"told", scenario_told},     {"flushed", scenario_flushed},   {"persistent", scenario_persistent}};
+
+int main(int count, char **arguments)
+{
+    alarm(60);
+    if (count != 3 || fanin_job_of_environment(&job, &rank) || fanin_open(NULL, &device) ||
+        fanin_join(device, &job, rank, TIMEOUT_MS, &communicator))
+        return 1;
+    folder = arguments[2];
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        if (!strcmp(scenarios[i].name, arguments[1]))
+            scenarios[i].run();
+    if (communicator && device)
+        fanin_leave(communicator, TIMEOUT_MS);
+    if (device)
+        fanin_close(device);
+    return 0;
+}
