@@ -224,6 +224,11 @@ def test_environment_missing(monkeypatch):
         Communicator()
 
 
+def test_job_that_is_none(device):
+    with pytest.raises(errors.InvalidRequest, match=r"job is 'job\.txt', not a Job.*Job\.from_file"):
+        Communicator("job.txt", 0, device.socket)
+
+
 def test_rank_outside_the_job(device, make_job):
     with pytest.raises(errors.InvalidRequest, match="rank 2"):
         Communicator(make_job(2), 2, device.socket)

@@ -32,4 +32,7 @@ def test_page_lists_the_fields(lanes: SteppedLanes) -> None:
     reply = DeviceStatus("nic0", lanes.cores, LaneThreads(lanes.cores, lambda *_: None), lanes.splitter)()
     section = PAGE.read_text().partition("### What a device says of itself")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.M)
-    assert sorted(fields_of(reply)) == sorted(field for row in rows for field in re.findall(r"`([^`]+)`", row))
+    listed = [field for row in rows for field in re.findall(r"`([^`]+)`", row)]
+    replied = list(fields_of(reply))
+    assert (set(replied) - set(listed), set(listed) - set(replied)) == (set(), set())  # not on the page, not in a reply
+    assert sorted(replied) == sorted(listed)

@@ -64,6 +64,11 @@ class Communicator(Collectives, Member):
     ) -> None:
         job = Job.from_environment() if job is None else job
         rank = _rank_of_environment() if rank is None else rank
+        if not isinstance(job, Job):
+            raise InvalidRequest(
+                f"job is {job!r}, not a Job",
+                remedy="Job.from_file(path) reads a file; without `job`, FANIN_JOB names it.",
+            )
         job.node_of(rank)
         _require_first(job, rank)
         require_seconds(timeout, unlimited=False)
@@ -192,7 +197,7 @@ class Communicator(Collectives, Member):
         }
 
     def close(self) -> None:
-        """Leave the job and detach, after a flush. What is still under way fails as Flushed. Harmless when called again.
+        """Leave the job and detach, after a flush. What is still under way fails as Flushed. A second call does nothing.
 
         Raises: as flush; then the job has been left all the same.
         """

@@ -44,6 +44,8 @@ const char *fanin_status_remedy(enum fanin_status status);
  * call was. Never NULL. */
 const char *fanin_complaint(void);
 
+/* No function takes NULL where this page asks for an object, but fanin_free and fanin_close: they do nothing then. */
+
 /* Milliseconds by the clock of all time-outs here. */
 uint64_t fanin_now_ms(void);
 

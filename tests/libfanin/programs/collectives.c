@@ -342,13 +342,32 @@ static void groups(void)
     expect(fanin_leave(all, TIMEOUT_MS), FANIN_SUCCESS);
 }
 
+static void complained(const char *word)
+{
+    if (!strstr(fanin_complaint(), word))
+        fail(fanin_complaint());
+}
+
+/* The complaint is that of the last call, also where the device refuses it. */
+static void refused_memory(void)
+{
+    void *memory;
+    uint32_t lkey;
+
+    expect(fanin_allocate(device, 0, FANIN_ACCESS_READ, &memory, &lkey), FANIN_INVALID_REQUEST);
+    complained("0 bytes");
+    expect(fanin_allocate(device, 4096, 99, &memory, &lkey), FANIN_INVALID_REQUEST);
+    complained("access");
+    expect(fanin_deregister(device, 12345), FANIN_INVALID_REQUEST);
+    complained("lkey");
+}
+
 static void refused(const struct fanin_operation *operation, const char *word)
 {
     struct fanin_request *request;
 
     expect(fanin_start(communicator, operation, &request), FANIN_INVALID_REQUEST);
-    if (!strstr(fanin_complaint(), word))
-        fail(fanin_complaint());
+    complained(word);
 }
 
 static void errors(void)
@@ -373,6 +392,8 @@ static void errors(void)
     operation = (struct fanin_operation){.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I64,
                                          .block = 80, .source = data, .destination = data + 1};
     refused(&operation, "overlap");
+    operation.block = 12;
+    refused(&operation, "elements of 8 bytes");
     operation = (struct fanin_operation){.collective = FANIN_ALLGATHER, .flags = FANIN_EXCHANGE_SIZES};
     refused(&operation, "v-forms");
     operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .block = UINT64_MAX, .source = data,
@@ -382,6 +403,9 @@ static void errors(void)
            FANIN_INVALID_REQUEST);
     if (fanin_lkey_of(device, data, UINT64_MAX) != FANIN_LKEY_PROCESS)
         fail("a key of all memory");
+    refused_memory();
+    fanin_free(NULL);
+    fanin_close(NULL);
     if (strcmp(fanin_status_name(FANIN_PEER_LOST), "PEER_LOST") || strcmp(fanin_status_name(999), "UNKNOWN"))
         fail("wrong name");
 }

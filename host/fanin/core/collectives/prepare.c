@@ -28,10 +28,16 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
         return fanin_complain("%s: the reserved field is %u, not 0", row->name, operation->reserved);
     if (operation->flags & FANIN_EXCHANGE_SIZES && !row->is_vector)
         return fanin_complain("%s: sizes are exchanged in the v-forms only", row->name);
-    if (row->contributors != FANIN_CLASS_ALL || fanin_is_supported(operation->op, operation->dtype))
+    if (row->contributors != FANIN_CLASS_ALL)
         return FANIN_SUCCESS;
-    fanin_complain("%s: devices do not compute op %u over dtype %u", row->name, operation->op, operation->dtype);
-    return FANIN_NOT_SUPPORTED;
+    if (!fanin_is_supported(operation->op, operation->dtype)) {
+        fanin_complain("%s: devices do not compute op %u over dtype %u", row->name, operation->op, operation->dtype);
+        return FANIN_NOT_SUPPORTED;
+    }
+    if (operation->block % fanin_dtype_bytes(operation->dtype))
+        return fanin_complain("%s: a block of %llu bytes is no number of elements of %u bytes", row->name,
+                              (unsigned long long)operation->block, fanin_dtype_bytes(operation->dtype));
+    return FANIN_SUCCESS;
 }
 
 /* Whether results would go over data that are still to be read: both lie in one memory, and not block on block. */

@@ -181,6 +181,8 @@ enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint
         *joined = communicator;
     else
         fanin_abandon(communicator);
+    if (status == FANIN_INVALID_REQUEST && !*fanin_complaint())
+        fanin_complain("the device refuses the description of the job, or that this rank joins it again");
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }
 

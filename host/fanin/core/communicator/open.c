@@ -52,6 +52,8 @@ static void settle(const struct fanin_context *context)
 
 void fanin_close(struct fanin_context *context)
 {
+    if (!context)
+        return;
     settle(context);
     close_context(context, 0);
 }

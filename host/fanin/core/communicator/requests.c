@@ -208,8 +208,11 @@ void fanin_result(const struct fanin_request *request, void **address, uint64_t 
 
 void fanin_free(struct fanin_request *request)
 {
-    struct stream *stream = request->stream;
+    struct stream *stream;
 
+    if (!request)
+        return;
+    stream = request->stream;
     if (request->started && !is_done(request) && stream->context) {
         int detached;
         pthread_mutex_lock(&stream->lock);
