@@ -16,7 +16,10 @@ from tests.mpi.conftest import AS_ROOT, FAMILIES, PROGRAMS, QUIET_WAITING, ROOT,
 from tests.mpi.report import offloaded
 
 ROUTES = ("local", "tree", "ring")
-SCENES = tuple("requests types messages many ahead scatter communicators threads late lookers looker".split())
+SCENES = (
+    *("requests", "types", "messages", "many", "ahead", "scatter", "communicators", "threads", "late"),
+    *("lookers", "looker"),
+)
 
 
 @pytest.mark.parametrize("route", ROUTES)

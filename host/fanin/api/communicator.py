@@ -197,7 +197,7 @@ class Communicator(Collectives, Member):
         }
 
     def close(self) -> None:
-        """Leave the job and detach, after a flush. What is still under way fails as Flushed. A second call does nothing.
+        """Leave the job and detach, after a flush. What is still under way fails as Flushed. Harmless twice.
 
         Raises: as flush; then the job has been left all the same.
         """
