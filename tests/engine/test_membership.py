@@ -226,10 +226,9 @@ def test_nic_repeats_config_until_it_is_answered() -> None:
     rig = NicRig(join=False)
     rig.join(0)
     assert rig.job["state"] == JobState.CONFIGURING
-    assert rig.tick(19 * MILLISECOND) == []
-    assert [packet.opcode for packet in rig.tick(MILLISECOND)] == [Opcode.CONFIG]
-    assert rig.tick(39 * MILLISECOND) == []
-    assert [packet.opcode for packet in rig.tick(MILLISECOND)] == [Opcode.CONFIG]
+    for silent in (1, 3, 7):
+        assert rig.tick(silent * MILLISECOND) == []
+        assert [packet.opcode for packet in rig.tick(MILLISECOND)] == [Opcode.CONFIG]
     rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=2))
     status, notice = rig.answer()
     assert status == Status.SUCCESS

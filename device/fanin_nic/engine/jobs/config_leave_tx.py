@@ -15,7 +15,7 @@ CONFIG, LEAVE = int(Opcode.CONFIG), int(Opcode.LEAVE)
 CONFIGURING, ABORTED, LEAVING = int(JobState.CONFIGURING), int(JobState.ABORTED), int(JobState.LEAVING)
 REPEATED, ACKNOWLEDGED = int(Leave.REPEATED), int(Leave.ACKNOWLEDGED)
 TREE, RING = int(Route.TREE), int(Route.RING)
-MIN_INTERVAL = 20_000_000  # ns; doubles with each repetition
+MIN_INTERVAL = 2_000_000  # ns; doubles with each repetition
 MAX_INTERVAL = 500_000_000
 
 
