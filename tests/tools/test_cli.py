@@ -188,6 +188,17 @@ def test_unforeseen_exception_is_a_named_defect(state_root: Path, monkeypatch: p
     assert "FANIN_TRACEBACK" in result.stderr
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("module", [[], ["-m"]])
+def test_a_clone_called_fanin_beside_a_program_does_not_hide_the_package(tmp_path: Path, module: list[str]) -> None:
+    """The folder is looked through first: of a program it is that of its file, with -m the working directory."""
+    (tmp_path / "fanin").mkdir()
+    (tmp_path / "program.py").write_text("import fanin; print(fanin.Communicator.__name__)\n")
+    program = [*module, "program"] if module else ["program.py"]
+    result = subprocess.run([sys.executable, *program], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == ("Communicator\n", "")
+
+
 def test_every_part_of_the_command_can_be_imported() -> None:
     """Subcommands import late: a broken import would show only when its command is used."""
     for path in sorted(Path(fanin_tools.__file__).parent.rglob("*.py")):
