@@ -17,7 +17,10 @@ from fanin_nic.engine.jobs import join
 from fanin_tools import quantities
 from fanin_tools.cli.app import app
 from fanin_tools.errors import UsageError
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.processes import terminate
 from fanin_wire import limits
+from tests.fabric.fixtures import Up
 
 FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
@@ -208,6 +211,29 @@ def test_every_part_of_the_command_can_be_imported() -> None:
 
 def test_status_without_fabrics_is_an_empty_list(state_root: Path) -> None:
     assert json.loads(fanin("fabric", "status", "--json").stdout) == []
+
+
+def test_status_fails_by_name_while_a_device_is_gone(up: Up, fabric: Fabric) -> None:
+    """The table, or the JSON, is still complete."""
+    processes = up(fabric).state.processes()
+    well = fanin("fabric", "status", "--fabric", "pair", "--json")
+    assert (well.returncode, json.loads(well.stdout)[0]["error"], well.stderr) == (0, None, "")
+    terminate([processes["nic1"]], 5)
+    shown = fanin("fabric", "status")
+    assert shown.returncode == 1
+    assert "gone" in shown.stdout
+    remedy = "fanin fabric restart nic1 --name pair, or end all its devices: fanin fabric down --name pair"
+    assert shown.stderr == f"fanin: DEVICE_LOST: of fabric pair nic1 does not run; {remedy}\n"
+    as_json = fanin("fabric", "status", "--name", "pair", "--json")
+    (found,) = json.loads(as_json.stdout)
+    assert (as_json.returncode, found["error"]["name"], len(found["devices"])) == (1, "DEVICE_LOST", 3)
+
+
+def test_a_run_is_refused_while_a_device_is_gone(up: Up, fabric: Fabric) -> None:
+    terminate([up(fabric).state.processes()["nic1"]], 5)
+    result = fanin("run", "--fabric", "pair", "--", "true")
+    assert result.returncode == 1
+    assert "FABRIC_INCOMPLETE: of fabric pair nic1 does not run, others do" in result.stderr
 
 
 def test_down_of_nothing_is_no_error(state_root: Path) -> None:
