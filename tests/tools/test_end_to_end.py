@@ -213,10 +213,24 @@ except fanin.FaninError as error:
     result = run(program, "--prefix", "--json")
     assert result.returncode == 9
     assert "fanin: PROGRAM_FAILED: rank 3 ended with exit code 9; see its error output above" in result.stderr
-    *lines, shown = re.split(r"\n(?={)", result.stdout, maxsplit=1)
-    assert sorted("".join(lines).splitlines()) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
-    assert (json.loads(shown)["failed_rank"], json.loads(shown)["exit_code"]) == (3, 9)
-    assert json.loads(shown)["error"]["name"] == "PROGRAM_FAILED"
+    said = [line for line in result.stderr.splitlines() if line.startswith("[")]
+    assert sorted(said) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
+    shown = json.loads(result.stdout)
+    assert (shown["failed_rank"], shown["exit_code"]) == (3, 9)
+    assert shown["error"]["name"] == "PROGRAM_FAILED"
+
+
+SHELL_AS_MPIRUN = "sh -c 'shift 2; exec \"$@\"' mpirun"  # it starts one process of -n 4 env VARIABLES PROGRAM
+
+
+@pytest.mark.parametrize("program", [["echo", "hello"], ["sh", "-c", "echo hello; exit 3"]])
+def test_the_result_of_an_mpi_program_as_json(running: Running, program: list[str]) -> None:
+    options = ["--name", NAME, "-n", "2", "--mpi", "--mpirun", SHELL_AS_MPIRUN, "--json"]
+    result = subprocess.run([*FANIN, "run", *options, "--", *program], capture_output=True, text=True)
+    shown, code = json.loads(result.stdout), 3 if "-c" in program else 0
+    assert (result.returncode, shown["exit_code"], shown["ranks"]) == (code, code, 2)
+    assert shown.get("error", {}).get("name") == ("PROGRAM_FAILED" if code else None)
+    assert "hello" in result.stderr.splitlines()
 
 
 def test_those_that_keep_going_rebuild_their_job(running: Running) -> None:

@@ -15,7 +15,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import core_binding
-from fanin_tools.launch.launcher import JobOutcome, launch, read_exit_causes
+from fanin_tools.launch.launcher import JobOutcome, Output, launch, read_exit_causes
 from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
 
@@ -182,8 +182,18 @@ def test_death_by_a_signal_is_reported_as_a_shell_does(running: Running) -> None
 
 
 def test_output_is_prefixed_on_request(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
-    python(running, "print('hello')", prefix=True)
+    python(running, "print('hello')", output=Output(prefix=True))
     assert sorted(capfd.readouterr().out.splitlines()) == [f"[{rank}] hello" for rank in range(RANKS)]
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_standard_output_is_left_to_the_command(
+    running: Running, capfd: pytest.CaptureFixture[str], prefix: bool
+) -> None:
+    python(running, "print('hello')", output=Output(prefix, to_errors=True))
+    shown = capfd.readouterr()
+    lines = [f"[{rank}] hello" if prefix else "hello" for rank in range(RANKS)]
+    assert (shown.out, sorted(shown.err.splitlines())) == ("", lines)
 
 
 def test_missing_program_is_named(running: Running) -> None:
