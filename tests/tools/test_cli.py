@@ -133,6 +133,18 @@ def test_parser_complains_in_one_line_also_without_json(state_root: Path) -> Non
     assert result.stderr == "fanin: INVALID_REQUEST: No such option: --color; see fanin fabric up --help\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [(["python", "-c", "pass"], True), (["-n", "python"], True), (["--color", "--", "true"], False)],
+)
+def test_the_dashes_are_named_to_who_left_them_out(state_root: Path, options: list[str], is_told: bool) -> None:
+    """Without them an option of the program is taken for one of this command."""
+    result = fanin("run", *options)
+    assert result.returncode == 2
+    hint = "put -- before the program, whose own options follow it: fanin run -n 2 -- PROGRAM; "
+    assert result.stderr.endswith(f"; {hint if is_told else ''}see fanin run --help\n")
+
+
 def test_json_behind_the_dashes_belongs_to_the_program(state_root: Path) -> None:
     result = fanin("run", "--color", "--", "program", "--json")
     assert result.stdout == ""

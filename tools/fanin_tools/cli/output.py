@@ -18,6 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
+WITH_PROGRAM = "fanin run"  # the command with a program behind --
 # The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
 ParserError: Any = typer.BadParameter.__mro__[1]
 
@@ -84,7 +85,10 @@ def obeying(application: Callable[[], int | None]) -> int:
         if not cause:  # without a command the parser has shown the help
             return UsageError.EXIT_CODE
         command = error.ctx.command_path if error.ctx else "fanin"
-        return report(UsageError(cause, f"see {command} --help"), as_json=asks_for_json(sys.argv[1:]))
+        remedy = f"see {command} --help"
+        if command == WITH_PROGRAM and "--" not in sys.argv:
+            remedy = f"put -- before the program, whose own options follow it: {command} -n 2 -- PROGRAM; {remedy}"
+        return report(UsageError(cause, remedy), as_json=asks_for_json(sys.argv[1:]))
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
