@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,12 +20,14 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import ProcessIdentity, wait_until_gone
+from fanin_tools.fabric.state import FabricState
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall, DataLayout
 from fanin_tools.launch.placement import place
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_wire.settings import JobSettings
-from tests.e2e.fabrics import eventually
+from tests.e2e.fabrics import BOUND_S, eventually
 from tests.fabric.fixtures import ignore, own_state_folder
 
 ROOT = Path(__file__).parents[2]
@@ -261,6 +264,37 @@ def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None
     assert sorted(result.stdout.splitlines()) == ["[0] 2.0", "[1] 2.0"]
     assert "fabric borrowed is up for this command" in result.stderr
     assert lifecycle.find("borrowed") is None
+
+
+DOWN = "fabric lent has been taken down"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGKILL, -9, [f"{DOWN}: its command was killed"]),
+        (signal.SIGINT, 130, [DOWN, "fanin: INTERRUPTED: Ctrl-C has ended this command"]),
+        (signal.SIGTERM, 143, [DOWN, "fanin: INTERRUPTED: SIGTERM has ended this command"]),
+    ],
+)
+@pytest.mark.parametrize("mpi", [[], ["--mpi", "--mpirun", SHELL_AS_MPIRUN]])
+def test_nothing_is_left_of_a_run_that_is_ended(
+    running: Running, mpi: list[str], number: int, code: int, said: list[str]
+) -> None:
+    program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    command = [*FANIN, "run", "--name", "lent", "-n", "1", *mpi, "--", sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        rank = ProcessIdentity.of(int(run.stdout.readline()))
+        devices = list(FabricState("lent").processes().values())
+        assert devices
+        run.send_signal(number)
+        _, errors = run.communicate(timeout=BOUND_S)  # until the guard has ended, which has the same error output
+    assert run.returncode == code
+    assert wait_until_gone([rank, *devices], 5) == []
+    assert not FabricState("lent").exists
+    _, *lines = errors.splitlines()
+    assert [line.partition(" and all processes")[0] for line in lines] == said
 
 
 def test_runs_at_the_same_time_do_not_meet(running: Running) -> None:

@@ -25,6 +25,7 @@ from typing import IO, Any
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import end_with_caller
 from fanin_tools.launch import core_binding, job_file
 from fanin_tools.launch.placement import Placement
 from fanin_wire.settings import JobSettings
@@ -112,12 +113,11 @@ class RankProcesses:
             environment = os.environ | job_file.environment(running, placement, rank, job)
             with core_binding.bound(rank) if bound else nullcontext():
                 self.processes.append(_spawn(line, environment, output))
-            if output.prefix:
-                self._print_lines(rank, output)
+        for rank, process in enumerate(self.processes):
+            if process.stdout is not None:
+                self._print_lines(rank, process.stdout, output)
 
-    def _print_lines(self, rank: int, output: Output) -> None:
-        stream = self.processes[rank].stdout
-        assert stream is not None
+    def _print_lines(self, rank: int, stream: IO[bytes], output: Output) -> None:
         arguments = (stream, f"[{rank}] ", output.stream)
         self.printers.append(threading.Thread(target=copy_lines, args=arguments, daemon=True))
         self.printers[-1].start()
@@ -173,7 +173,14 @@ def require_program(program: str) -> None:
 def _spawn(line: list[str], environment: dict[str, str], output: Output) -> subprocess.Popen[bytes]:
     to, errors = (subprocess.PIPE, subprocess.STDOUT) if output.prefix else (output.inherited, None)
     try:
-        return subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=to, stderr=errors)
+        return subprocess.Popen(
+            line,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=to,
+            stderr=errors,
+            preexec_fn=end_with_caller(signal.SIGKILL),
+        )
     except OSError as error:
         cause = f"{line[0]} can not be started: {error.strerror}"
         raise ToolError("NO_PROGRAM", cause, "give the path of a program behind --", exit_code=2) from error
