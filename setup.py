@@ -13,10 +13,13 @@ import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.editable_wheel import editable_wheel
 
 DRIVER = Path("host/fanin/core")
 SHIM = Path("host/fanin/mpi")
@@ -52,6 +55,36 @@ class BuildLibraries(build_ext):
             subprocess.run([*compiler, *FLAGS, *extra, *includes, *ext.sources, *link], check=True)
         except FileNotFoundError:
             raise SystemExit(f"no C compiler {compiler[0]!r}: install one (Debian: gcc) or name yours in $CC") from None
+
+
+class EditableInstall(editable_wheel):
+    """Puts the folders that hold the packages on the path of the interpreter.
+
+    setuptools would install a finder, which comes after the whole path. A folder `fanin` beside a program, as a clone
+    is mostly called, would then be taken for the package.
+    """
+
+    def _select_strategy(self, *arguments: object) -> PathEntries:
+        roots = {Path(folder).parent for name, folder in self.distribution.package_dir.items() if "." not in name}
+        return PathEntries([root.resolve() for root in sorted(roots)])
+
+
+class PathEntries:
+    """What setuptools calls a strategy: it writes into the wheel what makes the packages known."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        self.folders = folders
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+    def __call__(self, wheel: Any, files: list[str], mapping: dict[str, str]) -> None:
+        wheel.writestr("__editable__.fanin.pth", "".join(f"{folder}\n" for folder in self.folders))
 
 
 def python_headers() -> str:
@@ -95,5 +128,5 @@ setup(
         library("fanin.libfanin_mpi", [SHIM, DRIVER], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
         library("fanin._binding", [BINDING], "-l:libfanin.so", "-Wl,-rpath,$ORIGIN", includes=(DRIVER,)),
     ],
-    cmdclass={"build_ext": BuildLibraries},
+    cmdclass={"build_ext": BuildLibraries, "editable_wheel": EditableInstall},
 )

@@ -135,6 +135,41 @@ def test_rank_that_ends_with_an_exception(device, make_job):
         first.allreduce(ONES, timeout=BOUND_S)
 
 
+def test_a_long_message_counts_once(device, make_job):
+    """Its parts are messages of the devices, not of the program."""
+    long = np.ones(1 << 20)
+    first, second = join_all(device, make_job(2))
+    with first, ThreadPoolExecutor() as pool:
+        for _ in range(2):
+            other = pool.submit(second.allreduce, long)
+            first.allreduce(long, timeout=BOUND_S)
+            other.result(BOUND_S)
+        request = first.iallreduce(long)
+        second.abort()
+        with pytest.raises(errors.PeerLost, match="on rank 0, message 2 of job"):
+            request.wait(BOUND_S)
+        with pytest.raises(
+            errors.PeerLost, match=r"barrier on rank 0 was not done: .* ended at message 2 \(allreduce\)"
+        ):
+            first.barrier()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("split", lambda communicator: communicator.split(0, timeout=BOUND_S)),
+        ("allgatherv_init", lambda communicator: communicator.allgatherv_init(ONES, timeout=BOUND_S)),
+        ("scatterv_init", lambda communicator: communicator.scatterv_init(ONES, [8, 8], timeout=BOUND_S)),
+    ],
+)
+def test_a_failure_names_what_the_program_has_called(device, make_job, name, call):
+    """Not the collective with which the ranks agree on it."""
+    first, second = join_all(device, make_job(2))
+    second.abort()
+    with first, pytest.raises(errors.PeerLost, match=f"PEER_LOST: {name} on rank 0, message 0 of job"):
+        call(first)
+
+
 def test_deadline_names_the_missing(device, make_job):
     first, second = join_all(device, make_job(2))
     with first, second:

@@ -17,7 +17,10 @@ from fanin_nic.engine.jobs import join
 from fanin_tools import quantities
 from fanin_tools.cli.app import app
 from fanin_tools.errors import UsageError
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.processes import terminate
 from fanin_wire import limits
+from tests.fabric.fixtures import Up
 
 FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
@@ -130,6 +133,18 @@ def test_parser_complains_in_one_line_also_without_json(state_root: Path) -> Non
     assert result.stderr == "fanin: INVALID_REQUEST: No such option: --color; see fanin fabric up --help\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [(["python", "-c", "pass"], True), (["-n", "python"], True), (["--color", "--", "true"], False)],
+)
+def test_the_dashes_are_named_to_who_left_them_out(state_root: Path, options: list[str], is_told: bool) -> None:
+    """Without them an option of the program is taken for one of this command."""
+    result = fanin("run", *options)
+    assert result.returncode == 2
+    hint = "put -- before the program, whose own options follow it: fanin run -n 2 -- PROGRAM; "
+    assert result.stderr.endswith(f"; {hint if is_told else ''}see fanin run --help\n")
+
+
 def test_json_behind_the_dashes_belongs_to_the_program(state_root: Path) -> None:
     result = fanin("run", "--color", "--", "program", "--json")
     assert result.stdout == ""
@@ -188,6 +203,17 @@ def test_unforeseen_exception_is_a_named_defect(state_root: Path, monkeypatch: p
     assert "FANIN_TRACEBACK" in result.stderr
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("module", [[], ["-m"]])
+def test_a_clone_called_fanin_beside_a_program_does_not_hide_the_package(tmp_path: Path, module: list[str]) -> None:
+    """The folder is looked through first: of a program it is that of its file, with -m the working directory."""
+    (tmp_path / "fanin").mkdir()
+    (tmp_path / "program.py").write_text("import fanin; print(fanin.Communicator.__name__)\n")
+    program = [*module, "program"] if module else ["program.py"]
+    result = subprocess.run([sys.executable, *program], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == ("Communicator\n", "")
+
+
 def test_every_part_of_the_command_can_be_imported() -> None:
     """Subcommands import late: a broken import would show only when its command is used."""
     for path in sorted(Path(fanin_tools.__file__).parent.rglob("*.py")):
@@ -197,6 +223,29 @@ def test_every_part_of_the_command_can_be_imported() -> None:
 
 def test_status_without_fabrics_is_an_empty_list(state_root: Path) -> None:
     assert json.loads(fanin("fabric", "status", "--json").stdout) == []
+
+
+def test_status_fails_by_name_while_a_device_is_gone(up: Up, fabric: Fabric) -> None:
+    """The table, or the JSON, is still complete."""
+    processes = up(fabric).state.processes()
+    well = fanin("fabric", "status", "--fabric", "pair", "--json")
+    assert (well.returncode, json.loads(well.stdout)[0]["error"], well.stderr) == (0, None, "")
+    terminate([processes["nic1"]], 5)
+    shown = fanin("fabric", "status")
+    assert shown.returncode == 1
+    assert "gone" in shown.stdout
+    remedy = "fanin fabric restart nic1 --name pair, or end all its devices: fanin fabric down --name pair"
+    assert shown.stderr == f"fanin: DEVICE_LOST: of fabric pair nic1 does not run; {remedy}\n"
+    as_json = fanin("fabric", "status", "--name", "pair", "--json")
+    (found,) = json.loads(as_json.stdout)
+    assert (as_json.returncode, found["error"]["name"], len(found["devices"])) == (1, "DEVICE_LOST", 3)
+
+
+def test_a_run_is_refused_while_a_device_is_gone(up: Up, fabric: Fabric) -> None:
+    terminate([up(fabric).state.processes()["nic1"]], 5)
+    result = fanin("run", "--fabric", "pair", "--", "true")
+    assert result.returncode == 1
+    assert "FABRIC_INCOMPLETE: of fabric pair nic1 does not run, others do" in result.stderr
 
 
 def test_down_of_nothing_is_no_error(state_root: Path) -> None:

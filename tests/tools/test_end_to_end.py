@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,12 +20,14 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import ProcessIdentity, wait_until_gone
+from fanin_tools.fabric.state import FabricState
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall, DataLayout
 from fanin_tools.launch.placement import place
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_wire.settings import JobSettings
-from tests.e2e.fabrics import eventually
+from tests.e2e.fabrics import BOUND_S, eventually
 from tests.fabric.fixtures import ignore, own_state_folder
 
 ROOT = Path(__file__).parents[2]
@@ -213,10 +216,24 @@ except fanin.FaninError as error:
     result = run(program, "--prefix", "--json")
     assert result.returncode == 9
     assert "fanin: PROGRAM_FAILED: rank 3 ended with exit code 9; see its error output above" in result.stderr
-    *lines, shown = re.split(r"\n(?={)", result.stdout, maxsplit=1)
-    assert sorted("".join(lines).splitlines()) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
-    assert (json.loads(shown)["failed_rank"], json.loads(shown)["exit_code"]) == (3, 9)
-    assert json.loads(shown)["error"]["name"] == "PROGRAM_FAILED"
+    said = [line for line in result.stderr.splitlines() if line.startswith("[")]
+    assert sorted(said) == [f"[{rank}] PeerLost" for rank in range(RANKS - 1)]
+    shown = json.loads(result.stdout)
+    assert (shown["failed_rank"], shown["exit_code"]) == (3, 9)
+    assert shown["error"]["name"] == "PROGRAM_FAILED"
+
+
+SHELL_AS_MPIRUN = "sh -c 'shift 2; exec \"$@\"' mpirun"  # it starts one process of -n 4 env VARIABLES PROGRAM
+
+
+@pytest.mark.parametrize("program", [["echo", "hello"], ["sh", "-c", "echo hello; exit 3"]])
+def test_the_result_of_an_mpi_program_as_json(running: Running, program: list[str]) -> None:
+    options = ["--name", NAME, "-n", "2", "--mpi", "--mpirun", SHELL_AS_MPIRUN, "--json"]
+    result = subprocess.run([*FANIN, "run", *options, "--", *program], capture_output=True, text=True)
+    shown, code = json.loads(result.stdout), 3 if "-c" in program else 0
+    assert (result.returncode, shown["exit_code"], shown["ranks"]) == (code, code, 2)
+    assert shown.get("error", {}).get("name") == ("PROGRAM_FAILED" if code else None)
+    assert "hello" in result.stderr.splitlines()
 
 
 def test_those_that_keep_going_rebuild_their_job(running: Running) -> None:
@@ -247,6 +264,37 @@ def test_fabric_is_brought_up_for_a_run_and_taken_down(running: Running) -> None
     assert sorted(result.stdout.splitlines()) == ["[0] 2.0", "[1] 2.0"]
     assert "fabric borrowed is up for this command" in result.stderr
     assert lifecycle.find("borrowed") is None
+
+
+DOWN = "fabric lent has been taken down"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGKILL, -9, [f"{DOWN}: its command was killed"]),
+        (signal.SIGINT, 130, [DOWN, "fanin: INTERRUPTED: Ctrl-C has ended this command"]),
+        (signal.SIGTERM, 143, [DOWN, "fanin: INTERRUPTED: SIGTERM has ended this command"]),
+    ],
+)
+@pytest.mark.parametrize("mpi", [[], ["--mpi", "--mpirun", SHELL_AS_MPIRUN]])
+def test_nothing_is_left_of_a_run_that_is_ended(
+    running: Running, mpi: list[str], number: int, code: int, said: list[str]
+) -> None:
+    program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    command = [*FANIN, "run", "--name", "lent", "-n", "1", *mpi, "--", sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        rank = ProcessIdentity.of(int(run.stdout.readline()))
+        devices = list(FabricState("lent").processes().values())
+        assert devices
+        run.send_signal(number)
+        _, errors = run.communicate(timeout=BOUND_S)  # until the guard has ended, which has the same error output
+    assert run.returncode == code
+    assert wait_until_gone([rank, *devices], 5) == []
+    assert not FabricState("lent").exists
+    _, *lines = errors.splitlines()
+    assert [line.partition(" and all processes")[0] for line in lines] == said
 
 
 def test_runs_at_the_same_time_do_not_meet(running: Running) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,8 +15,9 @@ from fanin import Job
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import ProcessIdentity, wait_until_gone
 from fanin_tools.launch import core_binding
-from fanin_tools.launch.launcher import JobOutcome, launch, read_exit_causes
+from fanin_tools.launch.launcher import JobOutcome, Output, launch, read_exit_causes
 from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
 
@@ -182,8 +184,18 @@ def test_death_by_a_signal_is_reported_as_a_shell_does(running: Running) -> None
 
 
 def test_output_is_prefixed_on_request(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
-    python(running, "print('hello')", prefix=True)
+    python(running, "print('hello')", output=Output(prefix=True))
     assert sorted(capfd.readouterr().out.splitlines()) == [f"[{rank}] hello" for rank in range(RANKS)]
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_standard_output_is_left_to_the_command(
+    running: Running, capfd: pytest.CaptureFixture[str], prefix: bool
+) -> None:
+    python(running, "print('hello')", output=Output(prefix, to_errors=True))
+    shown = capfd.readouterr()
+    lines = [f"[{rank}] hello" if prefix else "hello" for rank in range(RANKS)]
+    assert (shown.out, sorted(shown.err.splitlines())) == ("", lines)
 
 
 def test_missing_program_is_named(running: Running) -> None:
@@ -191,8 +203,9 @@ def test_missing_program_is_named(running: Running) -> None:
         launch(running, place(running.fabric, 2, "auto"), ["/no/such"])
 
 
-def test_interrupt_ends_all_ranks(running: Running, tmp_path: Path) -> None:
-    """As a terminal does it: SIGINT to the launcher alone must be enough."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_end_of_the_launcher_ends_all_ranks(running: Running, tmp_path: Path, number: int) -> None:
+    """A signal to the launcher alone must be enough, also where a terminal would send it to all."""
     program = f"""
 import sys
 from fanin_tools.fabric import lifecycle
@@ -205,7 +218,8 @@ launch(running, place(running.fabric, 2, 'auto'), [sys.executable, '-c', code])
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as launcher:
         while launcher.poll() is None and len(list(tmp_path.iterdir())) < 2:
             time.sleep(0.02)
-        launcher.send_signal(2)
-        _, errors = launcher.communicate()
-    assert b"KeyboardInterrupt" in errors
-    assert not any(Path(f"/proc/{path.name}").exists() for path in tmp_path.iterdir())
+        ranks = [ProcessIdentity.of(int(path.name)) for path in tmp_path.iterdir()]
+        launcher.send_signal(number)
+        _, errors = launcher.communicate(timeout=20)
+    assert (b"KeyboardInterrupt" in errors) == (number == signal.SIGINT)
+    assert wait_until_gone(ranks, 0 if number == signal.SIGINT else 5) == []

@@ -19,10 +19,11 @@ from fanin._binding import Communicator as BoundCommunicator
 from fanin._binding import Request
 from fanin.api.capabilities import Capabilities, capabilities_of
 from fanin.collectives.call import MAX_DEADLINE_MS, Call, description
+from fanin.collectives.definitions import allgather
 from fanin.collectives.offload import Offload
 from fanin.collectives.persistent import Persistent
 from fanin.collectives.variants import Collectives
-from fanin.collectives.vector import exchanged_counts
+from fanin.collectives.vector import exchange_of_counts
 from fanin.driver import check, ffi
 from fanin.errors import InvalidRequest
 from fanin.job import START_REMEDY, Job, environment
@@ -115,7 +116,7 @@ class Communicator(Collectives, Member):
     def prepare(self, call: Call, ordered: bool) -> Persistent:
         """Make a collective persistent: in this communicator's stream (`ordered`), or in one of its own."""
         if call.with_counts is not None:
-            call = call.with_counts(exchanged_counts(self, call))
+            call = call.with_counts(self.run(exchange_of_counts(self, call)))
         request = Persistent(self if ordered else self._own_stream(call), call, own=not ordered)
         if request.own:  # those in this stream end with it
             self._persistent = [*(other for other in self._persistent if not other.closed), request]
@@ -137,7 +138,9 @@ class Communicator(Collectives, Member):
         outlives this communicator.
         """
         require_seconds(timeout, unlimited=False)
-        rows = self.allgather(_choice(color, self.rank if key is None else key), timeout=timeout)
+        exchange = allgather(self, _choice(color, self.rank if key is None else key), timeout=timeout)
+        exchange.part_of = "split"
+        rows = self.run(exchange)
         begin = Begin(How.SPLIT, self, data=ffi.from_buffer("struct fanin_choice[]", rows))
         if color is None:
             check(BoundCommunicator()._begin(0, None, *begin[:3], address_of(rows)))  # no job comes of it

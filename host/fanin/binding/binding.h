@@ -110,7 +110,7 @@ void free_inflight(struct communicator *self, struct inflight *inflight, int has
 void reap(struct communicator *self);
 /* New reference: the exception for a status. `about`: the request, or its description. */
 PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
-                  const struct fanin_cqe *cqe);
+                  uint64_t number, const struct fanin_cqe *cqe);
 void raise_object(PyObject *exception);
 
 /* request.c */

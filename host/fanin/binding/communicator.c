@@ -117,12 +117,12 @@ void reap(struct communicator *self)
 }
 
 PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
-                  const struct fanin_cqe *cqe)
+                  uint64_t number, const struct fanin_cqe *cqe)
 {
-    return PyObject_CallMethod((PyObject *)self, "_failure", "OOi(KiiKIIIIKi)", about, name, (int)status,
-                               (unsigned long long)cqe->wr_id, (int)cqe->status, (int)cqe->opcode,
-                               (unsigned long long)cqe->byte_length, cqe->qp, cqe->jid, cqe->mid, cqe->positions,
-                               (unsigned long long)cqe->missing, (int)cqe->missing_kind);
+    return PyObject_CallMethod((PyObject *)self, "_failure", "OOiK(KiiKIIIIKi)", about, name, (int)status,
+                               (unsigned long long)number, (unsigned long long)cqe->wr_id, (int)cqe->status,
+                               (int)cqe->opcode, (unsigned long long)cqe->byte_length, cqe->qp, cqe->jid, cqe->mid,
+                               cqe->positions, (unsigned long long)cqe->missing, (int)cqe->missing_kind);
 }
 
 void raise_object(PyObject *exception)
@@ -319,8 +319,9 @@ static PyObject *state(PyObject *object, PyObject *unused)
     fanin_communicator_state(self->library, &now);
     Py_END_ALLOW_THREADS
     leave_library(self);
-    tuple = Py_BuildValue("KKKIi", (unsigned long long)now.posted, (unsigned long long)now.outstanding,
-                          (unsigned long long)now.backlog, now.ended.mid, (int)now.ended.status);
+    tuple = Py_BuildValue("KKKKi", (unsigned long long)now.posted, (unsigned long long)now.outstanding,
+                          (unsigned long long)now.backlog, (unsigned long long)now.ended_number,
+                          (int)now.ended.status);
     return tuple;
 }
 

@@ -38,7 +38,7 @@ void raise_refusal(struct communicator *self, PyObject *about, PyObject *name, e
 {
     const struct fanin_cqe none = {0};
 
-    raise_new(failure(self, about, name, status, &none));
+    raise_new(failure(self, about, name, status, 0, &none));
 }
 
 /* ---- The end of a request ---- */
@@ -84,7 +84,8 @@ void finish(struct request *self, enum fanin_status status)
         }
     } else if (status != FANIN_SUCCESS) {
         fanin_failure(self->inflight->request, &cqe);
-        value = failure(self->communicator, (PyObject *)self, self->name, status, &cqe);
+        value = failure(self->communicator, (PyObject *)self, self->name, status,
+                        fanin_number(self->inflight->request), &cqe);
         self->error = value ? value : take_exception();
     }
     self->is_done = 1;

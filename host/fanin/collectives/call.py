@@ -46,7 +46,8 @@ class Call:
     memory of what the rank brings and wants. sizes: bytes of the blocks of the message; of a call with `with_counts`
     those that this rank knows. result: what the program gets. conclude: last step on the host, with the complete
     Request; it returns the result. with_counts: makes the call when the sizes are known (counts of elements); None:
-    they are. on_host: name of the reduction that the host computes of the data, since devices do not.
+    they are. on_host: name of the reduction that the host computes of the data, since devices do not. part_of: what
+    the program has called, where it has not called this collective.
     """
 
     row: Collective
@@ -63,6 +64,7 @@ class Call:
     conclude: Callable[[Any], Any] | None = None
     with_counts: Callable[[Counts], Call] | None = None
     on_host: str = ""
+    part_of: str = ""
 
     def __post_init__(self) -> None:
         require_seconds(self.timeout)
@@ -71,7 +73,7 @@ class Call:
     @property
     def name(self) -> str:
         """Of what the program has called."""
-        return self.on_host or self.row.name
+        return self.part_of or self.on_host or self.row.name
 
     @property
     def limit(self) -> float:
@@ -133,6 +135,8 @@ class Call:
 
     def __str__(self) -> str:
         """All that must be alike on all ranks, so that a comparison of their errors shows what differs."""
+        if self.part_of:
+            return self.part_of
         if self.with_counts is not None:
             return f"{self.name} (parts of {self.kind})"
         kind = DType(self.dtype).name.lower() if self.row.reduces else str(self.kind)

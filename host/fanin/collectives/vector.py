@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fanin.collectives.call import ANY_SIZE, Call
+from fanin.collectives.call import ANY_SIZE, Call, Group
 from fanin.collectives.counts import Counts, checked_counts
 from fanin.memory.buffers import bytes_of, room
+from fanin_wire.collectives import collective
 
 
 def known_sizes(call: Call, counts: Counts | None, size: int) -> tuple[int, ...]:
@@ -35,12 +36,16 @@ def taking(out: Any, dtype: np.dtype) -> Callable[[Any], Any]:
     return take
 
 
-def exchanged_counts(group: Any, call: Call) -> np.ndarray:
-    """Elements of each rank's part, for a call that is to be made with them. All ranks call this."""
+def exchange_of_counts(group: Group, call: Call) -> Call:
+    """The call that gives every rank the elements of each rank's part, for `call`, which is to be made with them."""
+    counts = np.zeros(group.size, np.int64)
+    whole: dict[str, Any] = {"destination": counts, "result": counts, "part_of": f"{call.name}_init"}
     if call.row.brings.own:
         assert call.source is not None
-        return group.allgather(np.array(call.source.size, np.int64), timeout=call.timeout)
-    counts = np.zeros(group.size, np.int64)
+        own = np.array([call.source.size], np.int64)
+        sizes = (own.nbytes,) * group.size
+        return Call(collective("allgather"), own.dtype, own, sizes=sizes, timeout=call.timeout, **whole)
     if call.source is not None:
         counts[:] = np.array(call.sizes) // max(1, call.source.itemsize)
-    return group.broadcast(counts, call.root, call.timeout)
+    row, sizes = collective("broadcast"), (counts.nbytes,)
+    return Call(row, counts.dtype, counts, sizes=sizes, root=call.root, timeout=call.timeout, **whole)

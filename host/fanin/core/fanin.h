@@ -248,6 +248,7 @@ struct fanin_communicator_state {
     uint64_t backlog;         /* requests that wait for room, or for sizes */
     struct fanin_cqe ended;   /* status FANIN_SUCCESS: the job goes on. Else the completion that told of its end, or
                                * only a status and the jid where none did: the device is lost, for instance */
+    uint64_t ended_number;    /* fanin_number of the request of `ended`; 0 where there is none */
 };
 void fanin_communicator_state(struct fanin_communicator *communicator, struct fanin_communicator_state *state);
 
@@ -354,6 +355,10 @@ enum fanin_status fanin_query(struct fanin_request *request, struct fanin_reques
 
 /* Of a request that has ended: the completion that told of its failure; all zero but the status where none did. */
 void fanin_failure(const struct fanin_request *request, struct fanin_cqe *cqe);
+
+/* Of a request that was started last: how many were started before it on its communicator, the internal ones of
+ * fanin_split included. It is equal on all ranks. A long message has one number, but a `mid` for each of its parts. */
+uint64_t fanin_number(const struct fanin_request *request);
 
 /* Of a request that has ended well: where its result is, its bytes, and the sizes of the blocks (one for each rank;
  * NULL: all are equal). They live until the request is freed or the device closed. */

@@ -21,7 +21,6 @@ from fanin.membership.progress import Progress
 from fanin.membership.rank_names import named
 from fanin.timeouts import require_seconds
 from fanin.verbs import WC, Lease
-from fanin.verbs.collective_qp import MESSAGES
 from fanin.verbs.cq import FEWER_QUEUES
 from fanin.verbs.refusal import refusal
 from fanin_wire.abi import CQ_DEPTH, Status
@@ -174,9 +173,9 @@ class Member(BoundCommunicator):
 
     # Called by the extension
 
-    def _failure(self, about: object, name: str, status: int, completion: tuple[int, ...]) -> FaninError:
-        """The exception of a request, or of a start that was refused. completion: fields of its WC, all 0 if it has
-        none."""
+    def _failure(self, about: object, name: str, status: int, number: int, completion: tuple[int, ...]) -> FaninError:
+        """The exception of a request, or of a start that was refused. number: of its message. completion: fields of
+        its WC, all 0 if it has none."""
         request = str(about) if isinstance(about, Request) else f"{about or name} on rank {self.rank}"
         found = WC(*completion)
         if status == Status["FLUSHED"] or found.status != status or not found.jid:
@@ -184,7 +183,7 @@ class Member(BoundCommunicator):
             return FaninError.of(status, f"{request}{self._trouble(status) or why}")
         ranks = self.job.missing_ranks(self.rank, found.missing, found.missing_kind)
         mismatch = status == Status["OP_MISMATCH"]
-        detail = self._what_failed(request, name, found)
+        detail = self._what_failed(request, name, number)
         detail += named(self.job, self.rank, ranks, found.missing_kind, mismatch)
         error = FaninError.of(status, detail, COMPARE if mismatch else "")
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
@@ -204,14 +203,13 @@ class Member(BoundCommunicator):
         how = "stands still" if not context.closed and context.device_stands_still else "has ended"
         return f": the device at {context.socket_path} {how}"
 
-    def _what_failed(self, request: str, name: str, completion: WC) -> str:
+    def _what_failed(self, request: str, name: str, number: int) -> str:
         """The request; if the job had ended before it, that and where."""
-        number = completion.mid % MESSAGES
         ended, ended_name = self._ended_at(number, name)
         if ended == number:
-            return f"{request}, message {number} of job {completion.jid}"
+            return f"{request}, message {number} of job {self.job.jid}"
         message = f"message {ended}" + (f" ({ended_name})" if ended_name else "")
-        return f"{request} was not done: job {completion.jid} ended at {message}"
+        return f"{request} was not done: job {self.job.jid} ended at {message}"
 
     def _ended_at(self, number: int, name: str) -> tuple[int, str]:
         """Number and name of the message that has ended the job; those of this one if none has."""
@@ -223,7 +221,7 @@ class Member(BoundCommunicator):
             *_, ended, status = self._state()
             if not status:
                 return number, name
-            self._ending = ended % MESSAGES, ""
+            self._ending = ended, ""
         if self._ending[0] == number:
             self._ending = number, name
         return self._ending

@@ -59,9 +59,6 @@ def options_of_all(version: Version = False) -> None:
     """Collective communication in the network devices. Exit code 1: failure; 2: wrong usage."""
 
 
-TERMINATED = 143  # 128 + SIGTERM, as a shell gives it
-
-
 def main() -> None:
     """Entry point of `fanin`.
 
@@ -74,4 +71,4 @@ def main() -> None:
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(TERMINATED)
+    raise SystemExit(output.TERMINATED)

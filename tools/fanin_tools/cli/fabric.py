@@ -9,8 +9,8 @@ import typer
 
 from fanin_tools.cli import options
 from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
-from fanin_tools.cli.output import print_json, print_progress, reporting
-from fanin_tools.errors import UsageError
+from fanin_tools.cli.output import print_json, print_progress, report, reporting
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.quantities import render_size
 
 app = typer.Typer(no_args_is_help=True, help="Devices and links on this machine.")
@@ -55,19 +55,35 @@ def _refuse_beside_file(given: list[str]) -> None:
 @app.command()
 @reporting
 def status(
-    name: Annotated[str | None, typer.Option("--name", help="Only this fabric. Default: all.")] = None,
+    name: Annotated[str | None, typer.Option("--name", "--fabric", help="Only this fabric. Default: all.")] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Show the status of every device."""
+    """Show the status of every device. Exit code 1: one of them does not run, or does not answer."""
     from fanin_tools.fabric import lifecycle, state
 
     fabrics = [lifecycle.status(each) for each in ([name] if name else state.names())]
+    failures = [_lost_devices(fabric) for fabric in fabrics]
     if json_output:
-        print_json(fabrics)
+        errors = [{"error": failure and failure.as_dict()} for failure in failures]
+        print_json([fabric | error for fabric, error in zip(fabrics, errors, strict=True)])
     elif not fabrics:
         print("no fabric is up")
     else:
         _print_tables(fabrics)
+    codes = [report(failure, as_json=False) for failure in failures if failure]
+    raise typer.Exit(max(codes, default=0))
+
+
+def _lost_devices(fabric: dict[str, Any]) -> ToolError | None:
+    """The error of a fabric of which a device has not answered."""
+    lost = {row["name"]: row["pid"] for row in fabric["devices"] if row["offload"] and row["answer"] is None}
+    if not lost:
+        return None
+    name = fabric["name"]
+    states = [f"{device} {'does not answer' if pid else 'does not run'}" for device, pid in lost.items()]
+    restart = f"fanin fabric restart {next(iter(lost))} --name {name}"
+    cause = f"of fabric {name} {', '.join(states)}"
+    return ToolError("DEVICE_LOST", cause, f"{restart}, or end all its devices: fanin fabric down --name {name}")
 
 
 def _print_tables(fabrics: list[dict[str, Any]]) -> None:

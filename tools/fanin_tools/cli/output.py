@@ -18,6 +18,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
+TERMINATED = 143  # 128 + SIGTERM
+WITH_PROGRAM = "fanin run"  # the command with a program behind --
 # The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
 ParserError: Any = typer.BadParameter.__mro__[1]
 
@@ -55,7 +57,9 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
         except ToolError as error:
             failure = error
         except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+            failure = _interrupted("Ctrl-C", INTERRUPTED)
+        except SystemExit:
+            failure = _interrupted("SIGTERM", TERMINATED)
         except Exception as error:
             if isinstance(error, typer.Exit) or os.environ.get(TRACEBACK_VARIABLE):
                 raise
@@ -78,19 +82,28 @@ def obeying(application: Callable[[], int | None]) -> int:
     try:
         return application() or 0
     except typer.Abort:
-        return INTERRUPTED
+        return report(_interrupted("Ctrl-C", INTERRUPTED), as_json=asks_for_json(sys.argv[1:]))
     except ParserError as error:
         cause = " ".join(error.format_message().split()).rstrip(".")
         if not cause:  # without a command the parser has shown the help
             return UsageError.EXIT_CODE
         command = error.ctx.command_path if error.ctx else "fanin"
-        return report(UsageError(cause, f"see {command} --help"), as_json=asks_for_json(sys.argv[1:]))
+        remedy = f"see {command} --help"
+        if command == WITH_PROGRAM and "--" not in sys.argv:
+            remedy = f"put -- before the program, whose own options follow it: {command} -n 2 -- PROGRAM; {remedy}"
+        return report(UsageError(cause, remedy), as_json=asks_for_json(sys.argv[1:]))
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether `--json` is an argument of this command. Arguments after `--` belong to a program."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in ours
+
+
+def _interrupted(by: str, exit_code: int) -> ToolError:
+    """The error for a signal. The devices that the command had brought up are down when it is reported."""
+    cause = f"{by} has ended this command and all processes that it had started"
+    return ToolError("INTERRUPTED", cause, "devices that were up before stay up: fanin fabric status", exit_code)
 
 
 def _defect(error: Exception) -> ToolError:

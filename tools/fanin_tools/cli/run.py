@@ -15,10 +15,9 @@ from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
 if TYPE_CHECKING:
     from fanin_tools.fabric.description import Fabric
     from fanin_tools.fabric.generate import Plan
-    from fanin_tools.fabric.lifecycle import Running
-    from fanin_tools.launch.placement import Placement
 
-OF_MPI = ("command", "ranks", "name", "route", "detection", "mpi", "mpirun")  # options that go with --mpi
+# Options that go with --mpi.
+OF_MPI = ("command", "ranks", "name", "route", "detection", "mpi", "mpirun", "json_output")
 
 
 @reporting
@@ -39,12 +38,14 @@ def run(
     bind_to: options.BindTo = "none",
     mpi: Annotated[bool, options.flag("--mpi", help="PROGRAM uses MPI; mpirun starts it with the shim.")] = False,
     mpirun: Annotated[str, typer.Option(help="Launcher of --mpi, with its options.")] = "mpirun",
-    json_output: options.Json = False,
+    json_output: Annotated[
+        bool, options.flag("--json", help="Print the result as JSON; the output of PROGRAM goes to the error output.")
+    ] = False,
 ) -> None:
     """Run PROGRAM once for each rank on the local fabric. Brings a fabric up for the run if none is up."""
     from fanin_tools.fabric.lease import leased
     from fanin_tools.launch import core_binding, launcher
-    from fanin_tools.launch.mpirun import launcher_words
+    from fanin_tools.launch import mpirun as mpi_launcher
     from fanin_tools.launch.placement import check_route, place
 
     check_route(route)
@@ -52,38 +53,32 @@ def run(
     core_binding.check(bind_to)
     if mpi:
         _refuse_beside_mpi(options.given(context, *OF_MPI))
-        launcher_words(mpirun)
+        mpi_launcher.launcher_words(mpirun)
     else:
         _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
         launcher.require_program(command[0])
     is_named = "--name" in options.given(context)
     with leased(_fabric(name, is_named, ranks, route, detection), print_progress) as running:
         placement = place(running.fabric, ranks, route)
+        output = launcher.Output(prefix, to_errors=json_output)
+        shown: dict[str, Any] = {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route}
         if mpi:
-            raise typer.Exit(_run_mpi(running, placement, mpirun, command))
-        bound = bind_to == "core"
-        outcome = launcher.launch(
-            running, placement, command, settings, prefix=prefix, keep_going=keep_going, bound=bound
-        )
-    shown: dict[str, Any] = {"exit_code": outcome.exit_code, "failed_rank": outcome.failed_rank}
-    if outcome.failed_rank is not None:
-        failure = ToolError("PROGRAM_FAILED", str(outcome), "see its error output above")
+            code = mpi_launcher.launch(running, placement, mpirun, command, output)
+            failed = f"{mpirun} ended with exit code {code}" if code else ""
+        else:
+            bound = bind_to == "core"
+            outcome = launcher.launch(
+                running, placement, command, settings, output=output, keep_going=keep_going, bound=bound
+            )
+            code, shown["failed_rank"] = outcome.exit_code, outcome.failed_rank
+            failed = "" if outcome.failed_rank is None else str(outcome)
+    if failed:
+        failure = ToolError("PROGRAM_FAILED", failed, "see its error output above")
         print_progress(f"fanin: {failure}")
         shown["error"] = failure.as_dict()
     if json_output:
-        print_json(shown | {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route})
-    raise typer.Exit(outcome.exit_code)
-
-
-def _run_mpi(running: Running, placement: Placement, mpirun: str, command: list[str]) -> int:
-    from fanin_tools.launch import mpirun as launcher
-
-    code = launcher.launch(running, placement, mpirun, command)
-    if code:
-        print_progress(
-            f"fanin: {ToolError('PROGRAM_FAILED', f'{mpirun} ended with exit code {code}', 'see what it said above')}"
-        )
-    return code
+        print_json({"exit_code": code, **shown})
+    raise typer.Exit(code)
 
 
 def _refuse_beside_mpi(given: list[str]) -> None:

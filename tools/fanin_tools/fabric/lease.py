@@ -10,6 +10,7 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric, summary
 from fanin_tools.fabric.generate import Plan
+from fanin_tools.fabric.lease_guard import guarded
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
 
@@ -18,17 +19,24 @@ from fanin_tools.fabric.processes import ProcessIdentity
 def leased(wanted: Fabric | Plan, progress: ProgressCallback) -> Iterator[Running]:
     """Lease the fabric `wanted` for the time of the block; bring it up if it is not up.
 
-    At the end the fabric is taken down, unless `fanin fabric up` brought it up or other commands lease it.
+    At the end the fabric is taken down, unless `fanin fabric up` brought it up or other commands lease it. A guard does
+    so if this process is killed.
     """
     leaseholder = ProcessIdentity.of(os.getpid())
     lifecycle.clean_up(progress)
-    running = lifecycle.up(wanted, progress, leaseholder=leaseholder)
-    try:
-        if running.fresh:
-            progress(f"fabric {wanted.name} is up for this command: {summary(running.fabric)}")
-        yield running
-    finally:
-        lifecycle.release(wanted.name, leaseholder)
+    with guarded(wanted.name, leaseholder):
+        running = lifecycle.up(wanted, progress, leaseholder=leaseholder)
+        is_interrupted = False
+        try:
+            if running.fresh:
+                progress(f"fabric {wanted.name} is up for this command: {summary(running.fabric)}")
+            yield running
+        except (KeyboardInterrupt, SystemExit):
+            is_interrupted = True
+            raise
+        finally:
+            if lifecycle.release(wanted.name, leaseholder) and is_interrupted:
+                progress(f"fabric {wanted.name} has been taken down")
 
 
 def private_name() -> str:

@@ -88,21 +88,22 @@ def _add_leaseholder(folder: FabricState, leaseholder: ProcessIdentity | None) -
         folder.set_leaseholders([*leaseholders, leaseholder])
 
 
-def release(name: str, leaseholder: ProcessIdentity) -> None:
-    """End the lease of `leaseholder`. Takes the fabric down if it was the last lease."""
+def release(name: str, leaseholder: ProcessIdentity) -> bool:
+    """End the lease of `leaseholder`. Takes the fabric down if it was the last lease. Returns whether it did."""
     folder = FabricState(name)
     with state.locked():
         leaseholders = folder.leaseholders
         if (
             leaseholders is None or leaseholder not in leaseholders
         ):  # it stays, or has been taken down, and another has its name
-            return
+            return False
         leaseholders.remove(leaseholder)
         left = [other for other in leaseholders if other.alive]
         if left:
             folder.set_leaseholders(left)
         else:
             _clean(folder)
+    return not left
 
 
 def clean_up(progress: daemons.ProgressCallback) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from pathlib import Path
 STATE_FIELD = 0
 START_TIME_FIELD = 19
 POLL_SECONDS = 0.02
+PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,18 @@ def send_signal(process: ProcessIdentity, number: int) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+def end_with_caller(number: int) -> Callable[[], None]:
+    """For `preexec_fn` of Popen: the process gets this signal when the thread that starts it ends, also by SIGKILL."""
+    prctl, caller = ctypes.CDLL(None).prctl, os.getpid()
+
+    def prepare() -> None:
+        prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+        if os.getppid() != caller:  # it ended before
+            os._exit(1)
+
+    return prepare
 
 
 def wait_until_gone(processes: list[ProcessIdentity], seconds: float) -> list[ProcessIdentity]:

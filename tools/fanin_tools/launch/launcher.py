@@ -25,12 +25,14 @@ from typing import IO, Any
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import end_with_caller
 from fanin_tools.launch import core_binding, job_file
 from fanin_tools.launch.placement import Placement
 from fanin_wire.settings import JobSettings
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
+ERROR_OUTPUT = 2  # descriptor
 WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a job formed anew
 
 
@@ -68,6 +70,31 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+@dataclass(frozen=True)
+class Output:
+    """Where the standard output of the ranks goes.
+
+    prefix: the rank stands before every line of it, and of the error output, which then goes there as well
+    to_errors: it goes to the error output of this command, whose standard output has something else
+    """
+
+    prefix: bool = False
+    to_errors: bool = False
+
+    @property
+    def inherited(self) -> int | None:
+        """For Popen: the descriptor that a process gets as its standard output."""
+        return ERROR_OUTPUT if self.to_errors else None
+
+    @property
+    def stream(self) -> IO[str]:
+        """For what this command writes for the ranks."""
+        return sys.stderr if self.to_errors else sys.stdout
+
+
+TO_STANDARD_OUTPUT = Output()
+
+
 @dataclass
 class RankProcesses:
     """The processes of a job, by rank."""
@@ -77,23 +104,22 @@ class RankProcesses:
     failed: list[int] = field(default_factory=list)  # in the order of their end
 
     def start(
-        self, running: Running, placement: Placement, job: Path, command: Sequence[str], prefix: bool, bound: bool
+        self, running: Running, placement: Placement, job: Path, command: Sequence[str], output: Output, bound: bool
     ) -> None:
-        """Start every rank on the host of its NIC. prefix: put the rank before every line of its output; bound: bind
-        each rank to a core."""
+        """Start every rank on the host of its NIC. bound: bind each rank to a core."""
         for rank in range(placement.size):
             host = placement.nics[placement.node_of(rank)].host
             line = [*namespaces.prefix_command(running.fabric, host), *command]
             environment = os.environ | job_file.environment(running, placement, rank, job)
             with core_binding.bound(rank) if bound else nullcontext():
-                self.processes.append(_spawn(line, environment, prefix))
-            if prefix:
-                self._print_lines(rank)
+                self.processes.append(_spawn(line, environment, output))
+        for rank, process in enumerate(self.processes):
+            if process.stdout is not None:
+                self._print_lines(rank, process.stdout, output)
 
-    def _print_lines(self, rank: int) -> None:
-        stream = self.processes[rank].stdout
-        assert stream is not None
-        self.printers.append(threading.Thread(target=copy_lines, args=(stream, f"[{rank}] "), daemon=True))
+    def _print_lines(self, rank: int, stream: IO[bytes], output: Output) -> None:
+        arguments = (stream, f"[{rank}] ", output.stream)
+        self.printers.append(threading.Thread(target=copy_lines, args=arguments, daemon=True))
         self.printers[-1].start()
 
     def wait(self, grace_seconds: float) -> None:
@@ -144,21 +170,27 @@ def require_program(program: str) -> None:
         raise UsageError(cause, "give the path of a program behind --", name="NO_PROGRAM")
 
 
-def _spawn(line: list[str], environment: dict[str, str], prefix: bool) -> subprocess.Popen[bytes]:
-    output = subprocess.PIPE if prefix else None
-    errors = subprocess.STDOUT if prefix else None
+def _spawn(line: list[str], environment: dict[str, str], output: Output) -> subprocess.Popen[bytes]:
+    to, errors = (subprocess.PIPE, subprocess.STDOUT) if output.prefix else (output.inherited, None)
     try:
-        return subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        return subprocess.Popen(
+            line,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=to,
+            stderr=errors,
+            preexec_fn=end_with_caller(signal.SIGKILL),
+        )
     except OSError as error:
         cause = f"{line[0]} can not be started: {error.strerror}"
         raise ToolError("NO_PROGRAM", cause, "give the path of a program behind --", exit_code=2) from error
 
 
-def copy_lines(stream: IO[bytes], prefix: str) -> None:
-    """Copy `stream` to the standard output, `prefix` before each line."""
+def copy_lines(stream: IO[bytes], prefix: str, to: IO[str]) -> None:
+    """Copy `stream`, `prefix` before each line."""
     for line in stream:
-        sys.stdout.write(prefix + line.decode(errors="replace"))
-        sys.stdout.flush()
+        to.write(prefix + line.decode(errors="replace"))
+        to.flush()
 
 
 def wait_for_any(processes: Sequence[subprocess.Popen[bytes]], seconds: float | None) -> None:
@@ -189,7 +221,7 @@ def launch(
     command: Sequence[str],
     settings: JobSettings | None = None,
     *,
-    prefix: bool = False,
+    output: Output = TO_STANDARD_OUTPUT,
     grace: float = GRACE_SECONDS,
     keep_going: bool = False,
     bound: bool = False,
@@ -201,7 +233,7 @@ def launch(
         placement: the nodes and the ranks on each.
         command: program and arguments.
         settings: of the job; None for the defaults.
-        prefix: put the rank before every line of output.
+        output: where the output of the ranks goes.
         grace: seconds for the other ranks after a failure.
         keep_going: no time limit for the other ranks.
         bound: bind each rank to a core.
@@ -214,7 +246,7 @@ def launch(
     exit_causes.touch(mode=0o600)
     ranks = RankProcesses()
     try:
-        ranks.start(running, placement, job, command, prefix, bound)
+        ranks.start(running, placement, job, command, output, bound)
         ranks.wait(math.inf if keep_going else grace)
         return ranks.end(read_exit_causes(exit_causes))
     finally:

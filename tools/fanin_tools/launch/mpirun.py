@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 
 from fanin.mpi import library_path
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.fabric.processes import end_with_caller
+from fanin_tools.launch.launcher import TO_STANDARD_OUTPUT, Output
 from fanin_tools.launch.placement import Placement
 
 LAUNCHER = "mpirun"
@@ -51,10 +54,21 @@ def environment(running: Running, placement: Placement) -> dict[str, str]:
     }
 
 
-def launch(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> int:
-    """Run `command` to its end. Returns the exit code of the launcher, as a shell gives it."""
+def launch(
+    running: Running,
+    placement: Placement,
+    launcher: str,
+    command: Sequence[str],
+    output: Output = TO_STANDARD_OUTPUT,
+) -> int:
+    """Run `command` to its end. Returns the exit code of the launcher, as a shell gives it. output: has no prefix."""
     line = command_line(running, placement, launcher, command)
-    with subprocess.Popen(line, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        line,
+        stdin=subprocess.DEVNULL,
+        stdout=output.inherited,
+        preexec_fn=end_with_caller(signal.SIGTERM),  # of which it ends its ranks
+    ) as process:
         try:
             code = process.wait()
         except BaseException:

@@ -35,6 +35,7 @@ struct fanin_request {
     uint32_t flags;               /* enum fanin_operation_flags */
     uint32_t tag;
     uint32_t agreement;
+    uint64_t number;              /* in its stream, from 0 on: equal on all ranks */
     uint32_t timeout_ms;          /* of the operation; 0: none */
     uint64_t deadline_ms;         /* from when its first part was posted */
 

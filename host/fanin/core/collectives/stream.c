@@ -156,8 +156,10 @@ static void note_failure(struct stream *stream, struct fanin_request *request, c
         request->status = cqe->status;
         request->failure = *cqe;
     }
-    if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status))
+    if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status)) {
         stream->end_of_job = *cqe;
+        stream->end_of_job_number = request->number;
+    }
 }
 
 /* Work requests that are not signaled have no completion of their own; they end in order. */
@@ -297,6 +299,8 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
     if (stream->taken_over) /* nobody waits for these */
         advance(stream);
     request->next = NULL;
+    request->number = stream->submitted;
+    stream->submitted += !stream->stopped;
     if (stream->stopped) {
         status = FANIN_INVALID_REQUEST;
     } else if (stream->ended) {

@@ -18,7 +18,8 @@ struct stream {
     uint32_t ended;               /* enum fanin_status: why nothing is posted any more */
     uint32_t qp_destroyed;        /* the device may give its number to another */
     uint32_t stopped;             /* nothing may be submitted any more */
-    uint64_t posted;              /* requests, ever, but for those without bytes */
+    uint64_t submitted;           /* requests, ever */
+    uint64_t posted;              /* the same, but for those without bytes */
     uint32_t taken_over;          /* requests that have ended for the program, and are still under way */
     uint64_t taken_bytes;         /* what they bring */
     uint32_t unreported;          /* enum fanin_status: of the first of them that failed */
@@ -26,6 +27,7 @@ struct stream {
     struct inquiry *inquiries;    /* how far requests are, under way */
     struct bounce_buffer *spoiled; /* buffers of failed requests, to which the device may still write */
     struct fanin_cqe end_of_job;  /* the completion that told of it; status SUCCESS: none has */
+    uint64_t end_of_job_number;   /* of its request; 0: no request's */
 };
 
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,

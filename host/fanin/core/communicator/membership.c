@@ -327,7 +327,7 @@ void fanin_communicator_state(struct fanin_communicator *communicator, struct fa
     *state = (struct fanin_communicator_state){
         .jid = communicator->join.jid, .slots = communicator->lease.slots, .window = communicator->lease.window,
         .chunk = communicator->lease.chunk, .qp = stream->qp, .cq = stream->cq, .posted = stream->posted,
-        .ended = stream->end_of_job};
+        .ended = stream->end_of_job, .ended_number = stream->end_of_job_number};
     for (const struct fanin_request *request = stream->first; request; request = request->next) {
         if (request->posted)
             state->outstanding++;

@@ -196,6 +196,11 @@ void fanin_failure(const struct fanin_request *request, struct fanin_cqe *cqe)
     cqe->status = (uint8_t)request->status;
 }
 
+uint64_t fanin_number(const struct fanin_request *request)
+{
+    return request->number;
+}
+
 void fanin_result(const struct fanin_request *request, void **address, uint64_t *length, const uint64_t **sizes)
 {
     const struct side *destination = &request->destination;
