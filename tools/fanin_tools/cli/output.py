@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 
 from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.progress import print_progress
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,11 +21,6 @@ TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
 # The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
 ParserError: Any = typer.BadParameter.__mro__[1]
-
-
-def print_progress(text: str) -> None:
-    """Print a line of progress on the error output."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
@@ -59,7 +55,7 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
         except Exception as error:
             if isinstance(error, typer.Exit) or os.environ.get(TRACEBACK_VARIABLE):
                 raise
-            failure = _defect(error)
+            failure = _unforeseen(error)
         raise typer.Exit(report(failure, as_json=bool(options.get("json_output"))))
 
     return wrapped
@@ -93,7 +89,12 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
     return "--json" in ours
 
 
-def _defect(error: Exception) -> ToolError:
-    """The error for an unexpected exception, which is a defect of this command."""
+def _unforeseen(error: Exception) -> ToolError:
+    """The error for an exception that no subcommand expects: it is a defect of this command, unless compiled code can
+    be kept nowhere, which any import of such code may find."""
+    from fanin_nic.native.cache import CacheUnavailable
+
+    if isinstance(error, CacheUnavailable):
+        return ToolError("COMPILATION_FAILED", error.cause, error.remedy)
     cause = f"{type(error).__name__}: {error}"
     return ToolError("INTERNAL_ERROR", cause, f"report this defect with the output under {TRACEBACK_VARIABLE}=1")
