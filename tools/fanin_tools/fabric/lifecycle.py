@@ -127,7 +127,7 @@ def _bring_up(
     if leaseholder is not None:
         folder.set_leaseholders([leaseholder])
     if fabric.netns:
-        namespaces.build(fabric)
+        namespaces.build(fabric, progress)
     processes = {}
     for name, process in start(fabric, folder, progress):
         processes[name] = process
