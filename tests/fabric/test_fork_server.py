@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fanin_nic.native.cache import CacheUnavailable
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import daemons, fork_server, lifecycle
 from fanin_tools.fabric.description import Fabric
@@ -82,6 +83,19 @@ def test_announcement_reaches_the_user(fabric: Fabric, tmp_path: Path, monkeypat
     with pytest.raises(ToolError, match=r"COMPILATION_FAILED: .*and fails"):
         lifecycle.up(fabric, said.append)
     assert [line[:9] for line in said] == ["compiling"]
+
+
+def test_fabric_whose_code_can_be_kept_nowhere_is_refused_at_once(
+    fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Path:
+        raise CacheUnavailable("by hand")
+
+    monkeypatch.setattr(daemons, "choose_cache_folder", refuse)
+    monkeypatch.setattr(daemons.fork_server, "MODULE", "fanin_tools.fabric.nowhere")
+    with pytest.raises(CacheUnavailable, match="set FANIN_CACHE_DIR"):
+        lifecycle.up(fabric, ignore)
+    assert list(state_root.iterdir()) == []
 
 
 def test_announcements_are_one_activity_until_the_first_device() -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
+from fanin_nic.native.cache import choose_cache_folder
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import device_query, fork_server
 from fanin_tools.fabric.description import Fabric
@@ -39,7 +40,9 @@ def start(
 
     Raises:
         ToolError: COMPILATION_FAILED if the device code can not be loaded.
+        CacheUnavailable: compiled code can be kept nowhere.
     """
+    choose_cache_folder()
     command = [sys.executable, "-m", fork_server.MODULE, fabric.name, *names]
     with (
         _start_log(state) as log,
