@@ -64,6 +64,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "fanin_tools": (
         "errors",
         "quantities",
+        "progress",
         "fabric",
         "launch",
         "stress.tally",

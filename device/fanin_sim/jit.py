@@ -16,6 +16,7 @@ from typing import Any
 from numba import config
 
 from fanin_nic.native import compiled as native
+from fanin_nic.native.cache import source_digest
 from fanin_nic.native.locator import add_package
 
 PACKAGE = Path(__file__).parent
@@ -31,7 +32,7 @@ def compiled_sources() -> list[Path]:
     return [path for path in sources if {"numba", "jit"} & set(re.findall(r"\w+", path.read_text()))]
 
 
-FOLDER = native.CACHE_FOLDER / f"sim-{native.source_digest(compiled_sources())}"
+FOLDER = native.CACHE_FOLDER / f"sim-{source_digest(compiled_sources())}"
 
 
 @contextmanager

@@ -81,11 +81,16 @@ def check(status: int, detail: str = "", **remedies: str) -> None:
         raise FaninError.of(status, detail, remedies.get(status_entry(status).name, ""))
 
 
+def because() -> str:
+    """Why the last call of this thread has failed, after a colon; "" where the library does not say. For calls that
+    forget what was said of earlier ones."""
+    return f": {complaint()}" if complaint() else ""
+
+
 def refused(status: int) -> str:
     """Why the library has refused the last call of this thread, after a colon; "" where it was not the library."""
-    if status not in (Status["INVALID_REQUEST"], Status["NOT_SUPPORTED"], Status["TIMEOUT"]):
-        return ""
-    return f": {complaint()}" if complaint() else ""
+    is_refusal = status in (Status["INVALID_REQUEST"], Status["NOT_SUPPORTED"], Status["TIMEOUT"])
+    return because() if is_refusal else ""
 
 
 def in_slices(wait: Callable[[int], int], timeout: float | None, meanwhile: Callable[[], None] | None = None) -> int:

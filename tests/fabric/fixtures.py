@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.fabric import lifecycle, loopback, namespaces, state
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.fabric.state import FabricState
+from fanin_tools.progress import ProgressCallback
 
 FAKE_DEVICE = Path(__file__).with_name("fake_device.py")
 Up = Callable[[Fabric | Plan], Running]

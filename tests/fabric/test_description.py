@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanin_tools.errors import UsageError
-from fanin_tools.fabric import description_file
+from fanin_tools.fabric import description_file, differences
 from fanin_tools.fabric.description import DescriptionError
 from fanin_tools.fabric.generate import Plan, Shape, make
 
@@ -83,6 +83,14 @@ def test_a_fabric_that_is_up_keeps_its_lanes_unless_others_are_asked_for() -> No
     assert Plan("bench", Shape(1, 1, netns=True, lanes=2)).with_addresses_of(present) != present
 
 
+@pytest.mark.parametrize("netns", [True, False])
+def test_plan_in_namespaces_differs_from_one_that_is_not(netns: bool) -> None:
+    """Neither takes the addresses of the other, which it may not have."""
+    present = make("bench", Shape(2, 1, netns=netns, lanes=2), "10.77.0" if netns else "127.77.3")
+    asked = Plan("bench", Shape(2, 1, netns=not netns)).with_addresses_of(present)
+    assert differences.describe(present, asked) == f"netns {netns} (asked: {not netns})"
+
+
 def test_file_has_defaults() -> None:
     fabric = description_file.parse(GOOD, "bench.toml")
     assert (fabric.mtu, fabric.netns, fabric.nics[0].slots) == (9000, False, 4096)
@@ -128,6 +136,13 @@ def test_mistake_is_named_with_its_place(old: str, new: str, place: str) -> None
     assert caught.value.cause.startswith(place)
     assert caught.value.remedy
     assert caught.value.exit_code == 2
+
+
+def test_file_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'name = "bench"\n# f\xfcr den Versuch\n')
+    with pytest.raises(DescriptionError, match=r"BAD_DESCRIPTION: .*latin\.toml: line 2: it is not UTF-8; save"):
+        description_file.read(path)
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

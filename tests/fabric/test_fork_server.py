@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fanin_nic.native.cache import CacheUnavailable
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import daemons, fork_server, lifecycle
 from fanin_tools.fabric.description import Fabric
@@ -37,6 +38,7 @@ def test_unrecorded_devices_never_begin(fabric: Fabric) -> None:
     assert not any(state.socket(device.name).exists() for device in fabric.devices)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("complete", [True, False])
 def test_compiling_is_announced_only_where_it_is_needed_and_left_to_another_process(
     complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -45,12 +47,32 @@ def test_compiling_is_announced_only_where_it_is_needed_and_left_to_another_proc
     monkeypatch.setattr("fanin_nic.native.compiled.COMPLETE", tmp_path / "complete")
     monkeypatch.setattr("fanin_nic.daemon.precompile.precompile", lambda: None)
     started: list[list[str]] = []
-    monkeypatch.setattr(fork_server.subprocess, "run", lambda command, **_options: started.append(command))
+
+    def compiler(command: list[str], **_options: int) -> subprocess.Popen:
+        started.append(command)
+        return actual([sys.executable, "-c", "import time; time.sleep(0.3)"])
+
+    actual = subprocess.Popen
+    monkeypatch.setattr(fork_server.subprocess, "Popen", compiler)
+    monkeypatch.setattr(fork_server, "ANNOUNCEMENT_SECONDS", 0.1)
     if complete:
         (tmp_path / "complete").touch()
     fork_server.load()
-    assert capsys.readouterr().out == ("" if complete else f"{fork_server.COMPILING}\n")
+    lines = capsys.readouterr().out.splitlines()
+    assert set(lines) == (set() if complete else {fork_server.COMPILING})
+    assert complete or len(lines) > 1  # it says again that it goes on
     assert started == ([] if complete else [[sys.executable, "-m", "fanin_nic.daemon.precompile"]])
+
+
+@pytest.mark.process
+def test_failed_compilation_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take as long again and fail in the same way."""
+    monkeypatch.setattr("fanin_nic.native.compiled.COMPLETE", tmp_path / "complete")
+    monkeypatch.setattr("fanin_nic.daemon.precompile.precompile", lambda: pytest.fail("it compiles again"))
+    monkeypatch.setattr(fork_server, "COMPILER", "fanin_tools.fabric.nowhere")
+    with pytest.raises(SystemExit) as ended:
+        fork_server.load()
+    assert ended.value.code == 1
 
 
 def test_announcement_reaches_the_user(fabric: Fabric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +83,29 @@ def test_announcement_reaches_the_user(fabric: Fabric, tmp_path: Path, monkeypat
     with pytest.raises(ToolError, match=r"COMPILATION_FAILED: .*and fails"):
         lifecycle.up(fabric, said.append)
     assert [line[:9] for line in said] == ["compiling"]
+
+
+def test_fabric_whose_code_can_be_kept_nowhere_is_refused_at_once(
+    fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Path:
+        raise CacheUnavailable("by hand")
+
+    monkeypatch.setattr(daemons, "choose_cache_folder", refuse)
+    monkeypatch.setattr(daemons.fork_server, "MODULE", "fanin_tools.fabric.nowhere")
+    with pytest.raises(CacheUnavailable, match="set FANIN_CACHE_DIR"):
+        lifecycle.up(fabric, ignore)
+    assert list(state_root.iterdir()) == []
+
+
+def test_announcements_are_one_activity_until_the_first_device() -> None:
+    """A plain line at once, and no further one for some seconds; the line after the last is that of a device."""
+    lines = iter([f"{fork_server.COMPILING}\n"] * 2 + ["nic0 4711\n", "nic1 4712\n"])
+    said: list[str] = []
+    assert daemons._first_after_compiling(lines, said.append) == "nic0 4711\n"
+    assert list(lines) == ["nic1 4712\n"]
+    assert [line[:9] for line in said] == ["compiling"]
+    assert daemons._first_after_compiling(iter([]), said.append) == ""
 
 
 def test_unloadable_code_is_reported_with_its_output(

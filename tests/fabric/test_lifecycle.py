@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import signal
 import stat
@@ -16,11 +17,11 @@ from msgspec.structs import replace
 
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate, wait_until_gone
 from fanin_tools.fabric.state import FabricState
+from fanin_tools.progress import ProgressCallback
 from tests.fabric.fixtures import Up, fake_devices, ignore
 
 
@@ -72,6 +73,20 @@ def test_failed_start_is_rolled_back_and_says_why(
     with pytest.raises(
         ToolError, match="DEVICE_LOST: device nic1 ended while starting; it said: nic1 was told to fail"
     ):
+        up(fabric)
+    assert list(state_root.iterdir()) == []
+
+
+def test_full_state_folder_is_named_and_nothing_is_left(
+    up: Up, fabric: Fabric, state_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system without room takes new folders and empty files, and refuses what is written to them."""
+
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ToolError, match=r"BAD_PATH: .*/pair can not be written: No space left .*; make room"):
         up(fabric)
     assert list(state_root.iterdir()) == []
 

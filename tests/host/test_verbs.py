@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -223,6 +225,36 @@ def test_quotas_of_a_client(context, sealed):
     queues[2].close()
     assert CQ(context).index == 2
     assert [register(context, sealed, 64) for _ in range(9)] == [0] * 8 + [Status["NO_RESOURCES"]]
+
+
+@contextlib.contextmanager
+def file_limit(pid, length):
+    """A process may make no longer files meanwhile, as with `ulimit -f`."""
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (length, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def test_file_limit_of_a_program_is_named(pd):
+    """Registered memory is a file in memory."""
+    with file_limit(0, 1 << 20), pytest.raises(errors.NoResources, match=r"limit of file sizes .ulimit -f.") as caught:
+        MR(pd, 2 << 20)
+    assert caught.value.remedy.startswith("Raise the limit")
+    MR(pd, 2 << 20).close()
+
+
+def test_file_limit_of_a_device_is_named(device):
+    """Fewer slots would not help."""
+    with (
+        file_limit(device.process.pid, 4096),
+        pytest.raises(errors.NoResources, match=r"its log .*ulimit -f") as caught,
+    ):
+        Context(device.socket)
+    assert "slots" not in caught.value.remedy
+    Context(device.socket).close()
 
 
 def test_completion_queue_in_use_is_closed_after_its_queue_pairs(pd):

@@ -31,6 +31,16 @@ def test_no_device_is_one_line_and_no_harm(mpi: Mpi, tmp_path: Path) -> None:
     assert ended.stderr.count("fanin: ") == ended.stderr.count("fanin: NO_DEVICE") == 1
 
 
+def test_fabric_in_namespaces_asks_for_a_launch_agent(mpi: Mpi, tmp_path: Path) -> None:
+    """No interface here has the address of its NIC."""
+    (tmp_path / "fanin" / "default").mkdir(parents=True)
+    (tmp_path / "fanin" / "default" / "uplinks").write_text("nic0.sock 10.77.0.1 0 10.77.0.254\n")
+    variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path)}
+    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stderr.count("fanin: ") == ended.stderr.count("fanin mpi-lib --launch-agent") == 1
+
+
 def test_a_device_that_one_rank_lacks_is_used_by_none(mpi: Mpi, fabrics: Fabrics) -> None:
     variables = fabrics.variables(3, "tree")
     variables["FANIN_SOCKET"] = variables["FANIN_SOCKET"].rpartition(":")[0] + ":/nowhere/nic.sock"

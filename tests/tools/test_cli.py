@@ -59,6 +59,7 @@ def test_help_needs_neither_engine_nor_library() -> None:
             ["--mpi", "--wide", "--prefix", "--mpirun", "true", "--", "true"],
             "INVALID_REQUEST: --wide, --prefix with --mpi",
         ),
+        (["--mpi", "--mpirun", "true '", "--", "true"], 'INVALID_REQUEST: --mpirun "true \'": No closing quotation'),
         (["--mpirun", "true", "--", "true"], "INVALID_REQUEST: --mpirun without --mpi"),
     ],
 )

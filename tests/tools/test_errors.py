@@ -96,7 +96,7 @@ def test_command_of_the_system_that_fails() -> None:
 
 
 def test_defect_of_the_command() -> None:
-    error = output._defect(ZeroDivisionError("by zero"))
+    error = output._unforeseen(ZeroDivisionError("by zero"))
     assert str(error).startswith("INTERNAL_ERROR: ZeroDivisionError: by zero; report")
     assert error.exit_code == 1
 

@@ -20,7 +20,7 @@ from fanin_nic.daemon.splitter.flushing import flush_queue
 from fanin_nic.daemon.splitter.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
-from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE, cache_root
+from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
 from fanin_wire import abi
 
 SMALL = Limits(jobs=1, slots=8, queues=1, requests=8, regions=2, actions=64, max_chunk=256)
@@ -30,8 +30,7 @@ LOOP = "loop"  # argument: compile the loop only
 
 def precompile() -> None:
     """Compile what the cache lacks, load the rest. The folder of the cache is marked as complete."""
-    is_shared = CACHE_FOLDER.is_relative_to(cache_root())  # else it is private: no other process can fill it
-    if is_shared and not COMPLETE.exists() and len(os.sched_getaffinity(0)) > 1:
+    if not COMPLETE.exists() and len(os.sched_getaffinity(0)) > 1:
         with subprocess.Popen([sys.executable, "-m", MODULE, LOOP], stdout=subprocess.DEVNULL):
             _precompile_control()
     else:

@@ -201,6 +201,7 @@ class ControlServer:
         try:
             client = Client(index, self._engine, self._limits, memory)
         except OSError as error:
+            log.warning("there is no memory for a client: %s", error)
             raise NoResources(str(error)) from None
         connection.client, self._attached[index] = client, connection
         # Edge-triggered and never read: a client can make the read of its eventfd, which it shares, wait for ever.

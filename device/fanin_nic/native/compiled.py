@@ -1,20 +1,9 @@
-"""The decorators of compiled device code, and where its machine code is cached.
-
-The cache is shared by all processes of a user, and by all copies of the same sources (`locator`). Its folder carries a
-digest of them, because numba notices a change of a function's own file only, not of the functions that it calls. Where
-no folder can be written, a private temporary one serves for the life of the process.
-"""
+"""The decorators of compiled device code. Its machine code is cached (`cache`)."""
 
 from __future__ import annotations
 
-import atexit
 import functools
-import hashlib
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,56 +11,12 @@ from numba import config, njit, types
 from numba.core.caching import CacheImpl
 from numba.np import numpy_support
 
-import fanin_wire
+from fanin_nic.native.cache import choose_cache_folder, completion_mark
 from fanin_nic.native.cpu import use_wide_registers
 from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
 
-ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
-
-
-def compiled_sources() -> list[Path]:
-    """The files whose content ends up in machine code: those of fanin_wire and of this package."""
-    device, wire = Path(__file__).parents[1], Path(fanin_wire.__file__).parent
-    return sorted([*device.rglob("*.py"), *wire.glob("*.py"), *wire.glob("*.h")])
-
-
-def source_digest(sources: list[Path] | None = None) -> str:
-    """Digest over source files; by default over `compiled_sources`."""
-    digest = hashlib.sha256()
-    for path in compiled_sources() if sources is None else sources:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def cache_root() -> Path:
-    """Folder for caches: $FANIN_CACHE_DIR, else $XDG_CACHE_HOME/fanin, else ~/.cache/fanin."""
-    if explicit := os.environ.get(ENVIRONMENT_VARIABLE):
-        return Path(explicit)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "fanin"
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-def choose_cache_folder() -> Path:
-    """Folder of the compiled code of exactly these sources; made if it is missing."""
-    folder = cache_root() / f"compiled-{source_digest()}"
-    if _writable(folder):
-        return folder
-    temporary = Path(tempfile.mkdtemp(prefix="fanin-compiled-"))
-    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    return temporary
-
-
 CACHE_FOLDER = choose_cache_folder()
-COMPLETE = CACHE_FOLDER / "complete"  # exists when all that a device runs is there; `daemon.warm` makes it
+COMPLETE = completion_mark(CACHE_FOLDER)
 config.CACHE_DIR = str(CACHE_FOLDER)
 config.CACHE_LOCATOR_CLASSES = ", ".join(
     ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]

@@ -5,6 +5,7 @@ The checks do not import the engine, which takes seconds to load.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from fanin_nic.engine.engine import Limits
 
 FEWEST_SLOTS = 4  # of a lease
+LONGEST_DELAY = 1_000_000_000  # ns; devices take a neighbour for lost after 5 s of silence
+SECONDS_OF_SEGMENT = 2.0  # most that a segment takes on a link, for the same reason
+SECONDS_OF_MESSAGES = 30.0  # most that the messages of all jobs take; jobs may take 10 minutes, with all repetitions
 
 
 class ScenarioInvalid(ValueError):
@@ -92,6 +96,7 @@ class Scenario:
             _require(value & (value - 1) == 0, f"{name} {value} is no power of two", "use for example 64 or 4096")
         _require(self.slots >= FEWEST_SLOTS, f"{self.slots} slots", f"use {FEWEST_SLOTS} or more")
         self._check_size()
+        self._check_links()
 
     def _check_fabric(self) -> None:
         """Checks the operation, the placement and the route."""
@@ -119,6 +124,15 @@ class Scenario:
         elements = self.size // itemsize
         fits = (blocks - 1) * -(-elements // blocks) < elements
         _require(fits, f"{cause} leaves some of {blocks} ranks without a block", f"use a multiple of {least} bytes")
+
+    def _check_links(self) -> None:
+        """Checks that links are not so slow that devices take each other for lost, or jobs do not end in time."""
+        _require(self.delay <= LONGEST_DELAY, f"a delay of {self.delay} ns", f"use at most {LONGEST_DELAY}")
+        bytes_per_second = max(self.chunk / SECONDS_OF_SEGMENT, self.jobs * self.size / SECONDS_OF_MESSAGES)
+        least = math.ceil(8 * bytes_per_second / 1000)  # kbit/s
+        cause = f"links of {self.rate} bit/s for segments of {self.chunk} and messages of {self.size} bytes"
+        remedy = f"use at least {least}kbit, or 0 for links that take no time"
+        _require(self.rate == 0 or self.rate >= 1000 * least, cause, remedy)
 
     def limits(self, children: int) -> Limits:
         """Returns the limits of a device whose tables are just large enough.

@@ -20,6 +20,10 @@ static void say_why_not(int all, int first, enum fanin_status status)
     if (all && named && *named)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up "
                   "(fanin fabric up), and name its socket", named);
+    else if (all && shim_fabric_is_elsewhere())
+        shim_warn("NO_DEVICE: collectives stay with MPI: the NICs of the fabric 'default' are in other network "
+                  "namespaces; let mpirun start the ranks there with a launch agent (fanin mpi-lib --launch-agent "
+                  "FILE), or bring it up without --netns");
     else if (all)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
                   "its socket in FANIN_SOCKET");

@@ -7,13 +7,14 @@ import os
 import weakref
 from typing import Any, NamedTuple
 
-from fanin.driver import check, ffi, library, refused
+from fanin.driver import because, check, ffi, library
 from fanin.errors import InvalidRequest
 from fanin.verbs.resource import Resource, columns
 from fanin_wire import abi
 from fanin_wire.abi import Status
 
 MAX_STATUS_BYTES = 192 * 1024
+NO_ROOM = "Correct what the log of the device names, or end other clients of it."
 
 
 class DeviceAttributes(NamedTuple):
@@ -41,9 +42,9 @@ class Context(Resource):
         status = library().fanin_attach(self.handle, limits)
         if status:
             detail = f"this process can not attach to the device at {self.socket_path}"
-            detail += _versions(status, self.handle) + refused(status)
+            detail += _versions(status, self.handle) + because()
             self.close()
-            check(status, detail)
+            check(status, detail, NO_RESOURCES=NO_ROOM)
         self._attributes = DeviceAttributes(*(getattr(limits, name) for name in DeviceAttributes._fields))
         _contexts.add(self)
 

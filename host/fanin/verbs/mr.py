@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from fanin.driver import check, ffi, library
+from fanin.driver import because, check, complaint, ffi, library
 from fanin.errors import FaninError, InvalidRequest
 from fanin.verbs.context import Context
 from fanin.verbs.pd import PD
@@ -14,6 +14,7 @@ from fanin_wire.abi import Access
 
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
 MOST = 1 << 62  # bytes that can be asked for, and more than there are
+LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
 LESS_MEMORY = "Ask for less memory; let go of arrays of alloc() that are not needed, which gives theirs back."
 
 
@@ -56,7 +57,8 @@ class MR(Resource):
         pd.require_open()
         address, lkey = ffi.new("void **"), ffi.new("uint32_t *")
         status = library().fanin_allocate(pd.context.handle, min(length, MOST), access, address, lkey)
-        check(status, f"can not register {length} bytes", NO_RESOURCES=LESS_MEMORY)
+        detail = f"can not register {length} bytes{because()}"
+        check(status, detail, NO_RESOURCES=LARGER_LIMIT if complaint() else LESS_MEMORY)
         self.length = length
         self.lkey = int(lkey[0])
         self._mapping = Mapping(pd.context, length, self.lkey)

@@ -100,6 +100,9 @@ def test_scenarios_with_right_results(changes: dict) -> None:
         ({"dtype": "f8"}, "'f8' is not supported"),
         ({"chunk": 1000}, "chunk 1000 is no power of two"),
         ({"size": 20, "collective": "allgather"}, "20 bytes"),
+        ({"rate": 100}, "links of 100 bit/s for segments of 1024 "),
+        ({"rate": 100_000, "size": 1 << 20}, "messages of 1048576 bytes"),
+        ({"delay": 10_000_000_000}, "a delay of 10000000000 ns"),
     ],
     ids=str,
 )

@@ -15,8 +15,8 @@ from fanin_tools.bench.samples import Summary
 from fanin_tools.bench.session import Session
 from fanin_tools.bench.setups import Setup
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 
 SHARE_OF_MEMORY = 0.6  # share of the free memory, for the arrays of all contenders

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from fanin_sim.scenario.switch_load import ICRC_IN_AND_OUT, ICRC_IN_ONE_OUT, NO_ICRC, Load
 from fanin_tools.bench.network import SharedWords, Task, run_together
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import ProgressCallback
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 
 PAYLOADS = (256, 1024, 4096)  # bytes

@@ -12,7 +12,7 @@ from fanin_tools.bench.floor import SUM, Row, SharedState, address_of, rounds_of
 from fanin_tools.bench.floor_node_kernels import run_lane
 from fanin_tools.bench.network import Task, run_together
 from fanin_tools.bench.samples import Summary
-from fanin_tools.fabric.daemons import ProgressCallback
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 from fanin_wire.abi import LONG_BYTES
 

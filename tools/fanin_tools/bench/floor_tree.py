@@ -17,9 +17,9 @@ from fanin_tools.bench.floor_tree_kernels import BUFFER, HEADERS, PACKET, PAYLOA
 from fanin_tools.bench.network import Task, host_of, network, run_together
 from fanin_tools.bench.samples import Summary
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 from fanin_wire.fields import UDP_PORT
 

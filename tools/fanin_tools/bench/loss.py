@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from fanin_tools.bench.samples import slowest_rank
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import device_query
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall
 from fanin_tools.launch.placement import place
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost, require_loss
 
 NODES = 4

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fanin_tools.bench.memory_kernels import read_words, write_bytes
-from fanin_tools.fabric.daemons import ProgressCallback
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 
 ROUNDS = 7

@@ -19,6 +19,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import NETNS_PREFIX, Plan, Shape
+from fanin_tools.progress import print_progress
 
 SECONDS = 60.0  # of one measurement at most
 POLL_SECONDS = 0.0005
@@ -46,7 +47,7 @@ def network(name: str, shape: Shape) -> Iterator[Fabric]:
         with state.locked():
             namespaces.require_absent(fabric)
             removed.callback(namespaces.remove, fabric)
-            namespaces.build(fabric)
+            namespaces.build(fabric, print_progress)
         yield fabric
 
 

@@ -14,9 +14,9 @@ from fanin_nic.port.sockets import UdpPort
 from fanin_tools.bench.network import SharedWords, Task, host_of, network, run_together
 from fanin_tools.bench.port_kernels import receive_stream, send_stream
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 from fanin_wire.fields import HEADER, Opcode
 from fanin_wire.limits import DEFAULT_MTU

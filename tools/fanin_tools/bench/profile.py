@@ -10,9 +10,9 @@ from fanin_tools.bench.contenders import ours
 from fanin_tools.bench.session import Session
 from fanin_tools.bench.setups import ELEMENT, FIRST_WARM_UP, VOLUME, Setup, Variant
 from fanin_tools.fabric import device_query
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Device
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 
 MAX_OPERATIONS, MIN_OPERATIONS = 5000, 10  # numbers of profiled operations

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from fanin_tools.fabric.daemons import ProgressCallback
+from fanin_tools.progress import ProgressCallback
 
 
 class Steps:

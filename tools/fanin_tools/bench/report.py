@@ -25,28 +25,29 @@ def explanation(found: Sequence[Comparison]) -> str:
 
 
 def columns(found: Comparison) -> list[str]:
-    """The headings of the columns."""
+    """The headings of the columns, but for the ratios."""
     names = [f"{name} (not all offloaded)" if found.shortfalls.get(name) else name for name, _ in found.contenders]
-    ratio = ["ratio"] if _has_peers(found) else []
-    return ["bytes", *names, "bandwidth", *ratio, *(["of bound"] if _has_bound(found) else [])]
+    return ["bytes", *names, "bandwidth", *(["of bound"] if _has_bound(found) else [])]
 
 
 def lines(found: Comparison) -> list[list[str]]:
-    """The cells of the table: a row for each size."""
+    """The cells of these columns: a row for each size."""
     return [_line(found, size) for size in found.sizes]
 
 
 def _line(found: Comparison, size: int) -> list[str]:
     rows = [found.row(name, size) for name, _ in found.contenders]
-    ours = [row for row in rows if row.ours]
-    best = min(ours, key=lambda row: row.microseconds.median)
+    best = min((row for row in rows if row.ours), key=lambda row: row.microseconds.median)
     cells = [render_size(size), *map(_time, rows), f"{render_size(best.bandwidth)}/s"]
-    ratios = [found.ratio(row.contender, size) for row in ours]
-    if _has_peers(found):
-        cells.append(" / ".join(f"{ratio:.2f}" for ratio in ratios if ratio is not None))
     if best.bound_us is not None:
         cells.append(f"{best.bound_us / best.microseconds.median:.1%}")
     return cells
+
+
+def ratios(found: Comparison, size: int) -> list[str]:
+    """The ratio of each contender of ours at a size; none without peers."""
+    values = [found.ratio(name, size) for name, ours in found.contenders if ours]
+    return [f"{value:.2f}" for value in values if value is not None]
 
 
 def _time(row: Row) -> str:
@@ -61,23 +62,36 @@ def _has_bound(found: Comparison) -> bool:
     return found.rows[0].bound_us is not None
 
 
-def table(found: Comparison) -> Any:
-    """The table for a terminal."""
+def tables(found: Comparison) -> list[Any]:
+    """The tables for a terminal: times, and with peers ratios, which beside the times would need a wide one."""
+    caption = " ".join([explanation([found]), *(f"{remark}." for remark in found.remarks)])
+    title = f"allreduce f32 SUM, {found.setup.title}"
+    if not _has_peers(found):
+        return [_table(title, columns(found), lines(found), caption)]
+    heading = ["bytes", *(name for name, ours in found.contenders if ours)]
+    rows = [[render_size(size), *ratios(found, size)] for size in found.sizes]
+    return [_table(title, columns(found), lines(found)), _table("ratio", heading, rows, caption)]
+
+
+def _table(title: str, heading: list[str], rows: list[list[str]], caption: str | None = None) -> Any:
+    from rich import box
     from rich.table import Table
 
-    caption = " ".join([explanation([found]), *(f"{remark}." for remark in found.remarks)])
-    shown = Table(title=f"allreduce f32 SUM, {found.setup.title}", title_justify="left", caption=caption)
-    for column in columns(found):
-        shown.add_column(column, justify="right")
-    for line in lines(found):
-        shown.add_row(*line)
+    shown = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE, padding=0)
+    for name in heading:
+        shown.add_column(name, justify="right")
+    for row in rows:
+        shown.add_row(*row)
     return shown
 
 
 def markdown(found: Comparison) -> str:
     """The table for the documentation."""
-    heading = columns(found)
-    rows = [heading, ["---"] * len(heading), *lines(found)]
+    heading, rows = columns(found), lines(found)
+    if _has_peers(found):
+        heading = [*heading, "ratio"]
+        rows = [[*row, " / ".join(ratios(found, size))] for row, size in zip(rows, found.sizes, strict=True)]
+    rows = [heading, ["---"] * len(heading), *rows]
     remarks = "".join(f"\n{remark}.\n" for remark in found.remarks)
     return f"### {found.setup.title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows) + remarks
 
@@ -87,7 +101,7 @@ def show(found: Comparison) -> None:
     from rich.console import Console
 
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
-    console.print(table(found))
+    console.print(*tables(found))
 
 
 @dataclass(frozen=True)

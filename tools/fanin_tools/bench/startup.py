@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import fanin
 from fanin_tools.bench.samples import Summary
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
+from fanin_tools.progress import ProgressCallback
 
 IMPORTS, ATTACHES = 15, 50
 # Runs in an interpreter of its own and prints the time of the import, and whether it loaded the compiler.

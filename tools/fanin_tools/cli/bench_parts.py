@@ -9,8 +9,9 @@ import typer
 
 from fanin_tools.cli import options
 from fanin_tools.cli.fabric_options import FabricOptions
-from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
+from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
+from fanin_tools.progress import print_progress
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
 from fanin_wire.limits import MAX_LANES
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, print_progress, print_table, reporting
+from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
+from fanin_tools.progress import print_progress
 from fanin_tools.quantities import render_size, render_time
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import typer
 
 from fanin_tools.cli import options
 from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
-from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.cli.output import print_json, reporting
+from fanin_tools.progress import print_progress
 from fanin_tools.quantities import parse_size
 from fanin_wire.limits import DEFAULT_JOB_SLOTS
 

@@ -30,7 +30,7 @@ def _print_table(results: list[CheckResult]) -> None:
 
     table = Table(title="this machine", title_justify="left")
     for column in ("subject", "state", "found", "needed for", "what to do"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")  # paths, which nobody can guess the rest of
     for result in results:
         state = f"[{STYLES[result.level]}]{result.level}[/]"
         table.add_row(result.subject, state, result.detail, result.enables, result.remedy)

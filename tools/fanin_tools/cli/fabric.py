@@ -9,8 +9,9 @@ import typer
 
 from fanin_tools.cli import options
 from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
-from fanin_tools.cli.output import print_json, print_progress, report, reporting
+from fanin_tools.cli.output import print_json, report, reporting
 from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.progress import print_progress
 from fanin_tools.quantities import render_size
 
 app = typer.Typer(no_args_is_help=True, help="Devices and links on this machine.")

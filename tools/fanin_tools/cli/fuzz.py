@@ -10,8 +10,9 @@ from fanin_sim.findings import Finding
 from fanin_sim.fuzz import FuzzTally, replay, run
 from fanin_sim.fuzz.schedule import describe
 from fanin_sim.fuzz.trace_format import TraceFormatter
-from fanin_tools.cli.output import print_json, print_progress
+from fanin_tools.cli.output import print_json
 from fanin_tools.errors import ToolError
+from fanin_tools.progress import print_progress
 
 PERCENT = 100
 REMEDY = "report this defect: the seed gives the same schedule again (fanin sim --seed {seed} --trace)"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import UsageError
+from fanin_tools.progress import print_progress
 
 if TYPE_CHECKING:
     from fanin_tools.stress.matrix.run import Result

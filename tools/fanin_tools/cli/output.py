@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 
 from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.progress import print_progress
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,11 +23,6 @@ TERMINATED = 143  # 128 + SIGTERM
 WITH_PROGRAM = "fanin run"  # the command with a program behind --
 # The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
 ParserError: Any = typer.BadParameter.__mro__[1]
-
-
-def print_progress(text: str) -> None:
-    """Print a line of progress on the error output."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
@@ -63,7 +59,7 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
         except Exception as error:
             if isinstance(error, typer.Exit) or os.environ.get(TRACEBACK_VARIABLE):
                 raise
-            failure = _defect(error)
+            failure = _unforeseen(error)
         raise typer.Exit(report(failure, as_json=bool(options.get("json_output"))))
 
     return wrapped
@@ -106,7 +102,12 @@ def _interrupted(by: str, exit_code: int) -> ToolError:
     return ToolError("INTERRUPTED", cause, "devices that were up before stay up: fanin fabric status", exit_code)
 
 
-def _defect(error: Exception) -> ToolError:
-    """The error for an unexpected exception, which is a defect of this command."""
+def _unforeseen(error: Exception) -> ToolError:
+    """The error for an exception that no subcommand expects: it is a defect of this command, unless compiled code can
+    be kept nowhere, which any import of such code may find."""
+    from fanin_nic.native.cache import CacheUnavailable
+
+    if isinstance(error, CacheUnavailable):
+        return ToolError("COMPILATION_FAILED", error.cause, error.remedy)
     cause = f"{type(error).__name__}: {error}"
     return ToolError("INTERNAL_ERROR", cause, f"report this defect with the output under {TRACEBACK_VARIABLE}=1")

@@ -8,8 +8,9 @@ import typer
 
 from fanin_tools.cli import options
 from fanin_tools.cli.fabric_options import DEFAULT_NODES, FabricOptions
-from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.progress import print_progress
 from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_JOB_SLOTS
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, print_progress, reporting
+from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.progress import print_progress
 from fanin_tools.quantities import parse_rate, parse_size
 from fanin_wire.limits import MIN_JOB_SLOTS
 

@@ -9,7 +9,6 @@ from fanin_tools.demo import accounting, expected_traffic
 from fanin_tools.demo.accounting import ResourceUse
 from fanin_tools.demo.expected_traffic import Payload
 from fanin_tools.errors import UsageError
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.tree import Tree
@@ -18,6 +17,7 @@ from fanin_tools.launch.collective_call import CollectiveCall
 from fanin_tools.launch.placement import Placement, place
 from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import UnsupportedDataType, datatype_by_name
 from fanin_wire.operations import UnsupportedOperation, check_supported, operation_by_name

@@ -7,12 +7,12 @@ from typing import Any
 
 from fanin_tools.demo.allreduce import SEED
 from fanin_tools.demo.section_result import SectionResult
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall, DataLayout
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fanin_tools.demo.section_result import SectionResult
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted, render_size
 from fanin_wire.settings import JobSettings
 

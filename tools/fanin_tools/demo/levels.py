@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fanin_tools.demo.allreduce import Task, placement_of, run_route
 from fanin_tools.demo.section_result import SectionResult
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lease import leased
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size, render_time
 
 FANOUT = (2, 2)

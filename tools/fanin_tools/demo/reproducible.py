@@ -9,11 +9,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from fanin_tools.demo.section_result import SectionResult
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.launch import job_file
 from fanin_tools.launch.exact_data import rounding_values
 from fanin_tools.launch.placement import Placement
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name

@@ -11,12 +11,12 @@ from fanin_tools.demo.allreduce import RouteResult, Task
 from fanin_tools.demo.collectives import CollectiveResult
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.errors import UsageError
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch.placement import Placement, place
 from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.progress import ProgressCallback
 
 SECTIONS = ("allreduce", "collectives", "operations", "jobs", "groups", "reproducible", "query", "levels")
 

@@ -96,10 +96,19 @@ def _rdma() -> CheckResult:
 
 
 def _cache() -> CheckResult:
-    from fanin_nic.native.compiled import CACHE_FOLDER, cache_root
+    from fanin_nic.native import cache
 
-    enables = "start without compiling"
-    if CACHE_FOLDER.is_relative_to(cache_root()):
-        return CheckResult("compiled code", Level.OK, str(CACHE_FOLDER), enables)
-    remedy = "set FANIN_CACHE_DIR to a writable folder"
-    return CheckResult("compiled code", Level.LIMITED, f"{cache_root()} is not writable", enables, remedy)
+    subject, enables, remedy = "compiled code", "start without compiling", cache.CacheUnavailable.remedy
+    try:
+        folder = cache.choose_cache_folder()
+    except cache.CacheUnavailable as error:
+        return CheckResult(subject, Level.BROKEN, error.cause, "devices", remedy)
+    own = cache.cache_root()
+    if own is None or not folder.is_relative_to(own):
+        detail = f"{own} can not be written" if own else "there is no home"
+        lasting = f"{remedy}: temporary files may be removed"
+        return CheckResult(subject, Level.LIMITED, f"{detail}; {folder} serves", enables, lasting)
+    if not cache.completion_mark(folder).exists():
+        compiles = "works: the first start of a device compiles what is missing, a minute or two"
+        return CheckResult(subject, Level.LIMITED, f"{folder} is not complete", enables, compiles)
+    return CheckResult(subject, Level.OK, str(folder), enables)

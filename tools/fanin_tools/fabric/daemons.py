@@ -7,14 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
 
+from fanin_nic.native.cache import choose_cache_folder
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import device_query, fork_server
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
-from fanin_tools.fabric.state import FabricState
+from fanin_tools.fabric.state import FabricState, writing
+from fanin_tools.progress import ProgressCallback, activity
 
-ProgressCallback = Callable[[str], None]
 Start = Callable[[Fabric, FabricState, ProgressCallback], Iterator[tuple[str, ProcessIdentity]]]
 
 START_LOG = ".start"  # log of the fork server; no name of a device begins with a dot
@@ -38,10 +40,12 @@ def start(
 
     Raises:
         ToolError: COMPILATION_FAILED if the device code can not be loaded.
+        CacheUnavailable: compiled code can be kept nowhere.
     """
+    choose_cache_folder()
     command = [sys.executable, "-m", fork_server.MODULE, fabric.name, *names]
     with (
-        state.log(START_LOG).open("w") as log,
+        _start_log(state) as log,
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | ENVIRONMENT
         ) as loader,
@@ -50,27 +54,52 @@ def start(
         assert loader.stdout is not None
         for line in loader.stdout:
             if line.strip() == fork_server.COMPILING:
-                progress("compiling the device code for this CPU (once; about a minute) ...")
-                continue
-            name, process = line.split()
-            yield name, ProcessIdentity.of(int(process))
+                line = _first_after_compiling(loader.stdout, progress)
+            if line:
+                name, process = line.split()
+                yield name, ProcessIdentity.of(int(process))
         if loader.wait():
             cause = f"the device code could not be loaded: {_last_lines(state.log(START_LOG).read_text())}"
             raise ToolError("COMPILATION_FAILED", cause, "run python -m fanin_nic.daemon.precompile to see all of it")
         loader.stdin.write("\n" * (len(names) or len(fabric.daemons)))
 
 
-def wait_until_ready(processes: dict[str, ProcessIdentity], state: FabricState, seconds: float = READY_SECONDS) -> None:
+def _start_log(state: FabricState) -> TextIO:
+    """The log of the fork server, emptied."""
+    with writing(state.folder):
+        return state.log(START_LOG).open("w")
+
+
+def _first_after_compiling(said: Iterable[str], progress: ProgressCallback) -> str:
+    """Show that the fork server compiles, until it says something else. Returns that line; "" at the end."""
+    with activity("compiling the device code for this CPU (once; about a minute)", progress, silence=0) as compiling:
+        compiling.update()
+        for line in said:
+            if line.strip() != fork_server.COMPILING:
+                return line
+            compiling.update()
+    return ""
+
+
+def wait_until_ready(
+    processes: dict[str, ProcessIdentity],
+    state: FabricState,
+    progress: ProgressCallback,
+    seconds: float = READY_SECONDS,
+) -> None:
     """Wait until every device answers a STATUS request. Raises ToolError DEVICE_LOST with the name of one that does not
     within `seconds`."""
     end = time.monotonic() + seconds
-    for name, process in processes.items():
-        while not answers(state, name):
-            if not process.alive:
-                raise _lost(name, state, "ended while starting")
-            if time.monotonic() > end:
-                raise _lost(name, state, f"did not answer within {seconds:.0f} s")
-            time.sleep(POLL_SECONDS)
+    with activity("starting devices", progress, total=len(processes)) as starting:
+        for ready, (name, process) in enumerate(processes.items()):
+            while not answers(state, name):
+                if not process.alive:
+                    raise _lost(name, state, "ended while starting")
+                if time.monotonic() > end:
+                    raise _lost(name, state, f"did not answer within {seconds:.0f} s")
+                starting.update(ready)
+                time.sleep(POLL_SECONDS)
+            starting.update(ready + 1)
 
 
 def answers(state: FabricState, device: str) -> bool:

@@ -19,7 +19,10 @@ def read(path: Path) -> Fabric:
         DescriptionError: with the place, the cause and the remedy, if the description is wrong.
     """
     try:
-        return parse(path.read_text(), str(path))
+        return parse(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise DescriptionError(f"{path}: line {line}", "it is not UTF-8", "save the file as UTF-8") from error
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "name a readable TOML file", name="NO_DESCRIPTION") from error
 

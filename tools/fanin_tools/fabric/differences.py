@@ -8,6 +8,7 @@ from fanin_tools.fabric.description import Device, Fabric
 from fanin_wire import settings
 
 SHOWN = 4  # differences that are spelt out
+ADDRESSES = ("address", "group")  # fields of a device
 KINDS = {"nic": "NICs", "switch": "switches"}
 
 
@@ -23,7 +24,7 @@ def _differences(present: Fabric, asked: Fabric) -> Iterator[str]:
         yield from _one(key, getattr(present, key), getattr(asked, key))
     yield from _one("number of NICs", len(present.nics), len(asked.nics))
     yield from _one("number of switches", len(present.switches), len(asked.switches))
-    yield from _device_differences(present.devices, asked.devices)
+    yield from _device_differences(present, asked)
     yield from _link_differences(present, asked)
 
 
@@ -37,12 +38,14 @@ def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
             yield from _one("rate of links", rate, others[ends])
 
 
-def _device_differences(present: tuple[Device, ...], asked: tuple[Device, ...]) -> Iterator[str]:
-    """Differences of the devices that both have. The caller removes repetitions."""
-    others = {device.name: device for device in asked}
-    for device in present:
+def _device_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
+    """Differences of the devices that both have, without addresses that differ because one of both is in namespaces.
+    The caller removes repetitions."""
+    others = {device.name: device for device in asked.devices}
+    compared = [name for name in settings.fields(Device) if present.netns == asked.netns or name not in ADDRESSES]
+    for device in present.devices:
         if device.name in others:
-            for name in settings.fields(Device):
+            for name in compared:
                 what = f"{name} of {KINDS[device.kind]}"
                 yield from _one(what, getattr(device, name), getattr(others[device.name], name))
 

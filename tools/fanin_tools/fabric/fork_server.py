@@ -1,13 +1,15 @@
 """Fork server: a process that loads the device code once, then forks one child for each device of a fabric.
 
 `python -m fanin_tools.fabric.fork_server NAME [DEVICE...]` reads the description from the state folder of the fabric
-NAME. It prints COMPILING if the code is not in the cache, then "DEVICE PID" for each device, or for each that is named,
-and ends. The devices stay. Each device waits for one byte from the input before it begins. The caller writes these
-bytes when it has recorded all processes, so that no device is ever left that no record names.
+NAME. While it compiles code that is not in the cache, it prints COMPILING every second. Then it prints "DEVICE PID" for
+each device, or for each that is named, and ends. The devices stay. Each device waits for one byte from the input before
+it begins. The caller writes these bytes when it has recorded all processes, so that no device is ever left that no
+record names.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -27,6 +29,7 @@ from fanin_wire.settings import DeviceSettings
 MODULE = "fanin_tools.fabric.fork_server"
 COMPILING = "compiling"
 COMPILER = "fanin_nic.daemon.precompile"
+ANNOUNCEMENT_SECONDS = 1.0
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 
 
@@ -47,18 +50,29 @@ def device_settings(device: Device, fabric: Fabric, state: FabricState) -> Devic
 
 
 def load() -> None:
-    """Load the compiled code of the device. If it is not in the cache, announce that and let another process compile
-    it: the compiler takes 700 MB of memory, which the devices would keep."""
+    """Load the compiled code of the device. If it is not in the cache, let another process compile it: the compiler
+    takes 700 MB of memory, which the devices would keep."""
     from fanin_nic.native.compiled import COMPLETE
 
     if not COMPLETE.exists():
-        print(COMPILING, flush=True)
-        command, nothing = [sys.executable, "-m", COMPILER], subprocess.DEVNULL
-        subprocess.run(command, stdin=nothing, stdout=nothing, check=False)
+        _compile()
     from fanin_nic.daemon import main, precompile
 
     assert main is not None
     precompile.precompile()
+
+
+def _compile() -> None:
+    """Compile the code into the cache. Announce again and again that this goes on. If it fails, this process ends."""
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen([sys.executable, "-m", COMPILER], stdin=nothing, stdout=nothing) as compiler:
+        code = None
+        while code is None:
+            print(COMPILING, flush=True)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = compiler.wait(ANNOUNCEMENT_SECONDS)
+    if code:
+        sys.exit(code)
 
 
 def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:

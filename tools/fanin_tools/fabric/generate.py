@@ -67,10 +67,12 @@ class Plan:
         return self.at(NETNS_PREFIX if self.shape.netns else PREVIEW_PREFIX)
 
     def with_addresses_of(self, present: Fabric) -> Fabric:
-        """The description with the addresses of `present`, and with its lanes if the shape has no number of lanes."""
-        shape = replace(self.shape, lanes=self.shape.lanes or present.lanes)
-        prefix = NETNS_PREFIX if self.shape.netns else present.nics[0].address.rpartition(".")[0]
-        return make(self.name, shape, prefix)
+        """The description with the addresses of `present`, and with its lanes if the shape has no number of lanes. If
+        only one of both is in namespaces, the addresses are those of `preview`."""
+        plan = Plan(self.name, replace(self.shape, lanes=self.shape.lanes or present.lanes))
+        if self.shape.netns or present.netns:
+            return plan.preview()
+        return plan.at(present.nics[0].address.rpartition(".")[0])
 
 
 def default_lanes(nodes: int) -> int:

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator
 
 from fanin_tools.fabric import lifecycle
-from fanin_tools.fabric.daemons import ProgressCallback
 from fanin_tools.fabric.description import Fabric, summary
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.lease_guard import guarded
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
+from fanin_tools.progress import ProgressCallback
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
 from fanin_tools.fabric.state import FabricState
+from fanin_tools.progress import ProgressCallback
 
 TERMINATE_SECONDS = 5.0
 
@@ -28,7 +29,7 @@ class Running:
 
 def up(
     wanted: Fabric | Plan,
-    progress: daemons.ProgressCallback,
+    progress: ProgressCallback,
     start: daemons.Start = daemons.start,
     leaseholder: ProcessIdentity | None = None,
 ) -> Running:
@@ -106,7 +107,7 @@ def release(name: str, leaseholder: ProcessIdentity) -> bool:
     return not left
 
 
-def clean_up(progress: daemons.ProgressCallback) -> None:
+def clean_up(progress: ProgressCallback) -> None:
     """Take down the fabrics whose leaseholders were all killed."""
     with state.locked():
         for folder in map(FabricState, state.names()):
@@ -119,7 +120,7 @@ def clean_up(progress: daemons.ProgressCallback) -> None:
 def _bring_up(
     fabric: Fabric,
     folder: FabricState,
-    progress: daemons.ProgressCallback,
+    progress: ProgressCallback,
     start: daemons.Start,
     leaseholder: ProcessIdentity | None,
 ) -> None:
@@ -127,12 +128,12 @@ def _bring_up(
     if leaseholder is not None:
         folder.set_leaseholders([leaseholder])
     if fabric.netns:
-        namespaces.build(fabric)
+        namespaces.build(fabric, progress)
     processes = {}
     for name, process in start(fabric, folder, progress):
         processes[name] = process
         folder.record(processes)
-    daemons.wait_until_ready(processes, folder)
+    daemons.wait_until_ready(processes, folder, progress)
 
 
 def _healthy(folder: FabricState) -> Fabric | None:
@@ -171,7 +172,7 @@ def find(name: str) -> Running | None:
     return Running(fabric, folder) if fabric is not None else None
 
 
-def restart(name: str, device: str, progress: daemons.ProgressCallback) -> Running:
+def restart(name: str, device: str, progress: ProgressCallback) -> Running:
     """End the daemon `device` of the fabric `name`, if it still runs, and start it anew. Its jobs are lost.
 
     The other devices are not touched.
@@ -195,7 +196,7 @@ def restart(name: str, device: str, progress: daemons.ProgressCallback) -> Runni
         for started, process in daemons.start(fabric, folder, progress, [device]):
             present[started] = process
             folder.record(present)
-        daemons.wait_until_ready({device: present[device]}, folder)
+        daemons.wait_until_ready({device: present[device]}, folder, progress)
     return Running(fabric, folder)
 
 

@@ -19,6 +19,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import state
 from fanin_tools.fabric.description import Device, Fabric, Link
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
+from fanin_tools.progress import ProgressCallback, activity
 
 PREFIX_LENGTH = 16
 NAMESPACES = Path("/run/netns")  # where `ip netns` keeps them
@@ -84,10 +85,13 @@ def require_absent(fabric: Fabric) -> None:
         raise ToolError("FABRIC_DIFFERS", cause, remedy)
 
 
-def build(fabric: Fabric) -> None:
+def build(fabric: Fabric, progress: ProgressCallback) -> None:
     """Create namespaces, links, addresses and routes. Call `require` and `require_absent` before."""
-    for command in commands(fabric):
-        _run(command)
+    steps = list(commands(fabric))
+    with activity("building the network", progress, total=len(steps)) as building:
+        for done, command in enumerate(steps, start=1):
+            _run(command)
+            building.update(done)
 
 
 def remove(fabric: Fabric) -> None:

@@ -75,6 +75,16 @@ def locked() -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError, as of a full disk, into ToolError BAD_PATH. path: what is being written."""
+    try:
+        yield
+    except OSError as error:
+        cause = f"{path} can not be written: {error.strerror}"
+        raise ToolError("BAD_PATH", cause, "make room there, or set XDG_RUNTIME_DIR to another folder") from error
+
+
 class FabricState:
     """The folder of one fabric. Raises DescriptionError unless `name` is a valid name: `remove` deletes its path."""
 
@@ -94,7 +104,8 @@ class FabricState:
             if len(os.fsencode(self.socket(device.name))) > SOCKET_PATH_LIMIT:
                 cause = f"{self.socket(device.name)} is too long for the path of a UNIX socket"
                 raise ToolError("BAD_PATH", cause, "set XDG_RUNTIME_DIR to a shorter path")
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        with writing(self.folder):
+            self.folder.mkdir(mode=0o700, exist_ok=True)
         self._write("fabric.toml", description_file.render(fabric))
         self._write(uplinks_file.NAME, uplinks_file.render(fabric))
 
@@ -149,5 +160,6 @@ class FabricState:
     def _write(self, name: str, text: str) -> None:
         """Replace a file atomically: a crash leaves the old file or the new one."""
         fresh = self.folder / f".{name}"
-        fresh.write_text(text)
-        fresh.replace(self.folder / name)
+        with writing(self.folder):
+            fresh.write_text(text)
+            fresh.replace(self.folder / name)

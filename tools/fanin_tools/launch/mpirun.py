@@ -35,8 +35,11 @@ def command_line(running: Running, placement: Placement, launcher: str, command:
 
 
 def launcher_words(launcher: str) -> list[str]:
-    """A launcher and its options as words. Raises UsageError NO_PROGRAM if there is no such launcher."""
-    words = shlex.split(launcher)
+    """A launcher and its options as words. Raises UsageError: a quotation has no end; NO_PROGRAM if there is no such launcher."""
+    try:
+        words = shlex.split(launcher)
+    except ValueError as error:
+        raise UsageError(f"--mpirun {launcher!r}: {error}", "quote it as a shell would read it") from None
     if not words or shutil.which(words[0]) is None:
         remedy = "install an MPI, or name its launcher with --mpirun"
         raise UsageError(f"there is no program {launcher!r}", remedy, name="NO_PROGRAM")

@@ -141,6 +141,9 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
     status = fanin_control_call(context, &request, &message, sizeof message, memory);
     if (memory >= 0)
         close(memory);
+    if (status == FANIN_NO_RESOURCES)
+        fanin_complain("the device has no room for another client: it has too many, or its log names what it lacks "
+                       "(files above a limit: start it without ulimit -f)");
     if (status == FANIN_SUCCESS)
         status = accept_attachment(context, request.length, fds);
     fanin_close_fds(fds);

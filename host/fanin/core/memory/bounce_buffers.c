@@ -2,6 +2,7 @@
  * buffers until there is no room for another region: then regions without a borrowed buffer are given back.
  */
 #include "memory/bounce_buffers.h"
+#include "complaint.h"
 #include <stdlib.h>
 
 enum { SMALLEST = 12, LARGEST = 24 };  /* orders: 4 KiB to 16 MiB. Longer messages are read where they are */
@@ -69,6 +70,7 @@ static struct bounce_region *add_region(struct fanin_context *context, uint32_t 
         return NULL;
     if (fanin_allocate(context, length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &region->memory, &region->lkey) !=
         FANIN_SUCCESS) {
+        fanin_forget_complaint(); /* it goes without */
         free(region);
         return NULL;
     }

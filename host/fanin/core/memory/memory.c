@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint64_t offset, void *address,
@@ -32,6 +33,14 @@ enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
     return fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
 }
 
+/* Whether a limit forbids files of this length. The system would end the program with SIGXFSZ. */
+static int exceeds_file_limit(uint64_t length)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && length > limit.rlim_cur;
+}
+
 /* Sealed, so that this process can not make the device fault by cutting the file short. */
 static int sealed_memfd(uint64_t length)
 {
@@ -54,6 +63,12 @@ enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t 
 
     if (!length)
         return fanin_complain("memory of 0 bytes");
+    fanin_forget_complaint();
+    if (exceeds_file_limit(length)) {
+        fanin_complain("the limit of file sizes (ulimit -f) is below %llu bytes, and holds for registered memory, too",
+                       (unsigned long long)length);
+        return FANIN_NO_RESOURCES;
+    }
     file = sealed_memfd(length);
     if (file < 0)
         return fanin_status_of_errno(errno);

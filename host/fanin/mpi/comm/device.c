@@ -129,6 +129,14 @@ static int choice_of(int rank, int ranks, int choices)
     return longer + (rank - longer * (length + 1)) / length;
 }
 
+int shim_fabric_is_elsewhere(void)
+{
+    struct row rows[MAX_NICS];
+    int count = read_fabric(rows);
+
+    return count && !keep_local(rows, count);
+}
+
 /* Of named NICs that are all in other hosts a rank takes one all the same. */
 static int find_nic(int rank, int ranks, struct row *found)
 {

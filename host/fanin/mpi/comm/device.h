@@ -13,4 +13,6 @@ extern struct device shim_device;
 /* Find the device of rank `rank` of `ranks` and attach to it. FANIN_NO_DEVICE: there is no sign of one. */
 enum fanin_status shim_open_device(int rank, int ranks);
 void shim_close_device(void);
+/* Whether the fabric `default` is up, and all its NICs are on hosts (or in network namespaces) other than this. */
+int shim_fabric_is_elsewhere(void);
 #endif

@@ -1,0 +1,107 @@
+"""Where the machine code of compiled device code is kept.
+
+The folder is shared by all processes of a user, and by all copies of the same sources (`locator`). Its name carries a
+digest of them, because numba notices a change of a function's own file only, not of the functions that it calls. Where
+the folder of the user can not be written, one below the folder of temporary files serves: devices, which are forked and
+outlive the process that compiled, need theirs as long as they run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import fanin_wire
+
+ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
+
+
+class CacheUnavailable(Exception):
+    """No folder for compiled code can be written. cause: says which were tried. The message has the remedy as well."""
+
+    remedy = f"set {ENVIRONMENT_VARIABLE} to a folder that you can write"
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"{cause}; {self.remedy}")
+        self.cause = cause
+
+
+def compiled_sources() -> list[Path]:
+    """The files whose content ends up in machine code: those of fanin_wire and of this package."""
+    device, wire = Path(__file__).parents[1], Path(fanin_wire.__file__).parent
+    return sorted([*device.rglob("*.py"), *wire.glob("*.py"), *wire.glob("*.h")])
+
+
+def source_digest(sources: list[Path] | None = None) -> str:
+    """Digest over source files; by default over `compiled_sources`."""
+    digest = hashlib.sha256()
+    for path in compiled_sources() if sources is None else sources:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_root() -> Path | None:
+    """The user's folder for caches: $FANIN_CACHE_DIR, else $XDG_CACHE_HOME/fanin, else ~/.cache/fanin; None without a
+    home."""
+    if explicit := os.environ.get(ENVIRONMENT_VARIABLE):
+        return Path(explicit)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "fanin"
+    try:
+        return Path.home() / ".cache" / "fanin"
+    except RuntimeError:
+        return None
+
+
+def substitute_root() -> Path | None:
+    """The folder for caches where `cache_root` can not be written; None without a folder for temporary files."""
+    try:
+        return Path(tempfile.gettempdir()) / f"fanin-cache-{os.getuid()}"
+    except OSError:
+        return None
+
+
+def choose_cache_folder() -> Path:
+    """Folder of the compiled code of exactly these sources; made if it is missing.
+
+    Raises:
+        CacheUnavailable: it can be written nowhere.
+    """
+    name, own, substitute = f"compiled-{source_digest()}", cache_root(), substitute_root()
+    if own is not None and _can_be_written(own / name):
+        return own / name
+    if substitute is not None and _is_private(substitute) and _can_be_written(substitute / name):
+        return substitute / name
+    tried = f"neither in {own or 'a home'} nor in {substitute or 'a folder for temporary files'}"
+    raise CacheUnavailable(f"compiled code can be kept {tried}")
+
+
+def completion_mark(folder: Path) -> Path:
+    """The file that exists when all that a device runs is in a cache folder; `daemon.precompile` makes it."""
+    return folder / "complete"
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody else can write a folder among those of other users: devices run the code that is in it. The folder
+    is made if it is missing."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether files can be written into a folder. It is made if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"\0")
+            probe.flush()
+    except OSError:
+        return False
+    return True
