@@ -35,7 +35,11 @@ def command_line(running: Running, placement: Placement, launcher: str, command:
 
 
 def launcher_words(launcher: str) -> list[str]:
-    """A launcher and its options as words. Raises UsageError: a quotation has no end; NO_PROGRAM if there is no such launcher."""
+    """A launcher and its options as words.
+
+    Raises:
+        UsageError: a quotation has no end; NO_PROGRAM if there is no such launcher.
+    """
     try:
         words = shlex.split(launcher)
     except ValueError as error:
