@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall
@@ -11,6 +14,7 @@ from fanin_tools.progress import ProgressCallback
 from fanin_wire.settings import JobSettings
 
 ELEMENTS = 1 << 16
+QUERIES, PAUSE_SECONDS = 100, 0.02  # a device without a core has not read yet what other ranks have posted
 
 
 def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
@@ -24,11 +28,21 @@ def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress
     *early, late = range(placement.size)
     call = CollectiveCall("allreduce", ELEMENTS).as_dict()
     pool.call(early, "begin", call=call)
-    (reply,) = pool.call(early[-1:], "progress")
+    entry = _entry_when_all_are_read(pool, early[-1:], {late})
     pool.call([late], "begin", call=call)
     wrong = sum(each["wrong"] for each in pool.call(placement.size, "finish"))
     pool.call(placement.size, "leave")
-    (entry,) = reply["progress"]
     outcome = f"{entry['done']} of {entry['segments']}, waits for {entry['waiting_for']}"
     verified = not wrong and entry["done"] == 0 and set(entry["waiting_for"]) <= {late}
     return SectionResult("query", placement.route, f"rank {late} is late", outcome, verified)
+
+
+def _entry_when_all_are_read(pool: WorkerPool, asked: list[int], late: set[int]) -> dict[str, Any]:
+    """The last answer to a query, which is repeated until the device waits for no other ranks than `late`."""
+    for _ in range(QUERIES):
+        (reply,) = pool.call(asked, "progress")
+        (entry,) = reply["progress"]
+        if set(entry["waiting_for"]) <= late:
+            break
+        time.sleep(PAUSE_SECONDS)
+    return entry

@@ -175,7 +175,7 @@ int fanin_request_is_one_way(const struct fanin_request *request)
     const struct side *source = &request->source;
     int is_taken = source->way != WAY_DIRECT || source->length <= FANIN_MAX_INLINE;
 
-    return is_taken && source->length && !request->destination.length && !request->wanted.row &&
+    return is_taken && source->length && !request->destination.length && !request->wanted.row && !request->mismatch &&
            !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE);
 }
 
