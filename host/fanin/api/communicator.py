@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import math
 import operator
 import os
@@ -25,10 +26,10 @@ from fanin.collectives.persistent import Persistent
 from fanin.collectives.variants import Collectives
 from fanin.collectives.vector import exchange_of_counts
 from fanin.driver import check, ffi
-from fanin.errors import InvalidRequest
+from fanin.errors import FaninError, InvalidRequest
 from fanin.job import START_REMEDY, Job, environment
 from fanin.membership.device_connection import DeviceConnection
-from fanin.membership.member import LEAVE_TIMEOUT_MS, Begin, How, Member
+from fanin.membership.member import Begin, How, Member
 from fanin.membership.progress import Progress
 from fanin.memory.buffers import address_of, dtype_of, shape_of
 from fanin.timeouts import require_seconds
@@ -36,7 +37,9 @@ from fanin.verbs import MR
 from fanin_wire.collectives import collective
 from fanin_wire.datatypes import datatype_by_code
 
+log = logging.getLogger("fanin")
 JOIN_TIMEOUT = 60.0
+EXIT_TIMEOUT = 60.0  # of a flush at the end of a program that has not closed its communicator
 SHRINK_TIMEOUT = 30.0
 LEAST_SLOTS = 8  # of the stream of a persistent request
 
@@ -202,13 +205,21 @@ class Communicator(Collectives, Member):
     def close(self) -> None:
         """Leave the job and detach, after a flush. What is still under way fails as Flushed. Harmless twice.
 
-        Raises: as flush; then the job has been left all the same.
+        Raises: as flush, which has no limit of time here; then the job has been left all the same. Ctrl-C makes it an
+            abort.
         """
+        leave = True
         try:
-            if self in _open and not self.connection.context.closed:
-                self.flush(LEAVE_TIMEOUT_MS / 1000)
+            if not self._is_closed and not self.connection.context.closed:
+                self.flush()
+        except InvalidRequest:
+            if not self._is_closed:  # else another thread closes it
+                raise
+        except KeyboardInterrupt:
+            leave = False
+            raise
         finally:
-            self.end(leave=True)
+            self.end(leave)
 
     def abort(self) -> None:
         """Detach without leaving: the other ranks get PeerLost instead of waiting for this one."""
@@ -244,7 +255,7 @@ class Communicator(Collectives, Member):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
             self.close()
         else:
             self.abort()
@@ -297,4 +308,9 @@ def _end_of_program() -> None:
     """A program that ends well has left its jobs; one that ends with an exception must not keep others waiting."""
     failed = getattr(sys, "last_value", None) is not None
     for communicator in list(_open):
+        try:
+            if not failed:
+                communicator.flush(EXIT_TIMEOUT)
+        except FaninError as error:
+            log.warning("%s", error)
         communicator.end(leave=not failed)

@@ -194,9 +194,13 @@ static PyObject *finish_join(PyObject *object, PyObject *arguments)
     return PyLong_FromLong(status);
 }
 
+#define NO_NUMBER UINT64_MAX /* of a message: no collective has failed in the call */
+
 static PyObject *flush(PyObject *object, PyObject *arguments)
 {
     struct communicator *self = (struct communicator *)object;
+    struct fanin_communicator_state now;
+    PyObject *name, *exception;
     enum fanin_status status;
     unsigned timeout_ms;
 
@@ -204,9 +208,18 @@ static PyObject *flush(PyObject *object, PyObject *arguments)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     status = fanin_flush(self->library, timeout_ms);
+    fanin_communicator_state(self->library, &now);
     Py_END_ALLOW_THREADS
     leave_library(self);
-    return PyLong_FromLong(status);
+    if (status == FANIN_SUCCESS || status == FANIN_PENDING)
+        return PyLong_FromLong(status);
+    name = PyUnicode_FromString("flush");
+    exception = name ? failure(self, Py_None, name, status, NO_NUMBER, &now.ended) : NULL;
+    if (exception)
+        raise_object(exception);
+    Py_XDECREF(exception);
+    Py_XDECREF(name);
+    return NULL;
 }
 
 static PyObject *job(PyObject *object, PyObject *unused)
@@ -388,7 +401,8 @@ static PyMethodDef life_methods[] = {
      "_begin(device, connection, how, parent, number, address): begin to join. Returns the status."},
     {"_finish_join", finish_join, METH_VARARGS,
      "_finish_join(reply, timeout_ms): wait for the others, and write what is known. Returns the status."},
-    {"_flush", flush, METH_VARARGS, "_flush(timeout_ms): wait for what this rank has handed over. Returns the status."},
+    {"_flush", flush, METH_VARARGS,
+     "_flush(timeout_ms): wait for the others. Returns the status, or raises why they have nothing."},
     {"_job", job, METH_NOARGS, "The address of the struct fanin_job; 0: there is none any more."},
     {"_end_job", end_job, METH_VARARGS, "Leave or abandon the job. Returns the status."},
     {"_forget", forget, METH_NOARGS, "Let go of everything in a forked child, where it belongs to the parent."},

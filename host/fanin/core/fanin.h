@@ -41,7 +41,7 @@ const char *fanin_status_remedy(enum fanin_status status);
 
 /* Why the last call of this thread was refused that returned FANIN_INVALID_REQUEST, FANIN_NOT_SUPPORTED or
  * FANIN_NO_DEVICE, or a shrink that returned FANIN_TIMEOUT: what was wrong here, without a full stop. Empty if no
- * call was. Never NULL. */
+ * call was. Of FANIN_NO_RESOURCES it may say more. Never NULL. */
 const char *fanin_complaint(void);
 
 /* No function takes NULL where this page asks for an object, but fanin_free and fanin_close: they do nothing then. */
@@ -214,7 +214,8 @@ const struct fanin_job *fanin_job_of(const struct fanin_communicator *communicat
 
 /* Wait at most `timeout_ms` until all ranks have what this rank has brought to requests that have ended here already
  * (see fanin_start). FANIN_PENDING: they do not have it yet. Any other status but FANIN_SUCCESS: what such a request
- * has failed with, while no other request has reported a failure. */
+ * has failed with, unless another request has told it. It is told once; `ended` in fanin_communicator_state has the
+ * rest. */
 enum fanin_status fanin_flush(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
 /* Leave the job, and free the communicator. Before that, wait as fanin_flush does. Requests under way end with

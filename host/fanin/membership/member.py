@@ -150,10 +150,8 @@ class Member(BoundCommunicator):
         """
         require_seconds(timeout)
         self.require_open()
-        status = in_slices(self._flush, timeout)
-        if status != Status["SUCCESS"]:
-            status = Status["TIMEOUT"] if status == Status["PENDING"] else status
-            raise FaninError.of(status, f"not all ranks have what rank {self.rank} has brought{self._trouble(status)}")
+        if in_slices(self._flush, timeout) != Status["SUCCESS"]:
+            raise Timeout(f"not all ranks have what rank {self.rank} has brought, after {timeout:g} s")
 
     def end(self, leave: bool) -> None:
         """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless when called again."""

@@ -257,6 +257,27 @@ static void scenario_killed(void)
     printf("rank %u: %s\n", rank, fanin_status_name(status));
 }
 
+/* A result that has come is there also when the program asks for it only after it has left. */
+static void scenario_left(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I32,
+                                        .block = WORDS * sizeof *data, .source = data, .destination = result};
+    struct fanin_request *request;
+
+    fill(WORDS, 1);
+    if (fanin_start(communicator, &operation, &request))
+        fail("an allreduce can not be started");
+    leave_mark();
+    for (uint32_t other = 0; other < job.ranks; other++)
+        await_mark(other);
+    sleep(1);
+    fanin_leave(communicator, TIMEOUT_MS);
+    communicator = NULL;
+    if (fanin_test(request) || result[WORDS - 1] != (int32_t)job.ranks * WORDS)
+        fail("the result is lost");
+    fanin_free(request);
+}
+
 /* Rank 1 ends without a word. The next call, or a flush, says so. */
 static void scenario_told(void)
 {
@@ -285,7 +306,8 @@ static const struct {
 } scenarios[] = {{"inline", scenario_inline}, {"copied", scenario_copied},     {"stream", scenario_stream},
                  {"reduce", scenario_reduce}, {"requests", scenario_requests}, {"limit", scenario_limit},
                  {"leave", scenario_leave},   {"close", scenario_close},       {"killed", scenario_killed},
-                 {"told", scenario_told},     {"flushed", scenario_flushed},   {"persistent", scenario_persistent}};
+                 {"told", scenario_told},     {"flushed", scenario_flushed},   {"persistent", scenario_persistent},
+                 {"left", scenario_left}};
 
 int main(int count, char **arguments)
 {

@@ -12,6 +12,21 @@ static int has_root(const struct collective_row *row)
     return row->brings.who == WHO_ROOT || row->wants.who == WHO_ROOT;
 }
 
+/* All that is computed consists of whole elements. */
+static enum fanin_status check_elements(const struct terms *terms, const struct fanin_operation *operation,
+                                        const struct collective_row *row)
+{
+    int has_sizes = operation->sizes && row->divided;
+
+    for (uint32_t i = 0; i < (has_sizes ? terms->ranks : 1); i++) {
+        uint64_t bytes = has_sizes ? operation->sizes[i] : operation->block;
+        if (bytes % fanin_dtype_bytes(operation->dtype))
+            return fanin_complain("%s: a block of %llu bytes is no number of elements of %u bytes", row->name,
+                                  (unsigned long long)bytes, fanin_dtype_bytes(operation->dtype));
+    }
+    return FANIN_SUCCESS;
+}
+
 enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation)
 {
     uint32_t known = FANIN_FENCE | FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES;
@@ -34,10 +49,7 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
         fanin_complain("%s: devices do not compute op %u over dtype %u", row->name, operation->op, operation->dtype);
         return FANIN_NOT_SUPPORTED;
     }
-    if (operation->block % fanin_dtype_bytes(operation->dtype))
-        return fanin_complain("%s: a block of %llu bytes is no number of elements of %u bytes", row->name,
-                              (unsigned long long)operation->block, fanin_dtype_bytes(operation->dtype));
-    return FANIN_SUCCESS;
+    return check_elements(terms, operation, row);
 }
 
 /* Whether results would go over data that are still to be read: both lie in one memory, and not block on block. */

@@ -26,7 +26,7 @@ void fanin_stream_begin(struct stream *stream, struct fanin_context *context, ui
 /* A failed request says to the program why the job has ended, unless the program has taken it for done. */
 static void report(struct stream *stream, const struct fanin_request *request)
 {
-    if (!request->taken_over)
+    if (!request->taken_over && !request->detached && stream->end_of_job.status != FANIN_SUCCESS)
         stream->reported = 1;
     if (stream->reported)
         stream->unreported = FANIN_SUCCESS;
@@ -377,7 +377,7 @@ enum fanin_status fanin_stream_settled(struct stream *stream)
     enum fanin_status status;
 
     pthread_mutex_lock(&stream->lock);
-    if (stream->taken_over)
+    if (stream->first)
         advance(stream);
     status = stream->taken_over ? FANIN_PENDING : stream->unreported;
     if (status != FANIN_PENDING)

@@ -168,15 +168,26 @@ void fanin_request_store(struct fanin_request *request, uint32_t number)
         memcpy(destination->memory, destination->buffer->address, destination->length);
 }
 
+/* Whether the device needs nothing of the program any more once all is posted: the data are in the work request, or in
+ * memory for which it needs no permission. */
+static int is_taken(const struct fanin_request *request)
+{
+    const struct side *source = &request->source;
+
+    if (source->way == WAY_DIRECT)
+        return source->length <= FANIN_MAX_INLINE;
+    for (uint32_t i = 0; i < request->window_length; i++)
+        if (request->window[i]->lkey == FANIN_LKEY_PROCESS)
+            return 0;
+    return source->way == WAY_PIPELINED || source->lkey != FANIN_LKEY_PROCESS;
+}
+
 /* With a limit of time the program wants to know whether all take part. A persistent request is to end as a whole: then
  * it can start again. */
 int fanin_request_is_one_way(const struct fanin_request *request)
 {
-    const struct side *source = &request->source;
-    int is_taken = source->way != WAY_DIRECT || source->length <= FANIN_MAX_INLINE;
-
-    return is_taken && source->length && !request->destination.length && !request->wanted.row && !request->mismatch &&
-           !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE);
+    return request->source.length && !request->destination.length && !request->wanted.row && !request->mismatch &&
+           !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE) && is_taken(request);
 }
 
 int fanin_request_copies_results(const struct fanin_request *request)

@@ -234,6 +234,7 @@ enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t 
 {
     uint64_t deadline = fanin_now_ms() + timeout_ms, now;
 
+    fanin_stream_advance(&communicator->stream);
     fanin_stream_stop(&communicator->stream);
     fanin_flush(communicator, timeout_ms);
     now = fanin_now_ms();

@@ -47,6 +47,7 @@ void fanin_unregister_communicator(struct fanin_communicator *communicator)
 void fanin_forget_communicators(const struct fanin_context *context, int inherited)
 {
     static pid_t owner; /* of the lock: a thread that a forked child does not have may have held it */
+    struct fanin_request *unwanted = NULL; /* requests that nobody asks for any more */
 
     if (inherited && owner != getpid())
         lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -57,11 +58,25 @@ void fanin_forget_communicators(const struct fanin_context *context, int inherit
             continue;
         if (inherited)
             pthread_mutex_init(&one->stream.lock, NULL);
+        for (struct fanin_request *request = one->stream.first, *next; request; request = next) {
+            next = request->next;
+            if (request->detached) {
+                request->next = unwanted;
+                unwanted = request;
+            }
+        }
         one->stream.context = NULL;
         one->stream.first = one->stream.last = one->stream.posting = NULL;
+        one->stream.taken_over = 0;
         one->stream.stopped = 1;
     }
     pthread_mutex_unlock(&lock);
+    while (unwanted) { /* the last one frees its communicator, which needs the lock */
+        struct fanin_request *request = unwanted;
+        unwanted = request->next;
+        fanin_request_destroy(request);
+        fanin_free_request(request);
+    }
 }
 
 void fanin_progress(void)

@@ -115,11 +115,7 @@ enum fanin_status fanin_restart(struct fanin_request *request)
 
 static enum fanin_status outcome(const struct fanin_request *request)
 {
-    if (!is_done(request))
-        return has_ended(request) ? FANIN_SUCCESS : FANIN_PENDING;
-    if (request->taken_over && request->status != FANIN_SUCCESS)
-        fanin_stream_reported(request->stream);
-    return request->status;
+    return is_done(request) ? request->status : has_ended(request) ? FANIN_SUCCESS : FANIN_PENDING;
 }
 
 enum fanin_status fanin_test(struct fanin_request *request)
@@ -194,6 +190,8 @@ void fanin_failure(const struct fanin_request *request, struct fanin_cqe *cqe)
 {
     *cqe = request->failure;
     cqe->status = (uint8_t)request->status;
+    if (request->taken_over && request->status != FANIN_SUCCESS)
+        fanin_stream_reported(request->stream);
 }
 
 uint64_t fanin_number(const struct fanin_request *request)

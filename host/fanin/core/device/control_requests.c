@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include "device/connection.h"
-#include "complaint.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -143,25 +142,13 @@ enum fanin_status fanin_control_call(struct fanin_context *context, struct contr
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }
 
-static const char *what_is_refused(uint16_t type)
-{
-    switch (type) {
-    case FANIN_MSG_REGISTER: return "the access, the length or the file of the memory";
-    case FANIN_MSG_DEREGISTER: return "the lkey: it has no such region";
-    default: return "the request";
-    }
-}
-
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
                                  size_t size, int fd)
 {
     struct control_request request = {.reply = message, .capacity = size};
     enum fanin_status status;
 
-    fanin_forget_complaint();
     message->type = type;
     status = fanin_control_call(context, &request, message, size, fd);
-    if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("the device refuses %s", what_is_refused(type));
     return status == FANIN_SUCCESS && request.length < size ? FANIN_VERSION_MISMATCH : status;
 }

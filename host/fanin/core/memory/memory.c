@@ -15,6 +15,8 @@ enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint6
         .address = (uintptr_t)address, .length = length, .offset = offset, .access = access};
     enum fanin_status status = fanin_exchange(context, FANIN_MSG_REGISTER, &message.head, sizeof message, memfd);
 
+    if (status == FANIN_INVALID_REQUEST)
+        fanin_complain("the device refuses the access, the length or the file of the memory");
     if (status != FANIN_SUCCESS)
         return status;
     if (!fanin_enter_region(context, address, length, message.lkey)) {
@@ -28,9 +30,13 @@ enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint6
 enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
 {
     struct fanin_register message = {.lkey = lkey};
+    enum fanin_status status;
 
     fanin_erase_region(context, lkey);
-    return fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
+    status = fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
+    if (status == FANIN_INVALID_REQUEST)
+        fanin_complain("the device has no region with the lkey %#x", lkey);
+    return status;
 }
 
 /* Whether a limit forbids files of this length. The system would end the program with SIGXFSZ. */

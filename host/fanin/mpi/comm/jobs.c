@@ -34,17 +34,20 @@ void shim_enter_job(struct fanin_communicator *communicator)
     __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
 }
 
-/* One look, or a wait. What this rank has handed over comes first. */
-static enum fanin_status go_on(struct fanin_communicator *communicator, uint32_t timeout_ms)
+/* Whether other ranks still need what this one has handed over, after at most `timeout_ms`. */
+static int is_needed(struct fanin_communicator *communicator, uint32_t timeout_ms)
 {
     enum fanin_status status = fanin_flush(communicator, timeout_ms);
 
-    if (status == FANIN_PENDING)
-        return status;
-    if (status != FANIN_SUCCESS)
+    if (status != FANIN_PENDING && status != FANIN_SUCCESS)
         shim_say("%s: what this rank has sent in a collective that has returned did not reach all ranks",
                  fanin_status_name(status));
-    return fanin_finish_leave(communicator, timeout_ms);
+    return status == FANIN_PENDING;
+}
+
+static enum fanin_status go_on(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    return is_needed(communicator, timeout_ms) ? FANIN_PENDING : fanin_finish_leave(communicator, timeout_ms);
 }
 
 static enum fanin_status finish_leave(struct fanin_communicator *communicator, uint32_t timeout_ms)
@@ -107,10 +110,21 @@ void shim_leave_job(struct fanin_communicator *communicator)
     shim_finish_leaving(0); /* also those that were left before */
 }
 
+/* However long the other ranks take: they need what this one has handed over. A rank that is lost ends the wait. */
+static void serve_others(void)
+{
+    for (struct job *job = leaving; job; job = job->next)
+        while (is_needed(job->communicator, SLICE_MS)) {
+            shim_let_mpi_progress();
+            fanin_progress();
+        }
+}
+
 void shim_leave_all_jobs(void)
 {
     while (begin_leave(NULL))
         continue;
+    serve_others();
     shim_finish_leaving(SHIM_LEAVE_MS);
     for (; leaving; leaving = leaving->next) /* the process is at its end, so no memory is freed */
         fanin_abandon(leaving->communicator);
