@@ -29,8 +29,8 @@ from tests.e2e.test_dead_ranks import expect, process
 NODES, RANKS = 3, 6
 DETECTION_S = 1.5
 BOUND_S = 40.0
-ELEMENTS = 16 << 20  # of f32: 64 MiB, of what is under way when something happens
-FEW = 1 << 20  # of a rank that reduces again and again
+ROUNDS = 128  # how often each rank reduces FEW elements in what is under way when something happens: 512 MiB
+FEW = 1 << 20  # of f32
 SHAPE = Shape(NODES, RANKS // NODES, detection=DETECTION_S)
 COUNTED = ("tx_CONTRIBUTION", "tx_RESULT", "tx_PROBE", "resent", "jobs_aborted")
 ROUTES = pytest.mark.parametrize("route", ["tree", "ring"])
@@ -54,16 +54,26 @@ def reduce(member: Communicator, elements: int) -> bool:
     return bool((total == sum(range(member.size))).all())
 
 
+def reduce_for_long(member: Communicator) -> bool:
+    """Many allreduces of one registered array, all handed over at once; whether the result is right."""
+    array, result = member.alloc(FEW), member.alloc(FEW)
+    array[:] = member.rank
+    for request in [member.iallreduce(array, out=result) for _ in range(ROUNDS)]:
+        request.wait(BOUND_S)
+    return bool((result == sum(range(member.size))).all())
+
+
 @contextlib.contextmanager
 def under_way(members: list[Communicator]) -> Iterator[list[Any]]:
     """All ranks have begun to reduce when the block begins. After the block the list has the result of each."""
     run_ranks(len(members), lambda rank: members[rank].barrier(timeout=BOUND_S))
     outcomes: list[Any] = []
     thread = threading.Thread(
-        target=lambda: outcomes.extend(run_ranks(len(members), lambda rank: reduce(members[rank], ELEMENTS), BOUND_S))
+        target=lambda: outcomes.extend(run_ranks(len(members), lambda rank: reduce_for_long(members[rank]), BOUND_S))
     )
     thread.start()
-    while not any(progress.done for progress in members[0].progress()) and thread.is_alive():
+    while not any(progress.done for progress in members[0].progress()):
+        assert thread.is_alive()
         time.sleep(0.001)
     yield outcomes
     thread.join()
