@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_tools.bench.setups import FIRST_WARM_UP, repetitions, warm_up
-from fanin_tools.bench.thresholds import COLLECTIVES
 from fanin_tools.cli.app import app
 from tests.mpi.conftest import PEERS, Mpi
 
@@ -48,13 +47,3 @@ def test_calls_that_are_left_to_the_mpi_are_told(mpi: Mpi, folder: Path, monkeyp
     calls = 2 * (FIRST_WARM_UP + warm_up(8) + repetitions(8))  # of both ranks: on new arrays, and in the one turn
     said = f"{calls} of {2 * calls} calls not offloaded: THRESHOLD {calls}"
     assert bench(mpi)["shortfalls"] == {"MPICH with Fanin": said}
-
-
-def test_thresholds_of_an_mpi(mpi: Mpi, folder: Path) -> None:
-    options = ["--mpi", NAMES[mpi.family], "--ranks", "2", "--sizes", "64", "--rounds", "1"]
-    result = CliRunner().invoke(app, ["bench", "thresholds", *options, "--peers", str(PEERS), "--json"])
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["thresholds"].startswith("all=0-")
-    assert {row["collective"] for row in found["rows"]} == set(COLLECTIVES)
-    assert all(row["alone"] > 0 < row["offloaded"] for row in found["rows"])

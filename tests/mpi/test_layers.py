@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 SHIM = Path(__file__).parents[2] / "host/fanin/mpi"
-LAYERS = ["abi", "report", "settings", "comm", "calls", "requests", "init", "entry"]  # from the bottom up
+# From the bottom up
+LAYERS = ["abi", "report", "thresholds", "settings", "comm", "calls", "requests", "tune", "init", "entry"]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 SOURCES = sorted(SHIM.rglob("*.[ch]"))
 

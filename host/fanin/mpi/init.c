@@ -10,6 +10,7 @@
 #include "report.h"
 #include "requests/progress.h"
 #include "settings.h"
+#include "tune.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -74,6 +75,7 @@ void shim_begin(void)
     shim_communicators_begin();
     shim_active = 1;
     shim_communicator_created(shim_handle(COMM_WORLD));
+    shim_tune();
 }
 
 void shim_end(void)

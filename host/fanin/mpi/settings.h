@@ -1,11 +1,9 @@
 /* Settings from the environment of rank 0, which broadcasts them to all ranks as they lie in memory. */
 #ifndef FANIN_MPI_SETTINGS_H
 #define FANIN_MPI_SETTINGS_H
-#include "abi/call.h"
+#include "thresholds.h"
 
-struct range {
-    uint64_t least, most;      /* bytes of a message; least > most: no size */
-};
+enum { THRESHOLDS_CAPACITY = 8192 };
 
 struct settings {
     uint32_t report, strict;
@@ -13,7 +11,7 @@ struct settings {
     uint32_t slots;            /* segment buffers that the job of MPI_COMM_WORLD asks of each device */
     uint32_t join_ms;
     uint32_t late;             /* communicators join when they are first used, not when they are made */
-    struct range ranges[FUNCTION_COUNT]; /* sizes that are offloaded */
+    char thresholds[THRESHOLDS_CAPACITY]; /* the shipped ones, those of `fanin tune`, FANIN_MPI_THRESHOLDS */
 };
 
 extern struct settings shim_settings;

@@ -5,7 +5,6 @@
 | setups | set-ups, message sizes, numbers of repetitions |
 | contenders, peers | the implementations that are compared, and the commands that start them |
 | mpi_shim | an MPI with the shim, and whether it offloaded its calls |
-| thresholds | collectives of an MPI that are faster on the devices |
 | rank_program, session | the program of every rank of every contender, and the session that commands it |
 | compare, samples, bounds | the turns; medians, quartiles and ratios; lower bounds of the time |
 | progress | the progress of a measurement |

@@ -42,9 +42,3 @@ def shortfall(report: str, calls: int) -> str:
     if offloaded == calls and not left:
         return ""
     return f"{calls - offloaded} of {counted(calls, 'call')} not offloaded{': ' if why else ''}{why}"
-
-
-def left_to_mpi(report: str) -> str | None:
-    """The rows of the report with calls that were not offloaded, in words; None if there is no report."""
-    rows = ROW.findall(report)
-    return "; ".join(f"{name} {left} {why.strip()}" for name, _, left, why in rows if int(left)) if rows else None

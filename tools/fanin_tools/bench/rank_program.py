@@ -16,7 +16,6 @@ Between commands the rank sleeps in a read, so that a contender that waits takes
 
 from __future__ import annotations
 
-import functools
 import gc
 import json
 import socket
@@ -82,34 +81,7 @@ class Mpi:
         return lambda: world.Allreduce(source, result)
 
 
-class Timed:
-    """A call and its result. before: a function that is called before each call and does not count."""
-
-    call: Callable[[], object]
-    result: np.ndarray
-    before: Callable[[], object] | None = None
-
-    def time(self, warm: int, repeat: int) -> list[int]:
-        """Nanoseconds of each of `repeat` calls, after `warm` that do not count."""
-        call, before, clock = self.call, self.before, time.perf_counter_ns
-        self.result[:] = -1
-        for _ in range(warm):
-            call()
-        times = []
-        for _ in range(repeat):
-            if before is not None:
-                before()
-            start = clock()
-            call()
-            times.append(clock() - start)
-        return times
-
-    def wrong(self) -> int:
-        """Number of wrong elements of the result."""
-        raise NotImplementedError
-
-
-class Measured(Timed):
+class Measured:
     """The arrays of one size, and allreduce on them."""
 
     def __init__(self, library: Library, count: int) -> None:
@@ -120,50 +92,22 @@ class Measured(Timed):
         self.expected = pattern * library.size + sum(range(library.size))
         self.call = library.allreduce(self.source, self.result)
 
+    def time(self, warm: int, repeat: int) -> list[int]:
+        """Nanoseconds of each of `repeat` calls, after `warm` that do not count."""
+        call, clock = self.call, time.perf_counter_ns
+        self.result[:] = -1
+        for _ in range(warm):
+            call()
+        times = []
+        for _ in range(repeat):
+            start = clock()
+            call()
+            times.append(clock() - start)
+        return times
+
     def wrong(self) -> int:
         """Number of elements that are not the sum."""
         return sum(int(np.count_nonzero(piece != sums)) for piece, sums in pieces(self.result, self.expected))
-
-
-class Collective(Timed):
-    """A collective of MPI. Rank i contributes the number i + 1, blocks are equal, the root is rank 0. count: elements
-    of the message."""
-
-    def __init__(self, mpi: Mpi, name: str, count: int) -> None:
-        counts, kind = [max(1, count // mpi.size)] * mpi.size, name.removesuffix("v")
-        own = np.full(counts[0], mpi.rank + 1, np.float32)
-        every = np.repeat(np.arange(1, mpi.size + 1, dtype=np.float32), counts[0])
-        whole, total = np.full(count, mpi.rank + 1, np.float32), mpi.size * (mpi.size + 1) // 2
-        is_root = mpi.rank == 0
-        self.expected = {
-            "Allreduce": np.full(count, total, np.float32),
-            "Reduce": np.full(count if is_root else 0, total, np.float32),
-            "Bcast": np.ones(0 if is_root else count, np.float32),
-            "Allgather": every,
-            "Gather": every if is_root else every[:0],
-            "Scatter": own,
-            "Barrier": own[:0],
-        }.get(kind, np.full(counts[0], total, np.float32))
-        self.result = np.empty_like(self.expected)
-        gathered = (self.result, counts) if name.endswith("v") else self.result
-        scattered = (every, counts) if name.endswith("v") else every
-        arguments: tuple[Any, ...] = {
-            "Allreduce": (whole, self.result),
-            "Reduce": (whole, self.result if is_root else None),
-            "Reduce_scatter": (np.full(len(every), mpi.rank + 1, np.float32), self.result, counts),
-            "Reduce_scatter_block": (np.full(len(every), mpi.rank + 1, np.float32), self.result),
-            "Bcast": (whole if is_root else self.result,),
-            "Allgather": (own, gathered),
-            "Gather": (own, gathered if is_root else None),
-            "Scatter": (scattered if is_root else None, self.result),
-            "Barrier": (),
-        }[kind]
-        self.call = functools.partial(getattr(mpi.world, name), *arguments)
-        self.before = mpi.world.Barrier  # in some collectives some ranks do not wait for the others
-
-    def wrong(self) -> int:
-        """Number of elements that are not as expected."""
-        return int(np.count_nonzero(self.result != self.expected))
 
 
 def pieces(array: np.ndarray, period: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -172,23 +116,16 @@ def pieces(array: np.ndarray, period: np.ndarray) -> list[tuple[np.ndarray, np.n
     return [(array[:whole].reshape(-1, PERIOD), period), (array[whole:], period[: len(array) - whole])]
 
 
-def prepared(library: Library, count: int, collective: str | None) -> Timed:
-    """The arrays and the call to be measured."""
-    if collective is not None and isinstance(library, Mpi):
-        return Collective(library, collective, count)
-    return Measured(library, count)
-
-
 def serve(library: Library, connection: socket.socket) -> None:
     """Carry out commands until the connection ends."""
-    measured: Timed | None = None
+    measured: Measured | None = None
     with connection, connection.makefile("r") as commands:
         _answer(connection, {"rank": library.rank, "size": library.size})
         for line in commands:
             command = json.loads(line)
             answer: dict[str, Any] = {}
             if command["do"] == "prepare":
-                measured = prepared(library, command["count"], command.get("collective"))
+                measured = Measured(library, command["count"])
                 measured.time(command["warm"], 0)
             elif command["do"] == "release":
                 measured = None

@@ -136,9 +136,9 @@ class Session:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def prepare(self, size: int, collective: str | None = None) -> None:
-        """Allocate and warm up the arrays of a message of `size` bytes. collective: of MPI; None for allreduce."""
-        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM_UP, collective=collective)
+    def prepare(self, size: int) -> None:
+        """Allocate and warm up the arrays of a message of `size` bytes."""
+        self.ask(do="prepare", count=size // ELEMENT, warm=FIRST_WARM_UP)
         self.calls += self._size * FIRST_WARM_UP
 
     def turn(self, size: int) -> list[int]:

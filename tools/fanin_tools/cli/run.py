@@ -59,7 +59,7 @@ def run(
         _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
         launcher.require_program(command[0])
     is_named = "--name" in options.given(context)
-    with leased(_fabric(name, is_named, ranks, route, detection), print_progress) as running:
+    with leased(fabric_of_run(name, is_named, ranks, route, detection), print_progress) as running:
         placement = place(running.fabric, ranks, route)
         output = launcher.Output(prefix, to_errors=json_output)
         shown: dict[str, Any] = {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route}
@@ -93,7 +93,7 @@ def _refuse_without_mpi(given: list[str]) -> None:
         raise UsageError(f"{', '.join(given)} without --mpi", "add --mpi, or leave it out")
 
 
-def _fabric(name: str, is_named: bool, ranks: int, route: str, detection: float) -> Fabric | Plan:
+def fabric_of_run(name: str, is_named: bool, ranks: int, route: str, detection: float) -> Fabric | Plan:
     """The fabric that is up, which keeps its detection time; else a plan with room for the ranks, for this run alone
     unless the user named the fabric."""
     from fanin_tools.fabric import lifecycle

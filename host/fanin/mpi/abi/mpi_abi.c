@@ -6,16 +6,18 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stddef.h>
+#include <string.h>
+#include <strings.h>
 
 enum { STANDARD, OPEN_MPI, MPICH }; /* rows of the next table, columns of those below */
 
 static const struct mpi_abi families[] = {
-    [STANDARD] = {.in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3, .combiner_named = 101,
+    [STANDARD] = {.name = "mpi-abi", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3, .combiner_named = 101,
                   .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_bytes = 32},
-    [OPEN_MPI] = {.in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2, .combiner_named = 0,
+    [OPEN_MPI] = {.name = "open-mpi", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2, .combiner_named = 0,
                   .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
                   .proc_failed_since = "PMPIX_Comm_revoke", .fortran_skips_c = 1, .status_bytes = 24},
-    [MPICH] = {.ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1, .proc_null = -1, .combiner_named = 1,
+    [MPICH] = {.name = "mpich", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1, .proc_null = -1, .combiner_named = 1,
                .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15, .error_proc_failed = 101,
                .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
 };
@@ -42,6 +44,7 @@ static const struct constant objects[OBJECTS] = {
     [TYPE_BYTE] = {0x247, 0x4c00010d, "ompi_mpi_byte"},
     [TYPE_UINT64] = {0x259, 0x4c00083e, "ompi_mpi_uint64_t"},
     [OP_SUM] = {0x21, 0x58000003, "ompi_mpi_op_sum"},
+    [OP_MAX] = {0x23, 0x58000001, "ompi_mpi_op_max"},
     [TYPE_SHORT_INT] = {0x22c, 0x8c000003, "ompi_mpi_short_int"},
 };
 
@@ -208,6 +211,14 @@ int shim_identify_mpi(void)
         op_handles[i] = value_of(&ops[i].constant);
     enter_types();
     return 1;
+}
+
+int shim_is_family(const char *text, size_t length)
+{
+    for (size_t i = 0; i < LENGTH(families); i++)
+        if (strlen(families[i].name) == length && !strncasecmp(text, families[i].name, length))
+            return 1;
+    return 0;
 }
 
 handle shim_handle(enum object object)

@@ -13,6 +13,7 @@ typedef uintptr_t handle; /* of a communicator, datatype, op, request, group, in
 enum { UNDEFINED = -32766 }; /* MPI_UNDEFINED is the same everywhere */
 
 struct mpi_abi {
+    const char *name;      /* of the family, as users write it */
     int ints;              /* handles are ints: the upper half of a register has no meaning */
     int in_place;          /* MPI_IN_PLACE */
     int any_source, any_tag, proc_null;
@@ -29,7 +30,7 @@ struct mpi_abi {
 /* Predefined handles that the shim uses. */
 enum object {
     COMM_WORLD, COMM_SELF, COMM_NULL, ERRORS_RETURN, REQUEST_NULL, TYPE_NULL, TYPE_BYTE, TYPE_UINT64, TYPE_SHORT_INT,
-    OP_SUM, OBJECTS
+    OP_SUM, OP_MAX, OBJECTS
 };
 
 /* Kinds of predefined datatypes, by the ops that MPI allows for them. */
@@ -45,6 +46,9 @@ extern const struct mpi_abi *shim_abi; /* NULL before shim_identify_mpi */
 
 /* Find the MPI of this process. Returns 0 if it is not known. */
 int shim_identify_mpi(void);
+
+/* Whether the first `length` letters of `text` name a family. */
+int shim_is_family(const char *text, size_t length);
 
 /* The address of a symbol of the MPI. The program's own symbol comes first: it may be a copy of a library's data. */
 void *shim_symbol(const char *name);

@@ -15,16 +15,50 @@
 #define LONGEST_MS 4
 #define ROUNDS 8      /* of its progress each time: a long message takes several */
 
-static enum reason check_size(const struct call *call, const struct decoded_call *decoded)
+static enum reason check_size(const struct call *call, const struct decoded_call *decoded, const struct range *ranges)
 {
-    const struct range *range = &shim_settings.ranges[call->function];
+    const struct range *range = &ranges[call->function];
     uint64_t bytes = shim_size_of_blocks(decoded, decoded->blocks);
 
     if (decoded->operation.flags & FANIN_EXCHANGE_SIZES) /* the size is not known yet */
         return range->least <= range->most ? NO_REASON : REASON_THRESHOLD;
     if (!decoded->operation.op && bytes > INT_MAX && !pmpi.Pack_c) /* it may be one element on some rank */
         return REASON_SIZE;
-    return bytes >= range->least && bytes <= range->most ? NO_REASON : REASON_THRESHOLD;
+    return shim_is_within(range, bytes) ? NO_REASON : REASON_THRESHOLD;
+}
+
+/* Whether one look at a call tells that its size is left to the MPI. Short calls take the MPI a fraction of a
+ * microsecond, of which decoding them would be a large part. */
+static int is_left_at_once(const struct call *call, const struct communicator *communicator)
+{
+    const struct buffer *buffer = &call->receive;
+    int is_root = communicator->rank == call->root, blocks = communicator->ranks;
+    const struct datatype *type;
+
+    switch (call->function) {
+    case ALLREDUCE:
+    case REDUCE:
+    case BCAST:
+        blocks = 1;
+        break;
+    case REDUCE_SCATTER_BLOCK:
+    case ALLGATHER:
+        break;
+    case GATHER:
+        buffer = is_root ? &call->receive : &call->send;
+        break;
+    case SCATTER:
+        buffer = is_root ? &call->send : &call->receive;
+        break;
+    case BARRIER:
+        return !shim_is_within(&communicator->ranges[BARRIER], 0);
+    default:
+        return 0;
+    }
+    type = shim_datatype(buffer->type);
+    if (!type || type->kind == KIND_PAIR || buffer->count < 0 || buffer->count > INT_MAX)
+        return 0; /* a pair may have a gap, which counts in reductions only */
+    return !shim_is_within(&communicator->ranges[call->function], (uint64_t)buffer->count * type->bytes * (uint64_t)blocks);
 }
 
 static enum reason join(struct communicator *communicator, enum form form)
@@ -53,10 +87,14 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
         return REASON_ARGUMENTS;
     if (communicator->reason != NO_REASON && communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
+    if (is_left_at_once(call, communicator))
+        return REASON_THRESHOLD;
     reason = shim_decode_args(call, communicator->rank, communicator->ranks, decoded);
     if (reason == NO_REASON)
-        reason = check_size(call, decoded);
-    return reason == NO_REASON ? join(communicator, form) : reason;
+        reason = check_size(call, decoded, communicator->ranges);
+    if (reason == NO_REASON)
+        reason = join(communicator, form);
+    return reason == NO_REASON ? check_size(call, decoded, communicator->ranges) : reason; /* now the route is known */
 }
 
 /* With FANIN_MPI_STRICT a call that is not offloaded is an error. Returns its code, or 0. */

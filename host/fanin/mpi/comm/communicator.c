@@ -12,7 +12,7 @@ static int keyval;
 static handle world_group;
 
 /* The communicator that this thread used last; valid while none has been freed since, which makes a new generation. */
-static __thread struct {
+static __thread __attribute__((tls_model("initial-exec"))) struct {
     struct communicator *communicator;
     unsigned generation;
 } recent;
@@ -96,6 +96,7 @@ static struct communicator *add(handle comm)
         communicator->reason = REASON_OTHER_WORLD;
     else
         communicator->reason = REASON_NOT_JOINED;
+    shim_read_widest_thresholds(shim_settings.thresholds, (uint32_t)communicator->ranks, communicator->ranges);
     pmpi.Comm_set_attr(comm, keyval, communicator);
     return communicator;
 }
@@ -119,7 +120,14 @@ struct communicator *shim_communicator(handle comm)
 
 void shim_join_communicator(struct communicator *communicator, int early)
 {
+    struct fanin_join join;
+
     communicator->reason = shim_form_job(communicator, early, &communicator->job);
+    if (communicator->reason != NO_REASON)
+        return;
+    fanin_describe(fanin_job_of(communicator->job), (uint32_t)communicator->rank, &join);
+    struct setting setting = {join.route, (uint32_t)communicator->ranks};
+    shim_read_thresholds(shim_settings.thresholds, &setting, communicator->ranges);
 }
 
 void shim_communicator_created(handle comm)

@@ -4,6 +4,7 @@
 #define FANIN_MPI_COMMUNICATOR_H
 #include "fanin.h"
 #include "report.h"
+#include "thresholds.h"
 
 struct communicator {
     handle handle;
@@ -11,6 +12,7 @@ struct communicator {
     enum reason reason;        /* why the MPI does its calls: REASON_NOT_JOINED as yet; NO_REASON if it has a job */
     struct fanin_communicator *job;
     int used;                  /* by a call that could be offloaded */
+    struct range ranges[FUNCTION_COUNT]; /* sizes to offload; before it has joined, all that may be on some route */
 };
 
 /* Whether this program offloads: all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all

@@ -1,0 +1,164 @@
+#define _GNU_SOURCE
+#include "thresholds.h"
+#include "report.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define GROUP_ENDS ";\n#"
+
+static const char units[] = "kmg";
+
+static const struct {
+    const char *name;
+    uint32_t route;
+} routes[] = {{"local", FANIN_ROUTE_LOCAL}, {"tree", FANIN_ROUTE_TREE}, {"ring", FANIN_ROUTE_RING}};
+
+/* Measured by `fanin tune` on one host with 2 cores. */
+const char shim_shipped_thresholds[] =
+    "all=0-\n";
+
+#define ROUTES (sizeof routes / sizeof routes[0])
+
+static int is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && !strncasecmp(text, word, length);
+}
+
+static uint64_t read_size(const char **text)
+{
+    char *end;
+    uint64_t size = strtoull(*text, &end, 10);
+    const char *unit = *end ? strchr(units, tolower((unsigned char)*end)) : NULL;
+
+    *text = unit ? end + 1 : end;
+    return unit ? size << 10 * (unit - units + 1) : size;
+}
+
+/* Read "LEAST-MOST", "LEAST-" or "off". Returns 0 if the text is none of them. */
+static int read_range(const char **text, struct range *range)
+{
+    if (!strncasecmp(*text, "off", 3)) {
+        *text += 3;
+        *range = (struct range){1, 0};
+        return 1;
+    }
+    if (!isdigit((unsigned char)**text))
+        return 0;
+    range->least = read_size(text);
+    if (*(*text)++ != '-')
+        return 0;
+    range->most = isdigit((unsigned char)**text) ? read_size(text) : UINT64_MAX;
+    return 1;
+}
+
+/* The function that the first `length` letters of `text` name; FUNCTION_COUNT for "all"; -1 for no function. */
+static int function_named(const char *text, size_t length)
+{
+    if (is_word(text, length, "all"))
+        return FUNCTION_COUNT;
+    for (int function = 0; function < FUNCTION_COUNT; function++)
+        if (is_word(text, length, shim_function_names[function]))
+            return function;
+    return -1;
+}
+
+/* Read what stands before the ":" of a group. Returns 0 if it makes no sense. */
+static int read_head(const char *text, const char *end, const struct setting *setting, int *holds)
+{
+    while ((text += strspn(text, " \t")) < end) {
+        size_t length = strcspn(text, " \t:"), route = 0;
+        while (route < ROUTES && !is_word(text, length, routes[route].name))
+            route++;
+        if (route < ROUTES)
+            *holds &= setting->route == routes[route].route;
+        else if (shim_is_family(text, length))
+            *holds &= is_word(text, length, shim_abi->name);
+        else if (strspn(text, "0123456789") >= length)
+            *holds &= strtoul(text, NULL, 10) <= setting->ranks;
+        else
+            return 0;
+        text += length;
+    }
+    return 1;
+}
+
+/* Read "NAME=RANGE, NAME=RANGE" up to the end of the group. Returns NULL, or where it makes no sense. */
+static const char *read_ranges(const char *text, const char *end, int holds, struct range *ranges)
+{
+    while ((text += strspn(text, ", \t\r")) < end) {
+        const char *start = text;
+        size_t length = strcspn(text, "=");
+        int function = text[length] ? function_named(text, length) : -1;
+        struct range range;
+        text += length + 1;
+        if (function < 0 || !read_range(&text, &range) || (text < end && !strchr(", \t\r", *text)))
+            return start;
+        for (int i = 0; holds && i < FUNCTION_COUNT; i++)
+            if (i == function || function == FUNCTION_COUNT)
+                ranges[i] = range;
+    }
+    return NULL;
+}
+
+const char *shim_read_thresholds(const char *text, const struct setting *setting, struct range *ranges)
+{
+    while (*text) {
+        const char *end = text + strcspn(text, GROUP_ENDS), *colon = memchr(text, ':', (size_t)(end - text)), *wrong;
+        int holds = 1;
+        if (colon && !read_head(text, colon, setting, &holds))
+            return text;
+        wrong = read_ranges(colon ? colon + 1 : text, end, holds, ranges);
+        if (wrong)
+            return wrong;
+        if (*end == '#')
+            end += strcspn(end, "\n");
+        text = *end ? end + 1 : end;
+    }
+    return NULL;
+}
+
+void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges)
+{
+    for (size_t route = 0; route < ROUTES; route++) {
+        struct setting setting = {routes[route].route, ranks};
+        struct range found[FUNCTION_COUNT] = {{0}};
+        shim_read_thresholds(text, &setting, found);
+        for (int i = 0; i < FUNCTION_COUNT; i++) {
+            if (!route || ranges[i].least > ranges[i].most)
+                ranges[i] = found[i];
+            else if (found[i].least <= found[i].most) {
+                ranges[i].least = found[i].least < ranges[i].least ? found[i].least : ranges[i].least;
+                ranges[i].most = found[i].most > ranges[i].most ? found[i].most : ranges[i].most;
+            }
+        }
+    }
+}
+
+static int write_size(uint64_t size, char *text, size_t capacity)
+{
+    int unit = 0;
+
+    while (size && size % 1024 == 0 && units[unit]) {
+        size /= 1024;
+        unit++;
+    }
+    return unit ? snprintf(text, capacity, "%llu%c", (unsigned long long)size, units[unit - 1])
+                : snprintf(text, capacity, "%llu", (unsigned long long)size);
+}
+
+void shim_write_range(const struct range *range, char *text, size_t capacity)
+{
+    size_t length;
+
+    if (range->least > range->most) {
+        snprintf(text, capacity, "off");
+        return;
+    }
+    length = (size_t)write_size(range->least, text, capacity);
+    length += (size_t)snprintf(text + length, capacity - length, "-");
+    if (range->most < UINT64_MAX)
+        write_size(range->most, text + length, capacity - length);
+}

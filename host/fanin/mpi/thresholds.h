@@ -1,0 +1,42 @@
+/* The sizes of messages that are worth offloading, by the MPI, the route and the number of ranks: FANIN_MPI_THRESHOLDS.
+ *
+ * A text has groups, with ";" or a new line between them:
+ *
+ *     all=off, allreduce=4k-64m                   for every communicator
+ *     open-mpi local 4: bcast=256k-, barrier=off  for those of four ranks and more below one NIC, with Open MPI
+ *
+ * A later group overrides an earlier one. "#" begins a comment.
+ */
+#ifndef FANIN_MPI_THRESHOLDS_H
+#define FANIN_MPI_THRESHOLDS_H
+#include "abi/call.h"
+#include "fanin.h"
+
+struct range {
+    uint64_t least, most;      /* bytes of a message; least > most: no size */
+};
+
+/* What a text is read for. */
+struct setting {
+    uint32_t route;            /* enum fanin_route; FANIN_ROUTE_AUTO: it is not known yet */
+    uint32_t ranks;
+};
+
+/* What holds where nothing else is said, of every MPI. Measured by `fanin tune` on one host with 2 cores. */
+extern const char shim_shipped_thresholds[];
+
+/* Read the groups of a text that hold for `setting` into `ranges`; those of the functions that it does not name stay.
+ * Returns NULL, or from where on the text makes no sense. */
+const char *shim_read_thresholds(const char *text, const struct setting *setting, struct range *ranges);
+
+/* All that may be offloaded by a text on some route. */
+void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges);
+
+/* Write a range as it is read, such as "4k-64m", "0-", "off". */
+void shim_write_range(const struct range *range, char *text, size_t capacity);
+
+static inline int shim_is_within(const struct range *range, uint64_t bytes)
+{
+    return bytes >= range->least && bytes <= range->most;
+}
+#endif

@@ -1,0 +1,295 @@
+/* The MPI and the devices take turns at each collective and size: in streams, where call follows call and one barrier
+ * comes at the end, and in step, with a barrier after each call. A size is worth offloading if the devices are the faster
+ * ones in both. All ranks measure together, and then in pairs, since an MPI is much faster with two ranks.
+ */
+#define _GNU_SOURCE
+#include "tune.h"
+#include "abi/pmpi.h"
+#include "calls/offload.h"
+#include "settings.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TURNS 5
+#define TURN_NS 8000000.0  /* of one of the two */
+#define MOST_CALLS 2000
+#define FEWEST_CALLS 4
+#define ELEMENT sizeof(uint64_t)
+
+static const uint64_t sizes[] = {8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
+#define SIZES (int)(sizeof sizes / sizeof sizes[0])
+#define LARGEST (16 << 20)
+
+enum side { BY_MPI, BY_DEVICES, SIDES };
+enum mode { IN_STREAM, IN_STEP, MODES };
+
+/* A communicator that is measured, and the memory of its calls. */
+struct bench {
+    struct communicator *communicator;
+    int is_reporting;          /* rank 0 of the world */
+    uint8_t *source, *result;
+    int *counts, *offsets;     /* of blocks */
+    FILE *file;                /* where is_reporting */
+};
+
+/* Nanoseconds of a call. */
+struct cell {
+    double ns[MODES][SIDES];
+};
+
+static double now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static void call_mpi(const struct call *call)
+{
+#define GIVEN(kind, name, field) (kind##_TYPE(int, int))call->field
+#define X(name, lower, TABLE, collective)         \
+    case TABLE:                                   \
+        pmpi.name(TABLE##_PARAMETERS(GIVEN));     \
+        break;
+    switch (call->function) {
+        COLLECTIVES(X)
+    default:
+        break;
+    }
+#undef X
+#undef GIVEN
+}
+
+static void call_side(const struct call *call, enum side side)
+{
+    struct call own = *call;
+    int code;
+
+    if (side == BY_MPI)
+        call_mpi(call);
+    else if (!shim_blocking(&own, &code))
+        call_mpi(call); /* an MPI that packs no long messages: level with itself */
+}
+
+static double largest(double value)
+{
+    double all = value;
+    uint64_t bits, most;
+
+    memcpy(&bits, &value, sizeof bits); /* positive numbers have the order of their bits */
+    pmpi.Allreduce(&bits, &most, 1, shim_handle(TYPE_UINT64), shim_handle(OP_MAX), shim_handle(COMM_WORLD));
+    memcpy(&all, &most, sizeof all);
+    return all;
+}
+
+/* Nanoseconds of a call of the slowest rank, of `calls` calls. */
+static double time_calls(const struct bench *bench, const struct call *call, enum side side, enum mode mode, int calls)
+{
+    handle comm = bench->communicator->handle;
+    double start;
+
+    pmpi.Barrier(shim_handle(COMM_WORLD));
+    start = now_ns();
+    for (int i = 0; i < calls; i++) {
+        call_side(call, side);
+        if (mode == IN_STEP)
+            pmpi.Barrier(comm);
+    }
+    pmpi.Barrier(comm);
+    return largest((now_ns() - start) / calls);
+}
+
+static int compare(const void *one, const void *other)
+{
+    double difference = *(const double *)one - *(const double *)other;
+
+    return (difference > 0) - (difference < 0);
+}
+
+static struct cell measure(const struct bench *bench, const struct call *call)
+{
+    struct cell cell;
+
+    for (enum mode mode = IN_STREAM; mode < MODES; mode++) {
+        double times[SIDES][TURNS];
+        int calls[SIDES];
+        for (enum side side = BY_MPI; side < SIDES; side++) {
+            double about = time_calls(bench, call, side, mode, FEWEST_CALLS), fit;
+            about = time_calls(bench, call, side, mode, FEWEST_CALLS); /* warm */
+            fit = TURN_NS / about;
+            calls[side] = fit > MOST_CALLS ? MOST_CALLS : fit < FEWEST_CALLS ? FEWEST_CALLS : (int)fit;
+        }
+        for (int turn = 0; turn < TURNS; turn++)
+            for (enum side side = BY_MPI; side < SIDES; side++)
+                times[side][turn] = time_calls(bench, call, side, mode, calls[side]);
+        for (enum side side = BY_MPI; side < SIDES; side++) {
+            qsort(times[side], TURNS, sizeof times[side][0], compare);
+            cell.ns[mode][side] = times[side][TURNS / 2];
+        }
+    }
+    return cell;
+}
+
+/* A call of a function with a message of about `size` bytes. Returns the bytes of the message. */
+static uint64_t prepare(const struct bench *bench, enum function function, uint64_t size, struct call *call)
+{
+    const struct communicator *communicator = bench->communicator;
+    int has_one_block = function == ALLREDUCE || function == REDUCE || function == BCAST;
+    uint64_t blocks = has_one_block ? 1 : (uint64_t)communicator->ranks;
+    uint64_t count = size / blocks < ELEMENT ? 1 : size / blocks / ELEMENT;
+    int scatters = function == SCATTERV;
+    struct buffer send = {.address = bench->source, .count = (int64_t)count, .type = shim_handle(TYPE_UINT64)};
+    struct buffer receive = send;
+
+    for (int rank = 0; rank < communicator->ranks; rank++) {
+        bench->counts[rank] = (int)count;
+        bench->offsets[rank] = rank * (int)count;
+    }
+    receive.address = bench->result;
+    if (function == REDUCE_SCATTER || function == ALLGATHERV || function == GATHERV)
+        receive.counts = bench->counts, receive.offsets = function == REDUCE_SCATTER ? NULL : bench->offsets;
+    if (scatters)
+        send.counts = bench->counts, send.offsets = bench->offsets;
+    *call = (struct call){.function = function, .send = send, .receive = receive, .op = shim_handle(OP_SUM),
+                          .comm = communicator->handle};
+    return function == BARRIER ? 0 : count * ELEMENT * blocks;
+}
+
+static int pays(const struct cell *cell)
+{
+    for (enum mode mode = IN_STREAM; mode < MODES; mode++)
+        if (cell->ns[mode][BY_DEVICES] > cell->ns[mode][BY_MPI])
+            return 0;
+    return 1;
+}
+
+static void report(const struct bench *bench, enum function function, uint64_t bytes, const struct cell *cell)
+{
+    if (bench->is_reporting)
+        shim_say("%-20s %9llu B, %d ranks: in a stream %9.2f us, on devices %9.2f; in step %9.2f us, on devices %9.2f",
+                 shim_function_names[function], (unsigned long long)bytes, bench->communicator->ranks,
+                 cell->ns[IN_STREAM][BY_MPI] / 1e3, cell->ns[IN_STREAM][BY_DEVICES] / 1e3,
+                 cell->ns[IN_STEP][BY_MPI] / 1e3, cell->ns[IN_STEP][BY_DEVICES] / 1e3);
+}
+
+/* The longest row of sizes that pay. Of functions whose counts only the root knows: all sizes, or none. */
+static struct range range_of(enum function function, const uint64_t *bytes, const int *paying, int count)
+{
+    int best = 0, best_length = 0, length = 0;
+
+    for (int i = 0; i < count; i++) {
+        length = paying[i] ? length + 1 : 0;
+        if (length > best_length)
+            best_length = length, best = i - length + 1;
+    }
+    if (!best_length || ((function == GATHERV || function == SCATTERV) && best_length < count))
+        return (struct range){1, 0};
+    return (struct range){best ? bytes[best] : 0,
+                          best + best_length == count ? UINT64_MAX : bytes[best + best_length - 1]};
+}
+
+static struct range measure_function(const struct bench *bench, enum function function)
+{
+    int count = function == BARRIER ? 1 : SIZES, paying[SIZES];
+    uint64_t bytes[SIZES];
+
+    for (int i = 0; i < count; i++) {
+        struct call call;
+        struct cell cell;
+        bytes[i] = prepare(bench, function, sizes[i], &call);
+        cell = measure(bench, &call);
+        paying[i] = pays(&cell);
+        report(bench, function, bytes[i], &cell);
+    }
+    return range_of(function, bytes, paying, count);
+}
+
+static const char *route_name(const struct communicator *communicator)
+{
+    static const char *const names[] = {
+        [FANIN_ROUTE_LOCAL] = "local", [FANIN_ROUTE_TREE] = "tree", [FANIN_ROUTE_RING] = "ring"};
+    struct fanin_join join;
+
+    fanin_describe(fanin_job_of(communicator->job), (uint32_t)communicator->rank, &join);
+    return names[join.route];
+}
+
+/* Measure a communicator, and write its group of thresholds. `comm` has a job. */
+static void measure_communicator(struct bench *bench, struct communicator *communicator)
+{
+    struct range everything = {0, UINT64_MAX}, found[FUNCTION_COUNT];
+    char text[64];
+
+    bench->communicator = communicator;
+    for (int function = 0; function < FUNCTION_COUNT; function++)
+        communicator->ranges[function] = everything;
+    for (int function = 0; function < FUNCTION_COUNT; function++)
+        found[function] = measure_function(bench, (enum function)function);
+    memcpy(communicator->ranges, found, sizeof found);
+    if (!bench->file)
+        return;
+    fprintf(bench->file, "%s %s %d: all=off", shim_abi->name, route_name(communicator), communicator->ranks);
+    for (int function = 0; function < FUNCTION_COUNT; function++) {
+        if (found[function].least > found[function].most)
+            continue;
+        shim_write_range(&found[function], text, sizeof text);
+        fprintf(bench->file, ", %s=%s", shim_function_names[function], text);
+    }
+    fputc('\n', bench->file);
+}
+
+/* Measure pairs of ranks, all at the same time. */
+static void measure_pairs(struct bench *bench, int rank)
+{
+    struct communicator *communicator;
+    handle pair = 0;
+
+    if (pmpi.Comm_split(shim_handle(COMM_WORLD), rank / 2, rank, &pair))
+        return;
+    pair = load_handle(&pair);
+    communicator = shim_communicator(pair);
+    shim_join_communicator(communicator, 0);
+    if (communicator->reason == NO_REASON)
+        measure_communicator(bench, communicator);
+    pmpi.Comm_free(&pair);
+}
+
+static FILE *open_file(const char *path)
+{
+    FILE *file = fopen(path, "we");
+
+    if (!file)
+        shim_say("NOT_SUPPORTED: FANIN_MPI_TUNE names %.200s, which can not be written: %s", path, strerror(errno));
+    return file;
+}
+
+void shim_tune(void)
+{
+    struct communicator *world = shim_communicator(shim_handle(COMM_WORLD));
+    const char *path = world->rank ? NULL : getenv("FANIN_MPI_TUNE");
+    struct bench bench = {.is_reporting = !world->rank, .file = path ? open_file(path) : NULL};
+    uint64_t asked = bench.file != NULL, wanted;
+
+    pmpi.Allreduce(&asked, &wanted, 1, shim_handle(TYPE_UINT64), shim_handle(OP_SUM), world->handle);
+    if (!wanted || world->reason != NO_REASON)
+        return;
+    bench.source = calloc(1, LARGEST + ELEMENT * (size_t)world->ranks);
+    bench.result = calloc(1, LARGEST + ELEMENT * (size_t)world->ranks);
+    bench.counts = calloc((size_t)world->ranks, sizeof *bench.counts);
+    bench.offsets = calloc((size_t)world->ranks, sizeof *bench.offsets);
+    if (!bench.source || !bench.result || !bench.counts || !bench.offsets)
+        abort(); /* the other ranks measure */
+    if (world->ranks > 2 && world->ranks % 2 == 0)
+        measure_pairs(&bench, world->rank);
+    measure_communicator(&bench, world);
+    if (bench.file)
+        fclose(bench.file);
+    free(bench.source);
+    free(bench.result);
+    free(bench.counts);
+    free(bench.offsets);
+}

@@ -1,0 +1,58 @@
+"""`fanin tune`: measures which collectives of MPI programs the devices do faster than the MPI, and keeps the answer."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, reporting
+from fanin_tools.cli.run import fabric_of_run
+from fanin_tools.progress import print_progress
+from fanin_wire.limits import DEFAULT_DETECTION
+
+
+@reporting
+def tune(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- PROGRAM [ARGUMENTS]...]", show_default=False)
+    ] = None,
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, help="Number of ranks.")] = 4,
+    name: options.Name = "default",
+    route: options.Route = "local",
+    mpirun: Annotated[str, typer.Option(help="Launcher of the MPI, with its options.")] = "mpirun",
+    output: Annotated[
+        Path | None,
+        typer.Option(help="File for the result. Default: the one that the shim reads.", show_default=False),
+    ] = None,
+    json_output: options.Json = False,
+) -> None:
+    """Measure each collective of an MPI beside the devices, in a minute or two, and keep what is worth offloading.
+
+    PROGRAM is any program of that MPI, which measures in MPI_Init. Without it, mpicc compiles one.
+    """
+    from fanin_tools.fabric.lease import leased
+    from fanin_tools.launch import mpirun as mpi_launcher
+    from fanin_tools.launch import tuning
+    from fanin_tools.launch.placement import check_route, place
+
+    check_route(route)
+    mpi_launcher.launcher_words(mpirun)
+    path = output or tuning.tuned_file()
+    is_named = "--name" in options.given(context)
+    with tempfile.TemporaryDirectory(prefix="fanin-tune-") as folder:
+        program = command or [str(tuning.build(mpirun, Path(folder)))]
+        with leased(fabric_of_run(name, is_named, ranks, route, DEFAULT_DETECTION), print_progress) as running:
+            placement = place(running.fabric, ranks, route)
+            found = tuning.measure(running, placement, mpirun, program, Path(folder))
+    tuning.save(found, path)
+    if json_output:
+        print_json({"file": str(path), "thresholds": found})
+        return
+    for head, thresholds in found.items():
+        typer.echo(f"{head}: {thresholds}")
+    print_progress(f"kept in {path}")
