@@ -24,6 +24,7 @@ PEERS = Path(os.environ.get("FANIN_PEERS", ROOT / ".bench"))
 PROGRAMS = Path(__file__).with_name("programs")
 FAMILIES = {"mpich": [], "openmpi": ["--oversubscribe"]}  # options of mpiexec
 QUIET_WAITING = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}  # else MPICH spins where there are few cores
+EVERYTHING = {"FANIN_MPI_THRESHOLDS": "all=0-"}  # offload every size, also where that is slower
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 BOUND_S = 100.0
 
@@ -94,7 +95,7 @@ class Fabrics:
     def variables(self, ranks: int, route: str, library: Path | None = None, **more: str) -> dict[str, str]:
         """What a rank needs to run with the shim, or with another library in its place."""
         found = environment(self.running, place(self.running.fabric, ranks, route))
-        return found | {"LD_PRELOAD": str(library or library_path()), "FANIN_MPI_REPORT": "1"} | more
+        return found | EVERYTHING | {"LD_PRELOAD": str(library or library_path()), "FANIN_MPI_REPORT": "1"} | more
 
 
 @pytest.fixture(scope="module")

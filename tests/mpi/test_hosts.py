@@ -18,7 +18,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import launch_agent
 from tests.e2e.fabrics import Bench, counter, statuses
 from tests.fabric.test_namespaces import needs_namespaces
-from tests.mpi.conftest import AS_ROOT, BOUND_S, QUIET_WAITING, ROOT, Fabrics, Mpi
+from tests.mpi.conftest import AS_ROOT, BOUND_S, EVERYTHING, QUIET_WAITING, ROOT, Fabrics, Mpi
 from tests.mpi.report import offloaded
 
 HOSTS = 3
@@ -34,7 +34,11 @@ def run(mpi: Mpi, hosts: Running, folder: Path, program: list[str | Path]) -> su
     """One rank on each host. Each is told of all sockets, and finds the one of its host's own NIC."""
     peer = next(peer for peer in PEERS if peer.folder == mpi.family)
     sockets = ":".join(str(hosts.state.socket(nic.name)) for nic in hosts.fabric.nics)
-    variables = QUIET_WAITING | {"LD_PRELOAD": str(library_path()), "FANIN_SOCKET": sockets, "FANIN_MPI_REPORT": "1"}
+    variables = (
+        QUIET_WAITING
+        | EVERYTHING
+        | {"LD_PRELOAD": str(library_path()), "FANIN_SOCKET": sockets, "FANIN_MPI_REPORT": "1"}
+    )
     given = ["env", *(f"{name}={value}" for name, value in variables.items())]
     launcher = [mpi.folder / "bin/mpiexec", "-n", str(HOSTS), *peer.network(hosts.fabric, folder)]
     line = [*launch_agent.inside_first(hosts.fabric), *launcher, *given, *program]

@@ -1,0 +1,97 @@
+"""Which sizes are offloaded by default, by a file of `fanin tune`, and by FANIN_MPI_THRESHOLDS."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin_tools.cli.app import app
+from fanin_tools.launch import tuning
+from tests.mpi.conftest import AS_ROOT, FAMILIES, QUIET_WAITING, Fabrics, Mpi
+from tests.mpi.report import offloaded
+
+NAMES = {"openmpi": "open-mpi", "mpich": "mpich"}
+
+
+def counts(mpi: Mpi, fabrics: Fabrics, thresholds: str, ranks: int = 3, route: str = "tree", **more: str) -> set[str]:
+    """The functions that were offloaded at all, of a program that calls each with many sizes."""
+    variables = fabrics.variables(ranks, route, FANIN_MPI_THRESHOLDS=thresholds, **more)
+    ended = mpi.run(ranks, [mpi.build("compare"), "300"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "BAD_SETTING" not in ended.stderr
+    return {name for name, (done, _) in offloaded(ended.stderr).items() if done}
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "found"),
+    [
+        ("all=off, bcast=0-", {"Bcast"}),
+        ("all=off; tree: bcast=0-; ring: reduce=0-; local: gather=0-", {"Bcast"}),
+        ("all=off; 3: bcast=0-; 4: reduce=0-", {"Bcast"}),
+        ("all=off; tree 2: bcast=0-  # a comment; gather=0-\ntree 3: bcast=off, reduce=0-", {"Reduce"}),
+        ("all=off; FAMILY tree 3: bcast=0-; OTHER tree 3: reduce=0-", {"Bcast"}),
+    ],
+)
+def test_groups_hold_for_an_mpi_a_route_and_a_number_of_ranks(
+    mpi: Mpi, fabrics: Fabrics, thresholds: str, found: set[str]
+) -> None:
+    other = NAMES["mpich" if mpi.family == "openmpi" else "openmpi"]
+    assert counts(mpi, fabrics, thresholds.replace("FAMILY", NAMES[mpi.family]).replace("OTHER", other)) == found
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_route_of_a_communicator_that_joins_late_counts(mpi: Mpi, fabrics: Fabrics) -> None:
+    assert counts(mpi, fabrics, "all=off; ring: bcast=0-; tree: reduce=0-", FANIN_MPI_JOIN="late") == {"Reduce"}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_file_of_this_machine_holds_where_the_setting_is_silent(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    (tmp_path / "fanin").mkdir()
+    (tmp_path / "fanin/mpi-thresholds").write_text("# measured\nmpich tree 2: all=off, bcast=0-, reduce=0-\n")
+    assert counts(mpi, fabrics, "", XDG_CONFIG_HOME=str(tmp_path)) == {"Bcast", "Reduce"}
+    assert counts(mpi, fabrics, "reduce=off", XDG_CONFIG_HOME=str(tmp_path)) == {"Bcast"}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+@pytest.mark.parametrize("wrong", ["tree x: all=off", "all", "bcast=4-2k-", "a: b: all=off", "bcast=4q"])
+def test_file_that_can_not_be_read_is_named(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, wrong: str) -> None:
+    path = tmp_path / "fanin/mpi-thresholds"
+    path.parent.mkdir()
+    path.write_text(wrong)
+    variables = fabrics.variables(2, "local", FANIN_MPI_THRESHOLDS="all=0-", XDG_CONFIG_HOME=str(tmp_path))
+    ended = mpi.run(2, [mpi.build("mixed"), "messages"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"fanin: BAD_SETTING: {path} can not be read from " in ended.stderr
+    assert offloaded(ended.stderr) == {"Allreduce": (2, 0)}
+
+
+def test_short_calls_are_left_to_the_mpi_by_default(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    assert "Bcast" not in counts(mpi, fabrics, "", ranks=2, route="local", XDG_CONFIG_HOME=str(tmp_path))
+
+
+def test_tune_measures_and_keeps(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (AS_ROOT | QUIET_WAITING | {"XDG_CONFIG_HOME": str(tmp_path)}).items():
+        monkeypatch.setenv(name, value)
+    kept = tmp_path / "fanin/mpi-thresholds"
+    kept.parent.mkdir()
+    kept.write_text(f"{NAMES[mpi.family]} local 2: all=0-\n{NAMES[mpi.family]} tree 2: all=off\n")
+    launcher = shlex.join([str(mpi.folder / "bin/mpiexec"), *FAMILIES[mpi.family]])
+    line = ["tune", "--fabric", fabrics.running.fabric.name, "-n", "2", "--mpirun", launcher, "--json"]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.stderr
+    ((head, thresholds),) = json.loads(result.stdout)["thresholds"].items()
+    assert head == f"{NAMES[mpi.family]} local 2"
+    assert thresholds.startswith("all=off")
+    assert tuning.parse(kept.read_text()) == {head: thresholds, f"{NAMES[mpi.family]} tree 2": "all=off"}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_tune_of_a_program_without_mpi_is_told(mpi: Mpi, fabrics: Fabrics) -> None:
+    line = ["tune", "--fabric", fabrics.running.fabric.name, "-n", "2", "--mpirun", str(mpi.folder / "bin/mpiexec")]
+    result = CliRunner().invoke(app, [*line, "--", "true"])
+    assert result.exit_code == 1
+    assert "NOT_SUPPORTED: true has measured nothing" in result.stderr
