@@ -18,7 +18,17 @@ static const struct {
 
 /* Measured by `fanin tune` on one host with 2 cores. */
 const char shim_shipped_thresholds[] =
-    "all=0-\n";
+    "all=off\n"
+    "local 2: allreduce=32k-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
+    "mpich local 2: allreduce=2m-\n"
+    "local 4: allreduce=4k-, reduce=16m-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-, allgather=16m-\n"
+    "mpich local 4: allreduce=512-, reduce=32k-, reduce_scatter=4k-, bcast=2m-, allgatherv=2m-\n"
+    "tree 2: allreduce=16m-\n"
+    "tree 4: allreduce=32k-, reduce=32k-, reduce_scatter=4k-, reduce_scatter_block=4k-, bcast=256k-, allgather=256k-,"
+    " allgatherv=256k-\n"
+    "ring 4: allreduce=512-, reduce=512-256k, allgather=512-2m\n"
+    "one-host tree: all=off\n"
+    "one-host ring: all=off\n";
 
 #define ROUTES (sizeof routes / sizeof routes[0])
 
@@ -74,6 +84,8 @@ static int read_head(const char *text, const char *end, const struct setting *se
             route++;
         if (route < ROUTES)
             *holds &= setting->route == routes[route].route;
+        else if (is_word(text, length, "one-host"))
+            *holds &= setting->on_one_host;
         else if (shim_is_family(text, length))
             *holds &= is_word(text, length, shim_abi->name);
         else if (strspn(text, "0123456789") >= length)
@@ -123,7 +135,7 @@ const char *shim_read_thresholds(const char *text, const struct setting *setting
 void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges)
 {
     for (size_t route = 0; route < ROUTES; route++) {
-        struct setting setting = {routes[route].route, ranks};
+        struct setting setting = {routes[route].route, ranks, 0};
         struct range found[FUNCTION_COUNT] = {{0}};
         shim_read_thresholds(text, &setting, found);
         for (int i = 0; i < FUNCTION_COUNT; i++) {

@@ -4,6 +4,7 @@
  *
  *     all=off, allreduce=4k-64m                   for every communicator
  *     open-mpi local 4: bcast=256k-, barrier=off  for those of four ranks and more below one NIC, with Open MPI
+ *     one-host tree: all=off                      for those below several NICs of one machine
  *
  * A later group overrides an earlier one. "#" begins a comment.
  */
@@ -18,8 +19,9 @@ struct range {
 
 /* What a text is read for. */
 struct setting {
-    uint32_t route;            /* enum fanin_route; FANIN_ROUTE_AUTO: it is not known yet */
+    uint32_t route;            /* enum fanin_route; FANIN_ROUTE_AUTO: of none */
     uint32_t ranks;
+    int on_one_host;           /* all NICs have loopback addresses: they are processes of one machine */
 };
 
 /* What holds where nothing else is said, of every MPI. Measured by `fanin tune` on one host with 2 cores. */

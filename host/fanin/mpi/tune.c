@@ -16,7 +16,8 @@
 #define TURNS 5
 #define TURN_NS 8000000.0  /* of one of the two */
 #define MOST_CALLS 2000
-#define FEWEST_CALLS 4
+#define FEWEST_CALLS 2
+#define SLOW_NS 100e6      /* a call that takes longer, on cores that are crowded, is measured once */
 #define ELEMENT sizeof(uint64_t)
 
 static const uint64_t sizes[] = {8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
@@ -110,28 +111,28 @@ static int compare(const void *one, const void *other)
     return (difference > 0) - (difference < 0);
 }
 
-static struct cell measure(const struct bench *bench, const struct call *call)
+/* Nanoseconds of a call by each side: medians of their turns. */
+static void measure_mode(const struct bench *bench, const struct call *call, enum mode mode, double *medians)
 {
-    struct cell cell;
+    double times[SIDES][TURNS];
+    int calls[SIDES], turns = TURNS;
 
-    for (enum mode mode = IN_STREAM; mode < MODES; mode++) {
-        double times[SIDES][TURNS];
-        int calls[SIDES];
-        for (enum side side = BY_MPI; side < SIDES; side++) {
-            double about = time_calls(bench, call, side, mode, FEWEST_CALLS), fit;
-            about = time_calls(bench, call, side, mode, FEWEST_CALLS); /* warm */
-            fit = TURN_NS / about;
-            calls[side] = fit > MOST_CALLS ? MOST_CALLS : fit < FEWEST_CALLS ? FEWEST_CALLS : (int)fit;
-        }
-        for (int turn = 0; turn < TURNS; turn++)
-            for (enum side side = BY_MPI; side < SIDES; side++)
-                times[side][turn] = time_calls(bench, call, side, mode, calls[side]);
-        for (enum side side = BY_MPI; side < SIDES; side++) {
-            qsort(times[side], TURNS, sizeof times[side][0], compare);
-            cell.ns[mode][side] = times[side][TURNS / 2];
-        }
+    for (enum side side = BY_MPI; side < SIDES; side++) {
+        double about = time_calls(bench, call, side, mode, 1), fit;
+        if (about < SLOW_NS)
+            about = time_calls(bench, call, side, mode, FEWEST_CALLS); /* the first has made it warm */
+        else
+            turns = 1;
+        fit = TURN_NS / about;
+        calls[side] = fit > MOST_CALLS ? MOST_CALLS : fit < FEWEST_CALLS ? FEWEST_CALLS : (int)fit;
     }
-    return cell;
+    for (int turn = 0; turn < turns; turn++)
+        for (enum side side = BY_MPI; side < SIDES; side++)
+            times[side][turn] = time_calls(bench, call, side, mode, calls[side]);
+    for (enum side side = BY_MPI; side < SIDES; side++) {
+        qsort(times[side], (size_t)turns, sizeof times[side][0], compare);
+        medians[side] = times[side][turns / 2];
+    }
 }
 
 /* A call of a function with a message of about `size` bytes. Returns the bytes of the message. */
@@ -201,7 +202,8 @@ static struct range measure_function(const struct bench *bench, enum function fu
         struct call call;
         struct cell cell;
         bytes[i] = prepare(bench, function, sizes[i], &call);
-        cell = measure(bench, &call);
+        for (enum mode mode = IN_STREAM; mode < MODES; mode++)
+            measure_mode(bench, &call, mode, cell.ns[mode]);
         paying[i] = pays(&cell);
         report(bench, function, bytes[i], &cell);
     }

@@ -59,7 +59,8 @@ def run(
         _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
         launcher.require_program(command[0])
     is_named = "--name" in options.given(context)
-    with leased(fabric_of_run(name, is_named, ranks, route, detection), print_progress) as running:
+    spread = not mpi or route != "auto"  # several NICs of one machine would be slower than the MPI itself
+    with leased(fabric_of_run(name, is_named, ranks, route, detection, spread), print_progress) as running:
         placement = place(running.fabric, ranks, route)
         output = launcher.Output(prefix, to_errors=json_output)
         shown: dict[str, Any] = {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route}
@@ -93,9 +94,11 @@ def _refuse_without_mpi(given: list[str]) -> None:
         raise UsageError(f"{', '.join(given)} without --mpi", "add --mpi, or leave it out")
 
 
-def fabric_of_run(name: str, is_named: bool, ranks: int, route: str, detection: float) -> Fabric | Plan:
+def fabric_of_run(
+    name: str, is_named: bool, ranks: int, route: str, detection: float, spread: bool = True
+) -> Fabric | Plan:
     """The fabric that is up, which keeps its detection time; else a plan with room for the ranks, for this run alone
-    unless the user named the fabric."""
+    unless the user named the fabric. spread: over several nodes, not as few as have room."""
     from fanin_tools.fabric import lifecycle
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import private_name
@@ -104,7 +107,8 @@ def fabric_of_run(name: str, is_named: bool, ranks: int, route: str, detection: 
     present = lifecycle.find(name)
     if present is not None and (is_named or present.state.leaseholders is None):
         return present.fabric
-    nodes = 1 if route == "local" else min(ranks, DEFAULT_NODES)
+    needed = 1 if route == "local" else -(-ranks // MAX_CHILDREN)
+    nodes = min(ranks, DEFAULT_NODES) if spread and route != "local" else min(needed, DEFAULT_NODES)
     if ranks > nodes * MAX_CHILDREN:
         cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"
         larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"

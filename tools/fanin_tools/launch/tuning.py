@@ -37,10 +37,11 @@ def build(launcher: str, folder: Path) -> Path:
         UsageError: NO_PROGRAM if there is no such compiler.
         ToolError: BUILD_FAILED, with the first lines of the compiler.
     """
-    beside = Path(shutil.which(mpirun.launcher_words(launcher)[0]) or "").absolute().parent / COMPILER
+    path = Path(shutil.which(mpirun.launcher_words(launcher)[0]) or "").absolute()
+    beside = path.with_name(COMPILER + path.suffix)  # Debian has mpirun.mpich and mpicc.mpich
     if not beside.exists():
         remedy = "name a program of that MPI: fanin tune -- ./program"
-        raise UsageError(f"there is no {COMPILER} beside {launcher}", remedy, name="NO_PROGRAM")
+        raise UsageError(f"there is no {beside.name} beside {path}", remedy, name="NO_PROGRAM")
     source, program = folder / "program.c", folder / "program"
     source.write_text(PROGRAM)
     done = subprocess.run([beside, source, "-o", program], capture_output=True, text=True)

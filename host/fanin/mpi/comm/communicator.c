@@ -1,5 +1,6 @@
 /* An attribute of each communicator of the MPI is its entry here, and tells when the program frees it. */
 #include "comm/communicator.h"
+#include "comm/device.h"
 #include "comm/jobs.h"
 #include "abi/pmpi.h"
 #include "settings.h"
@@ -118,6 +119,16 @@ struct communicator *shim_communicator(handle comm)
     return communicator;
 }
 
+static int is_on_one_host(const struct fanin_communicator *job)
+{
+    const struct fanin_job *description = fanin_job_of(job);
+
+    for (uint32_t rank = 0; rank < description->ranks; rank++)
+        if (!shim_is_loopback(description->places[rank].address))
+            return 0;
+    return 1;
+}
+
 void shim_join_communicator(struct communicator *communicator, int early)
 {
     struct fanin_join join;
@@ -126,7 +137,7 @@ void shim_join_communicator(struct communicator *communicator, int early)
     if (communicator->reason != NO_REASON)
         return;
     fanin_describe(fanin_job_of(communicator->job), (uint32_t)communicator->rank, &join);
-    struct setting setting = {join.route, (uint32_t)communicator->ranks};
+    struct setting setting = {join.route, (uint32_t)communicator->ranks, is_on_one_host(communicator->job)};
     shim_read_thresholds(shim_settings.thresholds, &setting, communicator->ranges);
 }
 

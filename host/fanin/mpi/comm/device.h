@@ -10,6 +10,12 @@ struct device {
 
 extern struct device shim_device;
 
+/* Whether an IPv4 address is one of this machine alone: 127.x.y.z. */
+static inline int shim_is_loopback(uint32_t address)
+{
+    return address >> 24 == 127;
+}
+
 /* Find the device of rank `rank` of `ranks` and attach to it. FANIN_NO_DEVICE: there is no sign of one. */
 enum fanin_status shim_open_device(int rank, int ranks);
 void shim_close_device(void);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define LARGEST_CHUNK 4096
-#define LOOPBACK 127u
 #define FEWER_SLOTS 4      /* there may be many jobs of smaller communicators: each asks for a quarter of the slots */
 #define ROUND_MS 100
 
@@ -60,7 +59,7 @@ static void describe_self(struct record *record)
 /* Two machines may have the same loopback addresses. */
 static int can_reach(const struct record *one, const struct record *other)
 {
-    return one->place.address >> 24 != LOOPBACK || one->host == other->host;
+    return !shim_is_loopback(one->place.address) || one->host == other->host;
 }
 
 static void ask_for_fewer_slots(struct fanin_job *job)
