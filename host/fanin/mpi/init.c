@@ -58,6 +58,7 @@ void shim_begin(void)
     static int begun; /* the initialization of Fortran may call that of C */
     int rank, ranks, able;
 
+    shim_begin_counting();
     pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
     pmpi.Comm_size(shim_handle(COMM_WORLD), &ranks);
     if (ranks == 1 || begun++)

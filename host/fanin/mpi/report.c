@@ -9,6 +9,7 @@ struct counts {
 };
 
 static struct counts counts[FUNCTION_COUNT];
+static int is_threaded = 1;      /* several threads may call the MPI at a time */
 
 const char *const shim_function_names[] = {
 #define X(name, ...) #name,
@@ -28,9 +29,20 @@ const char *const shim_reason_texts[] = {
 #undef X
 };
 
+/* A locked addition takes as long as the rest of a call that is left to the MPI. */
 static void add(uint64_t *count, uint64_t number)
 {
-    __atomic_fetch_add(count, number, __ATOMIC_RELAXED);
+    if (is_threaded)
+        __atomic_fetch_add(count, number, __ATOMIC_RELAXED);
+    else
+        *count += number;
+}
+
+void shim_begin_counting(void)
+{
+    int level;
+
+    is_threaded = pmpi.Query_thread(&level) || level == shim_abi->thread_multiple;
 }
 
 void shim_count_offloaded(enum function function, uint64_t bytes)

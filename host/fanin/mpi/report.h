@@ -27,6 +27,8 @@ enum reason {
     NO_REASON = REASON_COUNT   /* the call is offloaded */
 };
 
+/* MPI has been initialized. */
+void shim_begin_counting(void);
 void shim_count_offloaded(enum function function, uint64_t bytes);
 void shim_count_left(enum function function, enum reason reason);
 

@@ -12,14 +12,17 @@
 enum { STANDARD, OPEN_MPI, MPICH }; /* rows of the next table, columns of those below */
 
 static const struct mpi_abi families[] = {
-    [STANDARD] = {.name = "mpi-abi", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3, .combiner_named = 101,
-                  .combiner_dup = 102, .combiner_contiguous = 103, .error_other = 16, .status_bytes = 32},
-    [OPEN_MPI] = {.name = "open-mpi", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2, .combiner_named = 0,
-                  .combiner_dup = 1, .combiner_contiguous = 2, .error_other = 16, .error_proc_failed = 75,
-                  .proc_failed_since = "PMPIX_Comm_revoke", .fortran_skips_c = 1, .status_bytes = 24},
-    [MPICH] = {.name = "mpich", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1, .proc_null = -1, .combiner_named = 1,
-               .combiner_dup = 2, .combiner_contiguous = 3, .error_other = 15, .error_proc_failed = 101,
-               .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
+    [STANDARD] = {.name = "mpi-abi", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3,
+                  .thread_multiple = 4096, .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103,
+                  .error_other = 16, .status_bytes = 32},
+    [OPEN_MPI] = {.name = "open-mpi", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
+                  .thread_multiple = 3, .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2,
+                  .error_other = 16, .error_proc_failed = 75, .proc_failed_since = "PMPIX_Comm_revoke",
+                  .fortran_skips_c = 1, .status_bytes = 24},
+    [MPICH] = {.name = "mpich", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1, .proc_null = -1,
+               .thread_multiple = 3, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3,
+               .error_other = 15, .error_proc_failed = 101, .checks_aliases = 1, .status_source = 2, .status_bytes = 20,
+               .status_ignore = 1},
 };
 
 static const struct {

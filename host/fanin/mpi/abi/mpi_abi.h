@@ -17,6 +17,7 @@ struct mpi_abi {
     int ints;              /* handles are ints: the upper half of a register has no meaning */
     int in_place;          /* MPI_IN_PLACE */
     int any_source, any_tag, proc_null;
+    int thread_multiple;   /* MPI_THREAD_MULTIPLE */
     int combiner_named, combiner_dup, combiner_contiguous;
     int error_other, error_proc_failed; /* error classes; 0: this MPI has no such class */
     const char *proc_failed_since; /* a function that only versions with error_proc_failed have; NULL: all have it */

@@ -9,6 +9,7 @@
 #define FUNCTIONS(X)                                                                                                \
     X(Init, (int *, char ***))                                                                                      \
     X(Init_thread, (int *, char ***, int, int *))                                                                   \
+    X(Query_thread, (int *))                                                                                        \
     X(Finalize, (void))                                                                                             \
     X(Comm_rank, (handle, int *))                                                                                   \
     X(Comm_size, (handle, int *))                                                                                   \

@@ -62,9 +62,9 @@
 #define ROOT_TYPE(COUNT, OFFSET) int
 #define COMM_TYPE(COUNT, OFFSET) handle
 
-/* X for the lists above: a parameter with int counts, one with large counts, its name, and its field with its value. */
+/* X for the lists above: a parameter with int counts, one with large counts, its name, and storing it in `call`. */
 #define SHORT(kind, name, field) kind##_TYPE(int, int) name
 #define LARGE(kind, name, field) kind##_TYPE(int64_t, intptr_t) name
 #define NAME(kind, name, field) name
-#define FIELD(kind, name, field) .field = name
+#define STORE(kind, name, field) call.field = name
 #endif

@@ -56,8 +56,9 @@ static int free_narrowed(const struct call *call, int code)
 #define FORM(name, TABLE, PARAMETER, OFFLOADED, OTHERWISE, MORE, GIVEN)                                         \
     ENTRY int MPI_##name(TABLE##_PARAMETERS(PARAMETER) MORE)                                                    \
     {                                                                                                           \
-        struct call call = {.function = TABLE, .large = IS_##PARAMETER, TABLE##_PARAMETERS(FIELD)};             \
+        struct call call = shim_empty_call(TABLE, IS_##PARAMETER);                                              \
         int code;                                                                                               \
+        (void)(TABLE##_PARAMETERS(STORE));                                                                      \
         shim_bind();                                                                                            \
         if (OFFLOADED)                                                                                          \
             return code;                                                                                        \
