@@ -88,6 +88,13 @@ def test_failures(compiler: Compiler, run: Run, scenario: str) -> None:
     assert sorted(done.stdout.splitlines()) == sorted(SCENARIOS[scenario])
 
 
+def test_a_failure_is_told_in_words(compiler: Compiler, run: Run) -> None:
+    done = run("nodes", 3, compiler.build(PROGRAMS / "failures.c"), "told")
+    assert done.returncode == 0, done.stderr
+    for number, line in zip((0, 2), sorted(done.stdout.splitlines()), strict=True):
+        assert re.fullmatch(rf"rank {number}: PEER_LOST: missing: rank 1 \(node [\d.]+\)", line)
+
+
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_a_rank_of_another_node_is_named(compiler: Compiler, run: Run, route: str) -> None:
     done = run("nodes", 3, compiler.build(PROGRAMS / "failures.c"), "killed", options=("--route", route))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ from tests.mpi.report import offloaded
 CALL_FORMS = ("call", "in place", "wait", "test", "wait for all", "start")
 # Launchers end the ranks that are left, that of MPICH by SIGUSR1 even when it was told to let them be.
 SURVIVED = {"mpich": (["-disable-auto-cleanup"], ["sh", "-c", 'trap "" USR1; "$0" "$@"; true']), "openmpi": ([], [])}
+SUM = "20 bytes of i32 by sum, message {} of the communicator"
+DIFFERENT_CALLS = {  # what each rank has called, by what rank 1 differs in
+    "op": [SUM.format(1), SUM.format(1).replace("sum", "max"), SUM.format(1)],
+    "after": ["20 bytes of i32 by sum, not done: the communicator failed at message 1"] * 3,
+    "type": [SUM.format(0), SUM.format(0).replace("i32", "f32"), SUM.format(0)],
+    "count": [SUM.format(0).replace("20", "24"), SUM.format(0), SUM.format(0).replace("20", "24")],
+}
 WORDS = {("mpich", "wait for all"): "user request query function returned error"}  # MPICH puts its own into a status
 
 
@@ -78,9 +86,10 @@ def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_p
     mpi.run(3, command, fabrics.variables(3, "tree", FORM=form), options)
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert set(said) == {"rank0", "rank1"}
-    assert all(WORDS.get((mpi.family, form), "MPI_Allreduce on Fanin: PEER_LOST") in text for text in said.values()), (
-        said
-    )
+    words = WORDS.get((mpi.family, form), "MPI_Allreduce on Fanin: PEER_LOST: ")
+    assert all(words in text for text in said.values()), said
+    if "PEER_LOST" in words:
+        assert all("; missing: rank 2 (node " in text for text in said.values()), said
 
 
 def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
@@ -88,8 +97,10 @@ def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics,
     options, wrapper = SURVIVED[mpi.family]
     mpi.run(3, [*wrapper, mpi.build("mixed"), "loss in a part", tmp_path], fabrics.variables(3, "tree"), options)
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    expected = "MPI_Allreduce on Fanin: PEER_LOST; 0 wrong; kept 0 MiB"
-    assert said == {"rank0": expected, "rank1": expected}
+    assert set(said) == {"rank0", "rank1"}
+    for text in said.values():
+        assert text.startswith("MPI_Allreduce on Fanin: PEER_LOST: 33554432 bytes of f64 by sum, message 1 of the ")
+        assert text.endswith("; 0 wrong; kept 0 MiB")
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
@@ -107,3 +118,19 @@ def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: 
     ended = mpi.run(3, command, fabrics.variables(3, "tree"), ["--with-ft", "ulfm"])
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert said == {"rank0": "3\n", "rank1": "3\n"}, ended.stderr
+
+
+def test_ranks_that_differ_are_told_what_each_has_called(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "differ"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    said = {line.partition(": ")[0]: line.partition(": ")[2] for line in ended.stdout.splitlines()}
+    for difference, calls in DIFFERENT_CALLS.items():
+        for rank, call in enumerate(calls):
+            text = said[f"{difference}, rank {rank}"]
+            assert re.fullmatch(
+                rf"MPI_\w+ on Fanin: OP_MISMATCH: {call}; noticed at: rank \d \(node [\d.]+\)(\. Make .*)?", text
+            )
+    assert {said[f"root, rank {rank}"].partition("; ")[0] for rank in (0, 2)} <= {
+        "no error",  # it had gone on, and its next call fails
+        "MPI_Reduce on Fanin: OP_MISMATCH: 20 bytes of i32 by sum, root 0, message 0 of the communicator",
+    }

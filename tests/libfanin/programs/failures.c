@@ -49,6 +49,18 @@ static void call(const struct fanin_operation *operation)
         fanin_free(request);
 }
 
+/* The same in words. */
+static int scenario_told(void)
+{
+    enum fanin_status status;
+
+    if (rank == 1)
+        _exit(0);
+    status = fanin_allreduce(communicator, data, result, COUNT, FANIN_DTYPE_I32, FANIN_OP_SUM);
+    printf("rank %u: %s: %s\n", rank, fanin_status_name(status), fanin_complaint());
+    return 0;
+}
+
 /* Rank 1 ends without a word. */
 static int scenario_killed(void)
 {
@@ -163,7 +175,7 @@ static int scenario_sizes(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} scenarios[] = {{"killed", scenario_killed},     {"late", scenario_late}, {"left", scenario_left},
+} scenarios[] = {{"killed", scenario_killed}, {"told", scenario_told},     {"late", scenario_late}, {"left", scenario_left},
                  {"mismatch", scenario_mismatch}, {"asked", scenario_asked}, {"sizes", scenario_sizes},
                  {"flushed", scenario_flushed}};
 
