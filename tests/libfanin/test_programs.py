@@ -20,6 +20,7 @@ SANITIZERS = {"address": "__asan_", "undefined": "__ubsan_", "thread": "__tsan_"
 SCENARIOS = {  # what ranks 0, 1 and 2 get
     "killed": ["rank 0: PEER_LOST missing 1", "rank 2: PEER_LOST missing 1"],
     "late": [f"rank {rank}: TIMEOUT missing 1" for rank in range(3)],
+    "nothing": [f"rank {rank}: OP_MISMATCH missing" for rank in range(3)],
     "left": ["rank 0: ABORTED missing 1", "rank 2: ABORTED missing 1"],
     "flushed": ["rank 0: FLUSHED missing", "rank 2: FLUSHED missing"],
     "asked": [

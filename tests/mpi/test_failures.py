@@ -130,6 +130,11 @@ def test_ranks_that_differ_are_told_what_each_has_called(mpi: Mpi, fabrics: Fabr
             assert re.fullmatch(
                 rf"MPI_\w+ on Fanin: OP_MISMATCH: {call}; noticed at: rank \d \(node [\d.]+\)(\. Make .*)?", text
             )
+    assert {said[f"zero, rank {rank}"] for rank in range(3)} == {"no error"}
+    for rank in (0, 2):
+        assert said[f"some, rank {rank}"].startswith(f"MPI_Allreduce on Fanin: OP_MISMATCH: {SUM.format(3)}")
+    for rank in range(3):  # rank 1 had gone on
+        assert said[f"later, rank {rank}"].startswith("MPI_Barrier on Fanin: OP_MISMATCH: not done: ")
     assert {said[f"root, rank {rank}"].partition("; ")[0] for rank in (0, 2)} <= {
         "no error",  # it had gone on, and its next call fails
         "MPI_Reduce on Fanin: OP_MISMATCH: 20 bytes of i32 by sum, root 0, message 0 of the communicator",

@@ -72,6 +72,18 @@ static int scenario_killed(void)
     return 0;
 }
 
+/* Rank 1 brings nothing where the others bring something. It does not wait, and hears of it by its next call. */
+static int scenario_nothing(void)
+{
+    uint64_t count = rank == 1 ? 0 : COUNT;
+    enum fanin_status status = fanin_allreduce(communicator, data, result, count, FANIN_DTYPE_I32, FANIN_OP_SUM);
+
+    if (rank == 1 && status == FANIN_SUCCESS)
+        status = fanin_allreduce(communicator, data, result, COUNT, FANIN_DTYPE_I32, FANIN_OP_SUM);
+    report(status, NULL);
+    return 0;
+}
+
 /* Rank 1 comes too late for the limit of the others. */
 static int scenario_late(void)
 {
@@ -175,7 +187,8 @@ static int scenario_sizes(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} scenarios[] = {{"killed", scenario_killed}, {"told", scenario_told},     {"late", scenario_late}, {"left", scenario_left},
+} scenarios[] = {{"killed", scenario_killed},     {"told", scenario_told},   {"nothing", scenario_nothing},
+                 {"late", scenario_late},         {"left", scenario_left},
                  {"mismatch", scenario_mismatch}, {"asked", scenario_asked}, {"sizes", scenario_sizes},
                  {"flushed", scenario_flushed}};
 

@@ -244,7 +244,7 @@ uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct
         fanin_request_check(terms, operation) != FANIN_SUCCESS)
         return 0;
     fanin_make_message(terms, operation, &message);
-    message.sizes = message.row->divided ? operation->sizes : NULL;
+    fanin_use_sizes(&message, message.row->divided ? operation->sizes : NULL);
     while (fanin_next_run(&message, terms->rank, &run))
         segments += fanin_count_positions(terms, &message, &run);
     return segments;

@@ -71,10 +71,10 @@ static int reduce_and_wait(int *data, int count, MPI_Datatype type, MPI_Comm com
 void differ(void)
 {
     int data[8] = {0}, sum[8], odd = rank == 1;
-    MPI_Comm comm[4];
+    MPI_Comm comm[5];
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
     MPI_Allreduce(MPI_IN_PLACE, data, 5, MPI_INT, MPI_SUM, comm[0]);
     tell("op", MPI_Allreduce(MPI_IN_PLACE, data, 5, MPI_INT, odd ? MPI_MAX : MPI_SUM, comm[0]));
@@ -82,5 +82,9 @@ void differ(void)
     tell("type", reduce_and_wait(data, 5, odd ? MPI_FLOAT : MPI_INT, comm[1]));
     tell("count", reduce_and_wait(data, odd ? 5 : 6, MPI_INT, comm[2]));
     tell("root", MPI_Reduce(data, sum, 5, MPI_INT, MPI_SUM, odd ? 1 : 0, comm[3]));
+    for (int i = 0; i < 3; i++)
+        tell("zero", MPI_Allreduce(MPI_IN_PLACE, data, 0, MPI_INT, MPI_SUM, comm[4]));
+    tell("some", MPI_Allreduce(MPI_IN_PLACE, data, odd ? 0 : 5, MPI_INT, MPI_SUM, comm[4]));
+    tell("later", MPI_Barrier(comm[4]));
     MPI_Barrier(comm[3]); /* those that are not the root hear of it here at the latest */
 }
