@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
 from msgspec.structs import replace
 
@@ -284,6 +286,20 @@ def test_nodes_are_named_with_their_ranks():
     assert SIX.missing_names(5, lost, 0b101, NODES) == named
     others = "; missing on: node 10.0.0.1 (rank 1), node 10.0.0.2 (ranks 2, 5)"
     assert SIX.missing_names(0, lost, 0b011, NODES) == others
+
+
+def test_lost_device_is_named_before_the_ranks():
+    lost, silent = Status["PEER_LOST"], "does not answer, or was started anew"
+
+    def names(address, missing=0, job=DEEP, rank=0):
+        return job.missing_names(rank, lost, missing, 1, int(ipaddress.ip_address(address)))
+
+    above, top = DEEP.nodes[0].switches[0], DEEP.nodes[0].switches[-1]
+    assert names(above, 0b10).startswith(f"; the switch {above} above this node's NIC {silent}; cut off: node ")
+    assert names(top) == f"; the switch {top} {silent}"
+    assert names(DEEP.nodes[0].address) == f"; this node's NIC {DEEP.nodes[0].address} {silent}"
+    assert names("10.0.0.2", 0b10, SIX) == f"; the NIC 10.0.0.2 {silent}; missing on: node 10.0.0.2 (ranks 2, 5)"
+    assert SIX.missing_names(0, Status["TIMEOUT"], 0b10, 0, 1) == "; missing: rank 1 (node 10.0.0.1)"
 
 
 def test_as_many_ranks_are_named_as_there_is_room_for():

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fanin.mpi import library_path
-from tests.e2e.fabrics import pid_of
+from fanin_tools.fabric.generate import Shape
+from tests.e2e.fabrics import Bench, pid_of
 from tests.mpi.broken import build_broken
 from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
@@ -111,6 +112,17 @@ def test_a_device_without_a_core_is_left_one(mpi: Mpi, fabrics: Fabrics) -> None
     assert "starved: 0 wrong" in ended.stdout
 
 
+def test_a_lost_switch_is_named(mpi: Mpi, bench: Bench) -> None:
+    own = Fabrics(bench.up(Shape(3, 1, detection=2.0)))
+    (switch,) = own.running.fabric.switches
+    command = [mpi.build("mixed"), "switch", str(pid_of(own.running, switch.name))]
+    ended = mpi.run(3, command, own.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    lost = f"; the switch {switch.address} above this node's NIC does not answer, or was started anew; cut off: "
+    assert ended.stdout.count("MPI_Allreduce on Fanin: PEER_LOST: 4 bytes of i32 by sum, message ") == 3
+    assert ended.stdout.count(lost) == 3
+
+
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
 def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
     """The MPI tells of it where the shim looks at the network for it: the program's error handler decides, not ours."""
@@ -132,7 +144,7 @@ def test_ranks_that_differ_are_told_what_each_has_called(mpi: Mpi, fabrics: Fabr
             )
     assert {said[f"zero, rank {rank}"] for rank in range(3)} == {"no error"}
     for rank in (0, 2):
-        assert said[f"some, rank {rank}"].startswith(f"MPI_Allreduce on Fanin: OP_MISMATCH: {SUM.format(3)}")
+        assert said[f"some, rank {rank}"].startswith(f"MPI_Allreduce on Fanin: OP_MISMATCH: {SUM.format(4)}")
     for rank in range(3):  # rank 1 had gone on
         assert said[f"later, rank {rank}"].startswith("MPI_Barrier on Fanin: OP_MISMATCH: not done: ")
     assert {said[f"root, rank {rank}"].partition("; ")[0] for rank in (0, 2)} <= {

@@ -164,8 +164,9 @@ uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_
                              uint32_t *ranks);
 
 /* The same in words, for people: "missing: rank 2 (node 10.0.0.2)"; of FANIN_OP_MISMATCH "noticed at: ..." and the
- * ranks whose call differs from what came before. Of `cqe` only status, missing and missing_kind are looked at. Empty:
- * it names nobody. Of many ranks the first are named. `words` has room for `capacity` bytes, one or more. */
+ * ranks whose call differs from what came before; of FANIN_PEER_LOST first the switch or NIC that does not answer, if
+ * the completion names it. Of `cqe` only status, missing, missing_kind and lost_device are looked at. Empty: it names
+ * nobody. Of many ranks the first are named. `words` has room for `capacity` bytes, one or more. */
 void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct fanin_cqe *cqe, char *words,
                         size_t capacity);
 

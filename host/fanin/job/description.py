@@ -175,9 +175,11 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         count = library().fanin_missing_ranks(self.c, rank, missing, kind, ranks)
         return tuple(ffi.unpack(ranks, count)) if count else ()
 
-    def missing_names(self, rank: int, status: int, missing: int, kind: int) -> str:
-        """The same in words, after a semicolon; "" if a completion of that `status` names nobody."""
-        completion = ffi.new("struct fanin_cqe *", {"status": status, "missing": missing, "missing_kind": kind})
+    def missing_names(self, rank: int, status: int, missing: int, kind: int, lost_device: int = 0) -> str:
+        """The same in words, after a semicolon; "" if a completion of that `status` names nobody. lost_device: as in a
+        WC."""
+        members = {"missing": missing, "missing_kind": kind, "lost_device": lost_device}
+        completion = ffi.new("struct fanin_cqe *", {"status": status, **members})
         words = ffi.new("char[]", MOST_WORDS)
         library().fanin_name_members(self.c, rank, completion, words, MOST_WORDS)
         text = ffi.string(words).decode()

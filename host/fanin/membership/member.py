@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import weakref
@@ -124,8 +125,10 @@ class Member(BoundCommunicator):
             return FaninError.of(status, f"can not join the job{refused(status)}")
         job = self._described()
         ranks = job.missing_ranks(self.rank, reply.missing, reply.missing_kind)
-        names = job.missing_names(self.rank, status, reply.missing, reply.missing_kind)
+        lost = reply.slots if status == Status["PEER_LOST"] else 0
+        names = job.missing_names(self.rank, status, reply.missing, reply.missing_kind, lost)
         error = refusal(status, job, reply, names)
+        error.lost_device = _ipv4(lost)
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         return error
 
@@ -182,9 +185,10 @@ class Member(BoundCommunicator):
         ranks = self.job.missing_ranks(self.rank, found.missing, found.missing_kind)
         mismatch = status == Status["OP_MISMATCH"]
         detail = self._what_failed(request, name, number)
-        detail += self.job.missing_names(self.rank, status, found.missing, found.missing_kind)
+        detail += self.job.missing_names(self.rank, status, found.missing, found.missing_kind, found.lost_device)
         error = FaninError.of(status, detail, COMPARE if mismatch else "")
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
+        error.lost_device = _ipv4(found.lost_device)
         if set(ranks) != {self.rank}:
             exit_cause.note(status)
         return error
@@ -239,6 +243,11 @@ class Member(BoundCommunicator):
 
 def _address(pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
+
+
+def _ipv4(address: int) -> str:
+    """An address as text; "" for 0."""
+    return str(ipaddress.IPv4Address(address)) if address else ""
 
 
 def _forget_all() -> None:

@@ -171,7 +171,8 @@ static void complain_of(const struct fanin_communicator *communicator, enum fani
                         const struct fanin_join_reply *reply)
 {
     struct fanin_cqe members = {.status = (uint8_t)status, .missing = reply->missing,
-                                .missing_kind = (uint8_t)reply->missing_kind};
+                                .missing_kind = (uint8_t)reply->missing_kind,
+                                .lost_device = status == FANIN_PEER_LOST ? reply->slots : 0};
 
     fanin_complain_of(&communicator->job, communicator->stream.terms.rank, &members);
 }

@@ -31,13 +31,40 @@ __attribute__((format(printf, 2, 3))) static void append(struct text *text, cons
         text->length += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-static struct address_text address_of(const struct fanin_job *job, uint32_t rank)
+static struct address_text text_of(uint32_t address)
 {
-    struct in_addr address = {htonl(job->places[rank].address)};
+    struct in_addr network = {htonl(address)};
     struct address_text text;
 
-    inet_ntop(AF_INET, &address, text.bytes, sizeof text.bytes);
+    inet_ntop(AF_INET, &network, text.bytes, sizeof text.bytes);
     return text;
+}
+
+static struct address_text address_of(const struct fanin_job *job, uint32_t rank)
+{
+    return text_of(job->places[rank].address);
+}
+
+static int is_switch(const struct fanin_job *job, uint32_t address)
+{
+    for (uint32_t rank = 0; rank < job->ranks; rank++)
+        for (uint32_t level = 0; level < job->places[rank].hops; level++)
+            if (job->places[rank].hop[level] == address)
+                return 1;
+    return 0;
+}
+
+/* The device that is lost, as rank `rank` knows it. */
+static void append_device(struct text *text, const struct fanin_job *job, uint32_t rank, uint32_t address)
+{
+    const struct fanin_place *own = &job->places[rank];
+
+    if (is_switch(job, address))
+        append(text, "the switch %s%s", text_of(address).bytes,
+               own->hops && own->hop[0] == address ? " above this node's NIC" : "");
+    else
+        append(text, "%s NIC %s", address == own->address ? "this node's" : "the", text_of(address).bytes);
+    append(text, " does not answer, or was started anew");
 }
 
 static void append_ranks(struct text *text, const struct fanin_job *job, const uint32_t *ranks, uint32_t count)
@@ -97,15 +124,17 @@ static uint32_t without(uint32_t rank, const uint32_t *ranks, uint32_t count, ui
     return left;
 }
 
-/* All of it, with the names of at most `most` ranks. ranks: `count` that are named, and behind them the `others`. */
-static void write_text(struct text *text, const struct fanin_job *job, const struct fanin_cqe *cqe,
-                       const uint32_t *ranks, uint32_t count, uint32_t others, uint32_t most)
+/* The ranks, at most `most` of them by name. ranks: `count` that the completion names, and behind them the `others`. */
+static void append_missing(struct text *text, const struct fanin_job *job, const struct fanin_cqe *cqe,
+                           const uint32_t *ranks, uint32_t count, uint32_t others, uint32_t most)
 {
     int knows_ranks = !cqe->missing_kind || count == 1; /* other nodes can not name a rank, only its node */
+    int is_cut_off = cqe->status == FANIN_PEER_LOST && is_switch(job, cqe->lost_device);
 
-    *text = (struct text){.length = 0};
     if (cqe->status == FANIN_OP_MISMATCH)
         append_members(text, "noticed at: ", 0, job, ranks, count, count < most ? count : most);
+    else if (is_cut_off)
+        append_members(text, "cut off: ", 1, job, ranks + count, others, others < most ? others : most);
     else if (!others)
         append(text, "it was this rank that was waited for");
     else
@@ -117,15 +146,19 @@ void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct
                         size_t capacity)
 {
     uint32_t *ranks = malloc(2 * job->ranks * sizeof *ranks), most = MOST_NAMED, count, others;
-    struct text text = {.length = 0};
+    struct text text, device = {.length = 0};
 
+    if (cqe->status == FANIN_PEER_LOST && cqe->lost_device)
+        append_device(&device, job, rank, cqe->lost_device);
     count = ranks ? fanin_missing_ranks(job, rank, cqe->missing, cqe->missing_kind, ranks) : 0;
-    if (count) {
-        others = without(rank, ranks, count, ranks + count);
-        do
-            write_text(&text, job, cqe, ranks, count, others, most);
-        while (text.length >= capacity && most--);
-    }
+    others = count ? without(rank, ranks, count, ranks + count) : 0;
+    do {
+        text = device;
+        if (count && device.length)
+            append(&text, "; ");
+        if (count)
+            append_missing(&text, job, cqe, ranks, count, others, most);
+    } while (text.length >= capacity && most--);
     free(ranks);
     snprintf(words, capacity, "%s", text.bytes);
 }

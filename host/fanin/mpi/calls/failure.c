@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #define LONGEST_TEXT 255 /* of an error, in Open MPI */
-#define MOST_NAMES 120   /* bytes of them that name ranks */
+#define MOST_NAMES 140   /* bytes of them that name ranks and devices */
 
 struct text {
     char bytes[LONGEST_TEXT + 1];

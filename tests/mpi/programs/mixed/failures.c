@@ -1,6 +1,7 @@
 /* Errors of collectives: every rank gets one, and none waits for the others. */
 #include "scenes.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -67,6 +68,20 @@ static int reduce_and_wait(int *data, int count, MPI_Datatype type, MPI_Comm com
     return code ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* The device of the process that the argument names is killed. */
+void lose_a_switch(void)
+{
+    int one = 1, sum, code = 0;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        kill(atoi(argument), SIGKILL);
+    while (!code)
+        code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    tell("switch", code);
+}
+
 /* Rank 1 differs from the others in one argument, on a communicator for each. */
 void differ(void)
 {
@@ -84,6 +99,7 @@ void differ(void)
     tell("root", MPI_Reduce(data, sum, 5, MPI_INT, MPI_SUM, odd ? 1 : 0, comm[3]));
     for (int i = 0; i < 3; i++)
         tell("zero", MPI_Allreduce(MPI_IN_PLACE, data, 0, MPI_INT, MPI_SUM, comm[4]));
+    MPI_Barrier(comm[4]); /* a failure would fail those that still are under way, too */
     tell("some", MPI_Allreduce(MPI_IN_PLACE, data, odd ? 0 : 5, MPI_INT, MPI_SUM, comm[4]));
     tell("later", MPI_Barrier(comm[4]));
     MPI_Barrier(comm[3]); /* those that are not the root hear of it here at the latest */

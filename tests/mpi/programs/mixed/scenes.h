@@ -46,6 +46,7 @@ void use_what_is_freed(void);
 void run_out_of_memory(void);
 void be_refused(void);
 void differ(void);
+void lose_a_switch(void);
 
 /* loss.c */
 void lose_a_rank(void);
