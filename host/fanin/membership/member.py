@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import weakref
@@ -23,6 +22,7 @@ from fanin.timeouts import require_seconds
 from fanin.verbs import WC, Lease
 from fanin.verbs.cq import FEWER_QUEUES
 from fanin.verbs.refusal import refusal
+from fanin.verbs.wc import address_text
 from fanin_wire.abi import CQ_DEPTH, Status
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
@@ -128,7 +128,7 @@ class Member(BoundCommunicator):
         lost = reply.slots if status == Status["PEER_LOST"] else 0
         names = job.missing_names(self.rank, status, reply.missing, reply.missing_kind, lost)
         error = refusal(status, job, reply, names)
-        error.lost_device = _ipv4(lost)
+        error.lost_device = address_text(lost)
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         return error
 
@@ -188,7 +188,7 @@ class Member(BoundCommunicator):
         detail += self.job.missing_names(self.rank, status, found.missing, found.missing_kind, found.lost_device)
         error = FaninError.of(status, detail, COMPARE if mismatch else "")
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
-        error.lost_device = _ipv4(found.lost_device)
+        error.lost_device = address_text(found.lost_device)
         if set(ranks) != {self.rank}:
             exit_cause.note(status)
         return error
@@ -243,11 +243,6 @@ class Member(BoundCommunicator):
 
 def _address(pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
-
-
-def _ipv4(address: int) -> str:
-    """An address as text; "" for 0."""
-    return str(ipaddress.IPv4Address(address)) if address else ""
 
 
 def _forget_all() -> None:
