@@ -25,6 +25,7 @@ class FaninError(Exception):
         self.detail = detail
         self.remedy = remedy or entry.remedy
         self.missing_ranks: tuple[int, ...] = ()  # ranks of the job that were waited for
+        self.lost_device = ""  # of PEER_LOST: the address of the switch or NIC that does not answer, if it is known
         happened = detail or entry.meaning
         sentence = happened if happened.endswith((".", "?", "!")) else f"{happened}."
         super().__init__(f"{entry.name}: {sentence} {self.remedy}")

@@ -167,7 +167,8 @@ struct fanin_cqe {
     uint8_t missing_kind;     /* 0: ranks of this node; k: children of the k-th device above (ring, 1: nodes) */
     uint8_t reserved8;
     uint32_t positions;       /* positions that are complete */
-    uint32_t reserved32;
+    uint32_t lost_device;     /* PEER_LOST: IPv4 address, host order, of the device that is silent or was started anew; 0:
+                               * it is a process, or several devices, or not known */
     uint64_t reserved64[2];
 };
 
@@ -273,7 +274,8 @@ struct fanin_join {           /* request */
 
 struct fanin_join_reply {
     struct fanin_message head;
-    uint32_t slots;           /* granted; NO_RESOURCES: what would fit; VERSION_MISMATCH: the other device's, or 0 */
+    uint32_t slots;           /* granted; NO_RESOURCES: what would fit; VERSION_MISMATCH: the other device's version, or 0;
+                               * PEER_LOST: the lost device, as in the CQE */
     uint32_t window;          /* positions in flight */
     uint32_t chunk;
     uint32_t missing_kind;    /* as in the CQE */

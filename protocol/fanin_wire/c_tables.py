@@ -21,6 +21,7 @@ HEAD = "/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not 
 SIZES = {
     "COLLECTIVE_COUNT": len(COLLECTIVES),
     "DTYPE_COUNT": max(int(entry.code) for entry in DATATYPES) + 1,
+    "OP_COUNT": max(int(entry.code) for entry in OPERATIONS) + 1,
     "STATUS_COUNT": max(STATUSES) + 1,
 }
 NUMBERS = {
@@ -45,7 +46,12 @@ def _collectives() -> Iterable[str]:
 def _dtypes() -> Iterable[str]:
     for entry in DATATYPES:
         takes, widens = (_mask(entry, method) for method in ("takes", "widens"))
-        yield f"[{int(entry.code)}] = {{{entry.itemsize}, {takes:#x}, {widens:#x}}}, /* {entry.name} */"
+        yield f'[{int(entry.code)}] = {{"{entry.name}", {entry.itemsize}, {takes:#x}, {widens:#x}}},'
+
+
+def _op_names() -> Iterable[str]:
+    for entry in OPERATIONS:
+        yield f'[{int(entry.code)}] = "{entry.name.lower()}",'
 
 
 def _mask(datatype: DataType, method: str) -> int:
@@ -71,6 +77,7 @@ def tables() -> str:
         + '#include "tables.h"\n'
         + _table("const struct collective_row fanin_collectives[COLLECTIVE_COUNT]", _collectives())
         + _table("const struct dtype_row fanin_dtypes[DTYPE_COUNT]", _dtypes())
+        + _table("const char *const fanin_op_names[OP_COUNT]", _op_names())
         + _table("const struct status_row fanin_statuses[STATUS_COUNT]", _statuses())
     )
 

@@ -40,7 +40,8 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "token": "chosen by the sender of a PROBE, QUERY or CONFIG, returned in the answer; else 0",
         "node_bitmap": "set of children or nodes; meaning by opcode",
         "rank_bitmap": "CONTRIBUTION of a tree: the ranks of the sending node; CONTRIBUTION and RESULT of a ring: "
-        "nodes that want the data and do not have them; ACK: map of RESULTs; CONFIG_ACK: ranks missing",
+        "nodes that want the data and do not have them; ACK: map of RESULTs; CONFIG_ACK: ranks missing; "
+        "ABORT, LEAVE: IPv4 address of the lost device",
     },
     "CONFIG": {
         "boot_id": "random number of the sender's start; another one on a known job means that the sender restarted",

@@ -42,18 +42,20 @@ _ROWS = (
     (
         "LOCAL_PROTECTION_ERROR",
         "An address is outside the registered region, the region lacks the right, or its memory could be taken away.",
-        "Register the whole buffer with the access that the operation needs, from a memfd of ordinary pages that is "
-        "sealed with F_SEAL_SHRINK.",
+        "Give memory that the operation may read or write, and that stays until the request has ended. Memory to "
+        "register is a memfd of ordinary pages, sealed with F_SEAL_SHRINK: Communicator.alloc (fanin_allocate in C) "
+        "makes it.",
     ),
     (
         "PEER_LOST",
         "A process, device or link of the job has gone silent or has restarted.",
-        "See which member is named, repair or replace it, and form the job again under a new key.",
+        "See who is named. Go on without them by Communicator.shrink (fanin_shrink in C), or repair what has failed "
+        "and start the program again.",
     ),
     (
         "TIMEOUT",
         "The deadline of the work request passed before all members had posted.",
-        "See which member is named as missing, or give the request a later deadline or none.",
+        "See which member is named as missing, or give a longer timeout or none.",
     ),
     (
         "OP_MISMATCH",
@@ -63,32 +65,36 @@ _ROWS = (
     (
         "NOT_CONFIGURED",
         "The device does not know the job.",
-        "Join before posting; if the job was known, the device has restarted or has aged it out: join again.",
+        "Join before posting. If the job was known, its device has restarted or has given it up: start the program "
+        "again.",
     ),
     (
         "JID_IN_USE",
         "Another job, with another key, holds this job id on a device of the path.",
-        "Choose another job id, or wait until the other job has left or has aged out.",
+        "Choose another job id, or start the program again when the other job has left or has aged out.",
     ),
     (
         "NO_RESOURCES",
         "A device of the path has too few free slots, queues or job entries, or this client has its share of them.",
-        "Ask for fewer slots (the reply says how many would fit), or free some by leaving other jobs.",
+        "Ask for fewer slots (fanin run --slots, FANIN_MPI_SLOTS), or close communicators that are not needed.",
     ),
     (
         "ABORTED",
         "A member ended the job, or another operation of it has failed.",
-        "Look at the first failure of the job, which names the cause; then form the job again.",
+        "See the first error of all ranks, which names the cause. If all ranks live, go on by Communicator.dup "
+        "(fanin_dup in C); else start the program again.",
     ),
     (
         "FLUSHED",
         "The request was still queued when its queue pair was destroyed or its job ended.",
-        "Look at the completion before it for the cause; post again after joining anew.",
+        "Wait for a request before you close its communicator or queue pair. If the job had ended, its first error "
+        "names the cause.",
     ),
     (
         "NOT_SUPPORTED",
         "The device does not implement what was asked for.",
-        "Use an operation, data type and route that the device lists as supported.",
+        "Use an operation and a data type that devices compute (Communicator.capabilities, fanin_is_supported in C), "
+        "and a route that the fabric has.",
     ),
     (
         "INVALID_REQUEST",
@@ -103,7 +109,7 @@ _ROWS = (
     (
         "DEVICE_LOST",
         "The device has ended or has detached this client, or it stands still and does not wake up.",
-        "Start the device again, then attach and join anew.",
+        "Start the device again (fanin fabric restart starts one of a fabric of this machine), then the program.",
     ),
     (
         "QUEUE_FULL",
@@ -128,7 +134,8 @@ _ROWS = (
     (
         "CQ_OVERRUN",
         "A completion queue was full when the device had another completion; the job was ended.",
-        "Take completions before posting more, or use a completion queue for each queue pair; then form the job again.",
+        "Take completions before posting more, or use a completion queue for each queue pair; then start the program "
+        "again.",
     ),
     (
         "TOO_FEW_LANES",

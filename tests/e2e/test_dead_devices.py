@@ -90,6 +90,7 @@ def test_killed_nic_is_named_by_its_ranks(without_nic: Aftermath, name: str) -> 
     for rank, outcome in enumerate(without_nic.outcomes[name]):
         if rank not in LOST:
             assert outcome.missing_ranks == LOST, f"rank {rank}: {outcome}"
+            assert outcome.lost_device == without_nic.running.fabric.nics[1].address, f"rank {rank}: {outcome}"
 
 
 def test_all_is_released_after_the_death_of_a_nic(without_nic: Aftermath) -> None:

@@ -138,10 +138,47 @@ def test_a_mismatch_later_leaves_the_results_before_it(running: Running) -> None
         assert run_ranks(RANKS, act) == [["right", "right", "mismatch"]] * RANKS
 
 
-def test_zero_elements_on_one_rank_only(running: Running) -> None:
-    """It takes no segment, so the difference shows in the number of the next message."""
+@pytest.mark.parametrize("route", ["tree", "ring", "local"])
+@pytest.mark.parametrize("name", ["allreduce", "reduce_scatter", "broadcast", "allgather"])
+def test_zero_elements_on_one_rank_only(running: Running, route: str, name: str) -> None:
+    """The others hear of it at once, though the odd rank does not wait, and calls nothing more before they have."""
+    size = LOCAL_RANKS if route == "local" else RANKS
+    with job(running, size, route) as members:
+        odd = members[1]
+        getattr(odd, name)(np.ones(0, "f4"))
+
+        def act(rank: int) -> Any:
+            return None if rank == 1 else getattr(members[rank], name)(np.ones(RANKS, "f4"), timeout=BOUND_S)
+
+        outcomes = run_ranks(size, act)
+        assert errors_of([outcome for rank, outcome in enumerate(outcomes) if rank != 1]) == ["OpMismatch"] * (size - 1)
+        with pytest.raises(errors.OpMismatch, match="ended at message 0; noticed at: "):
+            odd.allreduce(**RIGHT)
+    assert_released(running)
+
+
+def test_zero_elements_on_all_ranks_but_one(running: Running) -> None:
     with job(running, RANKS, "tree") as members:
-        members[3].allreduce(np.ones(0, "f4"))
-        outcomes = run_ranks(RANKS, lambda rank: members[rank].allreduce(**RIGHT, timeout=BOUND_S))
+        calls = [{"array": np.ones(5 if rank == 4 else 0)} for rank in range(RANKS)]
+        outcomes = run_ranks(RANKS, lambda rank: members[rank].allreduce(**calls[rank], timeout=BOUND_S))
         assert errors_of(outcomes) == ["OpMismatch"] * RANKS
+
+
+@pytest.mark.parametrize("route", ["tree", "ring", "local"])
+def test_zero_elements_on_all_ranks(running: Running, route: str) -> None:
+    """No rank waits for another, however many such calls it makes within what it may be ahead."""
+    size = LOCAL_RANKS if route == "local" else RANKS
+    with job(running, size, route) as members:
+
+        def act(rank: int) -> float:
+            for _ in range(100):
+                assert members[rank].allreduce(np.ones(0)).size == 0
+                assert members[rank].allgatherv(np.ones(0), counts=[0] * size).size == 0
+            assert members[rank].gatherv(np.ones(rank % 2)) is not None or rank
+            return float(members[rank].allreduce(np.ones(1))[0])
+
+        for rank in range(size):  # one after the other
+            for _ in range(100):
+                members[rank].allreduce(np.ones(0))
+        assert run_ranks(size, act) == [size] * size
     assert_released(running)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
 from msgspec.structs import replace
 
 from fanin import Job, JobNode, errors
-from fanin.membership.rank_names import node_names, rank_names
+from fanin.driver import ffi, library
 from fanin.verbs.membership import Hop
 from fanin.verbs.wc import NODES
-from fanin_wire.abi import JobFlag, Route
+from fanin_wire.abi import JobFlag, Route, Status
 
 RANKS_OF_SIX = ((0, 1), (2, 5), (3, 4))
 NODES_OF_SIX = tuple(JobNode(f"10.0.0.{n}", ranks, ("10.0.0.9",)) for n, ranks in enumerate(RANKS_OF_SIX, start=1))
@@ -122,7 +124,9 @@ def test_many_nodes_below_few_switches():
     place = job.membership(200)
     assert (place.node_index, place.node_count) == (200, 256)
     assert [(hop.bit, hop.mask) for hop in place.hops] == [(8, (1 << 64) - 1), (3, 0b1111)]
-    assert rank_names(job, tuple(range(20))).endswith("rank 7 (node 10.2.0.7), 12 more")
+    named = job.missing_names(200, Status["PEER_LOST"], 0b100, 2)
+    assert named.startswith("; missing on: node 10.2.2.0 (rank 128), node 10.2.2.1 (rank 129), ")
+    assert named.endswith("node 10.2.2.7 (rank 135), 56 more ranks")
 
 
 MIXED = Job(
@@ -174,7 +178,10 @@ def test_missing_ranks_by_bits():
     assert SIX.missing_ranks(5, 0b101, NODES) == (0, 1, 3, 4)
     assert replace(SIX, route="ring").missing_ranks(5, 0b101, NODES) == (0, 1, 3, 4)
     assert SIX.missing_ranks(5, 1 << 63 | 1 << 7, 0) == ()
-    assert rank_names(SIX, (5,)) == "rank 5 (node 10.0.0.2)"
+    assert SIX.missing_names(2, Status["TIMEOUT"], 0b10, 0) == "; missing: rank 5 (node 10.0.0.2)"
+    assert SIX.missing_names(5, Status["TIMEOUT"], 0b10, 0) == "; it was this rank that was waited for"
+    assert SIX.missing_names(5, Status["OP_MISMATCH"], 0b10, 0) == "; noticed at: rank 5 (node 10.0.0.2)"
+    assert SIX.missing_names(5, Status["TIMEOUT"], 1 << 63, 0) == ""
 
 
 def test_rank_that_is_no_member():
@@ -274,5 +281,34 @@ def test_unknown_parts_are_refused(key):
 
 def test_nodes_are_named_with_their_ranks():
     """What other nodes can say of a missing rank."""
-    assert node_names(SIX, (0, 1, 5)) == "node 10.0.0.1 (ranks 0, 1), node 10.0.0.2 (rank 5)"
-    assert node_names(SIX, tuple(range(6)) * 2).endswith(", 4 more ranks")
+    lost = Status["PEER_LOST"]
+    named = "; missing on: node 10.0.0.1 (ranks 0, 1), node 10.0.0.3 (ranks 3, 4)"
+    assert SIX.missing_names(5, lost, 0b101, NODES) == named
+    others = "; missing on: node 10.0.0.1 (rank 1), node 10.0.0.2 (ranks 2, 5)"
+    assert SIX.missing_names(0, lost, 0b011, NODES) == others
+
+
+def test_lost_device_is_named_before_the_ranks():
+    lost, silent = Status["PEER_LOST"], "does not answer, or was started anew"
+
+    def names(address, missing=0, job=DEEP, rank=0):
+        return job.missing_names(rank, lost, missing, 1, int(ipaddress.ip_address(address)))
+
+    above, top = DEEP.nodes[0].switches[0], DEEP.nodes[0].switches[-1]
+    assert names(above, 0b10).startswith(f"; the switch {above} above this node's NIC {silent}; cut off: node ")
+    assert names(top) == f"; the switch {top} {silent}"
+    assert names(DEEP.nodes[0].address) == f"; this node's NIC {DEEP.nodes[0].address} {silent}"
+    assert names("10.0.0.2", 0b10, SIX) == f"; the NIC 10.0.0.2 {silent}; missing on: node 10.0.0.2 (ranks 2, 5)"
+    assert SIX.missing_names(0, Status["TIMEOUT"], 0b10, 0, 1) == "; missing: rank 1 (node 10.0.0.1)"
+
+
+def test_as_many_ranks_are_named_as_there_is_room_for():
+    lost = ffi.new("struct fanin_cqe *", {"status": Status["PEER_LOST"], "missing": 0b111, "missing_kind": NODES})
+    least = len("missing on: 5 ranks")
+    for capacity in range(1, 200):
+        words = ffi.new("char[]", b"x" * capacity)
+        library().fanin_name_members(SIX.c, 0, lost, words, capacity)
+        text = ffi.string(words).decode()
+        assert len(text) < capacity
+        assert text.endswith((")", " ranks")) or capacity <= least
+    assert text.count("node") == 3

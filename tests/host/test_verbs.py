@@ -19,6 +19,7 @@ from fanin.verbs import (
     PD,
     QP,
     SGE,
+    WC,
     CollectiveQP,
     Context,
     Membership,
@@ -299,3 +300,9 @@ def test_objects_print_as_columns(pd, joined):
     for thing in (pd.context, pd, cq, qp, mr, wr, SGE(1, 2, LKEY_PROCESS)):
         lines = str(thing).splitlines()
         assert len({line.index(":") for line in lines}) == 1
+
+
+def test_completion_names_the_lost_device():
+    lost = WC(1, Status["PEER_LOST"], 1, 0, 0, 7, 0, 0, 0b11, 1, 0x0A4D00FE)
+    assert "10.77.0.254" in str(lost)
+    assert "none" in str(lost._replace(lost_device=0))

@@ -20,6 +20,7 @@ SANITIZERS = {"address": "__asan_", "undefined": "__ubsan_", "thread": "__tsan_"
 SCENARIOS = {  # what ranks 0, 1 and 2 get
     "killed": ["rank 0: PEER_LOST missing 1", "rank 2: PEER_LOST missing 1"],
     "late": [f"rank {rank}: TIMEOUT missing 1" for rank in range(3)],
+    "nothing": [f"rank {rank}: OP_MISMATCH missing" for rank in range(3)],
     "left": ["rank 0: ABORTED missing 1", "rank 2: ABORTED missing 1"],
     "flushed": ["rank 0: FLUSHED missing", "rank 2: FLUSHED missing"],
     "asked": [
@@ -86,6 +87,13 @@ def test_failures(compiler: Compiler, run: Run, scenario: str) -> None:
     done = run("local", 3, compiler.build(PROGRAMS / "failures.c"), scenario)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(SCENARIOS[scenario])
+
+
+def test_a_failure_is_told_in_words(compiler: Compiler, run: Run) -> None:
+    done = run("nodes", 3, compiler.build(PROGRAMS / "failures.c"), "told")
+    assert done.returncode == 0, done.stderr
+    for number, line in zip((0, 2), sorted(done.stdout.splitlines()), strict=True):
+        assert re.fullmatch(rf"rank {number}: PEER_LOST: missing: rank 1 \(node [\d.]+\)", line)
 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])

@@ -47,3 +47,11 @@ def test_sizes_of_elements() -> None:
     assert library().fanin_dtype_bytes(4000) == 0
     for entry in DATATYPES:
         assert library().fanin_dtype_bytes(int(entry.code)) == entry.itemsize
+
+
+def test_names_of_types_and_operations() -> None:
+    for entry in DATATYPES:
+        assert ffi.string(library().fanin_dtype_name(int(entry.code))).decode() == entry.name
+    for operation in OPERATIONS:
+        assert ffi.string(library().fanin_op_name(int(operation.code))).decode() == operation.name.lower()
+    assert ffi.string(library().fanin_dtype_name(4000)) == ffi.string(library().fanin_op_name(4000)) == b""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from fanin.mpi import library_path
-from tests.e2e.fabrics import pid_of
+from fanin_tools.fabric.generate import Shape
+from tests.e2e.fabrics import Bench, pid_of
 from tests.mpi.broken import build_broken
 from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
@@ -15,6 +17,13 @@ from tests.mpi.report import offloaded
 CALL_FORMS = ("call", "in place", "wait", "test", "wait for all", "start")
 # Launchers end the ranks that are left, that of MPICH by SIGUSR1 even when it was told to let them be.
 SURVIVED = {"mpich": (["-disable-auto-cleanup"], ["sh", "-c", 'trap "" USR1; "$0" "$@"; true']), "openmpi": ([], [])}
+SUM = "20 bytes of i32 by sum, message {} of the communicator"
+DIFFERENT_CALLS = {  # what each rank has called, by what rank 1 differs in
+    "op": [SUM.format(1), SUM.format(1).replace("sum", "max"), SUM.format(1)],
+    "after": ["20 bytes of i32 by sum, not done: the communicator failed at message 1"] * 3,
+    "type": [SUM.format(0), SUM.format(0).replace("i32", "f32"), SUM.format(0)],
+    "count": [SUM.format(0).replace("20", "24"), SUM.format(0), SUM.format(0).replace("20", "24")],
+}
 WORDS = {("mpich", "wait for all"): "user request query function returned error"}  # MPICH puts its own into a status
 
 
@@ -78,9 +87,10 @@ def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_p
     mpi.run(3, command, fabrics.variables(3, "tree", FORM=form), options)
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert set(said) == {"rank0", "rank1"}
-    assert all(WORDS.get((mpi.family, form), "MPI_Allreduce on Fanin: PEER_LOST") in text for text in said.values()), (
-        said
-    )
+    words = WORDS.get((mpi.family, form), "MPI_Allreduce on Fanin: PEER_LOST: ")
+    assert all(words in text for text in said.values()), said
+    if "PEER_LOST" in words:
+        assert all("; missing: rank 2 (node " in text for text in said.values()), said
 
 
 def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
@@ -88,8 +98,10 @@ def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics,
     options, wrapper = SURVIVED[mpi.family]
     mpi.run(3, [*wrapper, mpi.build("mixed"), "loss in a part", tmp_path], fabrics.variables(3, "tree"), options)
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    expected = "MPI_Allreduce on Fanin: PEER_LOST; 0 wrong; kept 0 MiB"
-    assert said == {"rank0": expected, "rank1": expected}
+    assert set(said) == {"rank0", "rank1"}
+    for text in said.values():
+        assert text.startswith("MPI_Allreduce on Fanin: PEER_LOST: 33554432 bytes of f64 by sum, message 1 of the ")
+        assert text.endswith("; 0 wrong; kept 0 MiB")
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
@@ -100,6 +112,17 @@ def test_a_device_without_a_core_is_left_one(mpi: Mpi, fabrics: Fabrics) -> None
     assert "starved: 0 wrong" in ended.stdout
 
 
+def test_a_lost_switch_is_named(mpi: Mpi, bench: Bench) -> None:
+    own = Fabrics(bench.up(Shape(3, 1, detection=2.0)))
+    (switch,) = own.running.fabric.switches
+    command = [mpi.build("mixed"), "switch", str(pid_of(own.running, switch.name))]
+    ended = mpi.run(3, command, own.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    lost = f"; the switch {switch.address} above this node's NIC does not answer, or was started anew; cut off: "
+    assert ended.stdout.count("MPI_Allreduce on Fanin: PEER_LOST: 4 bytes of i32 by sum, message ") == 3
+    assert ended.stdout.count(lost) == 3
+
+
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
 def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
     """The MPI tells of it where the shim looks at the network for it: the program's error handler decides, not ours."""
@@ -107,3 +130,24 @@ def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: 
     ended = mpi.run(3, command, fabrics.variables(3, "tree"), ["--with-ft", "ulfm"])
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert said == {"rank0": "3\n", "rank1": "3\n"}, ended.stderr
+
+
+def test_ranks_that_differ_are_told_what_each_has_called(mpi: Mpi, fabrics: Fabrics) -> None:
+    ended = mpi.run(3, [mpi.build("mixed"), "differ"], fabrics.variables(3, "tree"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    said = {line.partition(": ")[0]: line.partition(": ")[2] for line in ended.stdout.splitlines()}
+    for difference, calls in DIFFERENT_CALLS.items():
+        for rank, call in enumerate(calls):
+            text = said[f"{difference}, rank {rank}"]
+            assert re.fullmatch(
+                rf"MPI_\w+ on Fanin: OP_MISMATCH: {call}; noticed at: rank \d \(node [\d.]+\)(\. Make .*)?", text
+            )
+    assert {said[f"zero, rank {rank}"] for rank in range(3)} == {"no error"}
+    for rank in (0, 2):
+        assert said[f"some, rank {rank}"].startswith(f"MPI_Allreduce on Fanin: OP_MISMATCH: {SUM.format(4)}")
+    for rank in range(3):  # rank 1 had gone on
+        assert said[f"later, rank {rank}"].startswith("MPI_Barrier on Fanin: OP_MISMATCH: not done: ")
+    assert {said[f"root, rank {rank}"].partition("; ")[0] for rank in (0, 2)} <= {
+        "no error",  # it had gone on, and its next call fails
+        "MPI_Reduce on Fanin: OP_MISMATCH: 20 bytes of i32 by sum, root 0, message 0 of the communicator",
+    }

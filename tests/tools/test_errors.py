@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fanin_tools
+from fanin import Communicator
 from fanin_nic.engine.records.tables import Counter
 from fanin_nic.port.descriptors import Drop
 from fanin_sim.scenario.runner import ScenarioRun
@@ -18,7 +19,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.stress.faults import link_faults
-from fanin_wire.status import STATUSES
+from fanin_wire.status import STATUSES, StatusEntry
 from fanin_wire.tables import with_tables
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +56,19 @@ def test_table_of_statuses_is_that_of_the_code() -> None:
 def test_every_status_has_a_place_and_a_cause() -> None:
     described = {row[0] for row in rows(PAGE) if len(row) == 3 and all(row)}
     assert STATUS_NAMES - {"SUCCESS"} <= described
+
+
+@pytest.mark.parametrize("entry", STATUSES.values(), ids=lambda entry: entry.name)
+def test_a_remedy_is_one_that_a_user_can_follow(entry: StatusEntry) -> None:
+    """No program forms a job, chooses its key, or attaches a second time. What a remedy names is there."""
+    assert not re.search(r"form the job|\bkey\b|\banew\b|replace it|\breply\b|join again", entry.remedy)
+    header = (ROOT / "host" / "fanin" / "core" / "fanin.h").read_text()
+    for method in re.findall(r"Communicator\.(\w+)", entry.remedy):
+        assert callable(getattr(Communicator, method))
+    for function in re.findall(r"\bfanin_\w+", entry.remedy):
+        assert f"{function}(" in header
+    for command in re.findall(r"\bfanin ((?:fabric )?[a-z]+)", entry.remedy):
+        assert CliRunner().invoke(app.app, [*command.split(), "--help"]).exit_code == 0
 
 
 def test_every_name_of_the_command_has_a_cause_and_a_remedy() -> None:

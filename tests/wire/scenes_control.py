@@ -154,6 +154,15 @@ MEMBERSHIP = (
         **TOKEN,
     ),
     _down("abort", "The job is dead: node 3 is lost.", Opcode.ABORT, status=Status["PEER_LOST"], node_bitmap=0b1000),
+    _down(
+        "abort_lost_switch",
+        "The job is dead: the switch above this one, 192.0.2.200, is lost, and with it all of its four children.",
+        Opcode.ABORT,
+        status=Status["PEER_LOST"],
+        seg=2,
+        node_bitmap=0b1111,
+        rank_bitmap=0xC00002C8,
+    ),
     _down("nak", "The switch does not know the job.", Opcode.NAK, status=Status["NOT_CONFIGURED"]),
     _up("keepalive", "Node 2 is alive, and has nothing to say.", Opcode.KEEPALIVE),
     Scene(

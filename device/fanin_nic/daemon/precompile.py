@@ -49,7 +49,7 @@ def _precompile_control() -> None:
     host.join(0, np.zeros(1, abi.JOIN)[0])
     host.leave(0, 0)
     host.destroy_queue(0)
-    host.end_job(0, host_port.End(int(abi.Status["ABORTED"]), 0, 0))
+    host.end_job(0, host_port.End(int(abi.Status["ABORTED"]), 0, 0, 0))
     engine.fail(0, abi.Status["ABORTED"], 0)
     nothing = np.zeros(1, np.uint64)
     rings.set_sleeping(nothing.ctypes.data, 0, 0)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from fanin_nic.engine.jobs import leave as leaving
 from fanin_nic.engine.jobs.join import join as join_job
+from fanin_nic.engine.jobs.lost_device import abort_naming
 from fanin_nic.engine.liveness.keepalive import discount_stall
 from fanin_nic.engine.liveness.tick import tick as pass_time
 from fanin_nic.engine.output.completions import retire
 from fanin_nic.engine.packets import parse, ring
 from fanin_nic.engine.records.accessors import U32, U64, engine_at, job_at, queue_at
-from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
 from fanin_nic.engine.records.tables import Counter, JobState
 from fanin_nic.engine.requests import local_reduce, posting, read, regions
@@ -184,12 +184,13 @@ def fail(base, queue, status, now):
 
 
 @compiled
-def end_job(base, queue, status, missing_kind, missing, now):
+def end_job(base, queue, status, missing_kind, missing, lost_device, now):
     """Event: the job of a queue pair, if it is in one, has ended in another lane of this device."""
     e = engine_at(U64(base))
     e.now = now
     if queue_at(e, queue).job:
-        abort(e, job_at(e, queue_at(e, queue).job - 1), status, missing_kind, U64(missing))
+        job = job_at(e, queue_at(e, queue).job - 1)
+        abort_naming(e, job, status, missing_kind, U64(missing), U64(lost_device))
 
 
 @compiled

@@ -159,8 +159,6 @@ class Job:
             An array for each rank. It holds zeros until the device writes the result.
         """
         results = [message.result(number) for number in range(len(self.members))]
-        if message.is_nothing:
-            return results
         for number, (member, result) in enumerate(zip(self.members, results, strict=True)):
             wqe = self.work_request(number, message, result, process_memory=process_memory)
             wqe["flags"] |= int(flags)

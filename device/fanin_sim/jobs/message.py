@@ -54,18 +54,13 @@ class Message:
         """Number of blocks."""
         return -(-self.elements // self.block) if self.block else 0
 
-    @property
-    def is_nothing(self) -> bool:
-        """Whether the message has no bytes and takes no position. Such a message is not posted."""
-        return self.elements == 0 and self.collective.contributors != NOBODY
-
     def brings(self, rank: int) -> tuple[int, int]:
         """Returns (first, number) of the blocks that a rank contributes."""
-        return self.collective.brings.blocks(rank, self.root, self.blocks)
+        return self.collective.brings.blocks(rank, self.root, self.blocks) if self.blocks else (0, 0)
 
     def wants(self, rank: int) -> tuple[int, int]:
         """Returns (first, number) of the blocks that a rank receives."""
-        return self.collective.wants.blocks(rank, self.root, self.blocks)
+        return self.collective.wants.blocks(rank, self.root, self.blocks) if self.blocks else (0, 0)
 
     def source(self, rank: int) -> np.ndarray:
         """Returns the elements that a rank contributes."""
@@ -102,12 +97,14 @@ class Message:
         ]
 
     def describe(self, wqe: np.ndarray, rank: int, segment_bytes: int) -> None:
-        """Fills in the fields of a rank's WQE that describe the message, except for the addresses."""
-        reduces = self.collective.contributors == ALL
+        """Fills in the fields of a rank's WQE that describe the message, except for the addresses. A message of no
+        bytes is posted as a barrier is."""
+        contributors = self.collective.contributors if self.elements else NOBODY
+        reduces = contributors == ALL
         datatype = self.datatype if reduces else BYTES
         size = self.datatype.itemsize
         wqe["op"], wqe["dtype"] = self.operation.code if reduces else abi.Op.NONE, datatype.code
-        wqe["contributors"] = self.collective.contributors
+        wqe["contributors"] = contributors
         wqe["length"], wqe["block"] = self.elements * size, self.block * size
         wqe["segments"] = len(self.segments(segment_bytes)) if self.elements else 1
         address = wqe["address"]

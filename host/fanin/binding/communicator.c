@@ -119,10 +119,11 @@ void reap(struct communicator *self)
 PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
                   uint64_t number, const struct fanin_cqe *cqe)
 {
-    return PyObject_CallMethod((PyObject *)self, "_failure", "OOiK(KiiKIIIIKi)", about, name, (int)status,
+    return PyObject_CallMethod((PyObject *)self, "_failure", "OOiK(KiiKIIIIKiI)", about, name, (int)status,
                                (unsigned long long)number, (unsigned long long)cqe->wr_id, (int)cqe->status,
                                (int)cqe->opcode, (unsigned long long)cqe->byte_length, cqe->qp, cqe->jid, cqe->mid,
-                               cqe->positions, (unsigned long long)cqe->missing, (int)cqe->missing_kind);
+                               cqe->positions, (unsigned long long)cqe->missing, (int)cqe->missing_kind,
+                               cqe->lost_device);
 }
 
 void raise_object(PyObject *exception)

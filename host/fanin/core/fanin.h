@@ -40,8 +40,9 @@ const char *fanin_status_meaning(enum fanin_status status);
 const char *fanin_status_remedy(enum fanin_status status);
 
 /* Why the last call of this thread was refused that returned FANIN_INVALID_REQUEST, FANIN_NOT_SUPPORTED or
- * FANIN_NO_DEVICE, or a shrink that returned FANIN_TIMEOUT: what was wrong here, without a full stop. Empty if no
- * call was. Of FANIN_NO_RESOURCES it may say more. Never NULL. */
+ * FANIN_NO_DEVICE, or a shrink that returned FANIN_TIMEOUT: what was wrong here, without a full stop. Of a request or a
+ * join that has failed: whom it names, as fanin_name_members says it. Empty if no call was. Of FANIN_NO_RESOURCES it
+ * may say more. Never NULL. */
 const char *fanin_complaint(void);
 
 /* No function takes NULL where this page asks for an object, but fanin_free and fanin_close: they do nothing then. */
@@ -161,6 +162,13 @@ enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, str
  * for all ranks of the job. Returns how many there are. */
 uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_t missing, uint32_t kind,
                              uint32_t *ranks);
+
+/* The same in words, for people: "missing: rank 2 (node 10.0.0.2)"; of FANIN_OP_MISMATCH "noticed at: ..." and the
+ * ranks whose call differs from what came before; of FANIN_PEER_LOST first the switch or NIC that does not answer, if
+ * the completion names it. Of `cqe` only status, missing, missing_kind and lost_device are looked at. Empty: it names
+ * nobody. Of many ranks the first are named. `words` has room for `capacity` bytes, one or more. */
+void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct fanin_cqe *cqe, char *words,
+                        size_t capacity);
 
 /* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. Each rank
  * joins a job once: make another job, with another id or key, to join again. */
@@ -384,6 +392,9 @@ uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct
 int fanin_is_supported(uint32_t op, uint32_t dtype);
 /* Bytes of an element; 0: there is no such type. */
 uint32_t fanin_dtype_bytes(uint32_t dtype);
+/* "f32" for FANIN_DTYPE_F32, "sum" for FANIN_OP_SUM; "" where there is none. Never NULL. */
+const char *fanin_dtype_name(uint32_t dtype);
+const char *fanin_op_name(uint32_t op);
 
 /* ---- Collectives in short: blocking, without limits of time ----
  *

@@ -33,3 +33,13 @@ uint32_t fanin_dtype_bytes(uint32_t dtype)
 {
     return dtype < DTYPE_COUNT ? fanin_dtypes[dtype].bytes : 0;
 }
+
+const char *fanin_dtype_name(uint32_t dtype)
+{
+    return dtype < DTYPE_COUNT && fanin_dtypes[dtype].name ? fanin_dtypes[dtype].name : "";
+}
+
+const char *fanin_op_name(uint32_t op)
+{
+    return op < OP_COUNT && fanin_op_names[op] ? fanin_op_names[op] : "";
+}

@@ -16,26 +16,42 @@ const struct collective_row fanin_collectives[COLLECTIVE_COUNT] = {
 };
 
 const struct dtype_row fanin_dtypes[DTYPE_COUNT] = {
-    [1] = {4, 0x3e, 0x0}, /* f32 */
-    [2] = {8, 0x3e, 0x0}, /* f64 */
-    [3] = {4, 0xffe, 0x0}, /* i32 */
-    [4] = {8, 0xffe, 0x0}, /* i64 */
-    [5] = {1, 0xffe, 0x0}, /* i8 */
-    [6] = {2, 0xffe, 0x0}, /* i16 */
-    [7] = {1, 0xffe, 0x0}, /* u8 */
-    [8] = {2, 0xffe, 0x0}, /* u16 */
-    [9] = {4, 0xffe, 0x0}, /* u32 */
-    [10] = {8, 0xffe, 0x0}, /* u64 */
-    [11] = {2, 0x3e, 0x32}, /* f16 */
-    [12] = {2, 0x3e, 0x32}, /* bf16 */
-    [13] = {1, 0x1c0, 0x0}, /* bool */
-    [14] = {8, 0x2, 0x0}, /* c64 */
-    [15] = {16, 0x2, 0x0}, /* c128 */
-    [16] = {8, 0x3000, 0x0}, /* f32_i32 */
-    [17] = {16, 0x3000, 0x0}, /* f64_i32 */
-    [18] = {8, 0x3000, 0x0}, /* i16_i32 */
-    [19] = {8, 0x3000, 0x0}, /* i32_i32 */
-    [20] = {16, 0x3000, 0x0}, /* i64_i32 */
+    [1] = {"f32", 4, 0x3e, 0x0},
+    [2] = {"f64", 8, 0x3e, 0x0},
+    [3] = {"i32", 4, 0xffe, 0x0},
+    [4] = {"i64", 8, 0xffe, 0x0},
+    [5] = {"i8", 1, 0xffe, 0x0},
+    [6] = {"i16", 2, 0xffe, 0x0},
+    [7] = {"u8", 1, 0xffe, 0x0},
+    [8] = {"u16", 2, 0xffe, 0x0},
+    [9] = {"u32", 4, 0xffe, 0x0},
+    [10] = {"u64", 8, 0xffe, 0x0},
+    [11] = {"f16", 2, 0x3e, 0x32},
+    [12] = {"bf16", 2, 0x3e, 0x32},
+    [13] = {"bool", 1, 0x1c0, 0x0},
+    [14] = {"c64", 8, 0x2, 0x0},
+    [15] = {"c128", 16, 0x2, 0x0},
+    [16] = {"f32_i32", 8, 0x3000, 0x0},
+    [17] = {"f64_i32", 16, 0x3000, 0x0},
+    [18] = {"i16_i32", 8, 0x3000, 0x0},
+    [19] = {"i32_i32", 8, 0x3000, 0x0},
+    [20] = {"i64_i32", 16, 0x3000, 0x0},
+};
+
+const char *const fanin_op_names[OP_COUNT] = {
+    [1] = "sum",
+    [2] = "min",
+    [3] = "max",
+    [4] = "mean",
+    [5] = "prod",
+    [6] = "land",
+    [7] = "lor",
+    [8] = "lxor",
+    [9] = "band",
+    [10] = "bor",
+    [11] = "bxor",
+    [12] = "minloc",
+    [13] = "maxloc",
 };
 
 const struct status_row fanin_statuses[STATUS_COUNT] = {
@@ -50,34 +66,34 @@ const struct status_row fanin_statuses[STATUS_COUNT] = {
         "Give buffers of the same length on every rank, and post in order with the chunk that the job was granted."},
     [3] = {"LOCAL_PROTECTION_ERROR",
         "An address is outside the registered region, the region lacks the right, or its memory could be taken away.",
-        "Register the whole buffer with the access that the operation needs, from a memfd of ordinary pages that is sealed with F_SEAL_SHRINK."},
+        "Give memory that the operation may read or write, and that stays until the request has ended. Memory to register is a memfd of ordinary pages, sealed with F_SEAL_SHRINK: Communicator.alloc (fanin_allocate in C) makes it."},
     [4] = {"PEER_LOST",
         "A process, device or link of the job has gone silent or has restarted.",
-        "See which member is named, repair or replace it, and form the job again under a new key."},
+        "See who is named. Go on without them by Communicator.shrink (fanin_shrink in C), or repair what has failed and start the program again."},
     [5] = {"TIMEOUT",
         "The deadline of the work request passed before all members had posted.",
-        "See which member is named as missing, or give the request a later deadline or none."},
+        "See which member is named as missing, or give a longer timeout or none."},
     [6] = {"OP_MISMATCH",
         "Members posted different operations, data types, lengths, roots, counts or orders for one position.",
         "Make every rank call the same collectives in the same order with the same operation, root, type and length."},
     [7] = {"NOT_CONFIGURED",
         "The device does not know the job.",
-        "Join before posting; if the job was known, the device has restarted or has aged it out: join again."},
+        "Join before posting. If the job was known, its device has restarted or has given it up: start the program again."},
     [8] = {"JID_IN_USE",
         "Another job, with another key, holds this job id on a device of the path.",
-        "Choose another job id, or wait until the other job has left or has aged out."},
+        "Choose another job id, or start the program again when the other job has left or has aged out."},
     [9] = {"NO_RESOURCES",
         "A device of the path has too few free slots, queues or job entries, or this client has its share of them.",
-        "Ask for fewer slots (the reply says how many would fit), or free some by leaving other jobs."},
+        "Ask for fewer slots (fanin run --slots, FANIN_MPI_SLOTS), or close communicators that are not needed."},
     [10] = {"ABORTED",
         "A member ended the job, or another operation of it has failed.",
-        "Look at the first failure of the job, which names the cause; then form the job again."},
+        "See the first error of all ranks, which names the cause. If all ranks live, go on by Communicator.dup (fanin_dup in C); else start the program again."},
     [11] = {"FLUSHED",
         "The request was still queued when its queue pair was destroyed or its job ended.",
-        "Look at the completion before it for the cause; post again after joining anew."},
+        "Wait for a request before you close its communicator or queue pair. If the job had ended, its first error names the cause."},
     [12] = {"NOT_SUPPORTED",
         "The device does not implement what was asked for.",
-        "Use an operation, data type and route that the device lists as supported."},
+        "Use an operation and a data type that devices compute (Communicator.capabilities, fanin_is_supported in C), and a route that the fabric has."},
     [13] = {"INVALID_REQUEST",
         "A field of the request contradicts another one or the job.",
         "Correct the request; the device has done nothing."},
@@ -86,7 +102,7 @@ const struct status_row fanin_statuses[STATUS_COUNT] = {
         "Install the same version of Fanin on every host and restart the devices."},
     [15] = {"DEVICE_LOST",
         "The device has ended or has detached this client, or it stands still and does not wake up.",
-        "Start the device again, then attach and join anew."},
+        "Start the device again (fanin fabric restart starts one of a fabric of this machine), then the program."},
     [16] = {"QUEUE_FULL",
         "The send queue has no free entry.",
         "Take completions from the completion queue before posting more."},
@@ -101,7 +117,7 @@ const struct status_row fanin_statuses[STATUS_COUNT] = {
         "Give every rank the same description of the job."},
     [20] = {"CQ_OVERRUN",
         "A completion queue was full when the device had another completion; the job was ended.",
-        "Take completions before posting more, or use a completion queue for each queue pair; then form the job again."},
+        "Take completions before posting more, or use a completion queue for each queue pair; then start the program again."},
     [21] = {"TOO_FEW_LANES",
         "A switch of the path has fewer lanes than the NICs of the job.",
         "Start every switch with at least as many lanes as the NICs have (--lanes), or the NICs with fewer."},

@@ -22,6 +22,7 @@ struct collective_row {
 };
 
 struct dtype_row {
+    const char *name;
     uint32_t bytes;
     uint32_t takes;           /* one bit for each enum fanin_op that devices compute over it */
     uint32_t widens;          /* of them those whose partials may travel in twice the width */
@@ -33,5 +34,6 @@ struct status_row {
 
 extern const struct collective_row fanin_collectives[COLLECTIVE_COUNT]; /* by enum fanin_collective */
 extern const struct dtype_row fanin_dtypes[DTYPE_COUNT];                /* by enum fanin_dtype */
+extern const char *const fanin_op_names[OP_COUNT];                      /* by enum fanin_op */
 extern const struct status_row fanin_statuses[STATUS_COUNT];            /* by enum fanin_status */
 #endif

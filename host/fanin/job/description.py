@@ -18,6 +18,7 @@ from fanin_wire.job_text import job_text
 from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
+MOST_WORDS = 640  # bytes of what names missing ranks
 START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."
 DESCRIPTION_REMEDY = "Correct the description; `fanin run` writes one, and Job says what its parts mean."
 ROUTES = {
@@ -173,6 +174,16 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         ranks = ffi.new("uint32_t[]", self.size)
         count = library().fanin_missing_ranks(self.c, rank, missing, kind, ranks)
         return tuple(ffi.unpack(ranks, count)) if count else ()
+
+    def missing_names(self, rank: int, status: int, missing: int, kind: int, lost_device: int = 0) -> str:
+        """The same in words, after a semicolon; "" if a completion of that `status` names nobody. lost_device: as in a
+        WC."""
+        members = {"missing": missing, "missing_kind": kind, "lost_device": lost_device}
+        completion = ffi.new("struct fanin_cqe *", {"status": status, **members})
+        words = ffi.new("char[]", MOST_WORDS)
+        library().fanin_name_members(self.c, rank, completion, words, MOST_WORDS)
+        text = ffi.string(words).decode()
+        return text and f"; {text}"
 
 
 def _place(place: Any) -> tuple[str, tuple[str, ...], int | None]:

@@ -18,11 +18,11 @@ from fanin.job import Job
 from fanin.membership import exit_cause
 from fanin.membership.device_connection import DeviceConnection
 from fanin.membership.progress import Progress
-from fanin.membership.rank_names import named
 from fanin.timeouts import require_seconds
 from fanin.verbs import WC, Lease
 from fanin.verbs.cq import FEWER_QUEUES
 from fanin.verbs.refusal import refusal
+from fanin.verbs.wc import address_text
 from fanin_wire.abi import CQ_DEPTH, Status
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
@@ -125,7 +125,10 @@ class Member(BoundCommunicator):
             return FaninError.of(status, f"can not join the job{refused(status)}")
         job = self._described()
         ranks = job.missing_ranks(self.rank, reply.missing, reply.missing_kind)
-        error = refusal(status, job, reply, named(job, self.rank, ranks, reply.missing_kind))
+        lost = reply.slots if status == Status["PEER_LOST"] else 0
+        names = job.missing_names(self.rank, status, reply.missing, reply.missing_kind, lost)
+        error = refusal(status, job, reply, names)
+        error.lost_device = address_text(lost)
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         return error
 
@@ -182,9 +185,10 @@ class Member(BoundCommunicator):
         ranks = self.job.missing_ranks(self.rank, found.missing, found.missing_kind)
         mismatch = status == Status["OP_MISMATCH"]
         detail = self._what_failed(request, name, number)
-        detail += named(self.job, self.rank, ranks, found.missing_kind, mismatch)
+        detail += self.job.missing_names(self.rank, status, found.missing, found.missing_kind, found.lost_device)
         error = FaninError.of(status, detail, COMPARE if mismatch else "")
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
+        error.lost_device = address_text(found.lost_device)
         if set(ranks) != {self.rank}:
             exit_cause.note(status)
         return error

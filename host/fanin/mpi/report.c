@@ -74,20 +74,6 @@ int shim_is_first_warning(void)
     return !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED);
 }
 
-int shim_error_code(enum fanin_status status, enum function function)
-{
-    int class = shim_abi->error_other, code;
-    char text[160];
-
-    if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
-        class = shim_error_proc_failed();
-    if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
-        return class;
-    snprintf(text, sizeof text, "MPI_%s on Fanin: %s", shim_function_names[function], fanin_status_name(status));
-    pmpi.Add_error_string(code, text);
-    return code;
-}
-
 static void print_function(const char *name, const struct counts *row)
 {
     uint64_t left = 0;

@@ -1,5 +1,5 @@
-/* What the shim tells the user: errors, lines on the error output, and counts of the calls that were offloaded or
- * left to the MPI. */
+/* What the shim tells the user: lines on the error output, and counts of the calls that were offloaded or left to the
+ * MPI. */
 #ifndef FANIN_MPI_REPORT_H
 #define FANIN_MPI_REPORT_H
 #include "abi/call.h"
@@ -34,9 +34,6 @@ void shim_count_left(enum function function, enum reason reason);
 
 extern const char *const shim_function_names[FUNCTION_COUNT];
 extern const char *const shim_reason_texts[REASON_COUNT];
-
-/* An error code of the MPI for a status of a device, with a text that names the function and the status. */
-int shim_error_code(enum fanin_status status, enum function function);
 
 /* Add up the counts of all ranks, and print them on rank 0. All ranks of MPI_COMM_WORLD call it. */
 void shim_report(void);

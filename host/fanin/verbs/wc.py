@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
@@ -25,6 +26,7 @@ class WC(NamedTuple):
     positions: int
     missing: int  # bitmap of the members that are waited for
     missing_kind: int
+    lost_device: int = 0  # PEER_LOST: IPv4 address of the device that is silent or was started anew, as a number
 
     @classmethod
     def of(cls, cqe: Any) -> Self:
@@ -37,11 +39,17 @@ class WC(NamedTuple):
 
     def __str__(self) -> str:
         missing = f"{kind_of_members(self.missing_kind)} {self.missing_members()}" if self.missing else "nobody"
-        return columns(**{**self._asdict(), "status": status_entry(self.status).name, "missing": missing})
+        words = {"status": status_entry(self.status).name, "missing": missing}
+        return columns(**{**self._asdict(), **words, "lost_device": address_text(self.lost_device) or "none"})
 
 
 _CQE_NAMES = {"byte_len": "byte_length", "qp_num": "qp"}  # what pyverbs calls otherwise
 _members_of = attrgetter(*(_CQE_NAMES.get(name, name) for name in WC._fields))
+
+
+def address_text(address: int) -> str:
+    """An IPv4 address that was a number; "" for 0."""
+    return str(ipaddress.IPv4Address(address)) if address else ""
 
 
 def kind_of_members(missing_kind: int) -> str:

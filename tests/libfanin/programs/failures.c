@@ -49,6 +49,18 @@ static void call(const struct fanin_operation *operation)
         fanin_free(request);
 }
 
+/* The same in words. */
+static int scenario_told(void)
+{
+    enum fanin_status status;
+
+    if (rank == 1)
+        _exit(0);
+    status = fanin_allreduce(communicator, data, result, COUNT, FANIN_DTYPE_I32, FANIN_OP_SUM);
+    printf("rank %u: %s: %s\n", rank, fanin_status_name(status), fanin_complaint());
+    return 0;
+}
+
 /* Rank 1 ends without a word. */
 static int scenario_killed(void)
 {
@@ -57,6 +69,18 @@ static int scenario_killed(void)
     if (rank == 1)
         _exit(0);
     call(&operation);
+    return 0;
+}
+
+/* Rank 1 brings nothing where the others bring something. It does not wait, and hears of it by its next call. */
+static int scenario_nothing(void)
+{
+    uint64_t count = rank == 1 ? 0 : COUNT;
+    enum fanin_status status = fanin_allreduce(communicator, data, result, count, FANIN_DTYPE_I32, FANIN_OP_SUM);
+
+    if (rank == 1 && status == FANIN_SUCCESS)
+        status = fanin_allreduce(communicator, data, result, COUNT, FANIN_DTYPE_I32, FANIN_OP_SUM);
+    report(status, NULL);
     return 0;
 }
 
@@ -163,7 +187,8 @@ static int scenario_sizes(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} scenarios[] = {{"killed", scenario_killed},     {"late", scenario_late}, {"left", scenario_left},
+} scenarios[] = {{"killed", scenario_killed},     {"told", scenario_told},   {"nothing", scenario_nothing},
+                 {"late", scenario_late},         {"left", scenario_left},
                  {"mismatch", scenario_mismatch}, {"asked", scenario_asked}, {"sizes", scenario_sizes},
                  {"flushed", scenario_flushed}};
 

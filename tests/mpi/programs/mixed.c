@@ -25,6 +25,8 @@ static const struct scene {
     {"freed", use_what_is_freed},
     {"memory", run_out_of_memory},
     {"refused", be_refused},
+    {"differ", differ},
+    {"switch", lose_a_switch},
     {"loss", lose_a_rank},
     {"loss in a part", lose_a_rank_in_a_part},
     {"many", begin_many},

@@ -15,7 +15,7 @@ from fanin_nic.daemon.splitter.splitter import Splitter
 from fanin_nic.hostif.engine_port import Refused
 from fanin_wire.abi import MessageType, Status
 
-SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
+SUCCESS, PENDING, PEER_LOST = int(Status["SUCCESS"]), int(Status["PENDING"]), int(Status["PEER_LOST"])
 JOIN = int(MessageType["JOIN"])
 
 
@@ -121,8 +121,8 @@ class LanesHost:
         if notice["opcode"] == JOIN and notice["status"] == SUCCESS:
             self._start(question.queue, answer, [question.answers[number] for number in range(len(self._hosts))])
         elif notice["opcode"] == JOIN and notice["status"] != PENDING:
-            end = End(int(notice["status"]), int(notice["missing_kind"]), int(notice["missing"]))
-            self._give_up(question.queue, end)
+            status, lost = int(notice["status"]), int(notice["byte_length"]) if notice["status"] == PEER_LOST else 0
+            self._give_up(question.queue, End(status, int(notice["missing_kind"]), int(notice["missing"]), lost))
         return answer
 
     def _start(self, queue: int, answer: np.void, answers: list[np.void]) -> None:

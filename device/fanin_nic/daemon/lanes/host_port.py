@@ -20,11 +20,12 @@ WHOLE_ADDRESS_SPACE = 2**63 - 1
 
 
 class End(NamedTuple):
-    """Why a job has ended before its time. The missing members are as in a CQE."""
+    """Why a job has ended before its time. The missing members and the lost device are as in a CQE."""
 
     status: int
     missing_kind: int
     missing: int
+    lost_device: int
 
 
 class HostPort:

@@ -177,6 +177,7 @@ def write_completion(lane, action):
     cqe.byte_length = action.byte_length
     cqe.missing = action.missing
     cqe.missing_kind = action.missing_kind
+    cqe.lost_device = action.lost_device
     cqe.jid = action.jid
     cqe.mid = action.mid
     cqe.status = action.status

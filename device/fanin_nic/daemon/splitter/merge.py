@@ -98,6 +98,7 @@ def add(request, lane, cqe):
         request.status = cqe.status
         request.missing = cqe.missing
         request.missing_kind = cqe.missing_kind
+        request.lost_device = cqe.lost_device
 
 
 @compiled
@@ -143,6 +144,7 @@ def fill(scratch, queue, request):
     cqe.byte_length = request.byte_length if request.status <= PENDING else uint64(0)
     cqe.missing = request.missing
     cqe.missing_kind = request.missing_kind
+    cqe.lost_device = request.lost_device
     cqe.jid = request.jid
     cqe.mid = request.mid
     cqe.status = request.status

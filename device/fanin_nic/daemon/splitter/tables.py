@@ -40,6 +40,7 @@ REQUEST = np.dtype(
         ("positions", "u4"),
         ("jid", "u4"),
         ("mid", "u4"),
+        ("lost_device", "u4"),
         ("parts", "u4"),  # bitmap of the lanes whose part is not back
         ("status", "u1"),  # of the part that failed first
         ("missing_kind", "u1"),

@@ -30,6 +30,7 @@ def send_abort(e, job, destination, source):
     """ABORT to a device below or to a node of the same ring, unasked or as the answer to a packet of the ended job."""
     header = header_at(e, packet(e, job, ABORT, destination))
     header.status = job.status
+    header.rank_bitmap = job.lost_device
     header.source = source
     if job.route == RING:
         set_missing_beside(job, header, job.missing_kind, U64(job.missing))
@@ -42,6 +43,7 @@ def abort_above(e, job):
     """ABORT to the device above. It names the missing members there; a LEAVE says only that this device has failed."""
     header = header_at(e, packet(e, job, ABORT, job.parent_address))
     header.status = job.status
+    header.rank_bitmap = job.lost_device
     header.source = job.parent_bit
     set_missing_above(job, header, job.missing_kind, U64(job.missing))
 

@@ -109,12 +109,14 @@ def send_leaves(e, job):
         header.source = job.parent_bit
         if job.state == ABORTED:
             header.status = job.status
+            header.rank_bitmap = job.lost_device
             set_missing_above(job, header, job.missing_kind, U64(job.missing))
     if job.next_leave == REPEATED:
         header = header_at(e, packet(e, job, LEAVE, job.next_address))
         header.source = job.node_index
         if job.state == ABORTED:
             header.status = job.status
+            header.rank_bitmap = job.lost_device
             set_missing_beside(job, header, job.missing_kind, U64(job.missing))
     schedule_repeat(e, job)
 

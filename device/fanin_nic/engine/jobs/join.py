@@ -105,11 +105,13 @@ def may_replace(job, request):
 def replace_tombstone(e, queue_index, job, request):
     """Form the job in place of the tombstone. If the tombstone is of this incarnation, the job aborts at once."""
     failed = job.key == request.key
-    status, scope, missing = job.status, job.missing_kind, U64(job.missing)
+    status, scope, missing, lost_device = job.status, job.missing_kind, U64(job.missing), job.lost_device
     release(e, job)
     create_job(e, queue_index, request)
     if failed and queue_at(e, queue_index).job:
-        abort(e, job_at(e, queue_at(e, queue_index).job - 1), status, scope, missing)
+        job = job_at(e, queue_at(e, queue_index).job - 1)
+        job.lost_device = lost_device
+        abort(e, job, status, scope, missing)
 
 
 @internal

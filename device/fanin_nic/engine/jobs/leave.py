@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.jobs.config_leave_tx import begin_leave, is_released_above
 from fanin_nic.engine.jobs.lease import free_slots, new_job, release
+from fanin_nic.engine.jobs.lost_device import abort_naming, lost_device_in
 from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_peer
 from fanin_nic.engine.output.completions import notice
 from fanin_nic.engine.output.encapsulate import packet
@@ -172,6 +173,7 @@ def create_tombstone(e, header, source):
         job.status = header.status
         job.missing_kind = scope_from_peer(job, header)
         job.missing = header.node_bitmap
+        job.lost_device = lost_device_in(header)
         job.heard = e.now
         e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
 
@@ -212,7 +214,8 @@ def on_leave(e, job, header, source):
         scope = scope_from_peer(job, header)
         named = U64(header.node_bitmap)
         job.offered_slots = 0  # the slots that the sender could lease are not known
-        abort(e, job, header.status, scope, bit_of(header.source) if named == ZERO else named)
+        named = bit_of(header.source) if named == ZERO else named
+        abort_naming(e, job, header.status, scope, named, lost_device_in(header))
     abort_if_member_left(e, job)
     progress_leave(e, job)
 

@@ -15,6 +15,7 @@ from fanin_nic.engine.jobs.config_leave_tx import (
 )
 from fanin_nic.engine.jobs.lease import grantable_slots, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.jobs.leave import is_replaceable
+from fanin_nic.engine.jobs.lost_device import abort_lost
 from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_above, scope_from_peer, set_missing_below
 from fanin_nic.engine.jobs.quota import SHARED
 from fanin_nic.engine.jobs.ring_order import next_node
@@ -233,7 +234,7 @@ def bind_child(e, job, body, source):
     child = child_at(e, child_index(job, bit))
     boot_id = packet_form.boot_id(body)
     if job.node_joined & bit_of(bit) != ZERO and child.boot_id != boot_id:
-        abort(e, job, PEER_LOST, scope_below(job), bit_of(bit))
+        abort_lost(e, job, scope_below(job), bit_of(bit), child.address)
         return
     if e.is_switch and source != job.owner:
         job.owner = SHARED

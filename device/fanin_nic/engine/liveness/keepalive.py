@@ -9,12 +9,12 @@ do this in both directions, also while no operation is under way.
 from __future__ import annotations
 
 from fanin_nic.engine.jobs.leave import progress_leave
+from fanin_nic.engine.jobs.lost_device import abort_lost
 from fanin_nic.engine.jobs.missing_scope import scope_above, scope_below
 from fanin_nic.engine.jobs.ring_order import next_node
 from fanin_nic.engine.output.encapsulate import packet
 from fanin_nic.engine.output.multicast import invite, may_invite
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, job_at
-from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import MAX_CHILDREN, JobState, Leave
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
@@ -116,20 +116,22 @@ def check_neighbours(e, job):
     elif is_silent(e, job.heard_next):
         abort_lost_above(e, job, True)
     elif job.node_mask & ~job.node_left and is_silent(e, job.heard_previous):
-        abort(e, job, PEER_LOST, scope_below(job), U64(job.node_mask))
+        abort_lost(e, job, scope_below(job), U64(job.node_mask), job.previous_address)
 
 
 @internal
 def check_below(e, job):
     """End a job that has lost devices below. Before it runs, their CONFIGs count as keep-alives."""
-    silent, below = ZERO, present_below(job)
+    silent, below, address = ZERO, present_below(job), 0
     while below:
         bit = lowest_bit(below)
         below &= below - ONE
-        if is_silent(e, child_at(e, child_index(job, bit)).heard):
+        child = child_at(e, child_index(job, bit))
+        if is_silent(e, child.heard):
+            address = 0 if silent else child.address
             silent |= bit_of(bit)
     if silent != ZERO:
-        abort(e, job, PEER_LOST, scope_below(job), silent)
+        abort_lost(e, job, scope_below(job), silent, address)
         progress_leave(e, job)
 
 
@@ -137,9 +139,9 @@ def check_below(e, job):
 def abort_lost_above(e, job, is_next):
     """The next node of a ring, or the device above, is lost: end the job. All members behind it are lost with it."""
     if is_next:
-        abort(e, job, PEER_LOST, scope_below(job), next_node(job))
+        abort_lost(e, job, scope_below(job), next_node(job), job.next_address)
     else:
-        abort(e, job, PEER_LOST, scope_above(job), U64(job.parent_mask))
+        abort_lost(e, job, scope_above(job), U64(job.parent_mask), job.parent_address)
 
 
 @internal

@@ -24,7 +24,7 @@ from fanin_wire.abi import Status
 
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 COMPLETIONS = int(Counter.COMPLETIONS)
-VERSION_MISMATCH = int(Status.VERSION_MISMATCH)
+PEER_LOST, VERSION_MISMATCH = int(Status.PEER_LOST), int(Status.VERSION_MISMATCH)
 MAX_RETIRED = 16
 
 
@@ -47,6 +47,8 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
     action.byte_length = bytes_of(request, request.count) if status == 0 else U64(0)
     if queue.job:
         action.jid = job_at(e, queue.job - 1).jid
+    if queue.job and status == PEER_LOST:
+        action.lost_device = job_at(e, queue.job - 1).lost_device
     count(e, COMPLETIONS)
 
 
@@ -87,9 +89,12 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
 
 @internal
 def notice_slots(job, status):
-    """The field for slots of a notice: the leased slots, the slots that would fit, or the version of a peer."""
+    """The field for slots of a notice: the leased slots, the slots that would fit, the version of a peer, or the device
+    that is lost."""
     if status == 0:
         return job.slots
+    if status == PEER_LOST:
+        return job.lost_device
     return U32(job.peer_version) if status == VERSION_MISMATCH else job.offered_slots
 
 

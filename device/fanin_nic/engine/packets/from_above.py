@@ -32,7 +32,7 @@ def dispatch_parent(e, job, header, payload):
     elif header.opcode == ABORT:
         on_remote_abort(e, job, header, scope_from_above(job, header))
     elif header.opcode == NAK:
-        on_remote_restart(e, job, scope_above(job), U64(job.parent_mask))
+        on_remote_restart(e, job, scope_above(job), U64(job.parent_mask), job.parent_address)
     elif is_acceptable(e, job, header):
         dispatch_position(e, job, header, payload)
 
@@ -63,7 +63,7 @@ def dispatch_next(e, job, header, payload):
     elif header.opcode == ABORT:
         on_remote_abort(e, job, header, scope_from_peer(job, header))
     elif header.opcode == NAK:
-        on_remote_restart(e, job, scope_below(job), next_node(job))
+        on_remote_restart(e, job, scope_below(job), next_node(job), job.next_address)
     elif is_acceptable(e, job, header):
         ring.on_ack(e, job, header)
         leave.progress_leave(e, job)  # the LEAVE of this node may only have waited for this ACK

@@ -31,7 +31,7 @@ def dispatch_below(e, job, header, payload, source):
         if job.route == RING or job.node_left & bit_of(header.source) != ZERO:
             count(e, DROP_UNEXPECTED)
             return
-        on_remote_restart(e, job, scope_below(job), bit_of(header.source))
+        on_remote_restart(e, job, scope_below(job), bit_of(header.source), source)
         leave.progress_leave(e, job)
     elif not is_acceptable(e, job, header):
         return

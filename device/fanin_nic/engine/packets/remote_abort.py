@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from fanin_nic.engine.jobs.lost_device import abort_lost, abort_naming, lost_device_in
 from fanin_nic.engine.records.accessors import U64, count
-from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import Counter, JobState
 from fanin_nic.engine.segments.missing_members import narrow_missing
 from fanin_nic.native.compiled import internal
-from fanin_wire.abi import Status
 
 ACTIVE = int(JobState.ACTIVE)
-PEER_LOST = int(Status.PEER_LOST)
 DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 
 
@@ -20,13 +18,13 @@ def on_remote_abort(e, job, header, scope):
     can."""
     job.offered_slots = 0  # the slots that the sender could lease are not known
     scope, missing = narrow_missing(e, job, header.status, scope, U64(header.node_bitmap))
-    abort(e, job, header.status, scope, missing)
+    abort_naming(e, job, header.status, scope, missing, lost_device_in(header))
 
 
 @internal
-def on_remote_restart(e, job, scope, missing):
-    """A NAK for a running job: its sender was restarted."""
+def on_remote_restart(e, job, scope, missing, address):
+    """A NAK for a running job: its sender, at `address`, was restarted."""
     if job.state == ACTIVE:
-        abort(e, job, PEER_LOST, scope, missing)
+        abort_lost(e, job, scope, missing, address)
     else:
         count(e, DROP_UNEXPECTED)

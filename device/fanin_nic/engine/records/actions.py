@@ -44,10 +44,11 @@ ACTION = np.dtype(
         ("mid", "u4"),  # COMPLETE, DMA_WRITE, TARGET
         ("window", "u4"),  # NOTICE: granted window
         ("wr_id", "u8"),  # COMPLETE, DMA_WRITE; NOTICE: tag of the request
-        ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots
+        ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots, or what stands in their place
         ("missing", "u8"),  # COMPLETE, NOTICE: bitmap of the missing members
         ("address_index", "u4"),  # DMA_READ: which entry of the address list
         ("targets", "u4"),  # REDUCE: TARGETs
+        ("lost_device", "u4"),  # COMPLETE: IPv4, host order
         ("is_long", "u4"),  # DMA_WRITE, REDUCE: 1: part of more than the caches hold
     ],
     align=True,

@@ -149,6 +149,7 @@ JOB = np.dtype(
         ("retries", "u4"),  # of CONFIG, later of LEAVE
         ("parent_address", "u4"),
         ("parent_bit", "u4"),  # this device's bit there
+        ("lost_device", "u4"),  # ended with PEER_LOST: IPv4 of the device that is lost; 0: not one, or not known
         ("next_address", "u4"),  # ring
         ("previous_address", "u4"),
         ("node_index", "u4"),  # ring: this node's place

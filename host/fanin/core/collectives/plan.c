@@ -6,6 +6,16 @@ static uint64_t divide_up(uint64_t dividend, uint64_t divisor)
     return (dividend + divisor - 1) / divisor;
 }
 
+void fanin_use_sizes(struct message *message, const uint64_t *sizes)
+{
+    if (!sizes)
+        return;
+    message->block = sizes[0];
+    for (uint32_t block = 1; block < message->blocks; block++)
+        if (sizes[block] != message->block)
+            message->sizes = sizes;
+}
+
 uint64_t fanin_bytes_before(const struct message *message, uint32_t end)
 {
     uint64_t bytes = 0;
@@ -98,10 +108,8 @@ uint32_t fanin_count_runs(const struct message *message, uint32_t rank)
     struct run run = {0};
     uint32_t count = 0;
 
-    if (message->row->contributors == FANIN_CLASS_NONE)
-        return 1;
     if (!message->sizes)
-        return message->part ? (uint32_t)divide_up(message->block, message->part) : message->block > 0;
+        return message->part && message->block ? (uint32_t)divide_up(message->block, message->part) : 1;
     while (uneven_run(message, rank, &run))
         count++;
     return count;
@@ -115,7 +123,7 @@ struct piece {
 
 static struct piece piece_of(struct collective_side side, const struct run *run, uint32_t rank, uint32_t root)
 {
-    if (!includes(side, rank, root) || (side.own && run->place < 0))
+    if (!run->length || !includes(side, rank, root) || (side.own && run->place < 0))
         return (struct piece){0};
     if (side.own)
         return (struct piece){(uint32_t)run->place, 1, 0};
@@ -135,7 +143,7 @@ uint32_t fanin_count_positions(const struct terms *terms, const struct message *
 {
     uint64_t segment = segment_length(terms, message);
 
-    if (message->row->contributors == FANIN_CLASS_NONE)
+    if (!run->length)
         return 1;
     return (uint32_t)((run->blocks - 1) * divide_up(run->block, segment) + divide_up(run->last, segment));
 }
@@ -155,6 +163,11 @@ void fanin_write_request(const struct terms *terms, const struct message *messag
         .address = {.destination = destination.offset, .destination_first = destination.first,
                     .destination_blocks = destination.blocks, .source_first = source.first,
                     .source_blocks = source.blocks, .source = source.offset}};
+    if (!run->length) { /* to devices it is a barrier */
+        wqe->contributors = FANIN_CLASS_NONE;
+        wqe->op = FANIN_OP_NONE;
+        wqe->dtype = FANIN_DTYPE_U8;
+    }
 }
 
 uint32_t fanin_agreement(const struct message *message, uint32_t tag)

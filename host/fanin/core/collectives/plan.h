@@ -43,6 +43,9 @@ struct run {
     uint32_t next;            /* where fanin_next_run goes on: a block, or where all are equal the number of a run */
 };
 
+/* The blocks have these sizes, if any are given. Even sizes are one number, however they were given. */
+void fanin_use_sizes(struct message *message, const uint64_t *sizes);
+
 /* Bytes of the blocks before `end`. UINT64_MAX: they are more than a number holds. */
 uint64_t fanin_bytes_before(const struct message *message, uint32_t end);
 uint64_t fanin_message_length(const struct message *message);
@@ -52,7 +55,8 @@ uint64_t fanin_side_length(const struct message *message, struct collective_side
 /* Bytes of the parts of a message of one block; it is cut if it is longer. */
 uint64_t fanin_part_length(uint64_t length);
 
-/* The next run of a message. `run` is all zero before the first. Returns 0 if there is none. */
+/* The next run of a message. `run` is all zero before the first. Returns 0 if there is none. A message without bytes is
+ * one run without bytes, as a barrier is: so devices see that all ranks post it. */
 int fanin_next_run(const struct message *message, uint32_t rank, struct run *run);
 /* Run `number` of a message whose blocks are equal. */
 struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t number);

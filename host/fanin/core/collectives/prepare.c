@@ -77,19 +77,6 @@ static enum fanin_status take_sizes(struct fanin_request *request, const uint64_
     return FANIN_SUCCESS;
 }
 
-/* Even sizes are one number, however they were given. */
-static void use_sizes(struct fanin_request *request)
-{
-    struct message *message = &request->message;
-
-    if (!request->sizes)
-        return;
-    message->block = request->sizes[0];
-    for (uint32_t block = 1; block < message->blocks; block++)
-        if (request->sizes[block] != message->block)
-            message->sizes = request->sizes;
-}
-
 void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message)
 {
     const struct collective_row *row = &fanin_collectives[operation->collective];
@@ -287,7 +274,7 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
         request->wanted = request->message;
         status = place_exchange(request, operation->collective);
     } else if (status == FANIN_SUCCESS) {
-        use_sizes(request);
+        fanin_use_sizes(&request->message, request->sizes);
         status = place(request);
     }
     if (status != FANIN_SUCCESS)
@@ -319,7 +306,7 @@ enum fanin_status fanin_request_expand(struct fanin_request *request)
     fanin_request_idle(request);
     request->message = request->wanted;
     request->wanted.row = NULL;
-    use_sizes(request);
+    fanin_use_sizes(&request->message, request->sizes);
     if (request->mismatch)
         request->destination.memory = NULL; /* what comes has no place, and must not be written over anything */
     return place(request);

@@ -253,18 +253,12 @@ static void take_over(struct stream *stream, struct fanin_request *request)
     __atomic_store_n(&request->taken_over, 1, __ATOMIC_RELEASE);
 }
 
-/* A request without work requests is a message without bytes: it is counted, as all ranks do. */
 static void post_all(struct stream *stream)
 {
     while (stream->posting) {
         struct fanin_request *request = stream->posting;
         if (must_wait(stream, request))
             return;
-        if (!request->count) {
-            stream->cursor.mid = (stream->cursor.mid + 1) & MID_MASK;
-            conclude(stream, request);
-            continue;
-        }
         while (request->posted < request->count) {
             enum fanin_status status = post_next(stream, request);
             if (status == FANIN_QUEUE_FULL || status == FANIN_PENDING)
@@ -307,7 +301,7 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
         request->status = stream->ended;
         finish(request, 0);
     } else {
-        stream->posted += request->count > 0;
+        stream->posted++;
         if (stream->last)
             stream->last->next = request;
         else

@@ -19,7 +19,7 @@ struct stream {
     uint32_t qp_destroyed;        /* the device may give its number to another */
     uint32_t stopped;             /* nothing may be submitted any more */
     uint64_t submitted;           /* requests, ever */
-    uint64_t posted;              /* the same, but for those without bytes */
+    uint64_t posted;              /* the same, but for those after the end of the job */
     uint32_t taken_over;          /* requests that have ended for the program, and are still under way */
     uint64_t taken_bytes;         /* what they bring */
     uint32_t unreported;          /* enum fanin_status: of the first of them that failed */

@@ -174,7 +174,7 @@ static int is_taken(const struct fanin_request *request)
 {
     const struct side *source = &request->source;
 
-    if (source->way == WAY_DIRECT)
+    if (source->way == WAY_DIRECT || source->way == WAY_NONE)
         return source->length <= FANIN_MAX_INLINE;
     for (uint32_t i = 0; i < request->window_length; i++)
         if (request->window[i]->lkey == FANIN_LKEY_PROCESS)
@@ -182,12 +182,13 @@ static int is_taken(const struct fanin_request *request)
     return source->way == WAY_PIPELINED || source->lkey != FANIN_LKEY_PROCESS;
 }
 
-/* With a limit of time the program wants to know whether all take part. A persistent request is to end as a whole: then
- * it can start again. */
+/* A barrier is there to wait. With a limit of time the program wants to know whether all take part. A persistent
+ * request is to end as a whole: then it can start again. */
 int fanin_request_is_one_way(const struct fanin_request *request)
 {
-    return request->source.length && !request->destination.length && !request->wanted.row && !request->mismatch &&
-           !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE) && is_taken(request);
+    return request->message.row->contributors != FANIN_CLASS_NONE && !request->destination.length &&
+           !request->wanted.row && !request->mismatch && !request->timeout_ms && !request->persistent &&
+           !(request->flags & FANIN_FENCE) && is_taken(request);
 }
 
 int fanin_request_copies_results(const struct fanin_request *request)

@@ -2,6 +2,7 @@
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"
+#include "job/naming.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,17 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
     return FANIN_SUCCESS;
 }
 
+/* fanin_complaint tells whom a join that has failed names. */
+static void complain_of(const struct fanin_communicator *communicator, enum fanin_status status,
+                        const struct fanin_join_reply *reply)
+{
+    struct fanin_cqe members = {.status = (uint8_t)status, .missing = reply->missing,
+                                .missing_kind = (uint8_t)reply->missing_kind,
+                                .lost_device = status == FANIN_PEER_LOST ? reply->slots : 0};
+
+    fanin_complain_of(&communicator->job, communicator->stream.terms.rank, &members);
+}
+
 enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
                                    struct fanin_communicator **joined)
 {
@@ -177,6 +189,8 @@ enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint
         if (status == FANIN_PENDING)
             fanin_progress(); /* another rank may wait for what this one has not posted yet */
     } while (status == FANIN_PENDING && fanin_now_ms() < deadline);
+    if (status != FANIN_SUCCESS && !*fanin_complaint())
+        complain_of(communicator, status, &reply);
     if (status == FANIN_SUCCESS)
         *joined = communicator;
     else

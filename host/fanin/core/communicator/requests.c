@@ -1,6 +1,7 @@
 /* Starting collectives, and waiting for them. */
 #include "communicator/communicator.h"
 #include "complaint.h"
+#include "job/naming.h"
 #include <stdlib.h>
 
 #define NOT_UNDER_WAY "the request has not been started, or its device has been closed"
@@ -115,7 +116,11 @@ enum fanin_status fanin_restart(struct fanin_request *request)
 
 static enum fanin_status outcome(const struct fanin_request *request)
 {
-    return is_done(request) ? request->status : has_ended(request) ? FANIN_SUCCESS : FANIN_PENDING;
+    if (!is_done(request))
+        return has_ended(request) ? FANIN_SUCCESS : FANIN_PENDING;
+    if (request->failure.status != FANIN_SUCCESS)
+        fanin_complain_of(&communicator_of(request)->job, request->stream->terms.rank, &request->failure);
+    return request->status;
 }
 
 enum fanin_status fanin_test(struct fanin_request *request)
@@ -239,7 +244,7 @@ uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct
         fanin_request_check(terms, operation) != FANIN_SUCCESS)
         return 0;
     fanin_make_message(terms, operation, &message);
-    message.sizes = message.row->divided ? operation->sizes : NULL;
+    fanin_use_sizes(&message, message.row->divided ? operation->sizes : NULL);
     while (fanin_next_run(&message, terms->rank, &run))
         segments += fanin_count_positions(terms, &message, &run);
     return segments;

@@ -7,6 +7,7 @@
 #include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
 #include "calls/aliases.h"
+#include "calls/failure.h"
 #include "settings.h"
 #include <limits.h>
 
@@ -182,13 +183,14 @@ int shim_blocking(struct call *call, int *code)
         status = fanin_call(communicator->job, &prepared.operation, SHORTEST_MS, &request);
     if (status == FANIN_PENDING)
         status = keep_waiting(communicator->job, request);
-    if (request)
-        fanin_free(request);
     if (status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */
         fanin_end_job(communicator->job, status);
     shim_count_offloaded(call->function, prepared.source.bytes + prepared.destination.bytes);
     status = shim_conclude(&decoded, &prepared, started, status);
-    *code = status == FANIN_SUCCESS ? 0 : shim_error_code(status, call->function);
+    *code = status == FANIN_SUCCESS ? 0
+            : shim_error_code(status, call->function, &prepared, communicator->job, request);
+    if (request)
+        fanin_free(request);
     if (*code)
         pmpi.Comm_call_errhandler(call->comm, *code);
     return 1;

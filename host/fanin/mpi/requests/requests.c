@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "requests/requests.h"
 #include "abi/pmpi.h"
+#include "calls/failure.h"
 #include "comm/jobs.h"
 #include "requests/progress.h"
 #include <pthread.h>
@@ -173,7 +174,8 @@ static int settle(struct request *request, enum fanin_status status)
         fanin_end_job(request->job, status);
     shim_count_offloaded(request->function, prepared->source.bytes + prepared->destination.bytes);
     status = shim_conclude(&request->decoded, prepared, request->underway != NULL, status);
-    request->code = status == FANIN_SUCCESS ? 0 : shim_error_code(status, request->function);
+    request->code = status == FANIN_SUCCESS ? 0
+                    : shim_error_code(status, request->function, prepared, request->job, request->underway);
     if (request->persistent) {
         pmpi.Start(&request->handle);
         shim_set_progress(request, SETTLED);

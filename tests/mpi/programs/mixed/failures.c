@@ -1,6 +1,7 @@
 /* Errors of collectives: every rank gets one, and none waits for the others. */
 #include "scenes.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -47,4 +48,59 @@ void be_refused(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     expect(MPI_Barrier(MPI_COMM_WORLD), "no error");
+}
+
+static void tell(const char *difference, int code)
+{
+    char text[MPI_MAX_ERROR_STRING] = "no error";
+    int length;
+
+    if (code)
+        MPI_Error_string(code, text, &length);
+    printf("%s, rank %d: %s\n", difference, rank, text);
+}
+
+static int reduce_and_wait(int *data, int count, MPI_Datatype type, MPI_Comm comm)
+{
+    MPI_Request request;
+    int code = MPI_Iallreduce(MPI_IN_PLACE, data, count, type, MPI_SUM, comm, &request);
+
+    return code ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* The device of the process that the argument names is killed. */
+void lose_a_switch(void)
+{
+    int one = 1, sum, code = 0;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        kill(atoi(argument), SIGKILL);
+    while (!code)
+        code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    tell("switch", code);
+}
+
+/* Rank 1 differs from the others in one argument, on a communicator for each. */
+void differ(void)
+{
+    int data[8] = {0}, sum[8], odd = rank == 1;
+    MPI_Comm comm[5];
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 5; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+    MPI_Allreduce(MPI_IN_PLACE, data, 5, MPI_INT, MPI_SUM, comm[0]);
+    tell("op", MPI_Allreduce(MPI_IN_PLACE, data, 5, MPI_INT, odd ? MPI_MAX : MPI_SUM, comm[0]));
+    tell("after", MPI_Allreduce(MPI_IN_PLACE, data, 5, MPI_INT, MPI_SUM, comm[0]));
+    tell("type", reduce_and_wait(data, 5, odd ? MPI_FLOAT : MPI_INT, comm[1]));
+    tell("count", reduce_and_wait(data, odd ? 5 : 6, MPI_INT, comm[2]));
+    tell("root", MPI_Reduce(data, sum, 5, MPI_INT, MPI_SUM, odd ? 1 : 0, comm[3]));
+    for (int i = 0; i < 3; i++)
+        tell("zero", MPI_Allreduce(MPI_IN_PLACE, data, 0, MPI_INT, MPI_SUM, comm[4]));
+    MPI_Barrier(comm[4]); /* a failure would fail those that still are under way, too */
+    tell("some", MPI_Allreduce(MPI_IN_PLACE, data, odd ? 0 : 5, MPI_INT, MPI_SUM, comm[4]));
+    tell("later", MPI_Barrier(comm[4]));
+    MPI_Barrier(comm[3]); /* those that are not the root hear of it here at the latest */
 }

@@ -45,6 +45,8 @@ void use_what_is_freed(void);
 /* failures.c */
 void run_out_of_memory(void);
 void be_refused(void);
+void differ(void);
+void lose_a_switch(void);
 
 /* loss.c */
 void lose_a_rank(void);

@@ -1,0 +1,172 @@
+#include "job/naming.h"
+#include "complaint.h"
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MOST_NAMED 8      /* ranks of a text for people */
+#define LONGEST_TEXT 640  /* with so many names */
+#define MOST_COMPLAINED 200
+
+struct text {
+    char bytes[LONGEST_TEXT];
+    size_t length;
+};
+
+struct address_text {
+    char bytes[INET_ADDRSTRLEN];
+};
+
+__attribute__((format(printf, 2, 3))) static void append(struct text *text, const char *format, ...)
+{
+    size_t room = sizeof text->bytes - text->length;
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(text->bytes + text->length, room, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        text->length += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+static struct address_text text_of(uint32_t address)
+{
+    struct in_addr network = {htonl(address)};
+    struct address_text text;
+
+    inet_ntop(AF_INET, &network, text.bytes, sizeof text.bytes);
+    return text;
+}
+
+static struct address_text address_of(const struct fanin_job *job, uint32_t rank)
+{
+    return text_of(job->places[rank].address);
+}
+
+static int is_switch(const struct fanin_job *job, uint32_t address)
+{
+    for (uint32_t rank = 0; rank < job->ranks; rank++)
+        for (uint32_t level = 0; level < job->places[rank].hops; level++)
+            if (job->places[rank].hop[level] == address)
+                return 1;
+    return 0;
+}
+
+/* The device that is lost, as rank `rank` knows it. */
+static void append_device(struct text *text, const struct fanin_job *job, uint32_t rank, uint32_t address)
+{
+    const struct fanin_place *own = &job->places[rank];
+
+    if (is_switch(job, address))
+        append(text, "the switch %s%s", text_of(address).bytes,
+               own->hops && own->hop[0] == address ? " above this node's NIC" : "");
+    else
+        append(text, "%s NIC %s", address == own->address ? "this node's" : "the", text_of(address).bytes);
+    append(text, " does not answer, or was started anew");
+}
+
+static void append_ranks(struct text *text, const struct fanin_job *job, const uint32_t *ranks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        append(text, "%srank %u (node %s)", i ? ", " : "", ranks[i], address_of(job, ranks[i]).bytes);
+}
+
+/* How many of the ranks from `first` on are on the node of that one. */
+static uint32_t count_beside(const struct fanin_job *job, const uint32_t *ranks, uint32_t first, uint32_t count)
+{
+    uint32_t beside = 0;
+
+    for (uint32_t i = first; i < count; i++)
+        beside += job->places[ranks[i]].address == job->places[ranks[first]].address;
+    return beside;
+}
+
+/* Nodes, each with those of the ranks that are there. */
+static void append_nodes(struct text *text, const struct fanin_job *job, const uint32_t *ranks, uint32_t count)
+{
+    for (uint32_t first = 0; first < count; first++) {
+        uint32_t address = job->places[ranks[first]].address, before = 0, listed = 0;
+        while (before < first && job->places[ranks[before]].address != address)
+            before++;
+        if (before < first)
+            continue; /* the node has been named */
+        append(text, "%snode %s (%s ", first ? ", " : "", address_of(job, ranks[first]).bytes,
+               count_beside(job, ranks, first, count) > 1 ? "ranks" : "rank");
+        for (uint32_t i = first; i < count; i++)
+            if (job->places[ranks[i]].address == address)
+                append(text, "%s%u", listed++ ? ", " : "", ranks[i]);
+        append(text, ")");
+    }
+}
+
+/* The ranks after `words`, the first `named` of them by name. */
+static void append_members(struct text *text, const char *words, int by_node, const struct fanin_job *job,
+                           const uint32_t *ranks, uint32_t count, uint32_t named)
+{
+    append(text, "%s", words);
+    (by_node ? append_nodes : append_ranks)(text, job, ranks, named);
+    if (!named)
+        append(text, "%u ranks", count);
+    else if (named < count)
+        append(text, ", %u more%s", count - named, by_node ? " ranks" : "");
+}
+
+/* Without rank `rank`, which needs no name to itself. Returns how many are left. */
+static uint32_t without(uint32_t rank, const uint32_t *ranks, uint32_t count, uint32_t *others)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (ranks[i] != rank)
+            others[left++] = ranks[i];
+    return left;
+}
+
+/* The ranks, at most `most` of them by name. ranks: `count` that the completion names, and behind them the `others`. */
+static void append_missing(struct text *text, const struct fanin_job *job, const struct fanin_cqe *cqe,
+                           const uint32_t *ranks, uint32_t count, uint32_t others, uint32_t most)
+{
+    int knows_ranks = !cqe->missing_kind || count == 1; /* other nodes can not name a rank, only its node */
+    int is_cut_off = cqe->status == FANIN_PEER_LOST && is_switch(job, cqe->lost_device);
+
+    if (cqe->status == FANIN_OP_MISMATCH)
+        append_members(text, "noticed at: ", 0, job, ranks, count, count < most ? count : most);
+    else if (is_cut_off)
+        append_members(text, "cut off: ", 1, job, ranks + count, others, others < most ? others : most);
+    else if (!others)
+        append(text, "it was this rank that was waited for");
+    else
+        append_members(text, knows_ranks ? "missing: " : "missing on: ", !knows_ranks, job, ranks + count, others,
+                       others < most ? others : most);
+}
+
+void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct fanin_cqe *cqe, char *words,
+                        size_t capacity)
+{
+    uint32_t *ranks = malloc(2 * job->ranks * sizeof *ranks), most = MOST_NAMED, count, others;
+    struct text text, device = {.length = 0};
+
+    if (cqe->status == FANIN_PEER_LOST && cqe->lost_device)
+        append_device(&device, job, rank, cqe->lost_device);
+    count = ranks ? fanin_missing_ranks(job, rank, cqe->missing, cqe->missing_kind, ranks) : 0;
+    others = count ? without(rank, ranks, count, ranks + count) : 0;
+    do {
+        text = device;
+        if (count && device.length)
+            append(&text, "; ");
+        if (count)
+            append_missing(&text, job, cqe, ranks, count, others, most);
+    } while (text.length >= capacity && most--);
+    free(ranks);
+    snprintf(words, capacity, "%s", text.bytes);
+}
+
+void fanin_complain_of(const struct fanin_job *job, uint32_t rank, const struct fanin_cqe *cqe)
+{
+    char words[MOST_COMPLAINED];
+
+    fanin_name_members(job, rank, cqe, words, sizeof words);
+    fanin_complain("%s", words);
+}

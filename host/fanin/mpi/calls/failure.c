@@ -1,0 +1,103 @@
+#include "calls/failure.h"
+#include "abi/pmpi.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+#define LONGEST_TEXT 255 /* of an error, in Open MPI */
+#define MOST_NAMES 140   /* bytes of them that name ranks and devices */
+
+struct text {
+    char bytes[LONGEST_TEXT + 1];
+    size_t length;
+};
+
+/* Append something, or nothing if it does not fit. */
+__attribute__((format(printf, 2, 3))) static void append(struct text *text, const char *format, ...)
+{
+    size_t room = sizeof text->bytes - text->length;
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(text->bytes + text->length, room, format, arguments);
+    va_end(arguments);
+    if (length > 0 && (size_t)length < room)
+        text->length += (size_t)length;
+    text->bytes[text->length] = 0;
+}
+
+static int has_root(uint32_t collective)
+{
+    return collective == FANIN_REDUCE || collective == FANIN_BROADCAST || collective == FANIN_GATHER ||
+           collective == FANIN_SCATTER || collective == FANIN_GATHERV || collective == FANIN_SCATTERV;
+}
+
+/* What this rank has called: what must be equal on all ranks. */
+static void append_call(struct text *text, const struct prepared_call *prepared)
+{
+    const struct fanin_operation *operation = &prepared->operation;
+    uint64_t sent = prepared->source.bytes, received = prepared->destination.bytes;
+
+    if (operation->collective == FANIN_BARRIER)
+        return;
+    if (sent && received && sent != received)
+        append(text, "%llu bytes sent, %llu received", (unsigned long long)sent, (unsigned long long)received);
+    else
+        append(text, "%llu bytes", (unsigned long long)(sent ? sent : received));
+    if (operation->op)
+        append(text, " of %s by %s", fanin_dtype_name(operation->dtype), fanin_op_name(operation->op));
+    if (has_root(operation->collective))
+        append(text, ", root %u", operation->root);
+    append(text, ", ");
+}
+
+/* The message; or, if the job had ended before it, where that was. */
+static void append_place(struct text *text, enum fanin_status status, const struct fanin_communicator_state *state,
+                         const struct fanin_request *request)
+{
+    if (request && (state->ended.status == FANIN_SUCCESS || state->ended_number == fanin_number(request)))
+        append(text, "message %llu of the communicator", (unsigned long long)fanin_number(request));
+    else if (state->ended.status != FANIN_SUCCESS)
+        append(text, "not done: the communicator failed at message %llu", (unsigned long long)state->ended_number);
+    else
+        append(text, "not started");
+    if (!request && (status == FANIN_INVALID_REQUEST || status == FANIN_NOT_SUPPORTED))
+        append(text, ": %s", fanin_complaint());
+}
+
+/* The ranks that the completion names, or what this rank alone has found. */
+static void append_ranks(struct text *text, enum fanin_status status, const struct fanin_communicator_state *state,
+                         struct fanin_communicator *job, const struct fanin_request *request)
+{
+    struct fanin_cqe completion = state->ended;
+    char names[MOST_NAMES];
+
+    if (request)
+        fanin_failure(request, &completion);
+    fanin_name_members(fanin_job_of(job), fanin_rank(job), &completion, names, sizeof names);
+    if (*names)
+        append(text, "; %s", names);
+    else if (status == FANIN_OP_MISMATCH && !completion.jid)
+        append(text, "; the sizes that this rank gives contradict each other, or those of the others");
+}
+
+int shim_error_code(enum fanin_status status, enum function function, const struct prepared_call *prepared,
+                    struct fanin_communicator *job, const struct fanin_request *request)
+{
+    int class = shim_abi->error_other, code;
+    struct fanin_communicator_state state;
+    struct text text = {.length = 0};
+
+    if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
+        class = shim_error_proc_failed();
+    if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
+        return class;
+    fanin_communicator_state(job, &state);
+    append(&text, "MPI_%s on Fanin: %s: ", shim_function_names[function], fanin_status_name(status));
+    append_call(&text, prepared);
+    append_place(&text, status, &state, request);
+    append_ranks(&text, status, &state, job, request);
+    append(&text, ". %s", fanin_status_remedy(status));
+    pmpi.Add_error_string(code, text.bytes);
+    return code;
+}
