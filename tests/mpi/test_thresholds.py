@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_tools.cli.app import app
-from fanin_tools.launch import tuning
+from fanin_tools.fabric.generate import Shape
+from tests.e2e.fabrics import Bench
 from tests.mpi.conftest import AS_ROOT, FAMILIES, QUIET_WAITING, Fabrics, Mpi
 from tests.mpi.report import offloaded
 
@@ -45,7 +46,16 @@ def test_groups_hold_for_an_mpi_a_route_and_a_number_of_ranks(
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_route_of_a_communicator_that_joins_late_counts(mpi: Mpi, fabrics: Fabrics) -> None:
-    assert counts(mpi, fabrics, "all=off; ring: bcast=0-; tree: reduce=0-", FANIN_MPI_JOIN="late") == {"Reduce"}
+    for tree in ("tree", "one-host tree", "tree one-host 3"):
+        thresholds = f"all=off; ring: bcast=0-; {tree}: reduce=0-"
+        assert counts(mpi, fabrics, thresholds, FANIN_MPI_JOIN="late") == {"Reduce"}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+def test_ranks_in_a_ring_below_a_tree_agree_with_those_in_none(mpi: Mpi, bench: Bench) -> None:
+    """Two nodes of one plain switch, in a ring, and one of another: the job's route is the tree."""
+    rings = Fabrics(bench.up(Shape(nodes=4, ranks_per_node=1, fanout=(2, 2), plain_leaves=True)))
+    assert counts(mpi, rings, "all=off; ring: bcast=0-; tree: reduce=0-") == {"Reduce"}
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
@@ -57,7 +67,9 @@ def test_file_of_this_machine_holds_where_the_setting_is_silent(mpi: Mpi, fabric
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
-@pytest.mark.parametrize("wrong", ["tree x: all=off", "all", "bcast=4-2k-", "a: b: all=off", "bcast=4q"])
+@pytest.mark.parametrize(
+    "wrong", ["tree x: all=off", "all", "bcast=4-2k-", "a: b: all=off", "bcast=4q", "bcast=2m-4k", "#" * 7001]
+)
 def test_file_that_can_not_be_read_is_named(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, wrong: str) -> None:
     path = tmp_path / "fanin/mpi-thresholds"
     path.parent.mkdir()
@@ -65,7 +77,10 @@ def test_file_that_can_not_be_read_is_named(mpi: Mpi, fabrics: Fabrics, tmp_path
     variables = fabrics.variables(2, "local", FANIN_MPI_THRESHOLDS="all=0-", XDG_CONFIG_HOME=str(tmp_path))
     ended = mpi.run(2, [mpi.build("mixed"), "messages"], variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"fanin: BAD_SETTING: {path} can not be read from " in ended.stderr
+    assert (
+        f"fanin: BAD_SETTING: {path} {'is longer than 7000' if len(wrong) > 7000 else 'can not be read from '}"
+        in ended.stderr
+    )
     assert offloaded(ended.stderr) == {"Allreduce": (2, 0)}
 
 
@@ -86,7 +101,7 @@ def test_tune_measures_and_keeps(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mon
     ((head, thresholds),) = json.loads(result.stdout)["thresholds"].items()
     assert head == f"{NAMES[mpi.family]} local 2"
     assert thresholds.startswith("all=off")
-    assert tuning.parse(kept.read_text()) == {head: thresholds, f"{NAMES[mpi.family]} tree 2": "all=off"}
+    assert kept.read_text() == f"{head}: {thresholds}\n{NAMES[mpi.family]} tree 2: all=off\n"
 
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)

@@ -17,7 +17,7 @@
     X(TYPE, "devices do not compute with this datatype, or not this operation with it")                       \
     X(ARGUMENTS, "arguments that make no sense: the MPI reports them")                                         \
     X(SIZE, "2 GiB or more to be moved, and this MPI packs no large counts")                             \
-    X(THRESHOLD, "the MPI is faster at these sizes (FANIN_MPI_THRESHOLDS, fanin tune)")
+    X(THRESHOLD, "left by thresholds, where the MPI is faster (FANIN_MPI_THRESHOLDS, fanin tune)")
 
 enum reason {
 #define X(name, text) REASON_##name,

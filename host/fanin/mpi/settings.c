@@ -3,12 +3,14 @@
 #include "fanin.h"
 #include "report.h"
 #include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FEWEST_SLOTS 4 /* of a lease */
+#define LONGEST_THRESHOLDS 7000 /* of the file, and of the variable; with what is shipped they fit together */
 #define TUNED_FILE "fanin/mpi-thresholds" /* in the folder of the user's settings */
 
 struct settings shim_settings;
@@ -71,37 +73,54 @@ static void append(char *thresholds, const char *text, const char *source)
 {
     const struct setting any = {FANIN_ROUTE_AUTO, 0, 0};
     struct range ranges[FUNCTION_COUNT];
-    const char *wrong = text ? shim_read_thresholds(text, &any, ranges) : NULL;
     size_t length = strlen(thresholds);
+    const char *wrong;
 
+    if (strlen(text) > LONGEST_THRESHOLDS) {
+        shim_say("BAD_SETTING: %s is longer than %d characters; write fewer groups", source, LONGEST_THRESHOLDS);
+        return;
+    }
+    wrong = shim_read_thresholds(text, &any, ranges);
     if (wrong)
-        shim_say("BAD_SETTING: %s can not be read from %.40s on; write NAME=LEAST-MOST, as in allreduce=0-64m", source,
-                 wrong);
-    else if (text && length + strlen(text) + 2 > THRESHOLDS_CAPACITY)
-        shim_say("BAD_SETTING: %s is longer than %d characters; write fewer groups", source, THRESHOLDS_CAPACITY);
-    else if (text)
+        shim_say("BAD_SETTING: %s can not be read from %.*s on; write [MPI] [ROUTE] [RANKS]: NAME=LEAST-MOST, as in "
+                 "local 4: allreduce=0-64m", source, (int)strcspn(wrong, "\n"), wrong);
+    else
         snprintf(thresholds + length, THRESHOLDS_CAPACITY - length, "%s\n", text);
 }
 
-/* The file that `fanin tune` writes. */
-static void read_tuned(char *thresholds)
+/* The file that `fanin tune` writes. Returns 0 if the user has no folder of settings. */
+static int find_tuned(char *path, size_t capacity)
 {
     const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    char path[PATH_MAX], text[THRESHOLDS_CAPACITY];
+
+    if (folder && *folder)
+        snprintf(path, capacity, "%s/%s", folder, TUNED_FILE);
+    else
+        snprintf(path, capacity, "%s/.config/%s", home ? home : "", TUNED_FILE);
+    return (folder && *folder) || (home && *home);
+}
+
+static void read_tuned(char *thresholds)
+{
+    char path[PATH_MAX], text[LONGEST_THRESHOLDS + 2];
     size_t length;
     FILE *file;
 
-    if (folder && *folder)
-        snprintf(path, sizeof path, "%s/%s", folder, TUNED_FILE);
-    else
-        snprintf(path, sizeof path, "%s/.config/%s", home ? home : "", TUNED_FILE);
-    file = fopen(path, "re");
-    if (!file)
+    if (!find_tuned(path, sizeof path))
         return;
-    length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
+    file = fopen(path, "re");
+    if (!file && (errno == ENOENT || errno == ENOTDIR))
+        return;
+    length = file ? fread(text, 1, sizeof text - 1, file) : 0;
     text[length] = 0;
-    append(thresholds, text, path);
+    if (!file || ferror(file))
+        shim_say("BAD_SETTING: %s can not be read: %s; mend or remove it", path, strerror(errno));
+    else if (strlen(text) != length)
+        shim_say("BAD_SETTING: %s is no text; run fanin tune, or remove it", path);
+    else
+        append(thresholds, text, path);
+    if (file)
+        fclose(file);
 }
 
 void shim_read_settings(void)
@@ -119,5 +138,6 @@ void shim_read_settings(void)
         .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};
     append(shim_settings.thresholds, shim_shipped_thresholds, "the shipped thresholds");
     read_tuned(shim_settings.thresholds);
-    append(shim_settings.thresholds, getenv("FANIN_MPI_THRESHOLDS"), "FANIN_MPI_THRESHOLDS");
+    if (getenv("FANIN_MPI_THRESHOLDS"))
+        append(shim_settings.thresholds, getenv("FANIN_MPI_THRESHOLDS"), "FANIN_MPI_THRESHOLDS");
 }

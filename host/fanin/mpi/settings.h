@@ -3,7 +3,7 @@
 #define FANIN_MPI_SETTINGS_H
 #include "thresholds.h"
 
-enum { THRESHOLDS_CAPACITY = 8192 };
+enum { THRESHOLDS_CAPACITY = 16384 };
 
 struct settings {
     uint32_t report, strict;

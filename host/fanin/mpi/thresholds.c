@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #define GROUP_ENDS ";\n#"
+#define OFF ((struct range){1, 0})
 
 static const char units[] = "kmg";
 
@@ -16,7 +17,6 @@ static const struct {
     uint32_t route;
 } routes[] = {{"local", FANIN_ROUTE_LOCAL}, {"tree", FANIN_ROUTE_TREE}, {"ring", FANIN_ROUTE_RING}};
 
-/* Measured by `fanin tune` on one host with 2 cores. */
 const char shim_shipped_thresholds[] =
     "all=off\n"
     "local 2: allreduce=32k-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
@@ -52,7 +52,7 @@ static int read_range(const char **text, struct range *range)
 {
     if (!strncasecmp(*text, "off", 3)) {
         *text += 3;
-        *range = (struct range){1, 0};
+        *range = OFF;
         return 1;
     }
     if (!isdigit((unsigned char)**text))
@@ -61,7 +61,7 @@ static int read_range(const char **text, struct range *range)
     if (*(*text)++ != '-')
         return 0;
     range->most = isdigit((unsigned char)**text) ? read_size(text) : UINT64_MAX;
-    return 1;
+    return range->least <= range->most;
 }
 
 /* The function that the first `length` letters of `text` name; FUNCTION_COUNT for "all"; -1 for no function. */
@@ -132,21 +132,37 @@ const char *shim_read_thresholds(const char *text, const struct setting *setting
     return NULL;
 }
 
+/* Add another range to one, and what is between them. */
+static void widen(struct range *range, const struct range *other)
+{
+    if (other->least > other->most)
+        return;
+    if (range->least > range->most)
+        *range = *other;
+    range->least = other->least < range->least ? other->least : range->least;
+    range->most = other->most > range->most ? other->most : range->most;
+}
+
 void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges)
 {
-    for (size_t route = 0; route < ROUTES; route++) {
-        struct setting setting = {routes[route].route, ranks, 0};
+    for (int i = 0; i < FUNCTION_COUNT; i++)
+        ranges[i] = OFF;
+    for (size_t choice = 0; choice < 2 * ROUTES; choice++) {
+        struct setting setting = {routes[choice / 2].route, ranks, choice % 2};
         struct range found[FUNCTION_COUNT] = {{0}};
         shim_read_thresholds(text, &setting, found);
-        for (int i = 0; i < FUNCTION_COUNT; i++) {
-            if (!route || ranges[i].least > ranges[i].most)
-                ranges[i] = found[i];
-            else if (found[i].least <= found[i].most) {
-                ranges[i].least = found[i].least < ranges[i].least ? found[i].least : ranges[i].least;
-                ranges[i].most = found[i].most > ranges[i].most ? found[i].most : ranges[i].most;
-            }
-        }
+        for (int i = 0; i < FUNCTION_COUNT; i++)
+            widen(&ranges[i], &found[i]);
     }
+}
+
+const char *shim_route_name(uint32_t route)
+{
+    size_t i = 0;
+
+    while (routes[i].route != route)
+        i++;
+    return routes[i].name;
 }
 
 static int write_size(uint64_t size, char *text, size_t capacity)

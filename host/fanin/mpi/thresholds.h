@@ -24,7 +24,7 @@ struct setting {
     int on_one_host;           /* all NICs have loopback addresses: they are processes of one machine */
 };
 
-/* What holds where nothing else is said, of every MPI. Measured by `fanin tune` on one host with 2 cores. */
+/* The defaults. Measured by `fanin tune` on a host with 2 cores, and over four network namespaces. */
 extern const char shim_shipped_thresholds[];
 
 /* Read the groups of a text that hold for `setting` into `ranges`; those of the functions that it does not name stay.
@@ -33,6 +33,9 @@ const char *shim_read_thresholds(const char *text, const struct setting *setting
 
 /* All that may be offloaded by a text on some route. */
 void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges);
+
+/* The name of a route other than FANIN_ROUTE_AUTO, as it stands in such a text. */
+const char *shim_route_name(uint32_t route);
 
 /* Write a range as it is read, such as "4k-64m", "0-", "off". */
 void shim_write_range(const struct range *range, char *text, size_t capacity);

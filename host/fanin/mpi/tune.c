@@ -1,6 +1,6 @@
 /* The MPI and the devices take turns at each collective and size: in streams, where call follows call and one barrier
- * comes at the end, and in step, with a barrier after each call. A size is worth offloading if the devices are the faster
- * ones in both. All ranks measure together, and then in pairs, since an MPI is much faster with two ranks.
+ * comes at the end, and in step, with a barrier after each call. A size is worth offloading if the devices are faster
+ * in both. Pairs of ranks are measured first, since an MPI is much faster with two ranks, and then all ranks together.
  */
 #define _GNU_SOURCE
 #include "tune.h"
@@ -23,6 +23,8 @@
 static const uint64_t sizes[] = {8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
 #define SIZES (int)(sizeof sizes / sizeof sizes[0])
 #define LARGEST (16 << 20)
+#define NEVER_NS 1e18
+#define SAID 250 /* characters of groups that a line has room for */
 
 enum side { BY_MPI, BY_DEVICES, SIDES };
 enum mode { IN_STREAM, IN_STEP, MODES };
@@ -33,7 +35,7 @@ struct bench {
     int is_reporting;          /* rank 0 of the world */
     uint8_t *source, *result;
     int *counts, *offsets;     /* of blocks */
-    FILE *file;                /* where is_reporting */
+    char groups[2048];         /* of thresholds: what has been found */
 };
 
 /* Nanoseconds of a call. */
@@ -65,15 +67,16 @@ static void call_mpi(const struct call *call)
 #undef GIVEN
 }
 
-static void call_side(const struct call *call, enum side side)
+/* Returns 0 if the devices do not do this call. */
+static int call_side(const struct call *call, enum side side)
 {
     struct call own = *call;
     int code;
 
-    if (side == BY_MPI)
-        call_mpi(call);
-    else if (!shim_blocking(&own, &code))
-        call_mpi(call); /* an MPI that packs no long messages: level with itself */
+    if (side == BY_DEVICES)
+        return shim_blocking(&own, &code);
+    call_mpi(call);
+    return 1;
 }
 
 static double largest(double value)
@@ -91,17 +94,18 @@ static double largest(double value)
 static double time_calls(const struct bench *bench, const struct call *call, enum side side, enum mode mode, int calls)
 {
     handle comm = bench->communicator->handle;
+    int done = 1;
     double start;
 
     pmpi.Barrier(shim_handle(COMM_WORLD));
     start = now_ns();
-    for (int i = 0; i < calls; i++) {
-        call_side(call, side);
+    for (int i = 0; i < calls && done; i++) {
+        done = call_side(call, side);
         if (mode == IN_STEP)
             pmpi.Barrier(comm);
     }
     pmpi.Barrier(comm);
-    return largest((now_ns() - start) / calls);
+    return largest(done ? (now_ns() - start) / calls : NEVER_NS);
 }
 
 static int compare(const void *one, const void *other)
@@ -202,6 +206,10 @@ static struct range measure_function(const struct bench *bench, enum function fu
         struct call call;
         struct cell cell;
         bytes[i] = prepare(bench, function, sizes[i], &call);
+        if (i && bytes[i] == bytes[i - 1]) { /* one element for each rank is more than that */
+            paying[i] = paying[i - 1];
+            continue;
+        }
         for (enum mode mode = IN_STREAM; mode < MODES; mode++)
             measure_mode(bench, &call, mode, cell.ns[mode]);
         paying[i] = pays(&cell);
@@ -210,20 +218,22 @@ static struct range measure_function(const struct bench *bench, enum function fu
     return range_of(function, bytes, paying, count);
 }
 
-static const char *route_name(const struct communicator *communicator)
+/* Whether a number is the same on all ranks. */
+static int is_equal_everywhere(uint64_t number)
 {
-    static const char *const names[] = {
-        [FANIN_ROUTE_LOCAL] = "local", [FANIN_ROUTE_TREE] = "tree", [FANIN_ROUTE_RING] = "ring"};
-    struct fanin_join join;
+    uint64_t both[2] = {number, ~number}, most[2];
 
-    fanin_describe(fanin_job_of(communicator->job), (uint32_t)communicator->rank, &join);
-    return names[join.route];
+    pmpi.Allreduce(both, most, 2, shim_handle(TYPE_UINT64), shim_handle(OP_MAX), shim_handle(COMM_WORLD));
+    return most[0] == ~most[1];
 }
 
-/* Measure a communicator, and write its group of thresholds. `comm` has a job. */
+/* Measure a communicator, and note its group of thresholds. */
 static void measure_communicator(struct bench *bench, struct communicator *communicator)
 {
     struct range everything = {0, UINT64_MAX}, found[FUNCTION_COUNT];
+    struct setting setting = shim_setting(communicator);
+    int is_loopback = setting.on_one_host && setting.route != FANIN_ROUTE_LOCAL;
+    size_t length = strlen(bench->groups), room = sizeof bench->groups;
     char text[64];
 
     bench->communicator = communicator;
@@ -232,22 +242,23 @@ static void measure_communicator(struct bench *bench, struct communicator *commu
     for (int function = 0; function < FUNCTION_COUNT; function++)
         found[function] = measure_function(bench, (enum function)function);
     memcpy(communicator->ranges, found, sizeof found);
-    if (!bench->file)
-        return;
-    fprintf(bench->file, "%s %s %d: all=off", shim_abi->name, route_name(communicator), communicator->ranks);
+    length += (size_t)snprintf(bench->groups + length, room - length, "%s %s%s %d: all=off", shim_abi->name,
+                               is_loopback ? "one-host " : "", shim_route_name(setting.route), communicator->ranks);
     for (int function = 0; function < FUNCTION_COUNT; function++) {
         if (found[function].least > found[function].most)
             continue;
         shim_write_range(&found[function], text, sizeof text);
-        fprintf(bench->file, ", %s=%s", shim_function_names[function], text);
+        length += (size_t)snprintf(bench->groups + length, room - length, ", %s=%s", shim_function_names[function],
+                                   text);
     }
-    fputc('\n', bench->file);
+    snprintf(bench->groups + length, room - length, "\n");
 }
 
-/* Measure pairs of ranks, all at the same time. */
+/* Measure pairs of ranks, all at the same time, if all can join and have the same route. */
 static void measure_pairs(struct bench *bench, int rank)
 {
     struct communicator *communicator;
+    uint64_t kind = 0;
     handle pair = 0;
 
     if (pmpi.Comm_split(shim_handle(COMM_WORLD), rank / 2, rank, &pair))
@@ -256,42 +267,61 @@ static void measure_pairs(struct bench *bench, int rank)
     communicator = shim_communicator(pair);
     shim_join_communicator(communicator, 0);
     if (communicator->reason == NO_REASON)
+        kind = 1 + shim_setting(communicator).route;
+    if (is_equal_everywhere(kind) && kind)
         measure_communicator(bench, communicator);
     pmpi.Comm_free(&pair);
 }
 
-static FILE *open_file(const char *path)
+static void write_groups(const char *path, const char *groups)
 {
     FILE *file = fopen(path, "we");
+    int written = file && fputs(groups, file) >= 0;
 
-    if (!file)
-        shim_say("NOT_SUPPORTED: FANIN_MPI_TUNE names %.200s, which can not be written: %s", path, strerror(errno));
-    return file;
+    if (file && fclose(file))
+        written = 0;
+    if (!written)
+        shim_say("BAD_SETTING: FANIN_MPI_TUNE names %.200s, which can not be written: %s; name another. This was to be "
+                 "there:\n%.*s", path, strerror(errno), SAID, groups);
+}
+
+static void measure_all(struct bench *bench, struct communicator *world)
+{
+    size_t ranks = (size_t)world->ranks, bytes = LARGEST + ELEMENT * ranks;
+
+    bench->source = malloc(bytes);
+    bench->result = malloc(bytes);
+    bench->counts = calloc(ranks, sizeof *bench->counts);
+    bench->offsets = calloc(ranks, sizeof *bench->offsets);
+    if (!bench->source || !bench->result || !bench->counts || !bench->offsets)
+        abort(); /* the other ranks measure */
+    memset(bench->source, 1, bytes); /* pages of its own */
+    memset(bench->result, 1, bytes);
+    if (world->ranks > 2 && world->ranks % 2 == 0)
+        measure_pairs(bench, world->rank);
+    measure_communicator(bench, world);
+    free(bench->source);
+    free(bench->result);
+    free(bench->counts);
+    free(bench->offsets);
 }
 
 void shim_tune(void)
 {
     struct communicator *world = shim_communicator(shim_handle(COMM_WORLD));
     const char *path = world->rank ? NULL : getenv("FANIN_MPI_TUNE");
-    struct bench bench = {.is_reporting = !world->rank, .file = path ? open_file(path) : NULL};
-    uint64_t asked = bench.file != NULL, wanted;
+    struct bench bench = {.is_reporting = !world->rank};
+    uint64_t asked = path && *path, wanted;
 
-    pmpi.Allreduce(&asked, &wanted, 1, shim_handle(TYPE_UINT64), shim_handle(OP_SUM), world->handle);
-    if (!wanted || world->reason != NO_REASON)
+    pmpi.Allreduce(&asked, &wanted, 1, shim_handle(TYPE_UINT64), shim_handle(OP_MAX), world->handle);
+    if (!wanted)
         return;
-    bench.source = calloc(1, LARGEST + ELEMENT * (size_t)world->ranks);
-    bench.result = calloc(1, LARGEST + ELEMENT * (size_t)world->ranks);
-    bench.counts = calloc((size_t)world->ranks, sizeof *bench.counts);
-    bench.offsets = calloc((size_t)world->ranks, sizeof *bench.offsets);
-    if (!bench.source || !bench.result || !bench.counts || !bench.offsets)
-        abort(); /* the other ranks measure */
-    if (world->ranks > 2 && world->ranks % 2 == 0)
-        measure_pairs(&bench, world->rank);
-    measure_communicator(&bench, world);
-    if (bench.file)
-        fclose(bench.file);
-    free(bench.source);
-    free(bench.result);
-    free(bench.counts);
-    free(bench.offsets);
+    if (world->reason == REASON_NOT_JOINED)
+        shim_join_communicator(world, 0);
+    if (world->reason == NO_REASON)
+        measure_all(&bench, world);
+    else if (asked)
+        shim_say("NOT_SUPPORTED: FANIN_MPI_TUNE: nothing is measured: %s", shim_reason_texts[world->reason]);
+    if (asked && *bench.groups)
+        write_groups(path, bench.groups);
 }

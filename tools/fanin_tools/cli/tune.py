@@ -46,13 +46,13 @@ def tune(
     is_named = "--name" in options.given(context)
     with tempfile.TemporaryDirectory(prefix="fanin-tune-") as folder:
         program = command or [str(tuning.build(mpirun, Path(folder)))]
-        with leased(fabric_of_run(name, is_named, ranks, route, DEFAULT_DETECTION), print_progress) as running:
+        plan = fabric_of_run(name, is_named, ranks, route, DEFAULT_DETECTION, spread=route != "auto")
+        with leased(plan, print_progress) as running:
             placement = place(running.fabric, ranks, route)
             found = tuning.measure(running, placement, mpirun, program, Path(folder))
-    tuning.save(found, path)
     if json_output:
         print_json({"file": str(path), "thresholds": found})
-        return
-    for head, thresholds in found.items():
-        typer.echo(f"{head}: {thresholds}")
+    else:
+        typer.echo("\n".join(f"{head}: {thresholds}" for head, thresholds in found.items()))
+    tuning.save(found, path)
     print_progress(f"kept in {path}")

@@ -19,15 +19,21 @@ from fanin_tools.launch.placement import Placement
 
 MEASURE = "FANIN_MPI_TUNE"  # of the shim: the file for what it measures
 FILE = Path("fanin/mpi-thresholds")  # in the folder of the user's settings, as host/fanin/mpi/settings.c says
-HEAD = "# FANIN_MPI_THRESHOLDS of this machine, measured by fanin tune\n"
+HEAD = "# FANIN_MPI_THRESHOLDS of this machine, measured by fanin tune"
 PROGRAM = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0) || MPI_Finalize(); }\n"
 COMPILER = "mpicc"
 
 
 def tuned_file() -> Path:
-    """The file that the shim reads."""
-    folder = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(folder) if folder else Path.home() / ".config") / FILE
+    """The file that the shim reads.
+
+    Raises:
+        UsageError: the user has no folder of settings.
+    """
+    folder, home = os.environ.get("XDG_CONFIG_HOME"), os.environ.get("HOME")
+    if not folder and not home:
+        raise UsageError("neither XDG_CONFIG_HOME nor HOME is set", "name a file with --output")
+    return (Path(folder) if folder else Path(home or "") / ".config") / FILE
 
 
 def build(launcher: str, folder: Path) -> Path:
@@ -39,7 +45,7 @@ def build(launcher: str, folder: Path) -> Path:
     """
     path = Path(shutil.which(mpirun.launcher_words(launcher)[0]) or "").absolute()
     beside = path.with_name(COMPILER + path.suffix)  # Debian has mpirun.mpich and mpicc.mpich
-    if not beside.exists():
+    if not os.access(beside, os.X_OK):
         remedy = "name a program of that MPI: fanin tune -- ./program"
         raise UsageError(f"there is no {beside.name} beside {path}", remedy, name="NO_PROGRAM")
     source, program = folder / "program.c", folder / "program"
@@ -57,41 +63,52 @@ def measure(
     """Let the ranks of an MPI program measure in MPI_Init. Returns thresholds by what they hold for.
 
     Raises:
-        ToolError: NOT_SUPPORTED if the program has not measured.
+        ToolError: PROGRAM_FAILED if the program has failed, NOT_SUPPORTED if it has measured nothing.
     """
     found = folder / "thresholds"
     words = ["env", f"{MEASURE}={found}", *command]
-    mpirun.launch(running, placement, launcher, words, Output(to_errors=True))
-    lines = parse(found.read_text()) if found.exists() else {}
-    if not lines:
+    if code := mpirun.launch(running, placement, launcher, words, Output(to_errors=True)):
+        raise ToolError("PROGRAM_FAILED", f"{launcher} ended with exit code {code}", "see its error output above")
+    if not found.exists():
         remedy = "see its error output above; it must be a program of the MPI of --mpirun"
         raise ToolError("NOT_SUPPORTED", f"{command[0]} has measured nothing", remedy)
-    return lines
-
-
-def parse(text: str) -> dict[str, str]:
-    """The lines of a file of thresholds: before and after the colon."""
-    pairs = (line.partition(":") for line in text.splitlines() if line.strip() and not line.startswith("#"))
-    return {head.strip(): thresholds.strip() for head, _, thresholds in pairs}
+    return dict(_parts(line) for line in found.read_text().splitlines())
 
 
 def save(found: dict[str, str], path: Path) -> None:
-    """Put lines into a file, in the place of those for the same MPI, route and number of ranks.
+    """Put groups into a file, in the place of those for the same MPI, route and number of ranks. Other lines stay.
 
     Raises:
-        UsageError: the file can not be written.
+        UsageError: the file can not be read or written.
     """
     try:
-        present = parse(path.read_text()) if path.exists() else {}
-        merged = sorted((present | found).items(), key=_order)
+        lines = path.read_text().splitlines() if path.exists() else [HEAD]
+        for head, thresholds in found.items():
+            lines = _merged(lines, head, f"{head}: {thresholds}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(HEAD + "".join(f"{head}: {thresholds}\n" for head, thresholds in merged))
-    except OSError as error:
-        remedy = "name another with --output, and give its text to the ranks in FANIN_MPI_THRESHOLDS"
-        raise UsageError(f"{path}: {error.strerror}", remedy) from error
+        new = path.with_name(f"{path.name}.new")
+        new.write_text("\n".join([*lines, ""]))
+        new.replace(path)
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is no text"
+        remedy = "name another with --output, or give the lines above to rank 0 in FANIN_MPI_THRESHOLDS"
+        raise UsageError(f"{path}: {cause}", remedy) from error
 
 
-def _order(line: tuple[str, str]) -> tuple[str, int]:
-    """Fewer ranks first: a line holds from its number of ranks on, and later ones override it."""
-    group, _, ranks = line[0].rpartition(" ")
-    return (group, int(ranks)) if ranks.isdecimal() else (line[0], 0)
+def _parts(line: str) -> tuple[str, str]:
+    head, _, thresholds = line.partition(":")
+    return head.strip(), thresholds.strip()
+
+
+def _merged(lines: list[str], head: str, new: str) -> list[str]:
+    """Later lines override earlier ones, and a line holds from its number of ranks on: it comes before the lines for
+    more ranks."""
+    heads = [_parts(line)[0] if ";" not in line else "" for line in lines]
+    if head in heads:
+        return [new if found == head else line for found, line in zip(heads, lines, strict=True)]
+    place, ranks = head.rsplit(" ", 1)
+    for index, found in enumerate(heads):
+        other, _, more = found.rpartition(" ")
+        if other == place and more.isdecimal() and int(more) > int(ranks):
+            return [*lines[:index], new, *lines[index:]]
+    return [*lines, new]

@@ -28,8 +28,8 @@ struct call {
     handle comm;
 };
 
-/* A call without its arguments. Member by member: for an initializer with zeros compilers take an instruction that costs
- * more than the rest of a call that is left to the MPI. */
+/* A call without its arguments. Member by member: for an initializer with zeros compilers take an instruction that
+ * costs more than the rest of a call that is left to the MPI. */
 static inline struct call shim_empty_call(enum function function, int large)
 {
     struct call call;

@@ -35,6 +35,7 @@ static int is_left_at_once(const struct call *call, const struct communicator *c
     const struct buffer *buffer = &call->receive;
     int is_root = communicator->rank == call->root, blocks = communicator->ranks;
     const struct datatype *type;
+    uint64_t bytes;
 
     switch (call->function) {
     case ALLREDUCE:
@@ -59,7 +60,8 @@ static int is_left_at_once(const struct call *call, const struct communicator *c
     type = shim_datatype(buffer->type);
     if (!type || type->kind == KIND_PAIR || buffer->count < 0 || buffer->count > INT_MAX)
         return 0; /* a pair may have a gap, which counts in reductions only */
-    return !shim_is_within(&communicator->ranges[call->function], (uint64_t)buffer->count * type->bytes * (uint64_t)blocks);
+    bytes = (uint64_t)buffer->count * type->bytes * (uint64_t)blocks;
+    return !shim_is_within(&communicator->ranges[call->function], bytes);
 }
 
 static enum reason join(struct communicator *communicator, enum form form)

@@ -97,7 +97,8 @@ static struct communicator *add(handle comm)
         communicator->reason = REASON_OTHER_WORLD;
     else
         communicator->reason = REASON_NOT_JOINED;
-    shim_read_widest_thresholds(shim_settings.thresholds, (uint32_t)communicator->ranks, communicator->ranges);
+    if (communicator->reason == REASON_NOT_JOINED)
+        shim_read_widest_thresholds(shim_settings.thresholds, (uint32_t)communicator->ranks, communicator->ranges);
     pmpi.Comm_set_attr(comm, keyval, communicator);
     return communicator;
 }
@@ -129,15 +130,26 @@ static int is_on_one_host(const struct fanin_communicator *job)
     return 1;
 }
 
-void shim_join_communicator(struct communicator *communicator, int early)
+struct setting shim_setting(const struct communicator *communicator)
 {
     struct fanin_join join;
+    uint32_t route;
+
+    if (fanin_describe(fanin_job_of(communicator->job), (uint32_t)communicator->rank, &join) != FANIN_SUCCESS)
+        abort(); /* without memory; a rank can not decide this alone */
+    /* of the job: this rank's node may be in a ring below the tree, and others not */
+    route = join.flags & FANIN_JOB_FIXED_START ? FANIN_ROUTE_TREE : join.route;
+    return (struct setting){route, (uint32_t)communicator->ranks, is_on_one_host(communicator->job)};
+}
+
+void shim_join_communicator(struct communicator *communicator, int early)
+{
+    struct setting setting;
 
     communicator->reason = shim_form_job(communicator, early, &communicator->job);
     if (communicator->reason != NO_REASON)
         return;
-    fanin_describe(fanin_job_of(communicator->job), (uint32_t)communicator->rank, &join);
-    struct setting setting = {join.route, (uint32_t)communicator->ranks, is_on_one_host(communicator->job)};
+    setting = shim_setting(communicator);
     shim_read_thresholds(shim_settings.thresholds, &setting, communicator->ranges);
 }
 

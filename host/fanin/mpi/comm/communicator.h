@@ -30,6 +30,9 @@ struct communicator *shim_communicator(handle comm);
  * reason: none or REASON_REFUSED. `early`, before the communicator is used, it may also stay REASON_NOT_JOINED. */
 void shim_join_communicator(struct communicator *communicator, int early);
 
+/* What the thresholds of a communicator with a job depend on. Equal on all its ranks. */
+struct setting shim_setting(const struct communicator *communicator);
+
 /* A communicator is used for the first time. */
 void shim_note_use(struct communicator *communicator);
 
