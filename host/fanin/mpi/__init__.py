@@ -2,7 +2,8 @@
 
 It is written in C, in the folders here: `entry` (the functions that programs call), `calls` (from arguments of MPI to
 operations of libfanin), `requests`, `comm` (communicators, and how their ranks form jobs) and `abi` (the binary
-interfaces of the MPIs). `docs/mpi.md` describes it.
+interfaces of the MPIs). `thresholds.c` says which sizes the devices get, and `tune.c` measures that. `docs/mpi.md`
+describes it.
 """
 
 from __future__ import annotations

@@ -79,12 +79,13 @@ static int call_side(const struct call *call, enum side side)
     return 1;
 }
 
+/* The largest of a positive number of each rank. */
 static double largest(double value)
 {
-    double all = value;
     uint64_t bits, most;
+    double all;
 
-    memcpy(&bits, &value, sizeof bits); /* positive numbers have the order of their bits */
+    memcpy(&bits, &value, sizeof bits); /* such numbers have the order of their bits */
     pmpi.Allreduce(&bits, &most, 1, shim_handle(TYPE_UINT64), shim_handle(OP_MAX), shim_handle(COMM_WORLD));
     memcpy(&all, &most, sizeof all);
     return all;
@@ -146,7 +147,6 @@ static uint64_t prepare(const struct bench *bench, enum function function, uint6
     int has_one_block = function == ALLREDUCE || function == REDUCE || function == BCAST;
     uint64_t blocks = has_one_block ? 1 : (uint64_t)communicator->ranks;
     uint64_t count = size / blocks < ELEMENT ? 1 : size / blocks / ELEMENT;
-    int scatters = function == SCATTERV;
     struct buffer send = {.address = bench->source, .count = (int64_t)count, .type = shim_handle(TYPE_UINT64)};
     struct buffer receive = send;
 
@@ -157,7 +157,7 @@ static uint64_t prepare(const struct bench *bench, enum function function, uint6
     receive.address = bench->result;
     if (function == REDUCE_SCATTER || function == ALLGATHERV || function == GATHERV)
         receive.counts = bench->counts, receive.offsets = function == REDUCE_SCATTER ? NULL : bench->offsets;
-    if (scatters)
+    if (function == SCATTERV)
         send.counts = bench->counts, send.offsets = bench->offsets;
     *call = (struct call){.function = function, .send = send, .receive = receive, .op = shim_handle(OP_SUM),
                           .comm = communicator->handle};
