@@ -77,7 +77,7 @@ int fanin_device_stands_still(const struct fanin_context *context);
 enum fanin_status fanin_read_status(struct fanin_context *context, char *json, size_t capacity, size_t *length);
 
 /* Give everything back. Leave all jobs first. Else it waits for up to 10 s until all ranks have what this one has
- * brought, and leaves none. */
+ * brought, and leaves the jobs in which this rank has nothing under way; others get FANIN_PEER_LOST in the rest. */
 void fanin_close(struct fanin_context *context);
 
 /* In a forked child: drop the copy of a connection that the parent has opened, and forget its communicators. Sends

@@ -61,9 +61,12 @@ static enum fanin_status broadcast(uint32_t words)
 /* A message that the root has long forgotten. */
 static void take(uint32_t words, int32_t value)
 {
+    enum fanin_status status;
+
     memset(data, 0, words * sizeof *data);
-    if (broadcast(words))
-        fail("a broadcast failed");
+    status = broadcast(words);
+    if (status)
+        fail(fanin_status_name(status));
     for (uint32_t i = 0; i < words; i++)
         if (data[i] != value + (int32_t)i)
             fail("the data are wrong");

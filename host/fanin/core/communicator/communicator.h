@@ -34,6 +34,9 @@ enum fanin_status fanin_start_join(struct fanin_communicator *communicator, cons
 enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
                                    struct fanin_communicator **joined);
 
+/* Leave the job; the communicator stays. */
+void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms);
+
 /* derived.c */
 enum purpose { FOR_GROUP, FOR_REPORT, FOR_VERDICT, FOR_SURVIVORS };
 /* Give a job, which is a copy of its parent, the id and key that follow from what it is made for. */
@@ -55,6 +58,8 @@ void fanin_hold(struct fanin_communicator *communicator);
 void fanin_release(struct fanin_communicator *communicator);
 /* Whether nothing is under way on a connection that has ended for the program. */
 int fanin_is_settled(const struct fanin_context *context);
+/* A communicator of a connection that takes part in a job and has nothing under way; held. NULL: there is none. */
+struct fanin_communicator *fanin_hold_idle(const struct fanin_context *context);
 /* The connection is closed: what is left of its communicators must not use it. inherited: in a forked child, whose
  * locks may have been held by threads that it does not have. */
 void fanin_forget_communicators(const struct fanin_context *context, int inherited);

@@ -226,6 +226,12 @@ static enum fanin_status leave_job(struct fanin_communicator *communicator, uint
     return status == FANIN_SUCCESS ? fanin_await_membership(communicator->membership, &reply, timeout_ms) : status;
 }
 
+void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms)
+{
+    fanin_stream_stop(&communicator->stream);
+    leave_job(communicator, timeout_ms);
+}
+
 static void wait_a_moment(const struct stream *stream)
 {
     fanin_wait_cq(stream->context, stream->cq, __atomic_load_n(&stream->seen, __ATOMIC_ACQUIRE), DRAIN_MS);

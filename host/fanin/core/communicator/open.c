@@ -40,21 +40,35 @@ static void close_context(struct fanin_context *context, int inherited)
     fanin_disconnect(context);
 }
 
-/* Until all ranks have what has been taken from the program. */
-static void settle(const struct fanin_context *context)
+/* Until the devices of all ranks have what has been taken from the program. */
+static void settle(const struct fanin_context *context, uint64_t deadline)
 {
     const struct timespec moment = {.tv_nsec = LOOK_MS * 1000000L};
-    uint64_t deadline = fanin_now_ms() + SETTLE_MS;
 
     while (!fanin_is_settled(context) && fanin_now_ms() < deadline)
         nanosleep(&moment, NULL);
 }
 
+/* A connection that just ends ends the jobs, and the news of that may overtake results on their way to other ranks. */
+static void leave_jobs(const struct fanin_context *context, uint64_t deadline)
+{
+    struct fanin_communicator *communicator;
+
+    while ((communicator = fanin_hold_idle(context))) {
+        uint64_t now = fanin_now_ms();
+        fanin_leave_job(communicator, deadline > now ? (uint32_t)(deadline - now) : 0);
+        fanin_release(communicator);
+    }
+}
+
 void fanin_close(struct fanin_context *context)
 {
+    uint64_t deadline = fanin_now_ms() + SETTLE_MS;
+
     if (!context)
         return;
-    settle(context);
+    settle(context, deadline);
+    leave_jobs(context, deadline);
     close_context(context, 0);
 }
 

@@ -88,6 +88,21 @@ void fanin_progress(void)
     pthread_mutex_unlock(&lock);
 }
 
+struct fanin_communicator *fanin_hold_idle(const struct fanin_context *context)
+{
+    struct fanin_communicator *one;
+
+    pthread_mutex_lock(&lock);
+    for (one = communicators; one; one = one->next)
+        if (one->stream.context == context && one->has_joined && !one->stream.ended && !one->stream.stopped &&
+            fanin_stream_is_drained(&one->stream))
+            break;
+    if (one)
+        fanin_hold(one);
+    pthread_mutex_unlock(&lock);
+    return one;
+}
+
 int fanin_is_settled(const struct fanin_context *context)
 {
     int settled = 1;
