@@ -16,8 +16,10 @@ import fanin_tools
 from fanin_nic.engine.jobs import join
 from fanin_tools import quantities
 from fanin_tools.cli.app import app
+from fanin_tools.cli.run import fabric_of_run
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.processes import terminate
 from fanin_wire import limits
 from tests.fabric.fixtures import Up
@@ -283,3 +285,20 @@ def test_counts_have_the_right_ending(count: int, noun: str, text: str) -> None:
 def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a size"):
         quantities.parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "route", "spread", "nodes"),
+    [
+        (3, "auto", True, 3),
+        (100, "auto", True, 4),
+        (3, "auto", False, 1),
+        (100, "auto", False, 2),
+        (3, "local", True, 1),
+    ],
+)
+def test_fabric_of_a_run_has_as_many_nodes_as_it_should(ranks: int, route: str, spread: bool, nodes: int) -> None:
+    """Spread over some nodes; MPI programs get as few as have room."""
+    plan = fabric_of_run("absent", False, ranks, route, limits.DEFAULT_DETECTION, spread)
+    assert isinstance(plan, Plan)
+    assert plan.shape.nodes == nodes

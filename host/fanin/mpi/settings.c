@@ -47,11 +47,6 @@ static uint32_t number_of(const char *variable, const char *otherwise, int (*fit
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-struct choice {
-    const char *name;
-    uint32_t value;
-};
-
 /* The first choice is the default. */
 static uint32_t choice_of(const char *variable, const struct choice *choices, const char *remedy)
 {
@@ -125,15 +120,14 @@ static void read_tuned(char *thresholds)
 
 void shim_read_settings(void)
 {
-    static const struct choice routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"tree", FANIN_ROUTE_TREE},
-                                           {"ring", FANIN_ROUTE_RING}, {"local", FANIN_ROUTE_LOCAL}, {NULL, 0}};
     static const struct choice joins[] = {{"early", 0}, {"late", 1}, {NULL, 0}};
 
     shim_settings = (struct settings){
         .report = number_of("FANIN_MPI_REPORT", "0", NULL, "a number"),
         .strict = number_of("FANIN_MPI_STRICT", "0", NULL, "a number"),
+        .tune = getenv("FANIN_MPI_TUNE") && *getenv("FANIN_MPI_TUNE"),
         .late = choice_of("FANIN_MPI_JOIN", joins, "late, or leave it out"),
-        .route = choice_of("FANIN_ROUTE", routes, "tree, ring, local or auto"),
+        .route = choice_of("FANIN_ROUTE", shim_routes, "tree, ring, local or auto"),
         .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two from 4 on"),
         .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};
     append(shim_settings.thresholds, shim_shipped_thresholds, "the shipped thresholds");

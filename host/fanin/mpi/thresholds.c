@@ -12,10 +12,8 @@
 
 static const char units[] = "kmg";
 
-static const struct {
-    const char *name;
-    uint32_t route;
-} routes[] = {{"local", FANIN_ROUTE_LOCAL}, {"tree", FANIN_ROUTE_TREE}, {"ring", FANIN_ROUTE_RING}};
+const struct choice shim_routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"local", FANIN_ROUTE_LOCAL},
+                                     {"tree", FANIN_ROUTE_TREE}, {"ring", FANIN_ROUTE_RING}, {NULL, 0}};
 
 const char shim_shipped_thresholds[] =
     "all=off\n"
@@ -29,8 +27,6 @@ const char shim_shipped_thresholds[] =
     "ring 4: allreduce=512-, reduce=512-256k, allgather=512-2m\n"
     "one-host tree: all=off\n"
     "one-host ring: all=off\n";
-
-#define ROUTES (sizeof routes / sizeof routes[0])
 
 static int is_word(const char *text, size_t length, const char *word)
 {
@@ -79,11 +75,12 @@ static int function_named(const char *text, size_t length)
 static int read_head(const char *text, const char *end, const struct setting *setting, int *holds)
 {
     while ((text += strspn(text, " \t")) < end) {
-        size_t length = strcspn(text, " \t:"), route = 0;
-        while (route < ROUTES && !is_word(text, length, routes[route].name))
+        size_t length = strcspn(text, " \t:");
+        const struct choice *route = shim_routes + 1;
+        while (route->name && !is_word(text, length, route->name))
             route++;
-        if (route < ROUTES)
-            *holds &= setting->route == routes[route].route;
+        if (route->name)
+            *holds &= setting->route == route->value;
         else if (is_word(text, length, "one-host"))
             *holds &= setting->on_one_host;
         else if (shim_is_family(text, length))
@@ -147,22 +144,23 @@ void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range 
 {
     for (int i = 0; i < FUNCTION_COUNT; i++)
         ranges[i] = OFF;
-    for (size_t choice = 0; choice < 2 * ROUTES; choice++) {
-        struct setting setting = {routes[choice / 2].route, ranks, choice % 2};
-        struct range found[FUNCTION_COUNT] = {{0}};
-        shim_read_thresholds(text, &setting, found);
-        for (int i = 0; i < FUNCTION_COUNT; i++)
-            widen(&ranges[i], &found[i]);
-    }
+    for (const struct choice *route = shim_routes + 1; route->name; route++)
+        for (int on_one_host = 0; on_one_host < 2; on_one_host++) {
+            struct setting setting = {route->value, ranks, on_one_host};
+            struct range found[FUNCTION_COUNT] = {{0}};
+            shim_read_thresholds(text, &setting, found);
+            for (int i = 0; i < FUNCTION_COUNT; i++)
+                widen(&ranges[i], &found[i]);
+        }
 }
 
 const char *shim_route_name(uint32_t route)
 {
-    size_t i = 0;
+    const struct choice *found = shim_routes;
 
-    while (routes[i].route != route)
-        i++;
-    return routes[i].name;
+    while (found->value != route)
+        found++;
+    return found->name;
 }
 
 static int write_size(uint64_t size, char *text, size_t capacity)

@@ -17,6 +17,14 @@ struct range {
     uint64_t least, most;      /* bytes of a message; least > most: no size */
 };
 
+/* A word of a setting. */
+struct choice {
+    const char *name;
+    uint32_t value;
+};
+
+extern const struct choice shim_routes[]; /* enum fanin_route, FANIN_ROUTE_AUTO first; the last has no name */
+
 /* What a text is read for. */
 struct setting {
     uint32_t route;            /* enum fanin_route; FANIN_ROUTE_AUTO: of none */

@@ -51,30 +51,24 @@ static double now_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-static void call_mpi(const struct call *call)
+static void call_mpi(struct call call)
 {
-#define GIVEN(kind, name, field) (kind##_TYPE(int, int))call->field
-#define X(name, lower, TABLE, collective)         \
-    case TABLE:                                   \
-        pmpi.name(TABLE##_PARAMETERS(GIVEN));     \
-        break;
-    switch (call->function) {
+    switch (call.function) {
+#define X(name, lower, TABLE, collective) case TABLE: pmpi.name(TABLE##_PARAMETERS(INT_FIELD)); break;
         COLLECTIVES(X)
+#undef X
     default:
         break;
     }
-#undef X
-#undef GIVEN
 }
 
 /* Returns 0 if the devices do not do this call. */
-static int call_side(const struct call *call, enum side side)
+static int call_side(struct call call, enum side side)
 {
-    struct call own = *call;
     int code;
 
     if (side == BY_DEVICES)
-        return shim_blocking(&own, &code);
+        return shim_blocking(&call, &code);
     call_mpi(call);
     return 1;
 }
@@ -101,7 +95,7 @@ static double time_calls(const struct bench *bench, const struct call *call, enu
     pmpi.Barrier(shim_handle(COMM_WORLD));
     start = now_ns();
     for (int i = 0; i < calls && done; i++) {
-        done = call_side(call, side);
+        done = call_side(*call, side);
         if (mode == IN_STEP)
             pmpi.Barrier(comm);
     }
@@ -308,20 +302,21 @@ static void measure_all(struct bench *bench, struct communicator *world)
 
 void shim_tune(void)
 {
-    struct communicator *world = shim_communicator(shim_handle(COMM_WORLD));
-    const char *path = world->rank ? NULL : getenv("FANIN_MPI_TUNE");
-    struct bench bench = {.is_reporting = !world->rank};
-    uint64_t asked = path && *path, wanted;
+    struct communicator *world;
+    struct bench bench = {0};
 
-    pmpi.Allreduce(&asked, &wanted, 1, shim_handle(TYPE_UINT64), shim_handle(OP_MAX), world->handle);
-    if (!wanted)
+    if (!shim_settings.tune)
         return;
+    world = shim_communicator(shim_handle(COMM_WORLD));
+    bench.is_reporting = !world->rank;
     if (world->reason == REASON_NOT_JOINED)
         shim_join_communicator(world, 0);
     if (world->reason == NO_REASON)
         measure_all(&bench, world);
-    else if (asked)
+    if (!bench.is_reporting)
+        return;
+    if (world->reason == NO_REASON)
+        write_groups(getenv("FANIN_MPI_TUNE"), bench.groups);
+    else
         shim_say("NOT_SUPPORTED: FANIN_MPI_TUNE: nothing is measured: %s", shim_reason_texts[world->reason]);
-    if (asked && *bench.groups)
-        write_groups(path, bench.groups);
 }

@@ -107,8 +107,8 @@ def fabric_of_run(
     present = lifecycle.find(name)
     if present is not None and (is_named or present.state.leaseholders is None):
         return present.fabric
-    needed = 1 if route == "local" else -(-ranks // MAX_CHILDREN)
-    nodes = min(ranks, DEFAULT_NODES) if spread and route != "local" else min(needed, DEFAULT_NODES)
+    fewest = 1 if route == "local" else -(-ranks // MAX_CHILDREN)
+    nodes = min(DEFAULT_NODES, ranks if spread and route != "local" else fewest)
     if ranks > nodes * MAX_CHILDREN:
         cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"
         larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"

@@ -67,4 +67,6 @@
 #define LARGE(kind, name, field) kind##_TYPE(int64_t, intptr_t) name
 #define NAME(kind, name, field) name
 #define STORE(kind, name, field) call.field = name
+/* And back: the field of `call` as a parameter with int counts. */
+#define INT_FIELD(kind, name, field) (kind##_TYPE(int, int))call.field
 #endif

@@ -69,7 +69,6 @@ static int free_narrowed(const struct call *call, int code)
 
 /* The form with int counts in the place of one with large counts. */
 #define NARROWED(name, TABLE, GIVEN) (narrow(&call) ? pmpi.name(TABLE##_PARAMETERS(INT_FIELD) GIVEN) : ERR_COUNT)
-#define INT_FIELD(kind, name, field) (kind##_TYPE(int, int))call.field
 
 #define NOTHING
 #define REQUEST_PARAMETER , void *request
