@@ -1,11 +1,13 @@
-"""A rank in a process of its own, as the target of a fault. It joins a job and reduces in a loop until an error.
+"""A rank in a process of its own, as the target of a fault: it joins a job and reduces.
 
-Arguments: job file, rank, control socket, elements of f32. Lines of output: "joined"; "looping" after the first result;
-at the end the name of the error.
+Arguments: job file, rank, control socket, elements of f32, and how often it reduces before it leaves; else it goes on
+until an error. Lines of output: "joined"; "looping" after the first result; at the end the name of the error, if any.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 
 import numpy as np
@@ -15,14 +17,14 @@ import fanin
 
 def main() -> None:
     """Entry point of the module."""
-    job, rank, socket, elements = sys.argv[1:]
-    communicator = fanin.Communicator(fanin.Job.from_file(job), int(rank), socket)
-    print("joined", flush=True)
-    source, result = np.ones(int(elements), "f4"), np.empty(int(elements), "f4")
-    communicator.allreduce(source, out=result)
-    print("looping", flush=True)
-    while True:
-        communicator.allreduce(source, out=result)
+    job, rank, socket, elements, *times = sys.argv[1:]
+    with contextlib.closing(fanin.Communicator(fanin.Job.from_file(job), int(rank), socket)) as communicator:
+        print("joined", flush=True)
+        source, result = np.ones(int(elements), "f4"), np.empty(int(elements), "f4")
+        for number in range(int(times[0])) if times else itertools.count():
+            communicator.allreduce(source, out=result)
+            if number == 0:
+                print("looping", flush=True)
 
 
 if __name__ == "__main__":

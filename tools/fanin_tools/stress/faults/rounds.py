@@ -29,7 +29,7 @@ from fanin_tools.stress.faults.fault_kinds import BRIEF_SECONDS, DETECTION_SECON
 from fanin_tools.stress.faults.link_faults import cut_super_packets, lost
 from fanin_tools.stress.faults.process_faults import frozen, kill
 from fanin_tools.stress.faults.rank_threads import RanksHang, describe, job, run_ranks, socket_of
-from fanin_tools.stress.faults.reduction import ReductionProgress, reduce
+from fanin_tools.stress.faults.reduction import REPEAT, ReductionProgress, reduce
 from fanin_tools.stress.faults.resource_leaks import ResourceGrowth, devices_holding_resources
 from fanin_tools.stress.tally import Tally, Work
 
@@ -111,7 +111,11 @@ class FaultRounds:
                 self.tally.work[Work.PACKETS_LOST] += lost(self.running.fabric)
 
     def _with_rank_fault(self, kind: FaultKind, route: str, elements: int, delay: float, random: Random) -> None:
-        """Run one rank as a process of its own, which the fault kills or stops."""
+        """Run one rank as a process of its own, which the fault kills or stops.
+
+        It reduces as often as the others: a rank that reduces once more when others have left ends the job with
+        ABORTED, also for those that still wait for their last result.
+        """
         target = random.randrange(RANKS)
         placement, description = describe(self.running, RANKS, route)
         path = job_file.write(self.running, description.to_dict())
@@ -124,7 +128,8 @@ class FaultRounds:
                 return reduce(member, elements, work, zeros=target)
 
         others = [rank for rank in range(RANKS) if rank != target]
-        command = [sys.executable, "-m", looping_rank.__name__, str(path), str(target), sockets[target], str(elements)]
+        arguments = [str(path), str(target), sockets[target], str(elements), str(REPEAT)]
+        command = [sys.executable, "-m", looping_rank.__name__, *arguments]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             try:
                 inject = self._delayed_fault(work, delay, lambda: _inject_into_process(kind, process))
