@@ -7,9 +7,11 @@
 #define FANIN_ABI_H
 #include <stdint.h>
 
-#define FANIN_ABI_VERSION 3
+#define FANIN_ABI_VERSION 4
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
+#define FANIN_ARRIVAL_UNITS 1024  /* of 64 bytes, of one arrival ring */
+#define FANIN_MAX_ARRIVAL 4096    /* bytes: the longest message that comes by one */
 #define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
 #define FANIN_MAX_ADDRESSES 8     /* ranks that one WQE can post for */
 #define FANIN_MAX_CHILDREN 64     /* bits of a bitmap: ranks of a node, devices below a device, nodes of a ring */
@@ -17,6 +19,7 @@
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
 #define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node, which sends no packets */
 #define FANIN_LONG_BYTES 4194304  /* of a message: from so many on results are not in the caches when it is complete */
+#define FANIN_NO_ARRIVAL 0xffffffff
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
 enum fanin_status {
@@ -172,6 +175,18 @@ struct fanin_cqe {
     uint64_t reserved64[2];
 };
 
+/* A short message of class ONE whose data have come before this rank has posted its request. A rank that finds it
+ * copies the data, which follow, and posts a request that wants nothing. Only a hint: where the ring is full it is left
+ * out, and a rank that does not look, or looks too late, gets the data as if it were not there. It takes whole units,
+ * and never goes over the end of its ring. */
+struct fanin_arrival {
+    uint32_t jid;
+    uint32_t mid;             /* as in the WQE of the rank that brings the data */
+    uint32_t length;          /* bytes; FANIN_NO_ARRIVAL: the ring goes on at its first unit */
+    uint8_t dtype;            /* enum fanin_dtype */
+    uint8_t reserved[3];
+};
+
 /* Head of a ring in shared memory; the entries follow it. Counters are free-running: entry = counter mod depth. */
 struct fanin_ring {
     uint32_t producer;        /* stored with release by who fills the ring */
@@ -180,7 +195,8 @@ struct fanin_ring {
     uint32_t reserved_consumer[15];
     uint32_t waiting;         /* completion ring: a host thread sleeps on `producer` (futex) */
     uint32_t overrun;         /* completion ring: the device had no room for a completion */
-    uint32_t reserved_waiting[14];
+    uint32_t wake_at;         /* completion ring: the thread is to be woken when `producer` is there, not before */
+    uint32_t reserved_waiting[13];
 };
 
 /* First page of the shared control region. */
@@ -227,6 +243,8 @@ struct fanin_attach_reply {
     uint32_t max_chunk;       /* bytes: the largest payload of a segment, after the path MTU */
     uint32_t slots;           /* seg buffers of the device */
     uint32_t address;         /* IPv4 of the device, host order; 0: none */
+    uint32_t aq_offset;       /* of the arrival ring of queue pair 0 */
+    uint32_t aq_stride;
     uint32_t reserved;
 };
 

@@ -59,7 +59,7 @@ class ModelEngine:
     def deregister(self, client: int, lkey: int) -> None:
         del self.memory.regions[client, lkey]
 
-    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
+    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
         for index in range(MAX_QUEUES):
             if index not in self.queues:
                 self.queues[index] = Queue(client, qp, sq_address, cq_address)

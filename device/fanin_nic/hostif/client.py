@@ -64,7 +64,7 @@ class Client:
         reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status["SUCCESS"], 0)
         for name in ("max_qp", "max_cq", "max_chunk", "slots", "address"):
             reply[name] = getattr(self._limits, name)
-        for name in ("sq_offset", "sq_stride", "cq_offset", "cq_stride"):
+        for name in ("sq_offset", "sq_stride", "cq_offset", "cq_stride", "aq_offset", "aq_stride"):
             reply[name] = getattr(self.region, name)
         reply["region_bytes"] = self.region.length
         return reply.tobytes()
@@ -129,9 +129,10 @@ class Client:
         if cq not in self._completion_queues:
             raise Refused(Status["INVALID_REQUEST"], f"no completion queue {cq}")
         qp = _lowest_free(self._queues, self._limits.max_qp)
-        sq_address, cq_address = self.region.send_ring(qp), self.region.completion_ring(cq)
-        self.region.clear_ring(sq_address)
-        self._queues[qp] = SendQueue(self._engine.create_queue(self.index, qp, cq, sq_address, cq_address), cq)
+        rings = self.region.send_ring(qp), self.region.completion_ring(cq), self.region.arrival_ring(qp)
+        self.region.clear_ring(self.region.send_ring(qp))
+        self.region.clear_ring(self.region.arrival_ring(qp))
+        self._queues[qp] = SendQueue(self._engine.create_queue(self.index, qp, cq, *rings), cq)
         record["qp"] = qp
         return record.tobytes()
 

@@ -44,9 +44,11 @@ class EnginePort(Protocol):
     def deregister(self, client: int, lkey: int) -> None:
         """Forget a region. The engine does not use it after the return."""
 
-    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
-        """Serve the send ring at `sq_address`, with completions to the ring at `cq_address`. Returns the index of the
-        queue."""
+    def create_queue(
+        self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0
+    ) -> int:
+        """Serve the send ring at `sq_address`, with completions to the ring at `cq_address`, and early data to the
+        arrival ring at `aq_address` (0: none). Returns the index of the queue."""
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:
         """Forget a queue, also while it joins, leaves or works. Nothing is done for it after the return. flush:

@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 
+from fanin_nic.hostif.arrivals import ARRIVAL_RING_BYTES
 from fanin_nic.hostif.engine_port import Refused
 from fanin_wire import abi
 from fanin_wire.abi import Access, Status
@@ -61,15 +62,17 @@ class Mapping:
 
 
 class ControlRegion:
-    """Doorbell page, send rings and completion rings of one client, each on pages of its own, in a sealed memfd."""
+    """Doorbell page, send, completion and arrival rings of one client, each on pages of its own, in a sealed memfd."""
 
     sq_offset = PAGE
     sq_stride = _pages(SQ_BYTES)
     cq_stride = _pages(CQ_BYTES)
+    aq_stride = _pages(ARRIVAL_RING_BYTES)
 
     def __init__(self, max_qp: int, max_cq: int) -> None:
         self.cq_offset = self.sq_offset + max_qp * self.sq_stride
-        self.length = self.cq_offset + max_cq * self.cq_stride
+        self.aq_offset = self.cq_offset + max_cq * self.cq_stride
+        self.length = self.aq_offset + max_qp * self.aq_stride
         self.descriptor = os.memfd_create("fanin-control", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.descriptor, self.length)
@@ -92,6 +95,10 @@ class ControlRegion:
     def completion_ring(self, index: int) -> int:
         """Address of a completion ring."""
         return self._mapping.address + self.cq_offset + index * self.cq_stride
+
+    def arrival_ring(self, index: int) -> int:
+        """Address of an arrival ring."""
+        return self._mapping.address + self.aq_offset + index * self.aq_stride
 
     def clear_ring(self, address: int) -> None:
         """Make a ring empty, before it is used again."""

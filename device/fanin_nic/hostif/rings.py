@@ -17,6 +17,7 @@ from fanin_wire import abi
 PRODUCER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "producer"))
 CONSUMER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer"))
 WAITING = np.uint64(abi.ffi.offsetof("struct fanin_ring", "waiting"))
+WAKE_AT = np.uint64(abi.ffi.offsetof("struct fanin_ring", "wake_at"))
 OVERRUN = np.uint64(abi.ffi.offsetof("struct fanin_ring", "overrun"))
 ENTRIES = np.uint64(abi.RING.itemsize)
 WQE_BYTES = np.uint64(abi.WQE.itemsize)
@@ -24,6 +25,7 @@ CQE_BYTES = np.uint64(abi.CQE.itemsize)
 SQ_DEPTH = np.uint32(abi.SQ_DEPTH)
 CQ_DEPTH = np.uint32(abi.CQ_DEPTH)
 BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
+HALF = np.uint32(1 << 31)  # of what a counter can count
 SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"))
 
 
@@ -74,10 +76,16 @@ def store(ring, cqe):
 
 @compiled
 def wake(ring):
-    """Wake the clients that sleep on a completion ring. Clients that do not sleep see what has been stored."""
-    full_fence()
-    if load_u32(ring + WAITING) != 0:
+    """Wake the clients that sleep on a completion ring, if what they wait for is there. A full fence must stand between
+    `store` and this. Clients that do not sleep see what has been stored."""
+    if load_u32(ring + WAITING) != 0 and has_reached(load_u32(ring + PRODUCER), load_u32(ring + WAKE_AT)):
         futex_wake(ring + PRODUCER)
+
+
+@compiled
+def has_reached(counter, other):
+    """Whether a free-running counter is at another, or beyond it."""
+    return uint32(counter - other) < HALF
 
 
 @compiled
@@ -85,6 +93,7 @@ def complete(ring, cqe):
     """`store` and `wake`."""
     if not store(ring, cqe):
         return False
+    full_fence()
     wake(ring)
     return True
 

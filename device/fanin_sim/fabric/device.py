@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import ipaddress
 from collections import defaultdict
 from typing import NamedTuple
@@ -38,6 +39,14 @@ class Packet(NamedTuple):
     data: bytes
 
 
+class Arrival(NamedTuple):
+    """Data that a rank has not asked for yet."""
+
+    queue: int
+    mid: int
+    data: bytes
+
+
 class Read(NamedTuple):
     """A DMA read of process memory that has not ended, and the status with which it will end."""
 
@@ -53,7 +62,8 @@ def _register(base, client, lkey, start, length, access, mapped):
 class Device:
     """A NIC or a switch.
 
-    `completions` and `notices` collect what the device reports to its ranks, as records of actions.ACTION.
+    `completions` and `notices` collect what the device reports to its ranks, as records of actions.ACTION; `arrivals`
+    the data that come before they are asked for.
     `next_deadline` and `slots_used` are the values of the engine after the last event.
 
     The clients of the device live in the simulation's own process, so their virtual addresses are real pointers. Only
@@ -77,6 +87,7 @@ class Device:
         self.watch = Watch(self.engine)
         self.completions: list[np.void] = []
         self.notices: list[np.void] = []
+        self.arrivals: list[Arrival] = []
         self.reads: list[Read] = []
         self.next_deadline, self.slots_used = self.engine.next_deadline, 0
         self._staging = staging or ActionBuffers(limits)
@@ -171,6 +182,9 @@ class Device:
                 case ActionKind.DMA_READ:
                     readable = self._exists(int(action["remote"]), int(action["length"]))
                     self.reads.append(Read(action, SUCCESS if readable else LOCAL_PROTECTION_ERROR))
+                case ActionKind.ARRIVAL:
+                    data = ctypes.string_at(int(action["payload"]), int(action["length"]))
+                    self.arrivals.append(Arrival(int(action["queue"]), int(action["mid"]), data))
                 case ActionKind.COMPLETE:
                     self.completions.append(action)
                 case ActionKind.NOTICE if action["status"] != PENDING:

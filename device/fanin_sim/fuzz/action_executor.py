@@ -13,14 +13,14 @@ from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.codes import EventKind
 from fanin_sim.fuzz.counter_rng import LATENCY, draw_below
 from fanin_sim.fuzz.network import send
-from fanin_sim.fuzz.request_checks import answer, complete, rank_of, write
+from fanin_sim.fuzz.request_checks import answer, arrive, complete, rank_of, write
 from fanin_sim.fuzz.tables import rank_row, vertex_row
 from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
 
 SEND, DMA_READ = int(ActionKind.SEND), int(ActionKind.DMA_READ)
 DMA_WRITE, COMPLETE, NOTICE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
-REDUCE = int(ActionKind.REDUCE)
+REDUCE, ARRIVAL = int(ActionKind.REDUCE), int(ActionKind.ARRIVAL)
 READ_DONE, READ = int(EventKind.READ_DONE), int(EventKind.READ)
 ACTION_SIZE = ACTION.itemsize
 SLOWEST_READ = 50_000  # ns
@@ -72,6 +72,8 @@ def perform(w, index):
             complete(w, index, action)
         elif action.kind == NOTICE:
             answer(w, index, action)
+        elif action.kind == ARRIVAL:
+            arrive(w, index, action)
         elif action.kind == DMA_READ:
             read(w, index, action)
     e.action_count = 0

@@ -3,11 +3,11 @@ ended."""
 
 from __future__ import annotations
 
-from numba import int64, uint64
+from numba import int64, uint32, uint64
 
 from fanin_nic.engine.records.accessors import engine_at, job_at, queue_at, wqe_at
 from fanin_nic.engine.records.tables import JOIN_EVENT
-from fanin_nic.native.memory import record_at, store_u8
+from fanin_nic.native.memory import record_at, store_u8, store_u32
 from fanin_sim.fuzz.blame_check import fail_rank
 from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState
 from fanin_sim.fuzz.counter_rng import GAP, draw_below
@@ -19,6 +19,7 @@ from fanin_sim.fuzz.request_checks import NOT_POSTED, OPEN, wake
 from fanin_sim.fuzz.tables import message_row, rank_row, vertex_row
 from fanin_sim.fuzz.trace import add_line
 from fanin_sim.jit import internal
+from fanin_wire import abi
 from fanin_wire.abi import WqeFlag
 
 LATE_RANK = int(FaultKind.LATE_RANK)
@@ -26,6 +27,7 @@ WAITING, JOINING, RUNNING = int(RankState.WAITING), int(RankState.JOINING), int(
 LEAVING, GONE, DEAD = int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
 JOIN, POST, LEAVE = int(EventKind.JOIN), int(EventKind.POST), int(EventKind.LEAVE)
 SIGNALED = int(WqeFlag["SIGNALED"])
+WANTED_BLOCKS = uint64(abi.WQE.fields["address"][1] + abi.ADDRESS.fields["destination_blocks"][1])  # type: ignore[index]
 JOIN_TIMEOUT = 30_000 * MILLISECOND  # for the answer to a JOIN
 KEYS_PER_INCARNATION = 16  # distance of the keys of two incarnations
 UNWRITTEN = 0xA5  # overwrites results before they are written
@@ -86,6 +88,7 @@ def post(w, number):
     message.is_signaled = 1 if rank.posted == count_of(w, rank) - 1 else 1 - message.is_silent
     wqe_at(message.wqe).flags = SIGNALED if message.is_signaled else 0
     wqe_at(message.wqe).deadline_ms = w.deadline_ms
+    store_u32(message.wqe + WANTED_BLOCKS, uint32(0 if message.arrived else message.wanted_blocks))
     message.status = OPEN
     add_line(w, POST, rank.vertex, number, 0, rank.posted, 0, 0, 0)
     rank.posted += 1
@@ -170,6 +173,7 @@ def clear_results(w, rank):
     for place in range(rank.messages):
         message = message_row(w.messages, rank.first_message + place)
         message.status = NOT_POSTED
+        message.arrived = 0
         for offset in range(message.length):
             store_u8(message.result + uint64(offset), UNWRITTEN)
         if message.shared:

@@ -177,6 +177,28 @@ def take_refusal(w, number, status):
 
 
 @internal
+def arrive(w, vertex, action):
+    """An ARRIVAL action: the data of a message that its rank has not posted, and which must be right (I1, I2). Every
+    second rank looks for them, and posts a request that wants nothing."""
+    number, place = rank_of(w, vertex, int64(action.queue)), int64(action.mid)
+    rank = rank_row(w.ranks, max(number, 0))
+    if number < 0 or rank.state == DEAD or place < rank.posted or place >= rank.messages:
+        report_violation(w, STRAY_WRITE, number, place)
+        return
+    message = message_row(w.messages, rank.first_message + place)
+    if int64(action.length) != message.length:
+        report_violation(w, WRONG_RESULT, number, place)
+        return
+    w.arrivals += 1
+    if message.reference != uint64(0) and not w.accepts_corruption:
+        if not is_equal(uint64(action.payload), message.reference, message.length):
+            report_violation(w, WRONG_RESULT, number, place)
+    if (number + place) % 2:
+        copy(message.result, uint64(action.payload), uint64(message.length))
+        message.arrived = 1
+
+
+@internal
 def write(w, vertex, action):
     """A DMA_WRITE or TARGET action. It must lie within the result of a request that has not ended (I6). Copies the data
     of a DMA_WRITE; those of a TARGET are written by its REDUCE. Returns False if the write is not allowed."""

@@ -43,6 +43,7 @@ class Outcome(NamedTuple):
     slowest: int
     shortages: int
     peer_lost_reports: int
+    arrivals: int
 
 
 class ScheduleRunner:
@@ -160,4 +161,5 @@ def _outcome(world: World, plan: Plan) -> Outcome:
         int(record["slowest"]),
         int(record["shortages"]),
         int(record["peer_lost_reports"]),
+        int(record["arrivals"]),
     )

@@ -92,6 +92,7 @@ WORLD = np.dtype(
         ("shortage", "u8"),  # bitmap of jobs that a device had no slots for, in this incarnation
         ("shortages", "i8"),  # jobs refused for lack of slots
         ("peer_lost_reports", "i8"),  # PEER_LOST completions that were checked
+        ("arrivals", "i8"),  # messages that came before their rank had posted a request
         ("slowest", "i8"),  # ns from the last fault to the last end of a request
         ("positions", "i8"),  # most that a rank has posted
         ("slots_granted", "i8"),
@@ -167,6 +168,8 @@ MESSAGE = np.dtype(  # a message as one rank posts it
         ("reference", "u8"),  # 0: only equality is checked
         ("length", "i8"),
         ("shared", "u8"),  # without a reference: the data of the first receiver
+        ("wanted_blocks", "i8"),  # of its result
+        ("arrived", "i8"),  # 1: the result has come before the request was posted
         ("is_silent", "i8"),  # not signalled, unless it is the last
         ("is_signaled", "i8"),
         ("status", "i8"),  # see request_checks.OPEN, or the status of its end

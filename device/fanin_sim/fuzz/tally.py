@@ -70,6 +70,7 @@ class FuzzTally(Tally):
     requests, failed_requests: requests that have ended; those of them that ended with an error.
     peer_lost_reports: PEER_LOST completions whose missing members were checked.
     slot_shortages: jobs refused because a device had no slots for them.
+    arrivals: messages that came before their rank had posted a request.
     """
 
     profiles: Counter[str] = field(default_factory=Counter)
@@ -101,6 +102,7 @@ class FuzzTally(Tally):
             failed_requests=outcome.failed,
             peer_lost_reports=outcome.peer_lost_reports,
             slot_shortages=outcome.shortages,
+            arrivals=outcome.arrivals,
         )
         self.faults.update({kind.name: count for kind, count in kinds.items()})
         self.profiles[outcome.plan.profile.value] += 1

@@ -88,6 +88,11 @@ SMALL_FLOATS = (
 LONG = (Posting("allreduce", 40), Posting("broadcast", 16, root=2), Posting("barrier"), Posting("allreduce", 8))
 SHORT = tuple(Posting("allreduce", 2 + number % 3, is_silent=number % 2 == 0) for number in range(12))
 
+STREAM = tuple(
+    Posting("reduce" if number % 7 == 3 else "broadcast", 1, root=number // 5 % 2, is_silent=number % 3 == 0)
+    for number in range(64)
+)
+
 THREE = Topology.one_switch(3)
 UNEVEN = Topology(above=(NONE, 0, 0, 2), homes=(0, 1, 3, 3, 0))
 CHAIN = Topology(above=(NONE, 0, 1), homes=(2, 2, 2))
@@ -125,5 +130,7 @@ WORKLOADS = (
     Workload("a ring of 3, two jobs", Topology.direct(3), Route.RING, jobs=2, slots=TOO_FEW_FOR_TWO, postings=SHORT),
     Workload("rings below a switch", MIXED, Route.TREE, postings=EVERYTHING),
     Workload("a node", NODE, Route.LOCAL, ranks=4, postings=EVERYTHING),
+    Workload("a node, a stream of short messages", NODE, Route.LOCAL, ranks=4, postings=STREAM),
+    Workload("a switch, a stream of short messages", THREE, Route.TREE, ranks=2, postings=STREAM),
     Workload("a node, reproducible", NODE, Route.LOCAL, ranks=3, reproducible="run", postings=SMALL_FLOATS),
 )

@@ -217,6 +217,7 @@ class World:
         self._kept += [message.wqe, message.result, message.reference, message.shared]
         row["wqe"], row["length"], row["is_silent"] = message.wqe.ctypes.data, message.result.nbytes, message.is_silent
         row["result"] = message.result.ctypes.data
+        row["wanted_blocks"] = message.wqe["address"]["destination_blocks"].item()
         row["reference"] = message.reference.ctypes.data if message.reference.size else 0
         row["shared"] = message.shared.ctypes.data if message.shared.size else 0
 

@@ -46,6 +46,7 @@ def test_every_kind_of_fault_happens_in_every_workload_and_profile(tally: FuzzTa
     assert set(tally.profiles) == {profile.value for profile in Profile}
     assert tally.faults["LOSS"] < counts["packets_lost"] < tally.faults["LOSS"] + tally.faults["CORRUPTION"]
     assert 0 < counts["peer_lost_reports"] < counts["failed_requests"] < counts["requests"]
+    assert counts["arrivals"] > 0
     assert 0 < counts["slot_shortages"] < tally.workloads["a switch, two jobs and few slots"]
 
 

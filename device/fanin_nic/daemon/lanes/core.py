@@ -47,6 +47,7 @@ class LaneCore:
         record["engine"], record["port"] = self.engine.base, self.port.state
         record["send_rings"] = self.host.send_rings.ctypes.data
         record["completion_rings"] = self.host.completion_rings.ctypes.data
+        record["arrival_rings"] = self.host.arrival_rings.ctypes.data
         record["memory_fds"] = self.host.memory_fds.ctypes.data
         record["staging"] = self._staging.ctypes.data
         record["reads"] = self._reads.ctypes.data

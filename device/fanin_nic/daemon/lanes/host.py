@@ -56,11 +56,13 @@ class LanesHost:
             for host in self._hosts:
                 host.deregister(client, lkey)
 
-    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
-        """Serve a send ring; returns the number of the queue."""
+    def create_queue(
+        self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0
+    ) -> int:
+        """Serve a send ring; returns the number of the queue. What arrives early is short, so it is in lane 0."""
         with self._changed_queues():
             first, *others = self._hosts
-            queue = first.create_queue(client, qp, cq, 0, 0)
+            queue = first.create_queue(client, qp, cq, 0, 0, aq_address)
             for host in others:
                 host.create_queue(client, qp, cq, 0, 0)
             for host, rings in zip(self._hosts, self._splitter.open(queue, qp, sq_address, cq_address), strict=True):

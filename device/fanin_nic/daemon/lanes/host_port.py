@@ -31,8 +31,8 @@ class End(NamedTuple):
 class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
-    For the compiled loop: by queue `send_rings` and `completion_rings` (addresses) and `overrun` (1: a completion had
-    no room), by client `memory_fds` (descriptors of process memory). `lost_completions` counts completions of flushed
+    For the compiled loop: by queue `send_rings`, `completion_rings` and `arrival_rings` (addresses) and `overrun` (1: a
+    completion had no room), by client `memory_fds` (descriptors of process memory). `lost_completions` counts completions of flushed
     requests that had no room.
     """
 
@@ -41,6 +41,7 @@ class HostPort:
         queues = engine.limits.queues
         self.send_rings = np.zeros(queues, np.uint64)
         self.completion_rings = np.zeros(queues, np.uint64)
+        self.arrival_rings = np.zeros(queues, np.uint64)
         self.overrun = np.zeros(queues, np.uint8)
         self.memory_fds = np.full(MAX_CLIENTS, -1, np.int32)
         self._queues = engine.tables["queues"]
@@ -97,7 +98,9 @@ class HostPort:
                     return True
         return False
 
-    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int) -> int:
+    def create_queue(
+        self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0
+    ) -> int:
         """Serve a send ring; returns the number of the queue."""
         active = self._queues["active"] == 1
         self._check_share("send queues", self._queues["client"][active], len(active), client)
@@ -112,6 +115,7 @@ class HostPort:
         self.overrun[queue] = 0
         self.send_rings[queue] = sq_address
         self.completion_rings[queue] = cq_address
+        self.arrival_rings[queue] = aq_address
         return queue
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:
@@ -121,6 +125,7 @@ class HostPort:
         self.engine.lose(queue, time.monotonic_ns())
         self.send_rings[queue] = 0
         self.completion_rings[queue] = 0
+        self.arrival_rings[queue] = 0
 
     def join(self, queue: int, request: np.void) -> None:
         """A queue pair joins a job."""

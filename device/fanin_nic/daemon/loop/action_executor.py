@@ -9,6 +9,7 @@ from fanin_nic.engine import events
 from fanin_nic.engine.events import fail_write
 from fanin_nic.engine.records.accessors import U64, action_at, header_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
+from fanin_nic.hostif.arrivals import store_arrival
 from fanin_nic.hostif.rings import store, wake
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u8, load_u64, record_at, store_u8
@@ -24,6 +25,7 @@ STAGE_IN_PLACE = int(Stage.READ_AND_REDUCE)
 DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
 REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
+ARRIVAL = int(ActionKind.ARRIVAL)
 PENDING, CQ_OVERRUN = int(abi.Status["PENDING"]), int(abi.Status["CQ_OVERRUN"])
 ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
 
@@ -85,9 +87,13 @@ def watch_port(lane, now):
 def wake_ranks(lane, e):
     """Wake the clients whose completions have been stored, after all are stored: a woken client may take the core of
     the device."""
+    fenced = False
     for index in range(e.action_count):
         action = action_at(e, U64(index))
         if action.kind == COMPLETE:
+            if not fenced:
+                full_fence()
+                fenced = True
             ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
             if ring:
                 wake(ring)
@@ -127,6 +133,8 @@ def execute(lane, e, index, end):
         lane.read_count += 1
     elif action.kind == COMPLETE:
         write_completion(lane, action)
+    elif action.kind == ARRIVAL:
+        write_arrival(lane, action)
     elif action.kind == NOTICE and lane.notice_count < (
         MAX_PENDING_NOTICES if action.status == PENDING else MAX_NOTICES
     ):
@@ -163,6 +171,14 @@ def fence_results(lane):
     if lane.streamed:
         full_fence()
         lane.streamed = 0
+
+
+@compiled
+def write_arrival(lane, action):
+    """Store data that a rank has not asked for yet."""
+    ring = load_u64(lane.arrival_rings + U64(action.queue) * U64(8))
+    if ring:
+        store_arrival(ring, action)
 
 
 @compiled

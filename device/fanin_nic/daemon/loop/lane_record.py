@@ -18,6 +18,7 @@ LANE = np.dtype(
         ("port", "u8"),  # address of the PORT record
         ("send_rings", "u8"),  # addresses of the send rings by queue; 0: none
         ("completion_rings", "u8"),  # addresses of the completion rings by queue
+        ("arrival_rings", "u8"),  # addresses of the arrival rings by queue; 0: none
         ("memory_fds", "u8"),  # int32 descriptors of process memory by client; -1: none
         ("staging", "u8"),  # bytes read from process memory, before they are computed
         ("notices", "u8"),  # ACTION records for Python

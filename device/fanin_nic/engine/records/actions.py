@@ -24,6 +24,7 @@ class ActionKind(enum.IntEnum):
     REDUCE = 6  # memory of ranks into memory of ranks: followed by its SOURCEs and its TARGETs
     SOURCE = 7  # memory of a rank that a REDUCE reads
     TARGET = 8  # memory of a rank that a REDUCE writes
+    ARRIVAL = 9  # data for a rank that has not posted its request yet
 
 
 ACTION = np.dtype(
@@ -31,17 +32,17 @@ ACTION = np.dtype(
         ("kind", "u1"),
         ("status", "u1"),  # COMPLETE, NOTICE: enum fanin_status
         ("missing_kind", "u1"),  # COMPLETE, NOTICE: 0 ranks of this node, 1 nodes
-        ("opcode", "u1"),  # COMPLETE: of the WQE; NOTICE: enum fanin_message_type
+        ("opcode", "u1"),  # COMPLETE: of the WQE; NOTICE: enum fanin_message_type; ARRIVAL: enum fanin_dtype
         ("queue", "u4"),  # all but SEND: index of the send queue
         ("destination", "u4"),  # SEND: IPv4 address, host order
         ("length", "u4"),  # SEND: payload bytes without padding; NOTICE: chunk; else bytes
-        ("payload", "u8"),  # SEND: address of the payload; DMA: address on the device; REDUCE: room for a block
+        ("payload", "u8"),  # SEND: address of the payload; DMA, ARRIVAL: address on the device; REDUCE: room for a block
         ("remote", "u8"),  # DMA, SOURCE, TARGET: address in the memory of the client (see `process`)
         ("process", "u4"),  # DMA: 0: `remote` is mapped here; else 1 + the client whose process memory it is in
         ("position", "u4"),  # DMA_READ, REDUCE, TARGET: the first; DMA_WRITE: position; COMPLETE: positions done
         ("count", "u4"),  # DMA_READ: positions; REDUCE: SOURCEs; COMPLETE: number of the queue pair
-        ("jid", "u4"),  # COMPLETE, NOTICE
-        ("mid", "u4"),  # COMPLETE, DMA_WRITE, TARGET
+        ("jid", "u4"),  # COMPLETE, NOTICE, ARRIVAL
+        ("mid", "u4"),  # COMPLETE, DMA_WRITE, TARGET, ARRIVAL
         ("window", "u4"),  # NOTICE: granted window
         ("wr_id", "u8"),  # COMPLETE, DMA_WRITE; NOTICE: tag of the request
         ("byte_length", "u8"),  # COMPLETE: bytes done; NOTICE: granted slots, or what stands in their place

@@ -240,6 +240,7 @@ SLOT = np.dtype(
         ("nodes", "u8"),  # ring: nodes that still have to add
         ("wants", "u8"),  # devices below that want the result; ring: nodes that want it and do not have it
         ("group_members", "u8"),  # devices below that take it by the multicast group
+        ("delivered", "u8"),  # bitmap of this node's ranks that have the data of a ONE position already
         ("contributions", "u8"),
         ("sent_at", "u8"),  # ns: when it was last sent, or known to have arrived
         ("deadline", "u8"),  # ns: PROBE

@@ -1,4 +1,8 @@
-"""Delivery: a result into the buffers of the ranks of this node that want it (step S404)."""
+"""Delivery: a result into the buffers of the ranks of this node that want it (step S404).
+
+The data of a ONE position are its result as soon as they are here. So a rank of this node that has posted its request
+gets them at once, whoever is still missing. A short message goes into the arrival ring of a rank that has not.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
     action_at,
+    bit_of,
     distance,
     job_at,
     queue_at,
@@ -18,11 +23,14 @@ from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.geometry import destination_of, is_in_place, segment_at, segment_length, wants
 from fanin_nic.engine.slots.contribution import HAS_DATA
+from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
+from fanin_wire import abi
 from fanin_wire.abi import Status, WqeOpcode
 
-DMA_WRITE, COMPLETE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE)
+DMA_WRITE, COMPLETE, ARRIVAL = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.ARRIVAL)
+MAX_ARRIVAL = U64(abi.MAX_ARRIVAL)
 COLLECTIVE = int(WqeOpcode.COLLECTIVE)
 OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_PROTECTION_ERROR)
 
@@ -117,26 +125,82 @@ def complete_silent(e, write):
 @internal
 def deliver(e, job, slot, payload, flags):
     """Write the result of a slot to every local rank that wants it, and complete the requests that it finishes."""
-    ranks = U64(job.rank_mask)
+    ranks = U64(job.rank_mask) & ~slot.delivered
     while ranks:
         rank = lowest_bit(ranks)
         ranks &= ranks - ONE
         if not job.queue[rank]:
             continue
         queue_index = job.queue[rank] - 1
-        if not is_lowest_rank(e, queue_index, rank):
-            continue
-        counter = find_request(e, queue_index, slot.position)
-        if not counter:
-            continue
-        request = request_at(e, request_index(e, queue_index, counter - U64(1)))
-        readable = flags & HAS_DATA and slot.status == 0 and not request.poison
-        if readable and not write_result(e, queue_index, request, slot, payload):
-            abort(e, job, OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
+        if is_lowest_rank(e, queue_index, rank) and not deliver_to_queue(e, job, slot, queue_index, payload, flags):
             return
-        request.status = max(request.status, max(slot.status, request.poison))
-        request.done += 1
-        retire(e, queue_index)
+
+
+@internal
+def deliver_to_queue(e, job, slot, queue_index, payload, flags):
+    """Write the result of a slot to the ranks of a queue that want it, if its request is there. False: it expects
+    another length, and the job has ended."""
+    counter = find_request(e, queue_index, slot.position)
+    if not counter:
+        return True
+    request = request_at(e, request_index(e, queue_index, counter - U64(1)))
+    readable = flags & HAS_DATA and slot.status == 0 and not request.poison
+    if readable and not write_result(e, queue_index, request, slot, payload):
+        abort(e, job, OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
+        return False
+    request.status = max(request.status, max(slot.status, request.poison))
+    request.done += 1
+    retire(e, queue_index)
+    return True
+
+
+@internal
+def deliver_early(e, job, slot, source, is_whole):
+    """The queue `source` has brought the data of a ONE position: the ranks of other queues that have contributed get
+    them, a message that `is_whole` arrives at those that have not posted. False: the job has ended.
+
+    The request that has brought them ends when all members have contributed: then its program knows.
+    """
+    ranks = U64(job.rank_mask) & ~slot.delivered
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        if not job.queue[rank]:
+            continue
+        queue_index = job.queue[rank] - 1
+        if queue_index == source:
+            continue
+        if is_whole and slot.rank_missing & bit_of(rank):
+            append_arrival(e, job, slot, queue_index)
+        elif not deliver_early_to(e, job, slot, queue_index):
+            return False
+    return True
+
+
+@internal
+def deliver_early_to(e, job, slot, queue_index):
+    """Give the ranks of a queue the data of a ONE position, once all of them have contributed. False: the job has
+    ended."""
+    ranks = U64(queue_at(e, queue_index).rank_bitmap)
+    if slot.status or ranks & (slot.rank_missing | slot.delivered):
+        return True
+    slot.delivered |= ranks
+    return deliver_to_queue(e, job, slot, queue_index, data_address(e, job, slot), slot.flags)
+
+
+@internal
+def append_arrival(e, job, slot, queue_index):
+    """The message of a slot arrives at a rank that has not posted its request for it."""
+    queue = queue_at(e, queue_index)
+    if queue.rank_count != 1 or U64(slot.length) > MAX_ARRIVAL or distance(queue.position, slot.position) > 0:
+        return
+    action = action_at(e, append(e, ARRIVAL))
+    action.queue = queue_index
+    action.payload = data_address(e, job, slot)
+    action.length = slot.length
+    action.jid = job.jid
+    action.mid = slot.mid
+    action.opcode = slot.dtype
 
 
 @internal

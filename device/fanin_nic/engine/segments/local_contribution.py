@@ -9,8 +9,17 @@ from fanin_nic.engine.records.accessors import ONE, REQUEST_SCALARS, U64, bit_of
 from fanin_nic.engine.records.function_table import abort, proceed
 from fanin_nic.engine.records.geometry import brings, segment_length, wants
 from fanin_nic.engine.records.tables import ENGINE
+from fanin_nic.engine.segments.delivery import deliver_early, deliver_early_to
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import WANTS_RESULT, add_data, describe, matches, order_of_rank, poison
+from fanin_nic.engine.slots.contribution import (
+    WANTS_RESULT,
+    add_data,
+    describe,
+    is_one_with_data,
+    matches,
+    order_of_rank,
+    poison,
+)
 from fanin_nic.engine.slots.zero_copy import reference_data
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import lowest_bit
@@ -43,6 +52,15 @@ def rank_of_entry(queue, entry):
     return lowest_bit(bitmap)
 
 
+@internal
+def give_early(e, job, slot, queue_index, request, has_brought):
+    """The data of a ONE position are here: the rank that has brought them gives them to all, another takes its own.
+    False: the job has ended."""
+    if has_brought:
+        return deliver_early(e, job, slot, queue_index, request.count == 1 and U64(slot.length) == request.length)
+    return deliver_early_to(e, job, slot, queue_index)
+
+
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def contribute_rank(e, queue_index, request, number, entry, address):
     """The `number`-th segment of a request from the rank of address list entry `entry`; its data lie at `address`."""
@@ -72,4 +90,6 @@ def contribute_rank(e, queue_index, request, number, entry, address):
         slot.flags |= WANTS_RESULT
     slot.contributions += ONE
     slot.rank_missing &= ~bit_of(rank)
+    if is_one_with_data(slot) and not give_early(e, job, slot, queue_index, request, brings(request, entry, sid)):
+        return
     proceed(e, job, slot)

@@ -57,6 +57,7 @@ def claim(e, job, slot, position):
     slot.early = ZERO
     slot.zero_copy_address = ZERO
     slot.contributions = ZERO
+    slot.delivered = ZERO
     slot.wants = ZERO
     slot.group_members = ZERO
     slot.nodes = ZERO

@@ -49,6 +49,7 @@ struct fanin_request {
     uint32_t window_length;
 
     struct message wanted;        /* what sizes are exchanged for, with `block` as given here; row NULL: nothing */
+    uint8_t arrived;              /* the result was there before it was posted, and is in its place */
     uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
 
     uint8_t persistent, started, waits, detached; /* waits: the program does, until it has ended */
@@ -83,6 +84,8 @@ void fanin_request_destroy(struct fanin_request *request);
 /* transfer.c: the next work request, with its data where the device finds them; `run` goes on from the one before.
  * Returns 0 if its bounce buffer is still in use. */
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
+/* Where a message may have come before its only work request is posted; NULL: this one can not. */
+void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe);
 /* Work request `number` is complete: put its result where it belongs. */
 void fanin_request_store(struct fanin_request *request, uint32_t number);
 /* Whether the rank wants nothing, and the program's memory is not read any more once all is posted. */

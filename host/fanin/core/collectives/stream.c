@@ -39,6 +39,8 @@ static void finish(struct fanin_request *request, int spoiled)
 {
     struct stream *stream = request->stream;
 
+    if (stream->held == request)
+        stream->held = NULL;
     fanin_request_release(request, spoiled);
     if (request->taken_over) {
         stream->taken_over--;
@@ -199,6 +201,17 @@ static enum fanin_status take_completions(struct stream *stream)
     return status;
 }
 
+/* If the result is there already, the request wants nothing any more. */
+static void look_for_arrival(struct stream *stream, struct fanin_request *request, struct fanin_wqe *wqe)
+{
+    void *landing = request->arrived ? NULL : fanin_request_landing(request, wqe);
+
+    if (landing)
+        request->arrived = (uint8_t)fanin_take_arrival(stream->context, stream->qp, wqe, landing);
+    if (request->arrived)
+        wqe->address.destination_blocks = 0;
+}
+
 /* FANIN_PENDING: its bounce buffer is still in use. */
 static enum fanin_status post_next(struct stream *stream, struct fanin_request *request)
 {
@@ -217,6 +230,7 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     wqe.wr_id = request->first_id + request->posted;
     wqe.mid |= stream->cursor.mid;
     wqe.seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0;
+    look_for_arrival(stream, request, &wqe);
     status = fanin_post_owned(stream->context, stream->qp, &wqe);
     if (status != FANIN_SUCCESS)
         return status;
@@ -245,9 +259,12 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
 /* All of it is posted: it may have ended for the program. */
 static void take_over(struct stream *stream, struct fanin_request *request)
 {
-    if (stream->end_of_job.status != FANIN_SUCCESS || stream->taken_over == MOST_TAKEN ||
-        stream->taken_bytes > MOST_TAKEN_BYTES || !fanin_request_is_one_way(request))
+    if (stream->end_of_job.status != FANIN_SUCCESS || !fanin_request_is_one_way(request))
         return;
+    if (stream->taken_over == MOST_TAKEN || stream->taken_bytes > MOST_TAKEN_BYTES) {
+        stream->held = request;
+        return;
+    }
     stream->taken_over++;
     stream->taken_bytes += request->source.length;
     __atomic_store_n(&request->taken_over, 1, __ATOMIC_RELEASE);
@@ -275,6 +292,11 @@ static void post_all(struct stream *stream)
     }
 }
 
+static int has_room(const struct stream *stream)
+{
+    return stream->taken_over <= MOST_TAKEN / 2 && stream->taken_bytes <= MOST_TAKEN_BYTES / 2;
+}
+
 static void advance(struct stream *stream)
 {
     enum fanin_status status = take_completions(stream);
@@ -283,6 +305,11 @@ static void advance(struct stream *stream)
         post_all(stream);
     else
         fail_all(stream, status);
+    if (stream->held && has_room(stream)) {
+        struct fanin_request *held = stream->held;
+        stream->held = NULL;
+        take_over(stream, held);
+    }
 }
 
 enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request)
@@ -382,10 +409,13 @@ enum fanin_status fanin_stream_settled(struct stream *stream)
 
 void fanin_stream_sleep(struct stream *stream, const struct fanin_request *request, uint32_t timeout_ms)
 {
-    uint32_t seen = __atomic_load_n(&stream->seen, __ATOMIC_ACQUIRE);
+    uint32_t target;
 
+    pthread_mutex_lock(&stream->lock);
+    target = stream->seen + (stream->held == request && stream->taken_over > 1 ? stream->taken_over / 2 : 1);
+    pthread_mutex_unlock(&stream->lock);
     if (!has_ended(request))
-        fanin_wait_cq(stream->context, stream->cq, seen, timeout_ms);
+        fanin_await_completion(stream->context, stream->cq, target, timeout_ms);
 }
 
 /* ---- Questions ---- */

@@ -160,7 +160,7 @@ void fanin_request_store(struct fanin_request *request, uint32_t number)
 {
     const struct side *destination = &request->destination;
 
-    if (!destination->memory || request->wanted.row)
+    if (!destination->memory || request->wanted.row || request->arrived)
         return;
     if (destination->way == WAY_PIPELINED)
         store_part(request, number);
@@ -182,13 +182,24 @@ static int is_taken(const struct fanin_request *request)
     return source->way == WAY_PIPELINED || source->lkey != FANIN_LKEY_PROCESS;
 }
 
+void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe)
+{
+    const struct side *destination = &request->destination;
+
+    if (wqe->contributors != FANIN_CLASS_ONE || wqe->segments != 1 || wqe->length > FANIN_MAX_ARRIVAL ||
+        destination->length != wqe->length || request->source.length || request->flags & FANIN_FENCE ||
+        request->wanted.row || request->persistent || request->timeout_ms)
+        return NULL;
+    return destination->memory ? destination->memory : destination->buffer->address;
+}
+
 /* A barrier is there to wait. With a limit of time the program wants to know whether all take part. A persistent
  * request is to end as a whole: then it can start again. */
 int fanin_request_is_one_way(const struct fanin_request *request)
 {
-    return request->message.row->contributors != FANIN_CLASS_NONE && !request->destination.length &&
-           !request->wanted.row && !request->mismatch && !request->timeout_ms && !request->persistent &&
-           !(request->flags & FANIN_FENCE) && is_taken(request);
+    return request->message.row->contributors != FANIN_CLASS_NONE &&
+           (!request->destination.length || request->arrived) && !request->wanted.row && !request->mismatch &&
+           !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE) && is_taken(request);
 }
 
 int fanin_request_copies_results(const struct fanin_request *request)

@@ -7,6 +7,7 @@
 #include "complaint.h"
 #include "device/connection.h"
 #include <limits.h>
+#include <string.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -15,7 +16,9 @@
 
 #define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
 #define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
+#define UNIT 64            /* bytes of an arrival ring */
 #define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
+#define NEAR 8             /* completions */
 #define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
 
 static struct fanin_ring *ring_at(const struct fanin_context *context, uint32_t index, uint32_t count, uint32_t offset,
@@ -29,6 +32,11 @@ static struct fanin_ring *ring_at(const struct fanin_context *context, uint32_t 
 static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
 {
     return ring_at(context, qp, context->limits.max_qp, context->limits.sq_offset, context->limits.sq_stride);
+}
+
+static struct fanin_ring *arrival_ring(const struct fanin_context *context, uint32_t qp)
+{
+    return ring_at(context, qp, context->limits.max_qp, context->limits.aq_offset, context->limits.aq_stride);
 }
 
 static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
@@ -87,6 +95,45 @@ enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, st
     return status;
 }
 
+/* Free the units of the oldest arrival, or those that are left out at the end of the ring. */
+static uint32_t pass(const struct fanin_arrival *arrival, uint32_t consumer)
+{
+    if (arrival->length == FANIN_NO_ARRIVAL)
+        return consumer + FANIN_ARRIVAL_UNITS - consumer % FANIN_ARRIVAL_UNITS;
+    return consumer + (uint32_t)((sizeof *arrival + arrival->length + UNIT - 1) / UNIT);
+}
+
+/* Whether an arrival is one of an earlier message, or of an earlier job. */
+static int is_past(const struct fanin_arrival *arrival, const struct fanin_wqe *wqe)
+{
+    return arrival->length == FANIN_NO_ARRIVAL || arrival->jid != wqe->jid ||
+           (int16_t)(uint16_t)(arrival->mid - wqe->mid) < 0;
+}
+
+int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe, void *destination)
+{
+    struct fanin_ring *ring = arrival_ring(context, qp);
+    uint32_t consumer = ring->consumer, end = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
+    const struct fanin_arrival *arrival = NULL;
+    int fits = 0;
+
+    for (; consumer != end; consumer = pass(arrival, consumer)) {
+        arrival = (const void *)((const uint8_t *)(ring + 1) + (size_t)(consumer % FANIN_ARRIVAL_UNITS) * UNIT);
+        if (!is_past(arrival, wqe))
+            break;
+    }
+    if (consumer != end) {
+        fits = arrival->mid == wqe->mid && arrival->length == wqe->length && arrival->dtype == wqe->dtype;
+        if (fits) {
+            memcpy(destination, arrival + 1, wqe->length);
+            consumer = pass(arrival, consumer);
+        }
+    }
+    if (consumer != ring->consumer)
+        __atomic_store_n(&ring->consumer, consumer, __ATOMIC_RELEASE);
+    return fits;
+}
+
 /* Why an empty completion ring stays empty; FANIN_SUCCESS if it need not. */
 static enum fanin_status trouble(struct fanin_context *context, const struct fanin_ring *ring)
 {
@@ -128,9 +175,20 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
     return status;
 }
 
-static int has_more(const struct fanin_ring *ring, uint32_t seen)
+static int is_at(uint32_t counter, uint32_t target)
 {
-    return __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) != seen;
+    return (int32_t)(counter - target) >= 0;
+}
+
+static int has_reached(const struct fanin_ring *ring, uint32_t target)
+{
+    return is_at(__atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE), target);
+}
+
+/* Whether to yield for it. What is far takes long: then the cores are for others. */
+static int is_near(const struct fanin_ring *ring, uint32_t target)
+{
+    return target - __atomic_load_n(&ring->producer, __ATOMIC_RELAXED) <= NEAR;
 }
 
 /* How often to yield this time. */
@@ -153,40 +211,57 @@ static uint64_t now_ns(void)
 
 /* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it
  * does. */
-static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t seen)
+static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
 {
     uint32_t budget;
     uint64_t until;
     int found = 0;
 
-    if (has_more(ring, seen))
-        return 1;
     budget = take_budget(context);
     if (budget == 0)
         return 0;
     until = now_ns() + LEAST_SPIN;
     for (uint32_t yields = 0; !found && (yields < budget || now_ns() < until); yields++) {
         sched_yield();
-        found = has_more(ring, seen);
+        found = has_reached(ring, target);
     }
     budget = !found ? budget / 2 : budget < MAX_SPIN_BUDGET / 2 ? budget * 2 : MAX_SPIN_BUDGET;
     __atomic_store_n(&context->spin_budget, budget, __ATOMIC_RELAXED);
     return found;
 }
 
+/* The device wakes sleepers when the first of them has what it waits for. Marks that are passed are nobody's. */
+static void ask_for(struct fanin_ring *ring, uint32_t target)
+{
+    uint32_t other = __atomic_load_n(&ring->wake_at, __ATOMIC_RELAXED);
+
+    while ((has_reached(ring, other) || !is_at(target, other)) &&
+           !__atomic_compare_exchange_n(&ring->wake_at, &other, target, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+}
+
 /* `waiting` counts the sleepers, so that one who leaves does not hide another; the device wakes them all. */
-static void sleep_on(struct fanin_ring *ring, uint32_t seen, uint64_t wait_ms)
+static void sleep_on(struct fanin_ring *ring, uint32_t target, uint64_t wait_ms)
 {
     struct timespec limit = {.tv_sec = (time_t)(wait_ms / 1000), .tv_nsec = (long)(wait_ms % 1000) * 1000000};
+    uint32_t producer;
 
+    ask_for(ring, target);
     __atomic_fetch_add(&ring->waiting, 1, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!has_more(ring, seen))
-        syscall(SYS_futex, &ring->producer, FUTEX_WAIT, seen, &limit, NULL, 0);
+    producer = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
+    if (!is_at(producer, target))
+        syscall(SYS_futex, &ring->producer, FUTEX_WAIT, producer, &limit, NULL, 0);
     __atomic_fetch_sub(&ring->waiting, 1, __ATOMIC_SEQ_CST);
 }
 
 enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
+{
+    return fanin_await_completion(context, cq, seen + 1, timeout_ms);
+}
+
+enum fanin_status fanin_await_completion(struct fanin_context *context, uint32_t cq, uint32_t target,
+                                         uint32_t timeout_ms)
 {
     struct fanin_ring *ring = completion_ring(context, cq);
     enum fanin_status status;
@@ -194,15 +269,15 @@ enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint
 
     if (!ring)
         return FANIN_INVALID_REQUEST;
-    if (timeout_ms ? spin(context, ring, seen) : has_more(ring, seen))
+    if (has_reached(ring, target) || (timeout_ms && is_near(ring, target) && spin(context, ring, target)))
         return FANIN_SUCCESS;
     deadline = fanin_now_ms() + timeout_ms;
     do {
         now = fanin_now_ms();
         uint64_t left = deadline > now ? deadline - now : 0;
         if (left)
-            sleep_on(ring, seen, left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS);
-        if (has_more(ring, seen))
+            sleep_on(ring, target, left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS);
+        if (has_reached(ring, target))
             return FANIN_SUCCESS;
         status = trouble(context, ring);
     } while (status == FANIN_SUCCESS && now < deadline);

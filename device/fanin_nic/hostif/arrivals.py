@@ -1,0 +1,51 @@
+"""The device's end of an arrival ring, in compiled code: short data that come before a rank asks for them.
+
+A client may write the memory of the ring. What is written there is only ever written inside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint32, uint64
+
+from fanin_nic.hostif.rings import CONSUMER, ENTRIES, PRODUCER
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import copy, load_acquire, load_u32, record_at, store_release
+from fanin_wire import abi
+
+UNIT = np.uint64(64)
+UNITS = np.uint32(abi.ARRIVAL_UNITS)
+HEAD = np.uint64(abi.ARRIVAL.itemsize)
+NO_ARRIVAL = abi.NO_ARRIVAL
+ARRIVAL_RING_BYTES = abi.RING.itemsize + abi.ARRIVAL_UNITS * int(UNIT)
+
+arrival_at = record_at(abi.ARRIVAL[["jid", "mid", "length", "dtype"]])
+
+
+@compiled
+def store_arrival(ring, action):
+    """Store the data of an ARRIVAL action. If there is no room, or the counters make no sense, nothing is stored."""
+    units = uint32((HEAD + uint64(action.length) + UNIT - uint64(1)) // UNIT)
+    producer = load_u32(ring + PRODUCER)
+    used = uint32(producer - load_acquire(ring + CONSUMER))
+    place = uint32(producer % UNITS)
+    left = uint32(UNITS - place)
+    skipped = left if units > left else uint32(0)
+    if used > UNITS or uint32(units + skipped) > uint32(UNITS - used):
+        return
+    if skipped:
+        arrival_at(unit_address(ring, place)).length = NO_ARRIVAL
+        place = uint32(0)
+    arrival = arrival_at(unit_address(ring, place))
+    arrival.jid = action.jid
+    arrival.mid = action.mid
+    arrival.length = action.length
+    arrival.dtype = action.opcode
+    copy(unit_address(ring, place) + HEAD, action.payload, uint64(action.length))
+    store_release(ring + PRODUCER, uint32(producer + skipped + units))
+
+
+@compiled
+def unit_address(ring, number):
+    """Address of a unit of a ring."""
+    return ring + ENTRIES + uint64(number) * UNIT

@@ -1,0 +1,121 @@
+"""The data of a ONE position reach the ranks of their own device without waiting for any other member."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_sim.fabric.device import Arrival
+from fanin_wire.abi import ContributorClass, DType, Op, Route, Status, WqeFlag
+from fanin_wire.fields import Opcode
+from tests.engine.rig import CHUNK, ONE, NicRig, f32
+
+ONE_CLASS = {"contributors": ContributorClass.ONE, "op": Op.NONE, "dtype": DType.U8}
+BRINGS = {"source_blocks": 1, "destination_blocks": 0, **ONE_CLASS}
+WANTS = {"source_blocks": 0, "destination_blocks": 1, **ONE_CLASS}
+NOTHING = {"source_blocks": 0, "destination_blocks": 0, **ONE_CLASS}
+
+
+def ended(rig: NicRig) -> dict[int, Status]:
+    """The status of each rank that has a completion."""
+    return {int(completion["queue"]): Status(int(completion["status"])) for completion in rig.device.completions}
+
+
+def test_rank_that_waits_has_the_data_at_once_and_their_owner_knows_when_all_have_taken_part() -> None:
+    rig = NicRig(Route.LOCAL, ranks=3)
+    result = f32(0)
+    rig.post(f32(0), result, rank=1, **WANTS)
+    rig.post(f32(9), rank=0, **BRINGS)
+    assert ended(rig) == {1: Status.SUCCESS}
+    assert result == 9
+    rig.post(f32(0), rank=2, **NOTHING)
+    assert ended(rig) == dict.fromkeys(range(3), Status.SUCCESS)
+
+
+def test_rank_that_asks_later_has_the_data_at_once() -> None:
+    rig = NicRig(Route.LOCAL, ranks=3)
+    result = f32(0)
+    rig.post(f32(9), rank=0, **BRINGS)
+    rig.post(f32(0), result, rank=2, **WANTS)
+    assert ended(rig) == {2: Status.SUCCESS}
+    assert result == 9
+
+
+@pytest.mark.parametrize("route", [Route.LOCAL, Route.TREE])
+def test_short_message_arrives_at_the_ranks_that_have_not_posted(route: Route) -> None:
+    rig = NicRig(route, ranks=3)
+    rig.post(f32(0), rank=1, **WANTS)
+    rig.post(f32(9), rank=0, mid=3, **BRINGS)
+    assert rig.device.arrivals == [Arrival(2, 3, f32(9).tobytes())]
+
+
+def test_request_that_wants_what_has_arrived_gets_it_all_the_same() -> None:
+    rig = NicRig(Route.LOCAL, ranks=2)
+    result = f32(0)
+    rig.post(f32(9), rank=0, **BRINGS)
+    assert len(rig.device.arrivals) == 1
+    rig.post(f32(0), result, rank=1, **WANTS)
+    assert ended(rig) == dict.fromkeys(range(2), Status.SUCCESS)
+    assert result == 9
+
+
+def test_segments_of_a_longer_message_do_not_arrive() -> None:
+    rig = NicRig(Route.LOCAL, ranks=2)
+    data = np.arange(2 * CHUNK // 4, dtype="<f4")
+    rig.post(data, rank=0, **BRINGS)
+    assert rig.device.arrivals == []
+    result = np.zeros_like(data)
+    rig.post(data, result, rank=1, **WANTS)
+    assert np.array_equal(result, data)
+
+
+def test_data_of_a_rank_that_may_not_read_them_do_not_arrive() -> None:
+    rig = NicRig(Route.LOCAL, ranks=2)
+    rig.post(f32(9), rank=0, source_lkey=99, **BRINGS)
+    assert rig.device.arrivals == []
+    rig.post(f32(0), rank=1, **WANTS)
+    assert ended(rig) == dict.fromkeys(range(2), Status.LOCAL_PROTECTION_ERROR)
+
+
+def test_rank_that_has_the_data_may_leave_before_the_others_take_part() -> None:
+    rig = NicRig(Route.LOCAL, ranks=3)
+    rig.post(f32(9), rank=0, **BRINGS)
+    rig.post(f32(0), rank=1, **WANTS)
+    rig.engine.leave(1, 77, rig.now)
+    rig.settle()
+    result = f32(0)
+    rig.post(f32(0), result, rank=2, **WANTS)
+    assert ended(rig) == dict.fromkeys(range(3), Status.SUCCESS)
+    assert result == 9
+
+
+def test_result_from_above_is_not_given_twice() -> None:
+    rig = NicRig(ranks=2)
+    rig.post(f32(9), rank=0, **BRINGS)
+    rig.post(f32(0), rank=1, **WANTS)
+    assert ended(rig) == {1: Status.SUCCESS}
+    rig.from_parent(Opcode.RESULT, 0, flags=ONE, op=0, dtype=DType.U8)
+    assert rig.statuses() == [Status.SUCCESS] * 2
+
+
+def test_request_behind_another_waits_for_it() -> None:
+    rig = NicRig(ranks=2)
+    result = f32(0)
+    rig.post(f32(1), rank=1)  # an allreduce
+    rig.post(f32(0), result, rank=1, **WANTS)
+    rig.post(f32(1), rank=0)
+    rig.post(f32(9), rank=0, **BRINGS)
+    assert result == 9
+    rig.from_parent(Opcode.RESULT, 1, flags=ONE, op=0, dtype=DType.U8)
+    assert ended(rig) == {}
+    rig.from_parent(Opcode.RESULT, 0, f32(3).tobytes())
+    assert rig.statuses() == [Status.SUCCESS] * 4
+
+
+def test_nothing_arrives_for_a_request_that_is_posted_and_not_begun() -> None:
+    rig = NicRig(ranks=3)
+    rig.post(f32(1), rank=1)
+    rig.post(f32(0), rank=1, flags=WqeFlag.FENCE | WqeFlag.SIGNALED, **WANTS)
+    rig.post(f32(1), rank=0)
+    rig.post(f32(9), rank=0, **BRINGS)
+    assert [arrival.queue for arrival in rig.device.arrivals] == [2]
