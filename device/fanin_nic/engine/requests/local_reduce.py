@@ -36,7 +36,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.geometry import brings, destination_of, place_in_message, segment_length, source_of, wants
-from fanin_nic.engine.segments.delivery import bypasses_caches, is_lowest_rank
+from fanin_nic.engine.segments.delivery import MAX_ARRIVAL, bypasses_caches, is_lowest_rank
 from fanin_nic.engine.slots.arithmetic import (
     CLASS_ALL,
     accumulate,
@@ -107,6 +107,12 @@ def entry_of(queue, rank):
 
 
 @internal
+def may_arrive(request):
+    """Whether a message can reach a rank that has not posted its request."""
+    return request.contributors == CLASS_ONE and request.count == 1 and request.length <= MAX_ARRIVAL
+
+
+@internal
 def reduce_mode(e, job, request, read):
     """How the next segment of a request is computed (ReduceMode). read: segments of the request that are read.
 
@@ -125,7 +131,7 @@ def reduce_mode(e, job, request, read):
         index = job.queue[rank] - 1
         queue = queue_at(e, index)
         if distance(queue.position, position) <= 0:
-            if not job.in_flight:
+            if not job.in_flight or may_arrive(request):
                 return BUFFERED
             mode = WAIT
             continue
