@@ -190,7 +190,8 @@ struct fanin_arrival {
 /* Head of a ring in shared memory; the entries follow it. Counters are free-running: entry = counter mod depth. */
 struct fanin_ring {
     uint32_t producer;        /* stored with release by who fills the ring */
-    uint32_t reserved_producer[15];
+    uint32_t consumer_seen;   /* by who fills the ring, which looks at `consumer` only when this one leaves no room */
+    uint32_t reserved_producer[14];
     uint32_t consumer;        /* stored with release by who empties it */
     uint32_t reserved_consumer[15];
     uint32_t waiting;         /* completion ring: a host thread sleeps on `producer` (futex) */

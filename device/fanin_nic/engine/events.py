@@ -78,7 +78,7 @@ def batch_end(base, now):
     """Event: the end of a batch of packets. Send the acknowledgements that are due."""
     e = engine_at(U64(base))
     e.now = now
-    for index in range(e.jobs):
+    for index in range(e.job_end):
         job = job_at(e, index)
         if job.state != FREE and job.ack_pending:
             ring.acknowledge_batch(e, job)
@@ -98,7 +98,7 @@ def serve(base, budget, now):
     all earlier actions, because the windows move now."""
     e = engine_at(U64(base))
     e.now = now
-    for index in range(e.jobs):
+    for index in range(e.job_end):
         if job_at(e, index).state == ACTIVE:
             advance_base(e, job_at(e, index))
     total = 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import uint32, uint64
 
-from fanin_nic.hostif.rings import CONSUMER, ENTRIES, PRODUCER
+from fanin_nic.hostif.rings import CONSUMER_SEEN, ENTRIES, PRODUCER, see
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import copy, load_acquire, load_u32, record_at, store_release
+from fanin_nic.native.memory import copy, load_u32, record_at, store_release
 from fanin_wire import abi
 
 UNIT = np.uint64(64)
@@ -27,11 +27,11 @@ def store_arrival(ring, action):
     """Store the data of an ARRIVAL action. If there is no room, or the counters make no sense, nothing is stored."""
     units = uint32((HEAD + uint64(action.length) + UNIT - uint64(1)) // UNIT)
     producer = load_u32(ring + PRODUCER)
-    used = uint32(producer - load_acquire(ring + CONSUMER))
     place = uint32(producer % UNITS)
     left = uint32(UNITS - place)
     skipped = left if units > left else uint32(0)
-    if used > UNITS or uint32(units + skipped) > uint32(UNITS - used):
+    needed = uint32(units + skipped)
+    if not has_room(producer, load_u32(ring + CONSUMER_SEEN), needed) and not has_room(producer, see(ring), needed):
         return
     if skipped:
         arrival_at(unit_address(ring, place)).length = NO_ARRIVAL
@@ -42,7 +42,14 @@ def store_arrival(ring, action):
     arrival.length = action.length
     arrival.dtype = action.opcode
     copy(unit_address(ring, place) + HEAD, action.payload, uint64(action.length))
-    store_release(ring + PRODUCER, uint32(producer + skipped + units))
+    store_release(ring + PRODUCER, uint32(producer + needed))
+
+
+@compiled
+def has_room(producer, consumer, units):
+    """Whether so many units are free."""
+    used = uint32(producer - consumer)
+    return used <= UNITS and units <= uint32(UNITS - used)
 
 
 @compiled

@@ -11,10 +11,11 @@ from numba import uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import futex_wake
-from fanin_nic.native.memory import copy, full_fence, load_acquire, load_u32, load_u64, store_release
+from fanin_nic.native.memory import copy, full_fence, load_acquire, load_u32, load_u64, store_release, store_u32
 from fanin_wire import abi
 
 PRODUCER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "producer"))
+CONSUMER_SEEN = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer_seen"))
 CONSUMER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer"))
 WAITING = np.uint64(abi.ffi.offsetof("struct fanin_ring", "waiting"))
 WAKE_AT = np.uint64(abi.ffi.offsetof("struct fanin_ring", "wake_at"))
@@ -62,11 +63,19 @@ def fetch(ring, wqe):
 
 
 @compiled
+def see(ring):
+    """Look how far a ring that the device fills has been emptied."""
+    consumer = load_acquire(ring + CONSUMER)
+    store_u32(ring + CONSUMER_SEEN, consumer)
+    return consumer
+
+
+@compiled
 def store(ring, cqe):
     """Store the CQE at address `cqe` in the completion ring; `wake` comes after. False: the ring is full, and is marked
     as overrun, because it no longer holds all completions."""
     producer = load_u32(ring + PRODUCER)
-    if uint32(producer - load_acquire(ring + CONSUMER)) >= CQ_DEPTH:
+    if uint32(producer - load_u32(ring + CONSUMER_SEEN)) >= CQ_DEPTH and uint32(producer - see(ring)) >= CQ_DEPTH:
         store_release(ring + OVERRUN, uint32(1))
         return False
     copy(ring + ENTRIES + uint64(producer % CQ_DEPTH) * CQE_BYTES, cqe, CQE_BYTES)

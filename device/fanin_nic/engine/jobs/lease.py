@@ -54,6 +54,7 @@ def new_job(e, jid, key, owner):
     index = claim_record(e)
     if index < 0:
         return 0
+    e.job_end = max(e.job_end, index + 1)
     job = job_at(e, index)
     fill_zero(address_of(job), JOB_SIZE)
     job.index = index

@@ -95,6 +95,7 @@ ENGINE = np.dtype(
         ("first_position", "u4"),  # of a new job's stream
         ("next_queue", "u4"),  # that is served first
         ("queue_end", "u4"),  # 1 + highest queue in use, or more
+        ("job_end", "u4"),  # 1 + highest job that was ever in use
         ("last_lane", "u4"),  # lanes of the device - 1
         ("group", "u4"),  # IPv4 of the multicast group that its results go to; 0: none
         ("group_size", "u4"),  # devices that listen to it; 0: not known

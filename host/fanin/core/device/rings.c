@@ -65,7 +65,9 @@ enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, c
     if (fanin_device_lost(context))
         return FANIN_DEVICE_LOST;
     producer = ring->producer;
-    if (producer - __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE) >= FANIN_SQ_DEPTH)
+    if (producer - ring->consumer_seen >= FANIN_SQ_DEPTH)
+        ring->consumer_seen = __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE);
+    if (producer - ring->consumer_seen >= FANIN_SQ_DEPTH)
         return FANIN_QUEUE_FULL;
     entries[producer % FANIN_SQ_DEPTH] = *wqe;
     __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
