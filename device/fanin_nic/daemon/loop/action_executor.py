@@ -70,7 +70,10 @@ def execute_all(lane, e, now):
         stage = begin_stage(lane.profile, stage, action_at(e, index).kind)
         execute(lane, e, index, count)
         index += U64(1)
-    wake_ranks(lane, e)
+    if lane.host_doorbell:
+        wake_splitter(lane, e)
+    else:
+        wake_ranks(lane, e)
     begin_stage(lane.profile, stage, -1)
     e.action_count = 0
     return int(count)
@@ -97,6 +100,16 @@ def wake_ranks(lane, e):
             ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
             if ring:
                 wake(ring)
+
+
+@compiled
+def wake_splitter(lane, e):
+    """One of several lanes: wake lane 0, which completes the requests of the ranks, if there are completions for it. It
+    looks by itself after its own."""
+    for index in range(0 if lane.splitter else e.action_count):
+        if action_at(e, U64(index)).kind == COMPLETE:
+            ring_doorbell(lane.host_doorbell)
+            return
 
 
 @compiled
@@ -204,5 +217,3 @@ def write_completion(lane, action):
         lane.cq_overflows += U64(1)
         lane.overruns = 1
         store_u8(lane.overrun + U64(action.queue), 1)
-    if lane.host_doorbell:
-        ring_doorbell(lane.host_doorbell)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import uint64
 
-from fanin_nic.daemon.splitter.merge import merge_queue, retire
+from fanin_nic.daemon.splitter.merge import merge_queue, retire, wake_clients
 from fanin_nic.daemon.splitter.tables import (
     CQE_SCRATCH,
     enter,
@@ -44,6 +44,7 @@ def flush_queue(address, index):
         give_back(queue, place)
         retire(splitter, place, scratch)
     retire(splitter, place, scratch)
+    wake_clients(splitter)
 
 
 @compiled

@@ -17,9 +17,9 @@ from fanin_nic.daemon.splitter.tables import (
     split_queue_at,
     splitter_at,
 )
-from fanin_nic.hostif.rings import CQE_BYTES, complete
+from fanin_nic.hostif.rings import CQE_BYTES, store, wake
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import fill_zero
+from fanin_nic.native.memory import fill_zero, full_fence
 from fanin_wire.abi import Status, WqeOpcode
 
 PENDING = int(Status.PENDING)
@@ -37,12 +37,25 @@ def merge(address):
         place = queue_address(splitter, index)
         if split_queue_at(place).send_ring:
             taken += merge_queue(splitter, place, scratch)
+    if taken:
+        wake_clients(splitter)
     return taken
 
 
 @compiled
+def wake_clients(splitter):
+    """Wake the clients that sleep until completions come which have been stored."""
+    full_fence()
+    for index in range(splitter.queues):
+        queue = split_queue_at(queue_address(splitter, index))
+        if queue.stored:
+            queue.stored = 0
+            wake(queue.completion_ring)
+
+
+@compiled
 def merge_queue(splitter, place, scratch):
-    """As `merge`, for the queue at `place`. scratch: memory for a CQE."""
+    """As `merge`, for the queue at `place`, without waking its client. scratch: memory for a CQE."""
     parts = collect(splitter, place, scratch)
     if parts:
         retire(splitter, place, scratch)
@@ -128,7 +141,8 @@ def answer(splitter, place, scratch):
 def report(splitter, queue, request, scratch):
     """Store one completion for the client (step S6). If its ring has no room, the job of the queue has to end."""
     fill(scratch, queue, request)
-    if not complete(queue.completion_ring, scratch):
+    queue.stored = 1
+    if not store(queue.completion_ring, scratch):
         splitter.cq_overflows += uint64(1)
         if not queue.overrun:
             queue.overrun = 1

@@ -61,7 +61,7 @@ SPLIT_QUEUE = np.dtype(
         ("head", "u4"),  # number of the oldest request under way
         ("given", "u4"),  # of the oldest that the lanes have not got
         ("tail", "u4"),
-        ("reserved", "u4"),
+        ("stored", "u4"),  # 1: completions are in the client's ring of which it has not been told
         ("lane_send_ring", "u8", (MAX_LANES,)),  # addresses, as for a client, but within this process
         ("lane_completion_ring", "u8", (MAX_LANES,)),
         ("lane_slots", "u4", (MAX_LANES,)),  # N of each lane
