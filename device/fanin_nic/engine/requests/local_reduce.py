@@ -107,9 +107,9 @@ def entry_of(queue, rank):
 
 
 @internal
-def may_arrive(request):
-    """Whether a message can reach a rank that has not posted its request."""
-    return request.contributors == CLASS_ONE and request.count == 1 and request.length <= MAX_ARRIVAL
+def is_short(request):
+    """Whether a message is one segment that is copied in less time than it takes to look who else has posted it."""
+    return request.count == 1 and request.length <= MAX_ARRIVAL
 
 
 @internal
@@ -119,7 +119,7 @@ def reduce_mode(e, job, request, read):
     A rank that is behind comes later, and a rank that is ahead has contributed the segment already. While other ranks
     have not posted the segment, one open position is enough to show the missing ranks.
     """
-    if not is_node_local(job) or not is_mapped(request):
+    if not is_node_local(job) or is_short(request) or not is_mapped(request):
         return BUFFERED
     position = U64(request.first + read) & U64(0xFFFFFFFF)
     mode, sources, ranks = LOCAL, 0, U64(job.rank_mask)
@@ -131,7 +131,7 @@ def reduce_mode(e, job, request, read):
         index = job.queue[rank] - 1
         queue = queue_at(e, index)
         if distance(queue.position, position) <= 0:
-            if not job.in_flight or may_arrive(request):
+            if not job.in_flight:
                 return BUFFERED
             mode = WAIT
             continue
