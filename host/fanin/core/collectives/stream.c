@@ -5,6 +5,7 @@
 #define MID_MASK ((1u << FANIN_MID_BITS) - 1)
 #define MOST_TAKEN 128    /* requests that have ended for the program only: half a queue; the next one waits */
 #define MOST_TAKEN_BYTES (4u << 20)
+#define MOST_SILENT 16    /* of these requests one completion tells the end */
 #define QUESTIONS 16      /* entries of the send queue that are kept free, so that a question always gets through */
 #define ANSWER_MS 5000    /* a living device answers a question in microseconds */
 
@@ -164,6 +165,17 @@ static void note_failure(struct stream *stream, struct fanin_request *request, c
     }
 }
 
+/* Requests end in order, so those before this one have ended, too. */
+static void complete_silent(struct stream *stream, const struct fanin_request *end)
+{
+    while (stream->first != end) {
+        struct fanin_request *request = stream->first;
+        stream->outstanding -= request->posted - request->taken;
+        request->taken = request->posted;
+        conclude(stream, request);
+    }
+}
+
 /* Work requests that are not signaled have no completion of their own; they end in order. */
 static void complete(struct stream *stream, const struct fanin_cqe *cqe)
 {
@@ -174,6 +186,7 @@ static void complete(struct stream *stream, const struct fanin_cqe *cqe)
         answer(stream, cqe);
     if (!request)
         return;
+    complete_silent(stream, request);
     taken = (uint32_t)(cqe->wr_id - request->first_id) + 1;
     if (cqe->status != FANIN_SUCCESS)
         note_failure(stream, request, cqe);
@@ -212,12 +225,46 @@ static void look_for_arrival(struct stream *stream, struct fanin_request *reques
         wqe->address.destination_blocks = 0;
 }
 
+/* Whether a request ends for the program when all of it is posted. */
+static int may_take_over(const struct stream *stream, const struct fanin_request *request)
+{
+    return stream->end_of_job.status == FANIN_SUCCESS && stream->taken_over < MOST_TAKEN &&
+           stream->taken_bytes <= MOST_TAKEN_BYTES && fanin_request_is_one_way(request);
+}
+
+/* Nobody waits for the end of such a request: the end of a later one tells it, or a mark. */
+static void save_completion(struct stream *stream, const struct fanin_request *request, struct fanin_wqe *wqe)
+{
+    if (request->count == 1 && stream->silent + 1 < MOST_SILENT && may_take_over(stream, request)) {
+        wqe->flags &= (uint16_t)~FANIN_WQE_SIGNALED;
+        stream->silent++;
+    } else if (wqe->flags & FANIN_WQE_SIGNALED) {
+        stream->silent = 0;
+    }
+}
+
+/* A work request without positions ends when all before it have ended. It stands for the last of them. */
+static void post_mark(struct stream *stream)
+{
+    const struct terms *terms = &stream->terms;
+    struct fanin_wqe wqe = {
+        .opcode = FANIN_WQE_COLLECTIVE, .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8, .contributors = FANIN_CLASS_ONE,
+        .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)terms->route, .address_count = 1, .wr_id = stream->next_id - 1,
+        .jid = terms->jid, .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .chunk = terms->chunk,
+        .seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0};
+
+    if (stream->silent && stream->context && !stream->ended &&
+        fanin_post_owned(stream->context, stream->qp, &wqe) == FANIN_SUCCESS)
+        stream->silent = 0;
+}
+
 /* FANIN_PENDING: its bounce buffer is still in use. */
 static enum fanin_status post_next(struct stream *stream, struct fanin_request *request)
 {
     struct run run = request->run;
     struct fanin_wqe wqe;
     enum fanin_status status;
+    uint32_t before;
 
     if (stream->outstanding >= FANIN_SQ_DEPTH - QUESTIONS)
         return FANIN_QUEUE_FULL;
@@ -231,9 +278,13 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     wqe.mid |= stream->cursor.mid;
     wqe.seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0;
     look_for_arrival(stream, request, &wqe);
+    before = stream->silent;
+    save_completion(stream, request, &wqe);
     status = fanin_post_owned(stream->context, stream->qp, &wqe);
-    if (status != FANIN_SUCCESS)
+    if (status != FANIN_SUCCESS) {
+        stream->silent = before;
         return status;
+    }
     stream->cursor.mid = (stream->cursor.mid + 1) & MID_MASK;
     stream->cursor.position += wqe.segments;
     stream->next_id = wqe.wr_id + 1;
@@ -259,10 +310,9 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
 /* All of it is posted: it may have ended for the program. */
 static void take_over(struct stream *stream, struct fanin_request *request)
 {
-    if (stream->end_of_job.status != FANIN_SUCCESS || !fanin_request_is_one_way(request))
-        return;
-    if (stream->taken_over == MOST_TAKEN || stream->taken_bytes > MOST_TAKEN_BYTES) {
-        stream->held = request;
+    if (!may_take_over(stream, request)) {
+        if (fanin_request_is_one_way(request))
+            stream->held = request;
         return;
     }
     stream->taken_over++;
@@ -390,7 +440,13 @@ void fanin_stream_reported(struct stream *stream)
 
 int fanin_stream_is_drained(struct stream *stream)
 {
-    return !holds(stream, &stream->first);
+    int drained;
+
+    pthread_mutex_lock(&stream->lock);
+    post_mark(stream);
+    drained = !stream->first;
+    pthread_mutex_unlock(&stream->lock);
+    return drained;
 }
 
 enum fanin_status fanin_stream_settled(struct stream *stream)
@@ -400,6 +456,7 @@ enum fanin_status fanin_stream_settled(struct stream *stream)
     pthread_mutex_lock(&stream->lock);
     if (stream->first)
         advance(stream);
+    post_mark(stream);
     status = stream->taken_over ? FANIN_PENDING : stream->unreported;
     if (status != FANIN_PENDING)
         stream->unreported = FANIN_SUCCESS;
@@ -409,10 +466,12 @@ enum fanin_status fanin_stream_settled(struct stream *stream)
 
 void fanin_stream_sleep(struct stream *stream, const struct fanin_request *request, uint32_t timeout_ms)
 {
-    uint32_t target;
+    uint32_t target, count = 1;
 
     pthread_mutex_lock(&stream->lock);
-    target = stream->seen + (stream->held == request && stream->taken_over > 1 ? stream->taken_over / 2 : 1);
+    if (stream->held == request)
+        count += stream->taken_over / 2 / MOST_SILENT;
+    target = stream->seen + count;
     pthread_mutex_unlock(&stream->lock);
     if (!has_ended(request))
         fanin_await_completion(stream->context, stream->cq, target, timeout_ms);

@@ -22,6 +22,7 @@ struct stream {
     uint64_t posted;              /* the same, but for those after the end of the job */
     uint32_t taken_over;          /* requests that have ended for the program, and are still under way */
     uint64_t taken_bytes;         /* what they bring */
+    uint32_t silent;              /* the last requests posted whose end the device does not tell */
     struct fanin_request *held;   /* one that will be such a request when half of them have ended */
     uint32_t unreported;          /* enum fanin_status: of the first of them that failed */
     uint32_t reported;            /* another request has failed as well, and tells the program of it */

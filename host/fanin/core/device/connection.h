@@ -25,6 +25,8 @@ struct fanin_context {
     uint64_t device_woken_ms;
     uint64_t first_woken_ms;       /* since the beat last changed; 0: not yet */
     uint32_t spin_budget;          /* yields before sleep, adapted to what helped last time */
+    uint32_t look_credit;          /* looks without a yield that have helped, less those that have not */
+    uint32_t looks_left_out;
     uint32_t sleeps;               /* without any, since that was too few to help */
 
     struct region *regions;        /* memory/regions.c: what is registered, ordered by address */

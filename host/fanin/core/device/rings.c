@@ -18,6 +18,9 @@
 #define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
 #define UNIT 64            /* bytes of an arrival ring */
 #define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
+#define LOOKS 150          /* of some 40 cycles */
+#define LOOK_PRICE 2       /* looks that have helped, for one that has not */
+#define MOST_CREDIT 64
 #define NEAR 8             /* completions */
 #define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
 
@@ -211,6 +214,36 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static inline void pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
+/* Look for two microseconds without giving the core away, where that has mostly helped: a device that has a core of its
+ * own answers so fast. Where others need the core it hardly ever helps. */
+static int look(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
+{
+    uint32_t credit = __atomic_load_n(&context->look_credit, __ATOMIC_RELAXED);
+    int found = 0;
+
+    if (credit < LOOK_PRICE && __atomic_add_fetch(&context->looks_left_out, 1, __ATOMIC_RELAXED) % SPIN_AGAIN)
+        return 0;
+    for (uint32_t looks = 0; !found && looks < LOOKS; looks++) {
+        pause_core();
+        found = has_reached(ring, target);
+    }
+    if (found)
+        credit = credit < MOST_CREDIT ? credit + 1 : MOST_CREDIT;
+    else
+        credit = credit > LOOK_PRICE ? credit - LOOK_PRICE : 0;
+    __atomic_store_n(&context->look_credit, found && credit < LOOK_PRICE ? LOOK_PRICE : credit, __ATOMIC_RELAXED);
+    return found;
+}
+
 /* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it
  * does. */
 static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
@@ -219,6 +252,8 @@ static int spin(struct fanin_context *context, const struct fanin_ring *ring, ui
     uint64_t until;
     int found = 0;
 
+    if (look(context, ring, target))
+        return 1;
     budget = take_budget(context);
     if (budget == 0)
         return 0;
