@@ -178,6 +178,8 @@ class ModelEngine:
 
     def _advance(self, job: Job) -> bool:
         entries = [job.joined[ranks][0] for ranks in sorted(job.joined)]
+        for entry in entries:
+            self._pass_marks(entry, *(job.failure or (Status["SUCCESS"],)))
         waiting = [entry for entry in entries if entry.posted]
         if job.failure:
             for entry in waiting:
@@ -189,6 +191,11 @@ class ModelEngine:
             self._carry_out(job, entries)
             return True
         return self._expire(entries, waiting)
+
+    def _pass_marks(self, entry: Queue, status: int, missing: int = 0) -> None:
+        """A request without positions ends when those before it have."""
+        while entry.posted and not entry.posted[0]["segments"]:
+            self._complete(entry, status, missing)
 
     def _expire(self, entries: list[Queue], waiting: list[Queue]) -> bool:
         missing = sum(entry.ranks for entry in entries if not entry.posted)

@@ -48,7 +48,7 @@ class Job:
 
     def missing(self) -> int:
         """Ranks that have not joined."""
-        return self.mask & ~sum(self.joined)
+        return self.mask & ~(sum(self.joined) | self.left)
 
     def fail(self, status: int, missing: int = 0) -> None:
         """End it; the first failure counts."""

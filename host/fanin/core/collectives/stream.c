@@ -6,6 +6,7 @@
 #define MOST_TAKEN 128    /* requests that have ended for the program only: half a queue; the next one waits */
 #define MOST_TAKEN_BYTES (4u << 20)
 #define MOST_SILENT 16    /* of these requests one completion tells the end */
+#define MARK (1ull << 63) /* in the wr_id of a mark, which has that of the request before it */
 #define QUESTIONS 16      /* entries of the send queue that are kept free, so that a question always gets through */
 #define ANSWER_MS 5000    /* a living device answers a question in microseconds */
 
@@ -165,7 +166,7 @@ static void note_failure(struct stream *stream, struct fanin_request *request, c
     }
 }
 
-/* Requests end in order, so those before this one have ended, too. */
+/* Requests end in order, so those before this one have ended, too. What fails is never silent. */
 static void complete_silent(struct stream *stream, const struct fanin_request *end)
 {
     while (stream->first != end) {
@@ -176,6 +177,17 @@ static void complete_silent(struct stream *stream, const struct fanin_request *e
     }
 }
 
+/* The job may have ended since: then what is still there has ended before. */
+static void complete_mark(struct stream *stream, const struct fanin_cqe *cqe)
+{
+    const struct fanin_request *last = request_of(stream, cqe->wr_id & ~MARK);
+
+    if (last)
+        complete_silent(stream, last->next);
+    if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status))
+        stream->end_of_job = *cqe;
+}
+
 /* Work requests that are not signaled have no completion of their own; they end in order. */
 static void complete(struct stream *stream, const struct fanin_cqe *cqe)
 {
@@ -184,6 +196,8 @@ static void complete(struct stream *stream, const struct fanin_cqe *cqe)
 
     if (cqe->opcode == FANIN_WQE_QUERY)
         answer(stream, cqe);
+    if (cqe->opcode == FANIN_WQE_COLLECTIVE && cqe->wr_id & MARK)
+        complete_mark(stream, cqe);
     if (!request)
         return;
     complete_silent(stream, request);
@@ -243,13 +257,13 @@ static void save_completion(struct stream *stream, const struct fanin_request *r
     }
 }
 
-/* A work request without positions ends when all before it have ended. It stands for the last of them. */
+/* A work request without positions ends when all before it have ended. */
 static void post_mark(struct stream *stream)
 {
     const struct terms *terms = &stream->terms;
     struct fanin_wqe wqe = {
         .opcode = FANIN_WQE_COLLECTIVE, .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8, .contributors = FANIN_CLASS_ONE,
-        .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)terms->route, .address_count = 1, .wr_id = stream->next_id - 1,
+        .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)terms->route, .address_count = 1, .wr_id = (stream->next_id - 1) | MARK,
         .jid = terms->jid, .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .chunk = terms->chunk,
         .seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0};
 
