@@ -44,9 +44,7 @@ class EnginePort(Protocol):
     def deregister(self, client: int, lkey: int) -> None:
         """Forget a region. The engine does not use it after the return."""
 
-    def create_queue(
-        self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0
-    ) -> int:
+    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
         """Serve the send ring at `sq_address`, with completions to the ring at `cq_address`, and early data to the
         arrival ring at `aq_address` (0: none). Returns the index of the queue."""
 

@@ -190,9 +190,9 @@ def arrive(w, vertex, action):
         report_violation(w, WRONG_RESULT, number, place)
         return
     w.arrivals += 1
-    if message.reference != uint64(0) and not w.accepts_corruption:
-        if not is_equal(uint64(action.payload), message.reference, message.length):
-            report_violation(w, WRONG_RESULT, number, place)
+    is_checked = message.reference != uint64(0) and not w.accepts_corruption
+    if is_checked and not is_equal(uint64(action.payload), message.reference, message.length):
+        report_violation(w, WRONG_RESULT, number, place)
     if (number + place) % 2:
         copy(message.result, uint64(action.payload), uint64(message.length))
         message.arrived = 1

@@ -56,9 +56,7 @@ class LanesHost:
             for host in self._hosts:
                 host.deregister(client, lkey)
 
-    def create_queue(
-        self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0
-    ) -> int:
+    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
         """Serve a send ring; returns the number of the queue. What arrives early is short, so it is in lane 0."""
         with self._changed_queues():
             first, *others = self._hosts

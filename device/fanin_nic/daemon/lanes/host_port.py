@@ -32,8 +32,8 @@ class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
     For the compiled loop: by queue `send_rings`, `completion_rings` and `arrival_rings` (addresses) and `overrun` (1: a
-    completion had no room), by client `memory_fds` (descriptors of process memory). `lost_completions` counts completions of flushed
-    requests that had no room.
+    completion had no room), by client `memory_fds` (descriptors of process memory). `lost_completions` counts
+    completions of flushed requests that had no room.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -98,9 +98,7 @@ class HostPort:
                     return True
         return False
 
-    def create_queue(
-        self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0
-    ) -> int:
+    def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
         """Serve a send ring; returns the number of the queue."""
         active = self._queues["active"] == 1
         self._check_share("send queues", self._queues["client"][active], len(active), client)

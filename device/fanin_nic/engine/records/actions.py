@@ -36,7 +36,7 @@ ACTION = np.dtype(
         ("queue", "u4"),  # all but SEND: index of the send queue
         ("destination", "u4"),  # SEND: IPv4 address, host order
         ("length", "u4"),  # SEND: payload bytes without padding; NOTICE: chunk; else bytes
-        ("payload", "u8"),  # SEND: address of the payload; DMA, ARRIVAL: address on the device; REDUCE: room for a block
+        ("payload", "u8"),  # SEND, DMA, ARRIVAL: address of the data on the device; REDUCE: room for a block
         ("remote", "u8"),  # DMA, SOURCE, TARGET: address in the memory of the client (see `process`)
         ("process", "u4"),  # DMA: 0: `remote` is mapped here; else 1 + the client whose process memory it is in
         ("position", "u4"),  # DMA_READ, REDUCE, TARGET: the first; DMA_WRITE: position; COMPLETE: positions done

@@ -3,7 +3,8 @@
 If all ranks have posted a segment, and their memory is mapped here, the segment needs no slot to wait in. It is
 computed from the memory of the ranks straight into the memory of the ranks (REDUCE), as many segments at a time as the
 window allows. While a rank has not posted, one segment waits in a slot, which shows the missing rank; the others wait
-in the memory of the ranks.
+in the memory of the ranks. Short messages always go through slots: to look who else has posted costs more than to copy
+them, and the data of one rank reach the others earlier.
 
 A REDUCE goes block by block through the memory of one slot: a block of each rank is computed into it, then it is stored
 for every rank that wants it. So the memory reads and writes at the same time, and intermediate values stay in the
