@@ -28,6 +28,11 @@ def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
     }
 
 
+def calls_left(report: str) -> dict[str, str]:
+    """By collective why calls were left to the MPI, from the output of all ranks; "" if all were offloaded."""
+    return {name: why.strip(" ()") if int(left) else "" for name, _, left, why in ROW.findall(report)}
+
+
 def shortfall(report: str, calls: int) -> str:
     """The calls that were not offloaded, in words; "" if all were.
 

@@ -65,7 +65,7 @@ class Peer:
             line = [*launch_agent.inside_first(fabric), str(binaries / "mpiexec"), "-n", str(ranks), *options]
         program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(folder / "ranks")]
         given = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
-        return Command([*line, *given, *program], _environment(binaries))
+        return Command([*line, *given, *program], environment(binaries))
 
 
 # Rules for Open MPI on slow links, in the format of coll/tuned: for allreduce (2) from 2 ranks on, the ring algorithm
@@ -127,7 +127,8 @@ def versions(folder: Path) -> dict[str, str]:
     return found
 
 
-def _environment(binaries: Path) -> dict[str, str]:
+def environment(binaries: Path) -> dict[str, str]:
+    """Environment variables of the launcher whose programs are in `binaries`."""
     # Open MPI refuses to run as root without these two variables. Containers often have no other user.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

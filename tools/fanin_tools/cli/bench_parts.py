@@ -13,13 +13,46 @@ from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
+from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MAX_LANES
 
 
 def add_to(app: typer.Typer) -> None:
     """Add them to `app` as subcommands."""
-    for command in (loss, engine, memory, port, floor, start):
+    for command in (streams, loss, engine, memory, port, floor, start):
         app.command(command.__name__)(command)
+
+
+@reporting
+def streams(
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks on the node.")] = "1,2,4,8",
+    sizes: Annotated[str, typer.Option(help="Bytes of a rank's block, as in 8,512,4K.")] = "8,64,512,4K",
+    into: Annotated[Path | None, typer.Option(help="Write the table into this file as well.")] = None,
+    peers: Annotated[Path, typer.Option(help="Folder of the peers' environments (make peers makes it).")] = Path(
+        ".bench"
+    ),
+    name: options.Name = "streams",
+    json_output: options.Json = False,
+) -> None:
+    """Operations a second in streams of short collectives: each MPI alone, and with every call on Fanin."""
+    from fanin_tools.bench import setups
+    from fanin_tools.bench import streams as bench_streams
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lease import leased
+
+    counts, lengths = _rank_counts(ranks), setups.parse_sizes(sizes)
+    bench_streams.check_sizes(lengths)
+    with leased(Plan(name, FabricOptions(1, max(counts)).shape()), print_progress) as running:
+        rows = bench_streams.measure(running, peers, counts, lengths, print_progress)
+    if into is not None:
+        into.write_text(bench_streams.markdown(rows))
+    if json_output:
+        print_json({"rows": rows})
+        return
+    columns, cells = bench_streams.cells(rows)
+    print_table("operations a second, in thousands", columns, cells)
+    for remark in bench_streams.remarks(rows):
+        typer.echo(remark)
 
 
 @reporting
@@ -171,6 +204,13 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
     print_table(
         "before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows]
     )
+
+
+def _rank_counts(text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")]
+    if any(not word.isdecimal() or not 0 < int(word) <= MAX_CHILDREN for word in words):
+        raise UsageError(f"--ranks {text}", f"give numbers from 1 to {MAX_CHILDREN}, as in 2,4")
+    return tuple(dict.fromkeys(map(int, words)))
 
 
 TIMES = ("median", "spread", "least")

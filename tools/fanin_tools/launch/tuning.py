@@ -6,14 +6,12 @@ The file has a line for each MPI, route and number of ranks, such as `open-mpi l
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch import mpirun
+from fanin_tools.launch import mpi_compiler, mpirun
 from fanin_tools.launch.launcher import Output
 from fanin_tools.launch.placement import Placement
 
@@ -21,7 +19,6 @@ MEASURE = "FANIN_MPI_TUNE"  # of the shim: the file for what it measures
 FILE = Path("fanin/mpi-thresholds")  # in the folder of the user's settings, as host/fanin/mpi/settings.c says
 HEAD = "# FANIN_MPI_THRESHOLDS of this machine, measured by fanin tune"
 PROGRAM = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0) || MPI_Finalize(); }\n"
-COMPILER = "mpicc"
 
 
 def tuned_file() -> Path:
@@ -37,24 +34,11 @@ def tuned_file() -> Path:
 
 
 def build(launcher: str, folder: Path) -> Path:
-    """Compile a program that does nothing, with the compiler beside the launcher of the MPI. Returns its path.
-
-    Raises:
-        UsageError: NO_PROGRAM if there is no such compiler.
-        ToolError: BUILD_FAILED, with the first lines of the compiler.
-    """
-    path = Path(shutil.which(mpirun.launcher_words(launcher)[0]) or "").absolute()
-    beside = path.with_name(COMPILER + path.suffix)  # Debian has mpirun.mpich and mpicc.mpich
-    if not os.access(beside, os.X_OK):
-        remedy = "name a program of that MPI: fanin tune -- ./program"
-        raise UsageError(f"there is no {beside.name} beside {path}", remedy, name="NO_PROGRAM")
-    source, program = folder / "program.c", folder / "program"
+    """Compile a program that does nothing, with the compiler beside the launcher of the MPI. Returns its path."""
+    source = folder / "program.c"
     source.write_text(PROGRAM)
-    done = subprocess.run([beside, source, "-o", program], capture_output=True, text=True)
-    if done.returncode:
-        said = " ".join((done.stdout + done.stderr).split())[:300]
-        raise ToolError("BUILD_FAILED", f"{beside}: {said}", "name a program of that MPI: fanin tune -- ./program")
-    return program
+    remedy = "name a program of that MPI: fanin tune -- ./program"
+    return mpi_compiler.build(launcher, source, folder / "program", remedy)
 
 
 def measure(

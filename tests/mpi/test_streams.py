@@ -1,0 +1,21 @@
+"""`fanin bench streams`: every call of every collective is on Fanin, and both contenders are timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fanin_tools.bench import streams
+from tests.fabric.fixtures import ignore
+from tests.mpi.conftest import Fabrics, Mpi
+
+COLLECTIVES = ["Bcast", "Reduce", "Allreduce", "Reduce_scatter_block", "Scatter", "Gather", "Allgather"]
+
+
+def test_streams(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    (tmp_path / mpi.family).symlink_to(mpi.folder)
+    rows = streams.measure(fabrics.running, tmp_path, [2], [8, 512], ignore)
+    assert [(row.collective, row.bytes) for row in rows] == [
+        ("Barrier", 0),
+        *((collective, size) for collective in COLLECTIVES for size in (8, 512)),
+    ]
+    assert all(row.alone > 0 and row.with_fanin > 0 and row.left == "" for row in rows)

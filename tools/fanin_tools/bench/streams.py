@@ -1,0 +1,136 @@
+"""Streams of short collectives: how many operations a second an MPI does alone, and with Fanin in its calls.
+
+A program in C (streams_program.c) makes the calls of both in turns, in one process for each rank.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanin_tools.bench import mpi_shim, peers
+from fanin_tools.bench.peers import Peer
+from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import mpi_compiler
+from fanin_tools.progress import ProgressCallback
+from fanin_tools.quantities import counted, render_size
+
+SOURCE = Path(__file__).with_name("streams_program.c")
+SIZES = (8, 64, 512, 4096)
+RANKS = (1, 2, 4, 8)
+ELEMENT = 8  # bytes
+LONGEST = 1 << 20  # bytes, as in the program
+YIELDING = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}  # for MPICH, see `peers`
+LIMIT_SECONDS = 1800
+COLUMNS = ("collective", "bytes", "ranks")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Microseconds of an operation in a stream. bytes: of a rank's block. left: why calls were left to the MPI, if some
+    were."""
+
+    mpi: str
+    ranks: int
+    collective: str
+    bytes: int
+    alone: float
+    with_fanin: float
+    left: str
+
+
+def check_sizes(sizes: Sequence[int]) -> None:
+    """Raise UsageError unless the program measures all of these sizes."""
+    if wrong := [size for size in sizes if size % ELEMENT or not 0 < size <= LONGEST]:
+        cause = f"no stream of {render_size(wrong[0])} is measured"
+        raise UsageError(cause, f"give multiples of {ELEMENT} B up to {render_size(LONGEST)}")
+
+
+def measure(
+    running: Running, folder: Path, ranks: Sequence[int], sizes: Sequence[int], progress: ProgressCallback
+) -> list[Row]:
+    """Measure every collective with every MPI that is installed in `folder`.
+
+    Raises:
+        UsageError: NO_PEERS if no MPI is installed there.
+        ToolError: BUILD_FAILED, PROGRAM_FAILED.
+    """
+    present = peers.installed(folder)
+    if not present:
+        raise UsageError(f"no MPI in {folder}", "make peers installs them; --peers names their folder", "NO_PEERS")
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="fanin-streams-") as place:
+        for peer, binaries in present:
+            remedy = "install a C compiler, and the peers anew: make peers"
+            program = mpi_compiler.build(str(binaries / "mpiexec"), SOURCE, Path(place) / peer.folder, remedy)
+            for count in ranks:
+                progress(f"{peer.title}, {counted(count, 'rank')} ...")
+                rows += _measure(running, peer, binaries, program, count, sizes)
+    return rows
+
+
+def _measure(
+    running: Running, peer: Peer, binaries: Path, program: Path, ranks: int, sizes: Sequence[int]
+) -> list[Row]:
+    variables = mpi_shim.environment(running, ranks, "local") | YIELDING
+    given = ["env", *(f"{name}={value}" for name, value in variables.items())]
+    line = [str(binaries / "mpiexec"), "-n", str(ranks), *peer.local, *given, str(program), *map(str, sizes)]
+    done = subprocess.run(
+        line, env=peers.environment(binaries), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        timeout=LIMIT_SECONDS,
+    )  # fmt: skip
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise ToolError("PROGRAM_FAILED", f"{peer.title}, {counted(ranks, 'rank')}: {said}", "see what it says")
+    left = mpi_shim.calls_left(done.stdout + done.stderr)
+    rows = []
+    for words in map(str.split, done.stdout.splitlines()):
+        if len(words) == 4 and words[1].isdecimal():
+            why = left.get(words[0], "there is nothing to offload")
+            rows.append(Row(peer.title, ranks, words[0], int(words[1]), float(words[2]), float(words[3]), why))
+    return rows
+
+
+def cells(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The columns, and for each collective, length and number of ranks the operations a second of each MPI."""
+    titles = tuple(dict.fromkeys(row.mpi for row in rows))
+    columns = (*COLUMNS, *(column for title in titles for column in (title, "with Fanin")))
+    lines: dict[tuple[str, int, int], dict[str, Row]] = {}
+    for row in rows:
+        lines.setdefault((row.collective, row.bytes, row.ranks), {})[row.mpi] = row
+    return columns, [
+        (collective, render_size(size), str(ranks), *(cell for title in titles for cell in _cells(found.get(title))))
+        for (collective, size, ranks), found in lines.items()
+    ]
+
+
+def _cells(row: Row | None) -> tuple[str, str]:
+    if row is None:
+        return "", ""
+    return _thousands(row.alone), f"{_thousands(row.with_fanin)}{'*' if row.left else ''}"
+
+
+def _thousands(microseconds: float) -> str:
+    return f"{1000 / microseconds:,.0f}" if microseconds < 10 else f"{1000 / microseconds:.1f}"
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """What the stars of the table mean."""
+    found = dict.fromkeys((row.mpi, row.ranks, row.left) for row in rows if row.left)
+    return [f"* {mpi}, {counted(ranks, 'rank')}: calls were left to the MPI: {why}" for mpi, ranks, why in found]
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table for the documentation."""
+    columns, lines = cells(rows)
+    table = [columns, ("---",) * len(columns), *lines]
+    heading = (
+        "# Streams of short operations\n\nOperations a second, in thousands: a rank calls one after the other, as fast "
+        "as it can. One node; bytes are those\nof a rank's block. Made by `fanin bench streams --into`.\n\n"
+    )
+    notes = "".join(f"\n{remark}\n" for remark in remarks(rows))
+    return heading + "".join(f"| {' | '.join(line)} |\n" for line in table) + notes

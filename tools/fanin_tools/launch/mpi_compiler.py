@@ -1,0 +1,31 @@
+"""The C compiler of an MPI, which stands beside its launcher."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.launch import mpirun
+
+COMPILER = "mpicc"
+
+
+def build(launcher: str, source: Path, program: Path, remedy: str) -> Path:
+    """Compile `source` with the compiler beside a launcher. Returns the path of the program.
+
+    Raises:
+        UsageError: NO_PROGRAM if there is no such compiler; `remedy` says what to do.
+        ToolError: BUILD_FAILED, with the first lines of the compiler.
+    """
+    path = Path(shutil.which(mpirun.launcher_words(launcher)[0]) or "").absolute()
+    beside = path.with_name(COMPILER + path.suffix)  # Debian has mpirun.mpich and mpicc.mpich
+    if not os.access(beside, os.X_OK):
+        raise UsageError(f"there is no {beside.name} beside {path}", remedy, name="NO_PROGRAM")
+    done = subprocess.run([beside, "-O2", source, "-o", program], capture_output=True, text=True)
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())[:300]
+        raise ToolError("BUILD_FAILED", f"{beside}: {said}", remedy)
+    return program
