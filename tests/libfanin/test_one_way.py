@@ -28,6 +28,13 @@ def test_all_get_what_was_taken(
     assert done.returncode == 0, done.stderr
 
 
+def test_early_data_are_not_taken_for_a_later_message_of_the_same_number(
+    compiler: Compiler, run: Run, tmp_path: Path
+) -> None:
+    done = run("local", 2, compiler.build(PROGRAMS / "one_way.c"), "counted", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("scenario", OUTCOMES)
 def test_failures_are_told(compiler: Compiler, run: Run, tmp_path: Path, scenario: str) -> None:
     done = run("local", 3, compiler.build(PROGRAMS / "one_way.c"), scenario, str(tmp_path))

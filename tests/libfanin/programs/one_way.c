@@ -216,6 +216,35 @@ static void scenario_limit(void)
         leave_mark();
 }
 
+/* With a limit of time a rank waits for all, so it does not take what has come early. Messages are counted in 16 bits. */
+static void scenario_counted(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = 8, .source = data, .destination = data,
+                                        .timeout_ms = TIMEOUT_MS};
+    struct fanin_request *request;
+
+    fill(2, 1);
+    if (rank == 0 && broadcast(2))
+        fail("a broadcast failed");
+    if (rank == 0) {
+        usleep(100000);
+        leave_mark();
+    } else {
+        await_mark(0);
+        if (fanin_start(communicator, &operation, &request) || fanin_wait(request, TIMEOUT_MS))
+            fail("a broadcast failed");
+        fanin_free(request);
+    }
+    for (uint32_t i = 1; i < 1u << FANIN_MID_BITS; i++)
+        if (fanin_barrier(communicator))
+            fail("a barrier failed");
+    fill(2, 5);
+    if (rank)
+        take(2, 5);
+    else if (broadcast(2))
+        fail("a broadcast failed");
+}
+
 /* The root leaves, or closes its device, before the others begin. */
 static void go_at_once(void)
 {
@@ -316,7 +345,7 @@ static const struct {
                  {"reduce", scenario_reduce}, {"requests", scenario_requests}, {"limit", scenario_limit},
                  {"leave", scenario_leave},   {"close", scenario_close},       {"killed", scenario_killed},
                  {"told", scenario_told},     {"flushed", scenario_flushed},   {"persistent", scenario_persistent},
-                 {"left", scenario_left}};
+                 {"left", scenario_left},     {"counted", scenario_counted}};
 
 int main(int count, char **arguments)
 {

@@ -228,13 +228,14 @@ static enum fanin_status take_completions(struct stream *stream)
     return status;
 }
 
-/* If the result is there already, the request wants nothing any more. */
+/* If the result is there already, the request wants nothing any more. Every post looks, so that what is left over from
+ * earlier messages goes before message numbers come round again. */
 static void look_for_arrival(struct stream *stream, struct fanin_request *request, struct fanin_wqe *wqe)
 {
     void *landing = request->arrived ? NULL : fanin_request_landing(request, wqe);
 
-    if (landing)
-        request->arrived = (uint8_t)fanin_take_arrival(stream->context, stream->qp, wqe, landing);
+    if (fanin_take_arrival(stream->context, stream->qp, wqe, landing))
+        request->arrived = 1;
     if (request->arrived)
         wqe->address.destination_blocks = 0;
 }

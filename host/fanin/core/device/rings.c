@@ -118,21 +118,24 @@ static int is_past(const struct fanin_arrival *arrival, const struct fanin_wqe *
 int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe, void *destination)
 {
     struct fanin_ring *ring = arrival_ring(context, qp);
-    uint32_t consumer = ring->consumer, end = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
     const struct fanin_arrival *arrival = NULL;
+    uint32_t consumer, end;
     int fits = 0;
 
+    if (!ring)
+        return 0;
+    consumer = ring->consumer;
+    end = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
     for (; consumer != end; consumer = pass(arrival, consumer)) {
         arrival = (const void *)((const uint8_t *)(ring + 1) + (size_t)(consumer % FANIN_ARRIVAL_UNITS) * UNIT);
         if (!is_past(arrival, wqe))
             break;
     }
-    if (consumer != end) {
+    if (consumer != end && destination)
         fits = arrival->mid == wqe->mid && arrival->length == wqe->length && arrival->dtype == wqe->dtype;
-        if (fits) {
-            memcpy(destination, arrival + 1, wqe->length);
-            consumer = pass(arrival, consumer);
-        }
+    if (fits) {
+        memcpy(destination, arrival + 1, wqe->length);
+        consumer = pass(arrival, consumer);
     }
     if (consumer != ring->consumer)
         __atomic_store_n(&ring->consumer, consumer, __ATOMIC_RELEASE);
