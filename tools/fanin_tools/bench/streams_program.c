@@ -1,5 +1,5 @@
-/* Streams of short collectives: microseconds of an operation, of the MPI alone (PMPI_) and with Fanin (MPI_) in turns, so
- * that both see the same machine. Arguments: the bytes of a rank's block, each a multiple of 8. A line for each
+/* Streams of short collectives: microseconds of an operation, of the MPI alone (PMPI_) and with Fanin (MPI_) in turns,
+ * so that both see the same machine. Arguments: the bytes of a rank's block, each a multiple of 8. A line for each
  * collective and length: its name, the bytes, both times.
  */
 #include <mpi.h>

@@ -263,9 +263,10 @@ static void post_mark(struct stream *stream)
 {
     const struct terms *terms = &stream->terms;
     struct fanin_wqe wqe = {
-        .opcode = FANIN_WQE_COLLECTIVE, .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8, .contributors = FANIN_CLASS_ONE,
-        .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)terms->route, .address_count = 1, .wr_id = (stream->next_id - 1) | MARK,
-        .jid = terms->jid, .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .chunk = terms->chunk,
+        .opcode = FANIN_WQE_COLLECTIVE, .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8,
+        .contributors = FANIN_CLASS_ONE, .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)terms->route,
+        .address_count = 1, .wr_id = (stream->next_id - 1) | MARK, .jid = terms->jid,
+        .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .chunk = terms->chunk,
         .seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0};
 
     if (stream->silent && stream->context && !stream->ended &&
