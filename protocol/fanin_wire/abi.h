@@ -10,7 +10,8 @@
 #define FANIN_ABI_VERSION 4
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
-#define FANIN_ARRIVAL_UNITS 1024  /* of 64 bytes, of one arrival ring */
+#define FANIN_ARRIVAL_UNIT 64     /* bytes: what is in an arrival ring takes whole units */
+#define FANIN_ARRIVAL_UNITS 1024  /* of one arrival ring */
 #define FANIN_MAX_ARRIVAL 4096    /* bytes: the longest message that comes by one */
 #define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
 #define FANIN_MAX_ADDRESSES 8     /* ranks that one WQE can post for */
@@ -19,7 +20,7 @@
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
 #define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node, which sends no packets */
 #define FANIN_LONG_BYTES 4194304  /* of a message: from so many on results are not in the caches when it is complete */
-#define FANIN_NO_ARRIVAL 0xffffffff
+#define FANIN_NO_ARRIVAL 0xffffffff /* in the place of a length: the rest of the ring is left out */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
 enum fanin_status {

@@ -86,6 +86,7 @@ JOIN_REPLY = dtype("fanin_join_reply")
 
 SQ_DEPTH = constant("FANIN_SQ_DEPTH")
 CQ_DEPTH = constant("FANIN_CQ_DEPTH")
+ARRIVAL_UNIT = constant("FANIN_ARRIVAL_UNIT")
 ARRIVAL_UNITS = constant("FANIN_ARRIVAL_UNITS")
 MAX_ARRIVAL = constant("FANIN_MAX_ARRIVAL")
 NO_ARRIVAL = constant("FANIN_NO_ARRIVAL")

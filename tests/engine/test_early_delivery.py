@@ -77,6 +77,15 @@ def test_data_of_a_rank_that_may_not_read_them_do_not_arrive() -> None:
     assert ended(rig) == dict.fromkeys(range(2), Status.LOCAL_PROTECTION_ERROR)
 
 
+def test_request_with_a_limit_of_time_waits_for_all() -> None:
+    rig = NicRig(Route.LOCAL, ranks=3)
+    rig.post(f32(0), rank=1, deadline_ms=1000, **WANTS)
+    rig.post(f32(9), rank=0, **BRINGS)
+    assert ended(rig) == {}
+    rig.post(f32(0), rank=2, deadline_ms=1000, **WANTS)
+    assert ended(rig) == dict.fromkeys(range(3), Status.SUCCESS)
+
+
 def test_rank_that_has_the_data_may_leave_before_the_others_take_part() -> None:
     rig = NicRig(Route.LOCAL, ranks=3)
     rig.post(f32(9), rank=0, **BRINGS)
@@ -89,7 +98,7 @@ def test_rank_that_has_the_data_may_leave_before_the_others_take_part() -> None:
     assert result == 9
 
 
-def test_result_from_above_is_not_given_twice() -> None:
+def test_result_from_above_ends_the_request_that_has_brought_the_data() -> None:
     rig = NicRig(ranks=2)
     rig.post(f32(9), rank=0, **BRINGS)
     rig.post(f32(0), rank=1, **WANTS)

@@ -10,7 +10,7 @@ import pytest
 from tests.libfanin.conftest import PROGRAMS, Compiler, Run
 
 PLACES = [("local", 4, ()), ("nodes", 3, ("--route", "tree")), ("nodes", 3, ("--route", "ring"))]
-SCENARIOS = ["inline", "copied", "stream", "reduce", "requests", "persistent", "leave", "close", "left"]
+SCENARIOS = ["inline", "copied", "stream", "reduce", "requests", "persistent", "leave", "close", "left", "fence"]
 OUTCOMES = {  # what ranks 0, 1 and 2 print
     "limit": [f"rank {rank}: TIMEOUT" for rank in range(3)],
     "told": ["rank 0: PEER_LOST, flush SUCCESS", "rank 2: PEER_LOST, flush SUCCESS"],
@@ -25,6 +25,12 @@ def test_all_get_what_was_taken(
 ) -> None:
     program = compiler.build(PROGRAMS / "one_way.c")
     done = run(fabric, ranks, program, scenario, str(tmp_path), options=options)
+    assert done.returncode == 0, done.stderr
+
+
+def test_early_data_are_not_taken_for_another_part(compiler: Compiler, run: Run, tmp_path: Path) -> None:
+    program = compiler.build(PROGRAMS / "one_way.c")
+    done = run("nodes", 6, program, "parts", str(tmp_path), options=("--route", "tree"))
     assert done.returncode == 0, done.stderr
 
 

@@ -13,7 +13,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import copy, load_u32, record_at, store_release
 from fanin_wire import abi
 
-UNIT = np.uint64(64)
+UNIT = np.uint64(abi.ARRIVAL_UNIT)
 UNITS = np.uint32(abi.ARRIVAL_UNITS)
 HEAD = np.uint64(abi.ARRIVAL.itemsize)
 NO_ARRIVAL = abi.NO_ARRIVAL

@@ -323,7 +323,8 @@ struct fanin_request;         /* a collective under way, or a persistent one */
  * been taken: when they are in the work request, or in memory of the library. So it may end before the other ranks take
  * part. This holds for data of up to 16 bytes, and for data that are not in registered memory; not with `timeout_ms`,
  * with FANIN_FENCE, or of a persistent request. If it fails after that, the next request fails, too, and fanin_flush
- * says why.
+ * says why. A receiver's request may end before the other ranks take part, too, if the data come from its own node.
+ * Leave the job, or close the device, before the program ends: else the job ends for ranks that come later.
  */
 enum fanin_status fanin_start(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                               struct fanin_request **request);

@@ -216,6 +216,68 @@ static void scenario_limit(void)
         leave_mark();
 }
 
+static void call(struct fanin_operation operation)
+{
+    if (fanin_call(communicator, &operation, TIMEOUT_MS, NULL))
+        fail("a call failed");
+}
+
+/* The root gives its data before the others ask. A message of two parts, of which the second is short, and as long as what another rank wants of the first. */
+static void scenario_parts(void)
+{
+    const uint64_t given[6] = {12, 12, 12, 12, 8, 12};
+    const struct fanin_operation operation = {.collective = FANIN_SCATTERV, .block = given[rank], .sizes = given,
+                                              .source = data, .destination = result};
+    struct fanin_request *request;
+    int32_t first = 0;
+
+    if (rank)
+        await_mark(0);
+    for (uint32_t before = 0; before < rank; before++)
+        first += (int32_t)(given[before] / sizeof *data);
+    fill(WORDS, 1);
+    memset(result, 0, sizeof *result * WORDS);
+    if (fanin_start(communicator, &operation, &request))
+        fail("a scatter can not be started");
+    if (!rank) {
+        usleep(100000);
+        leave_mark();
+    }
+    if (fanin_wait(request, TIMEOUT_MS))
+        fail("a scatter failed");
+    fanin_free(request);
+    for (uint32_t i = 0; i < given[rank] / sizeof *data; i++)
+        if (result[i] != 1 + first + (int32_t)i)
+            fail("the data are those of another rank");
+}
+
+/* Nothing that waits behind a fence waits for a completion that nobody has asked for. */
+static void scenario_fence(void)
+{
+    const struct fanin_operation sum = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I32,
+                                        .flags = FANIN_FENCE, .block = 8, .source = data, .destination = result};
+    const uint64_t share = sizeof data / job.ranks / 4096 * 4096;
+
+    if (rank)
+        await_mark(0);
+    fill(2, 1);
+    if (broadcast(2))
+        fail("a broadcast failed");
+    if (!rank) {
+        usleep(100000);
+        leave_mark();
+    }
+    call(sum);
+    if (result[0] != (int32_t)job.ranks)
+        fail("a sum is wrong");
+    if (broadcast(2))
+        fail("a broadcast failed");
+    call((struct fanin_operation){.collective = FANIN_ALLGATHER, .flags = FANIN_FENCE | FANIN_ALL_BLOCK,
+                                  .block = share, .source = data, .destination = result});
+    if (result[share / sizeof *result * (job.ranks - 1)] != 1)
+        fail("what was gathered is wrong");
+}
+
 /* With a limit of time a rank waits for all, so it does not take what has come early. Messages are counted in 16 bits. */
 static void scenario_counted(void)
 {
@@ -345,7 +407,8 @@ static const struct {
                  {"reduce", scenario_reduce}, {"requests", scenario_requests}, {"limit", scenario_limit},
                  {"leave", scenario_leave},   {"close", scenario_close},       {"killed", scenario_killed},
                  {"told", scenario_told},     {"flushed", scenario_flushed},   {"persistent", scenario_persistent},
-                 {"left", scenario_left},     {"counted", scenario_counted}};
+                 {"left", scenario_left},     {"counted", scenario_counted},
+                 {"parts", scenario_parts},   {"fence", scenario_fence}};
 
 int main(int count, char **arguments)
 {

@@ -37,7 +37,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.geometry import brings, destination_of, place_in_message, segment_length, source_of, wants
-from fanin_nic.engine.segments.delivery import MAX_ARRIVAL, bypasses_caches, is_lowest_rank
+from fanin_nic.engine.segments.delivery import bypasses_caches, is_lowest_rank
 from fanin_nic.engine.slots.arithmetic import (
     CLASS_ALL,
     accumulate,
@@ -59,6 +59,7 @@ REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(Act
 # write at the same time.
 BLOCK, BLOCK_OF_MEMORY = U64(2048), U64(512)
 REMOTE, ACTION_SIZE = U64(ACTION.fields["remote"][1]), U64(ACTION.itemsize)  # type: ignore[index]
+SHORT_BYTES = U64(4096)  # of what is copied in less time than it takes to look who else has posted
 MAX_BYTES = U64(2 << 20)  # that one REDUCE reads: no other queue is served meanwhile
 
 
@@ -109,8 +110,8 @@ def entry_of(queue, rank):
 
 @internal
 def is_short(request):
-    """Whether a message is one segment that is copied in less time than it takes to look who else has posted it."""
-    return request.count == 1 and request.length <= MAX_ARRIVAL
+    """Whether a message is one short segment. All that can arrive early must be."""
+    return request.count == 1 and request.length <= SHORT_BYTES
 
 
 @internal

@@ -179,10 +179,17 @@ def deliver_early(e, job, slot, source, is_whole):
 
 @internal
 def deliver_early_to(e, job, slot, queue_index):
-    """Give the ranks of a queue the data of a ONE position, once all of them have contributed. False: the job has
-    ended."""
-    ranks = U64(queue_at(e, queue_index).rank_bitmap)
-    if slot.status or ranks & (slot.rank_missing | slot.delivered):
+    """Give the rank of a queue the data of a ONE position, once it has contributed. False: the job has ended.
+
+    A request with a limit of time waits for all members, and so does one that posts for several ranks, which may bring
+    the data as well.
+    """
+    queue = queue_at(e, queue_index)
+    ranks = U64(queue.rank_bitmap)
+    if slot.status or queue.rank_count != 1 or ranks & (slot.rank_missing | slot.delivered):
+        return True
+    counter = find_request(e, queue_index, slot.position)
+    if not counter or request_at(e, request_index(e, queue_index, counter - U64(1))).deadline:
         return True
     slot.delivered |= ranks
     return deliver_to_queue(e, job, slot, queue_index, data_address(e, job, slot), slot.flags)

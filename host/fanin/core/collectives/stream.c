@@ -247,12 +247,13 @@ static int may_take_over(const struct stream *stream, const struct fanin_request
            stream->taken_bytes <= MOST_TAKEN_BYTES && fanin_request_is_one_way(request);
 }
 
-/* Nobody waits for the end of such a request: the end of a later one tells it, or a mark. */
+/* The program does not wait for the end of such a request: the end of a later one tells it, or a mark. */
 static void save_completion(struct stream *stream, const struct fanin_request *request, struct fanin_wqe *wqe)
 {
     if (request->count == 1 && stream->silent + 1 < MOST_SILENT && may_take_over(stream, request)) {
         wqe->flags &= (uint16_t)~FANIN_WQE_SIGNALED;
         stream->silent++;
+        stream->last_silent = wqe->wr_id;
     } else if (wqe->flags & FANIN_WQE_SIGNALED) {
         stream->silent = 0;
     }
@@ -265,7 +266,7 @@ static void post_mark(struct stream *stream)
     struct fanin_wqe wqe = {
         .opcode = FANIN_WQE_COLLECTIVE, .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8,
         .contributors = FANIN_CLASS_ONE, .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)terms->route,
-        .address_count = 1, .wr_id = (stream->next_id - 1) | MARK, .jid = terms->jid,
+        .address_count = 1, .wr_id = stream->last_silent | MARK, .jid = terms->jid,
         .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .chunk = terms->chunk,
         .seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0};
 
@@ -327,7 +328,7 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
 static void take_over(struct stream *stream, struct fanin_request *request)
 {
     if (!may_take_over(stream, request)) {
-        if (fanin_request_is_one_way(request))
+        if (!stream->held && fanin_request_is_one_way(request))
             stream->held = request;
         return;
     }
@@ -340,8 +341,10 @@ static void post_all(struct stream *stream)
 {
     while (stream->posting) {
         struct fanin_request *request = stream->posting;
-        if (must_wait(stream, request))
+        if (must_wait(stream, request)) {
+            post_mark(stream);
             return;
+        }
         while (request->posted < request->count) {
             enum fanin_status status = post_next(stream, request);
             if (status == FANIN_QUEUE_FULL || status == FANIN_PENDING)
@@ -363,6 +366,17 @@ static int has_room(const struct stream *stream)
     return stream->taken_over <= MOST_TAKEN / 2 && stream->taken_bytes <= MOST_TAKEN_BYTES / 2;
 }
 
+/* The oldest that has waited for room, and those behind it that have been posted as a whole. */
+static void take_over_held(struct stream *stream)
+{
+    struct fanin_request *request = stream->held;
+
+    stream->held = NULL;
+    for (; request && request != stream->posting && !stream->held; request = request->next)
+        if (!request->taken_over)
+            take_over(stream, request);
+}
+
 static void advance(struct stream *stream)
 {
     enum fanin_status status = take_completions(stream);
@@ -371,11 +385,8 @@ static void advance(struct stream *stream)
         post_all(stream);
     else
         fail_all(stream, status);
-    if (stream->held && has_room(stream)) {
-        struct fanin_request *held = stream->held;
-        stream->held = NULL;
-        take_over(stream, held);
-    }
+    if (stream->held && has_room(stream))
+        take_over_held(stream);
 }
 
 enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request)
@@ -485,8 +496,8 @@ void fanin_stream_sleep(struct stream *stream, const struct fanin_request *reque
     uint32_t target, count = 1;
 
     pthread_mutex_lock(&stream->lock);
-    if (stream->held == request)
-        count += stream->taken_over / 2 / MOST_SILENT;
+    if (stream->held == request && stream->taken_over > MOST_TAKEN / 2 + MOST_SILENT)
+        count = (stream->taken_over - MOST_TAKEN / 2) / MOST_SILENT;
     target = stream->seen + count;
     pthread_mutex_unlock(&stream->lock);
     if (!has_ended(request))

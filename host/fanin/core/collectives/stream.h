@@ -23,7 +23,8 @@ struct stream {
     uint32_t taken_over;          /* requests that have ended for the program, and are still under way */
     uint64_t taken_bytes;         /* what they bring */
     uint32_t silent;              /* the last requests posted whose end the device does not tell */
-    struct fanin_request *held;   /* one that will be such a request when half of them have ended */
+    uint64_t last_silent;         /* wr_id of the last of them */
+    struct fanin_request *held;   /* the oldest that will be such a request when half of them have ended */
     uint32_t unreported;          /* enum fanin_status: of the first of them that failed */
     uint32_t reported;            /* another request has failed as well, and tells the program of it */
     struct inquiry *inquiries;    /* how far requests are, under way */
@@ -45,6 +46,7 @@ void fanin_stream_end(struct stream *stream, enum fanin_status status);
 /* FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. */
 enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
 int fanin_stream_has_backlog(struct stream *stream);
+/* Whether nothing is under way. If the device has not told, it will, for a later call. */
 int fanin_stream_is_drained(struct stream *stream);
 /* What has become of the requests that have ended for the program only. FANIN_PENDING: some are still under way. A
  * failure is told once. */

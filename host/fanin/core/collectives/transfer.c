@@ -186,9 +186,10 @@ void *fanin_request_landing(const struct fanin_request *request, const struct fa
 {
     const struct side *destination = &request->destination;
 
-    if (wqe->contributors != FANIN_CLASS_ONE || wqe->segments != 1 || wqe->length > FANIN_MAX_ARRIVAL ||
-        destination->length != wqe->length || request->source.length || request->flags & FANIN_FENCE ||
-        request->wanted.row || request->persistent || request->timeout_ms)
+    if (request->count != 1 || wqe->contributors != FANIN_CLASS_ONE || wqe->segments != 1 ||
+        wqe->length > FANIN_MAX_ARRIVAL || !wqe->address.destination_blocks || destination->length != wqe->length ||
+        request->source.length || request->flags & FANIN_FENCE || request->wanted.row || request->persistent ||
+        request->timeout_ms)
         return NULL;
     return destination->memory ? destination->memory : destination->buffer->address;
 }
@@ -204,5 +205,7 @@ int fanin_request_is_one_way(const struct fanin_request *request)
 
 int fanin_request_copies_results(const struct fanin_request *request)
 {
+    if (request->arrived)
+        return 0;
     return request->destination.way == WAY_BOUNCED || request->destination.way == WAY_PIPELINED || request->wanted.row;
 }

@@ -344,6 +344,7 @@ void fanin_communicator_state(struct fanin_communicator *communicator, struct fa
 {
     struct stream *stream = &communicator->stream;
 
+    fanin_stream_is_drained(stream);
     pthread_mutex_lock(&stream->lock);
     *state = (struct fanin_communicator_state){
         .jid = communicator->join.jid, .slots = communicator->lease.slots, .window = communicator->lease.window,

@@ -71,7 +71,7 @@ static int rings_fit(const struct fanin_attach_reply *limits)
     uint64_t sq_bytes = sizeof(struct fanin_ring) + FANIN_SQ_DEPTH * sizeof(struct fanin_wqe);
     uint64_t cq_bytes = sizeof(struct fanin_ring) + FANIN_CQ_DEPTH * sizeof(struct fanin_cqe);
     uint64_t sq_end = limits->sq_offset + (uint64_t)limits->sq_stride * limits->max_qp;
-    uint64_t aq_bytes = sizeof(struct fanin_ring) + FANIN_ARRIVAL_UNITS * 64;
+    uint64_t aq_bytes = sizeof(struct fanin_ring) + FANIN_ARRIVAL_UNITS * FANIN_ARRIVAL_UNIT;
     uint64_t cq_end = limits->cq_offset + (uint64_t)limits->cq_stride * limits->max_cq;
     uint64_t aq_end = limits->aq_offset + (uint64_t)limits->aq_stride * limits->max_qp;
 

@@ -16,9 +16,10 @@
 
 #define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
 #define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
-#define UNIT 64            /* bytes of an arrival ring */
+#define UNIT FANIN_ARRIVAL_UNIT
 #define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
-#define LOOKS 150          /* of some 40 cycles */
+#define LOOK 2000          /* ns without a yield */
+#define LOOKS 8            /* between two looks at the clock */
 #define LOOK_PRICE 2       /* looks that have helped, for one that has not */
 #define MOST_CREDIT 64
 #define NEAR 8             /* completions */
@@ -235,10 +236,11 @@ static int look(struct fanin_context *context, const struct fanin_ring *ring, ui
 
     if (credit < LOOK_PRICE && __atomic_add_fetch(&context->looks_left_out, 1, __ATOMIC_RELAXED) % SPIN_AGAIN)
         return 0;
-    for (uint32_t looks = 0; !found && looks < LOOKS; looks++) {
-        pause_core();
-        found = has_reached(ring, target);
-    }
+    for (uint64_t until = now_ns() + LOOK; !found && now_ns() < until;)
+        for (uint32_t looks = 0; !found && looks < LOOKS; looks++) {
+            pause_core();
+            found = has_reached(ring, target);
+        }
     if (found)
         credit = credit < MOST_CREDIT ? credit + 1 : MOST_CREDIT;
     else
@@ -270,7 +272,7 @@ static int spin(struct fanin_context *context, const struct fanin_ring *ring, ui
     return found;
 }
 
-/* The device wakes sleepers when the first of them has what it waits for. Marks that are passed are nobody's. */
+/* The device wakes sleepers when the first of them has what it waits for. A target that is passed is nobody's. */
 static void ask_for(struct fanin_ring *ring, uint32_t target)
 {
     uint32_t other = __atomic_load_n(&ring->wake_at, __ATOMIC_RELAXED);
