@@ -13,7 +13,6 @@ from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
-from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MAX_LANES
 
 
@@ -207,6 +206,8 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
 
 
 def _rank_counts(text: str) -> tuple[int, ...]:
+    from fanin_wire.abi import MAX_CHILDREN
+
     words = [word.strip() for word in text.split(",")]
     if any(not word.isdecimal() or not 0 < int(word) <= MAX_CHILDREN for word in words):
         raise UsageError(f"--ranks {text}", f"give numbers from 1 to {MAX_CHILDREN}, as in 2,4")
