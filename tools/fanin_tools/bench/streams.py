@@ -79,13 +79,18 @@ def _measure(
     variables = mpi_shim.environment(running, ranks, "local") | YIELDING
     given = ["env", *(f"{name}={value}" for name, value in variables.items())]
     line = [str(binaries / "mpiexec"), "-n", str(ranks), *peer.local, *given, str(program), *map(str, sizes)]
-    done = subprocess.run(
-        line, env=peers.environment(binaries), capture_output=True, text=True, stdin=subprocess.DEVNULL,
-        timeout=LIMIT_SECONDS,
-    )  # fmt: skip
+    title = f"{peer.title}, {counted(ranks, 'rank')}"
+    try:
+        done = subprocess.run(
+            line, env=peers.environment(binaries), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            timeout=LIMIT_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        remedy = "measure fewer ranks or shorter messages"
+        raise ToolError("TIMEOUT", f"{title}: no end after {LIMIT_SECONDS} s", remedy) from None
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise ToolError("PROGRAM_FAILED", f"{peer.title}, {counted(ranks, 'rank')}: {said}", "see what it says")
+        raise ToolError("PROGRAM_FAILED", f"{title}: {said}", "see what it says")
     left = mpi_shim.calls_left(done.stdout + done.stderr)
     rows = []
     for words in map(str.split, done.stdout.splitlines()):

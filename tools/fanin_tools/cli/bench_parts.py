@@ -41,6 +41,8 @@ def streams(
 
     counts, lengths = _rank_counts(ranks), setups.parse_sizes(sizes)
     bench_streams.check_sizes(lengths)
+    if into is not None:
+        _check_writable(into)
     with leased(Plan(name, FabricOptions(1, max(counts)).shape()), print_progress) as running:
         rows = bench_streams.measure(running, peers, counts, lengths, print_progress)
     if into is not None:
@@ -203,6 +205,13 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
     print_table(
         "before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows]
     )
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.touch()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "name another file with --into") from error
 
 
 def _rank_counts(text: str) -> tuple[int, ...]:

@@ -7,7 +7,6 @@
 #include "complaint.h"
 #include "device/connection.h"
 #include <limits.h>
-#include <string.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -16,7 +15,6 @@
 
 #define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
 #define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
-#define UNIT FANIN_ARRIVAL_UNIT
 #define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
 #define LOOK 2000          /* ns without a yield */
 #define LOOKS 8            /* between two looks at the clock */
@@ -36,11 +34,6 @@ static struct fanin_ring *ring_at(const struct fanin_context *context, uint32_t 
 static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
 {
     return ring_at(context, qp, context->limits.max_qp, context->limits.sq_offset, context->limits.sq_stride);
-}
-
-static struct fanin_ring *arrival_ring(const struct fanin_context *context, uint32_t qp)
-{
-    return ring_at(context, qp, context->limits.max_qp, context->limits.aq_offset, context->limits.aq_stride);
 }
 
 static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
@@ -99,48 +92,6 @@ enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, st
     cursor->mid = (wqe->mid + 1) & ((1u << FANIN_MID_BITS) - 1);
     cursor->position += wqe->segments;
     return status;
-}
-
-/* Free the units of the oldest arrival, or those that are left out at the end of the ring. */
-static uint32_t pass(const struct fanin_arrival *arrival, uint32_t consumer)
-{
-    if (arrival->length == FANIN_NO_ARRIVAL)
-        return consumer + FANIN_ARRIVAL_UNITS - consumer % FANIN_ARRIVAL_UNITS;
-    return consumer + (uint32_t)((sizeof *arrival + arrival->length + UNIT - 1) / UNIT);
-}
-
-/* Whether an arrival is one of an earlier message, or of an earlier job. */
-static int is_past(const struct fanin_arrival *arrival, const struct fanin_wqe *wqe)
-{
-    return arrival->length == FANIN_NO_ARRIVAL || arrival->jid != wqe->jid ||
-           (int16_t)(uint16_t)(arrival->mid - wqe->mid) < 0;
-}
-
-int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe, void *destination)
-{
-    struct fanin_ring *ring = arrival_ring(context, qp);
-    const struct fanin_arrival *arrival = NULL;
-    uint32_t consumer, end;
-    int fits = 0;
-
-    if (!ring)
-        return 0;
-    consumer = ring->consumer;
-    end = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
-    for (; consumer != end; consumer = pass(arrival, consumer)) {
-        arrival = (const void *)((const uint8_t *)(ring + 1) + (size_t)(consumer % FANIN_ARRIVAL_UNITS) * UNIT);
-        if (!is_past(arrival, wqe))
-            break;
-    }
-    if (consumer != end && destination)
-        fits = arrival->mid == wqe->mid && arrival->length == wqe->length && arrival->dtype == wqe->dtype;
-    if (fits) {
-        memcpy(destination, arrival + 1, wqe->length);
-        consumer = pass(arrival, consumer);
-    }
-    if (consumer != ring->consumer)
-        __atomic_store_n(&ring->consumer, consumer, __ATOMIC_RELEASE);
-    return fits;
 }
 
 /* Why an empty completion ring stays empty; FANIN_SUCCESS if it need not. */
