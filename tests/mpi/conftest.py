@@ -24,7 +24,8 @@ PEERS = Path(os.environ.get("FANIN_PEERS", ROOT / ".bench"))
 PROGRAMS = Path(__file__).with_name("programs")
 FAMILIES = {"mpich": [], "openmpi": ["--oversubscribe"]}  # options of mpiexec
 QUIET_WAITING = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}  # else MPICH spins where there are few cores
-EVERYTHING = {"FANIN_MPI_THRESHOLDS": "all=0-"}  # offload every size, also where that is slower
+# offload every size on every communicator, also where that is slower
+EVERYTHING = {"FANIN_MPI_THRESHOLDS": "all=0-", "FANIN_MPI_JOIN": "early"}
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 BOUND_S = 100.0
 

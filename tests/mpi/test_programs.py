@@ -133,12 +133,24 @@ def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fab
     assert (done, left) == (3 * 64, 3 * 3), ended.stderr
 
 
-@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
-def test_communicators_that_nobody_uses_cost_no_job(mpi: Mpi, fabrics: Fabrics) -> None:
-    ended = mpi.run(3, [mpi.build("mixed"), "unused"], fabrics.variables(3, "tree"))
+def test_a_communicator_joins_when_its_calls_are_worth_a_job(mpi: Mpi, fabrics: Fabrics) -> None:
+    variables = fabrics.variables(3, "tree", FANIN_MPI_JOIN="auto", FANIN_MPI_STRICT="1")
+    ended = mpi.run(3, [mpi.build("mixed"), "worth"], variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert offloaded(ended.stderr) == {"Barrier": (3, 3)}
-    assert "NOT_JOINED 3" in ended.stderr
+    assert "worth: 0 wrong" in ended.stdout
+    left = {"Allreduce": (3 * 6, 3 * 64), "Reduce": (3 * 2, 3 * 4), "Barrier": (0, 3)}
+    assert offloaded(ended.stderr) == left, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("join", "done", "reason"), [("early", 6, ""), ("late", 0, "NOT_JOINED"), ("auto", 0, "FEW_CALLS")]
+)
+def test_communicators_join_when_the_user_says(mpi: Mpi, fabrics: Fabrics, join: str, done: int, reason: str) -> None:
+    """Their non-blocking calls are offloaded only if they join when they are made."""
+    ended = mpi.run(3, [mpi.build("mixed"), "nonblocking"], fabrics.variables(3, "tree", FANIN_MPI_JOIN=join))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert offloaded(ended.stderr) == {"Barrier": (done, 6 - done)}, ended.stderr
+    assert not reason or f"{reason} 6" in ended.stderr
 
 
 def test_strict_makes_that_an_error(mpi: Mpi, fabrics: Fabrics) -> None:

@@ -44,6 +44,16 @@ def test_groups_hold_for_an_mpi_a_route_and_a_number_of_ranks(
     assert counts(mpi, fabrics, thresholds.replace("FAMILY", NAMES[mpi.family]).replace("OTHER", other)) == found
 
 
+def test_below_one_device_the_route_is_known_before_a_communicator_joins(mpi: Mpi, fabrics: Fabrics) -> None:
+    """No job is formed for what only another route would do faster: its calls are not counted as worth one."""
+    variables = fabrics.variables(3, "local", FANIN_MPI_THRESHOLDS="all=off; tree: all=0-", FANIN_MPI_JOIN="auto")
+    ended = mpi.run(3, [mpi.build("mixed"), "worth"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert offloaded(ended.stderr) == {"Allreduce": (0, 3 * 70), "Reduce": (0, 3 * 6), "Barrier": (0, 3)}
+    assert "THRESHOLD" in ended.stderr
+    assert "FEW_CALLS" not in ended.stderr
+
+
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_route_of_a_communicator_that_joins_late_counts(mpi: Mpi, fabrics: Fabrics) -> None:
     for tree in ("tree", "one-host tree", "tree one-host 3"):

@@ -120,13 +120,13 @@ static void read_tuned(char *thresholds)
 
 void shim_read_settings(void)
 {
-    static const struct choice joins[] = {{"early", 0}, {"late", 1}, {NULL, 0}};
+    static const struct choice joins[] = {{"auto", JOIN_AUTO}, {"early", JOIN_EARLY}, {"late", JOIN_LATE}, {NULL, 0}};
 
     shim_settings = (struct settings){
         .report = number_of("FANIN_MPI_REPORT", "0", NULL, "a number"),
         .strict = number_of("FANIN_MPI_STRICT", "0", NULL, "a number"),
         .tune = getenv("FANIN_MPI_TUNE") && *getenv("FANIN_MPI_TUNE"),
-        .late = choice_of("FANIN_MPI_JOIN", joins, "late, or leave it out"),
+        .join = choice_of("FANIN_MPI_JOIN", joins, "auto, early or late"),
         .route = choice_of("FANIN_ROUTE", shim_routes, "tree, ring, local or auto"),
         .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two from 4 on"),
         .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};

@@ -5,19 +5,26 @@
 
 enum { THRESHOLDS_CAPACITY = 16384 };
 
+/* When a communicator joins. */
+enum join {
+    JOIN_AUTO,                 /* MPI_COMM_WORLD when it is made, others when their calls are worth a job */
+    JOIN_EARLY,                /* when it is made */
+    JOIN_LATE                  /* in its first call that could be offloaded */
+};
+
 struct settings {
     uint32_t report, strict;
     uint32_t route;            /* enum fanin_route, or FANIN_ROUTE_AUTO */
     uint32_t slots;            /* segment buffers that the job of MPI_COMM_WORLD asks of each device */
     uint32_t join_ms;
     uint32_t tune;             /* measure thresholds in MPI_Init; rank 0 knows the file */
-    uint32_t late;             /* communicators join when they are first used, not when they are made */
+    uint32_t join;             /* enum join: when communicators join */
     char thresholds[THRESHOLDS_CAPACITY]; /* the shipped ones, those of `fanin tune`, FANIN_MPI_THRESHOLDS */
 };
 
 extern struct settings shim_settings;
 
-/* Read FANIN_MPI_REPORT, FANIN_MPI_STRICT, FANIN_MPI_THRESHOLDS, FANIN_MPI_TUNE, FANIN_MPI_SLOTS, FANIN_MPI_JOIN
- * (early, late), FANIN_MPI_JOIN_SECONDS, FANIN_ROUTE. */
+/* Read FANIN_MPI_REPORT, FANIN_MPI_STRICT, FANIN_MPI_THRESHOLDS, FANIN_MPI_TUNE, FANIN_MPI_SLOTS, FANIN_MPI_JOIN,
+ * FANIN_MPI_JOIN_SECONDS, FANIN_ROUTE. */
 void shim_read_settings(void);
 #endif

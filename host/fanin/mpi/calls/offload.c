@@ -28,15 +28,28 @@ static enum reason check_size(const struct call *call, const struct decoded_call
     return shim_is_within(range, bytes) ? NO_REASON : REASON_THRESHOLD;
 }
 
+/* Bytes of an element, 0 if one look does not tell. */
+static uint64_t size_at_a_look(handle type)
+{
+    const struct datatype *predefined = shim_datatype(type);
+    int size;
+
+    if (predefined) /* a pair may have a gap, which counts in reductions only */
+        return predefined->kind == KIND_PAIR ? 0 : predefined->bytes;
+    return type && type != shim_handle(TYPE_NULL) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
+}
+
 /* Whether one look at a call tells that its size is left to the MPI. Short calls take the MPI a fraction of a
  * microsecond, of which decoding them would be a large part. */
 static int is_left_at_once(const struct call *call, const struct communicator *communicator)
 {
+    const struct range *range = &communicator->ranges[call->function];
     const struct buffer *buffer = &call->receive;
     int is_root = communicator->rank == call->root, blocks = communicator->ranks;
-    const struct datatype *type;
-    uint64_t bytes;
+    uint64_t size;
 
+    if (range->least > range->most)
+        return 1;
     switch (call->function) {
     case ALLREDUCE:
     case REDUCE:
@@ -53,23 +66,27 @@ static int is_left_at_once(const struct call *call, const struct communicator *c
         buffer = is_root ? &call->send : &call->receive;
         break;
     case BARRIER:
-        return !shim_is_within(&communicator->ranges[BARRIER], 0);
+        return !shim_is_within(range, 0);
     default:
         return 0;
     }
-    type = shim_datatype(buffer->type);
-    if (!type || type->kind == KIND_PAIR || buffer->count < 0 || buffer->count > INT_MAX)
-        return 0; /* a pair may have a gap, which counts in reductions only */
-    bytes = (uint64_t)buffer->count * type->bytes * (uint64_t)blocks;
-    return !shim_is_within(&communicator->ranges[call->function], bytes);
+    size = buffer->count < 0 || buffer->count > INT_MAX ? 0 : size_at_a_look(buffer->type);
+    return size && !shim_is_within(range, (uint64_t)buffer->count * size * (uint64_t)blocks);
 }
 
-static enum reason join(struct communicator *communicator, enum form form)
+/* Why a call can not be offloaded although its size pays, or NO_REASON: it may be that its communicator has no job. */
+static enum reason find_job(struct communicator *communicator, const struct decoded_call *decoded, enum form form)
 {
-    if (!communicator->used)
-        shim_note_use(communicator);
+    int unknown = decoded->operation.flags & FANIN_EXCHANGE_SIZES; /* on this rank */
+    int is_worth;
+
+    if (communicator->reason != REASON_NOT_JOINED)
+        return communicator->reason;
+    is_worth = shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
+    if (!is_worth && form != PERSISTENT)
+        return REASON_FEW_CALLS;
     /* in a non-blocking call the other ranks may be waiting for this one to go on */
-    if (communicator->reason == REASON_NOT_JOINED && form != NONBLOCKING)
+    if (form != NONBLOCKING)
         shim_join_communicator(communicator, 0);
     return communicator->reason;
 }
@@ -96,7 +113,7 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
     if (reason == NO_REASON)
         reason = check_size(call, decoded, communicator->ranges);
     if (reason == NO_REASON)
-        reason = join(communicator, form);
+        reason = find_job(communicator, decoded, form);
     return reason == NO_REASON ? check_size(call, decoded, communicator->ranges) : reason; /* now the route is known */
 }
 
@@ -105,7 +122,8 @@ static int strict_error(const struct call *call, enum reason reason)
 {
     int code = shim_abi->error_other;
 
-    if (!shim_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD || reason == REASON_ARGUMENTS)
+    if (!shim_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD || reason == REASON_FEW_CALLS ||
+        reason == REASON_ARGUMENTS)
         return 0;
     if (pmpi.Add_error_code && !pmpi.Add_error_code(code, &code))
         pmpi.Add_error_string(code, shim_reason_texts[reason]);

@@ -6,7 +6,9 @@
 #include "settings.h"
 #include <stdlib.h>
 
-#define MOST_UNUSED 8  /* joined communicators that are freed unused, before later ones join at their first use */
+/* Calls, or bytes of calls, that take an MPI some milliseconds, as forming a job does. */
+#define WORTH_CALLS 64
+#define WORTH_BYTES (4 << 20)
 
 int shim_active;
 static int keyval;
@@ -18,17 +20,12 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     unsigned generation;
 } recent;
 static unsigned generation = 1;
-static unsigned unused_joins; /* communicators that were freed unused, since the last that was used */
 
-void shim_note_use(struct communicator *communicator)
+int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes)
 {
-    communicator->used = 1;
-    __atomic_store_n(&unused_joins, 0, __ATOMIC_RELAXED);
-}
-
-int shim_early_join_pays(void)
-{
-    return __atomic_load_n(&unused_joins, __ATOMIC_RELAXED) < MOST_UNUSED;
+    communicator->calls++;
+    communicator->bytes += bytes;
+    return shim_settings.join != JOIN_AUTO || communicator->calls > WORTH_CALLS || communicator->bytes > WORTH_BYTES;
 }
 
 /* MPI_Comm_delete_attr_function: the communicator is about to be freed. */
@@ -38,8 +35,6 @@ static int deleted(handle comm, int key, void *value, void *extra)
 
     (void)comm, (void)key, (void)extra;
     __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
-    if (communicator->job && !communicator->used)
-        __atomic_add_fetch(&unused_joins, 1, __ATOMIC_RELAXED);
     if (communicator->job && shim_active) /* else MPI_Finalize has left all jobs */
         shim_leave_job(communicator->job);
     free(communicator);
@@ -78,48 +73,6 @@ static int is_of_world(handle comm)
     return !count;
 }
 
-static struct communicator *add(handle comm)
-{
-    struct communicator *communicator = calloc(1, sizeof *communicator);
-    int inter = 0;
-
-    if (!communicator)
-        abort(); /* a rank can not decide this alone: the others would decide otherwise */
-    communicator->handle = comm;
-    pmpi.Comm_size(comm, &communicator->ranks);
-    pmpi.Comm_rank(comm, &communicator->rank);
-    pmpi.Comm_test_inter(comm, &inter);
-    if (inter)
-        communicator->reason = REASON_INTERCOMM;
-    else if (communicator->ranks == 1)
-        communicator->reason = REASON_ONE_RANK;
-    else if (!is_of_world(comm))
-        communicator->reason = REASON_OTHER_WORLD;
-    else
-        communicator->reason = REASON_NOT_JOINED;
-    if (communicator->reason == REASON_NOT_JOINED)
-        shim_read_widest_thresholds(shim_settings.thresholds, (uint32_t)communicator->ranks, communicator->ranges);
-    pmpi.Comm_set_attr(comm, keyval, communicator);
-    return communicator;
-}
-
-struct communicator *shim_communicator(handle comm)
-{
-    unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
-    struct communicator *communicator = recent.communicator;
-    int found;
-
-    if (communicator && recent.generation == now && communicator->handle == comm)
-        return communicator;
-    if (pmpi.Comm_get_attr(comm, keyval, &communicator, &found))
-        return NULL; /* the MPI has called an error handler */
-    if (!found)
-        communicator = add(comm);
-    recent.communicator = communicator;
-    recent.generation = now;
-    return communicator;
-}
-
 static int is_on_one_host(const struct fanin_communicator *job)
 {
     const struct fanin_job *description = fanin_job_of(job);
@@ -142,6 +95,65 @@ struct setting shim_setting(const struct communicator *communicator)
     return (struct setting){route, (uint32_t)communicator->ranks, is_on_one_host(communicator->job)};
 }
 
+/* The sizes that may be offloaded, as far as they are known before a communicator joins: below one device all routes are
+ * local. Equal on all its ranks. */
+static void expect_thresholds(struct communicator *communicator)
+{
+    handle world = shim_handle(COMM_WORLD);
+    const struct communicator *all = communicator->handle == world ? NULL : shim_communicator(world);
+    struct setting setting = {FANIN_ROUTE_AUTO, 0, 0};
+
+    if (all && all->job)
+        setting = shim_setting(all);
+    setting.ranks = (uint32_t)communicator->ranks;
+    if (setting.route == FANIN_ROUTE_LOCAL)
+        shim_read_thresholds(shim_settings.thresholds, &setting, communicator->ranges);
+    else
+        shim_read_widest_thresholds(shim_settings.thresholds, setting.ranks, communicator->ranges);
+}
+
+static struct communicator *add(handle comm)
+{
+    struct communicator *communicator = calloc(1, sizeof *communicator);
+    int inter = 0;
+
+    if (!communicator)
+        abort(); /* a rank can not decide this alone: the others would decide otherwise */
+    communicator->handle = comm;
+    pmpi.Comm_size(comm, &communicator->ranks);
+    pmpi.Comm_rank(comm, &communicator->rank);
+    pmpi.Comm_test_inter(comm, &inter);
+    if (inter)
+        communicator->reason = REASON_INTERCOMM;
+    else if (communicator->ranks == 1)
+        communicator->reason = REASON_ONE_RANK;
+    else if (!is_of_world(comm))
+        communicator->reason = REASON_OTHER_WORLD;
+    else
+        communicator->reason = REASON_NOT_JOINED;
+    if (communicator->reason == REASON_NOT_JOINED)
+        expect_thresholds(communicator);
+    pmpi.Comm_set_attr(comm, keyval, communicator);
+    return communicator;
+}
+
+struct communicator *shim_communicator(handle comm)
+{
+    unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+    struct communicator *communicator = recent.communicator;
+    int found;
+
+    if (communicator && recent.generation == now && communicator->handle == comm)
+        return communicator;
+    if (pmpi.Comm_get_attr(comm, keyval, &communicator, &found))
+        return NULL; /* the MPI has called an error handler */
+    if (!found)
+        communicator = add(comm);
+    recent.communicator = communicator;
+    recent.generation = now;
+    return communicator;
+}
+
 void shim_join_communicator(struct communicator *communicator, int early)
 {
     struct setting setting;
@@ -155,9 +167,12 @@ void shim_join_communicator(struct communicator *communicator, int early)
 
 void shim_communicator_created(handle comm)
 {
+    enum join join = shim_settings.join;
     struct communicator *communicator;
 
-    if (!shim_active || shim_settings.late || comm == shim_handle(COMM_NULL))
+    if (!shim_active || comm == shim_handle(COMM_NULL))
+        return;
+    if (join == JOIN_LATE || (join == JOIN_AUTO && comm != shim_handle(COMM_WORLD)))
         return;
     communicator = shim_communicator(comm);
     if (communicator && communicator->reason == REASON_NOT_JOINED)

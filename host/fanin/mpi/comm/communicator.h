@@ -11,8 +11,8 @@ struct communicator {
     int rank, ranks;
     enum reason reason;        /* why the MPI does its calls: REASON_NOT_JOINED as yet; NO_REASON if it has a job */
     struct fanin_communicator *job;
-    int used;                  /* by a call that could be offloaded */
-    struct range ranges[FUNCTION_COUNT]; /* sizes to offload; before it has joined, all that may be on some route */
+    uint64_t calls, bytes;     /* of those that could have been offloaded if there had been a job. Equal on all ranks */
+    struct range ranges[FUNCTION_COUNT]; /* sizes to offload; before it has joined, all that may be then */
 };
 
 /* Whether this program offloads: all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all
@@ -33,11 +33,8 @@ void shim_join_communicator(struct communicator *communicator, int early);
 /* What the thresholds of a communicator with a job depend on. Equal on all its ranks. */
 struct setting shim_setting(const struct communicator *communicator);
 
-/* A communicator is used for the first time. */
-void shim_note_use(struct communicator *communicator);
-
-/* Whether communicators join when they are made: not if the program has freed the last few without using them. */
-int shim_early_join_pays(void);
+/* Count a call of `bytes` that could be offloaded if its communicator had a job, and tell whether it is worth one. */
+int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes);
 
 /* All ranks of a communicator have just made it. */
 void shim_communicator_created(handle comm);

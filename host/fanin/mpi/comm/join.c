@@ -21,7 +21,7 @@ struct record {
     uint32_t chunk;            /* the longest that its device can have */
     uint32_t jid, key;         /* random: those of rank 0 count */
     uint32_t host;             /* tells machines apart that have the same loopback addresses */
-    uint32_t joins_early;      /* joining before any use pays, and half of its device's queues are free */
+    uint32_t has_queues;       /* half of those of its device */
 };
 
 /* Tables of all ranks, while a job is formed. */
@@ -53,7 +53,7 @@ static void describe_self(struct record *record)
         chunk /= 2;
     *record = (struct record){.place = shim_device.place, .chunk = chunk, .jid = random[0] ? random[0] : 1,
                               .key = random[1], .host = host_number(),
-                              .joins_early = shim_early_join_pays() && shim_jobs_in_use() < limits->max_qp / 2};
+                              .has_queues = shim_jobs_in_use() < limits->max_qp / 2};
 }
 
 /* Two machines may have the same loopback addresses. */
@@ -69,24 +69,23 @@ static void ask_for_fewer_slots(struct fanin_job *job)
 }
 
 /* The description of the job, which is the same on every rank. Returns 0 if the ranks can not reach each other.
- * all_early: whether all ranks join early. Only then does the communicator, so that unused ones do not take the queues
- * of others. */
+ * have_queues: whether all ranks have queues to spare. Only then does a communicator join before it is used. */
 static int describe_job(const struct record *records, int ranks, int world, struct fanin_place *places,
-                        struct fanin_job *job, int *all_early)
+                        struct fanin_job *job, int *have_queues)
 {
     int local = 1, reachable = 1;
 
     *job = (struct fanin_job){.jid = records[0].jid, .key = records[0].key, .route = shim_settings.route,
                               .chunk = records[0].chunk, .slots = shim_settings.slots, .ranks = (uint32_t)ranks,
                               .places = places};
-    *all_early = 1;
+    *have_queues = 1;
     for (int rank = 0; rank < ranks; rank++) {
         places[rank] = records[rank].place;
         local &= places[rank].address == places[0].address;
         if (records[rank].chunk < job->chunk)
             job->chunk = records[rank].chunk;
         reachable &= can_reach(&records[0], &records[rank]);
-        *all_early &= records[rank].joins_early;
+        *have_queues &= (int)records[rank].has_queues;
     }
     if (!world)
         ask_for_fewer_slots(job);
@@ -159,7 +158,7 @@ static enum reason form(const struct communicator *communicator, int early, stru
                        struct fanin_communicator **job)
 {
     const char *complaint = "its nodes have loopback addresses of different machines";
-    int world = communicator->handle == shim_handle(COMM_WORLD), reachable, all_early;
+    int world = communicator->handle == shim_handle(COMM_WORLD), reachable, have_queues;
     enum fanin_status status = FANIN_INVALID_REQUEST;
     struct fanin_job description;
     struct record mine;
@@ -167,8 +166,8 @@ static enum reason form(const struct communicator *communicator, int early, stru
     describe_self(&mine);
     if (tell_all(&mine, tables->records, sizeof mine, communicator->handle))
         return REASON_REFUSED;
-    reachable = describe_job(tables->records, communicator->ranks, world, tables->places, &description, &all_early);
-    if (early && !all_early)
+    reachable = describe_job(tables->records, communicator->ranks, world, tables->places, &description, &have_queues);
+    if (early && !have_queues)
         return REASON_NOT_JOINED;
     if (reachable) {
         status = begin_join(&description, (uint32_t)communicator->rank, job);

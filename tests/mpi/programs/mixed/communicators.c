@@ -76,19 +76,36 @@ static void meet_without_blocking(void)
     MPI_Comm_free(&twin);
 }
 
-/* After many that were never used, the next one joins when it is used, which a non-blocking call does not wait for. After
- * one that was used, they join again when they are made.
- */
-void make_unused(void)
+/* Non-blocking calls alone, of communicators that either have joined already or never do. */
+void never_block(void)
 {
-    MPI_Comm twin;
+    meet_without_blocking();
+    meet_without_blocking();
+}
 
-    for (int i = 0; i < 10; i++) {
-        MPI_Comm_dup(MPI_COMM_WORLD, &twin);
-        MPI_Comm_free(&twin);
-    }
-    meet_without_blocking();
-    meet_without_blocking();
+/* Two communicators join when their calls, or their bytes, are worth a job; a third never does. */
+void become_worth_a_job(void)
+{
+    enum { CALLS = 70, LONG_CALLS = 6, LONG = 1 << 20 };
+    char *in = calloc(LONG, 1), *out = calloc(LONG, 1);
+    MPI_Comm little, much, none;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &little);
+    MPI_Comm_dup(MPI_COMM_WORLD, &much);
+    MPI_Comm_dup(MPI_COMM_WORLD, &none);
+    in[0] = 1;
+    for (int i = 0; i < CALLS; i++)
+        MPI_Allreduce(in, out, 1, MPI_INT8_T, MPI_SUM, little);
+    expect(out[0] == ranks, "the short sum is wrong");
+    for (int i = 0; i < LONG_CALLS; i++)
+        MPI_Reduce(in, out, LONG, MPI_INT8_T, MPI_SUM, 0, much);
+    expect(out[0] == ranks, "the long sum is wrong");
+    MPI_Barrier(none);
+    MPI_Comm_free(&little);
+    MPI_Comm_free(&much);
+    MPI_Comm_free(&none);
+    free(in);
+    free(out);
 }
 
 /* More communicators than the device has queues, while a long sum is under way on one that has been freed. */

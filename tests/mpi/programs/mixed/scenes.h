@@ -33,7 +33,8 @@ void change_sizes(void);
 
 /* communicators.c */
 void make_communicators(void);
-void make_unused(void);
+void never_block(void);
+void become_worth_a_job(void);
 void use_up_queues(void);
 void use_threads(void);
 
