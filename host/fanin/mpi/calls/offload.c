@@ -122,8 +122,8 @@ static int strict_error(const struct call *call, enum reason reason)
 {
     int code = shim_abi->error_other;
 
-    if (!shim_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD || reason == REASON_FEW_CALLS ||
-        reason == REASON_ARGUMENTS)
+    if (!shim_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD ||
+        reason == REASON_FEW_CALLS || reason == REASON_ARGUMENTS)
         return 0;
     if (pmpi.Add_error_code && !pmpi.Add_error_code(code, &code))
         pmpi.Add_error_string(code, shim_reason_texts[reason]);

@@ -95,8 +95,8 @@ struct setting shim_setting(const struct communicator *communicator)
     return (struct setting){route, (uint32_t)communicator->ranks, is_on_one_host(communicator->job)};
 }
 
-/* The sizes that may be offloaded, as far as they are known before a communicator joins: below one device all routes are
- * local. Equal on all its ranks. */
+/* The sizes that may be offloaded, as far as they are known before a communicator joins: below one device all routes
+ * are local. Equal on all its ranks. */
 static void expect_thresholds(struct communicator *communicator)
 {
     handle world = shim_handle(COMM_WORLD);
