@@ -4,6 +4,7 @@
  */
 #include "collectives/stream.h"
 #include "complaint.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,16 +190,28 @@ static enum fanin_status bounce(struct fanin_request *request)
     return buffer || destination->memory ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
-/* The message is known: decide how its data go. */
+/* The message is known: what follows from it. */
+static enum fanin_status shape(struct fanin_request *request)
+{
+    struct message *message = &request->message;
+
+    if (fanin_message_length(message) > INT64_MAX)
+        return fanin_complain("%s: the message has more bytes than any memory", message->row->name);
+    request->agreement = fanin_agreement(message, request->tag);
+    if (message->row->divided)
+        message->part = part_of_blocks(request);
+    request->count = fanin_count_runs(message, request->stream->terms.rank);
+    request->has_draft = 0;
+    return FANIN_SUCCESS;
+}
+
+/* Decide how the data go. */
 static enum fanin_status place(struct fanin_request *request)
 {
     const struct terms *terms = &request->stream->terms;
-    struct message *message = &request->message;
+    const struct message *message = &request->message;
     const struct collective_row *row = message->row;
 
-    if (fanin_message_length(message) > INT64_MAX)
-        return fanin_complain("%s: the message has more bytes than any memory", row->name);
-    request->agreement = fanin_agreement(message, request->tag);
     request->source.length = fanin_side_length(message, row->brings, terms->rank);
     request->destination.length = fanin_side_length(message, row->wants, terms->rank);
     if (request->source.length && !request->source.memory)
@@ -206,9 +219,6 @@ static enum fanin_status place(struct fanin_request *request)
                               (unsigned long long)request->source.length);
     if (overlaps(request))
         return fanin_complain("%s: source and destination overlap, and not block on block", row->name);
-    if (row->divided)
-        message->part = part_of_blocks(request);
-    request->count = fanin_count_runs(message, terms->rank);
     request->posted = request->taken = 0;
     request->run = (struct run){0};
     request->source.way = way_of(request, &request->source);
@@ -252,29 +262,53 @@ static enum fanin_status place_exchange(struct fanin_request *request, uint32_t 
     return FANIN_SUCCESS;
 }
 
-enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
-                                      const struct fanin_operation *operation, int waits)
+int fanin_request_fits(const struct fanin_request *request, const struct fanin_operation *operation, int waits)
 {
-    enum fanin_status status = fanin_request_check(&stream->terms, operation);
+    return request->is_shaped && request->waits == waits && !operation->sizes &&
+           !memcmp(&request->operation, operation, offsetof(struct fanin_operation, sizes));
+}
 
-    memset(request, 0, sizeof *request);
-    request->stream = stream;
+/* The message of an operation, and what follows from it. */
+static enum fanin_status make_shape(struct fanin_request *request, const struct fanin_operation *operation, int waits)
+{
+    enum fanin_status status = fanin_request_check(&request->stream->terms, operation);
+
     if (status != FANIN_SUCCESS)
         return status;
+    request->operation = *operation;
     request->flags = operation->flags;
     request->tag = operation->tag;
     request->timeout_ms = operation->timeout_ms;
     request->waits = (uint8_t)waits;
-    request->source.memory = (uint8_t *)(uintptr_t)operation->source;
-    request->destination.memory = operation->destination;
-    fanin_make_message(&stream->terms, operation, &request->message);
+    fanin_make_message(&request->stream->terms, operation, &request->message);
     if (operation->sizes && request->message.row->divided)
         status = take_sizes(request, operation->sizes);
+    if (status != FANIN_SUCCESS || operation->flags & FANIN_EXCHANGE_SIZES)
+        return status;
+    fanin_use_sizes(&request->message, request->sizes);
+    status = shape(request);
+    request->is_shaped = status == FANIN_SUCCESS && !request->sizes;
+    return status;
+}
+
+enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
+                                      const struct fanin_operation *operation, int waits)
+{
+    size_t start = offsetof(struct fanin_request, source);
+    enum fanin_status status = FANIN_SUCCESS;
+
+    memset((char *)request + start, 0, sizeof *request - start);
+    request->stream = stream;
+    if (!fanin_request_fits(request, operation, waits)) {
+        request->is_shaped = request->has_draft = 0;
+        status = make_shape(request, operation, waits);
+    }
+    request->source.memory = (uint8_t *)(uintptr_t)operation->source;
+    request->destination.memory = operation->destination;
     if (status == FANIN_SUCCESS && operation->flags & FANIN_EXCHANGE_SIZES) {
         request->wanted = request->message;
         status = place_exchange(request, operation->collective);
     } else if (status == FANIN_SUCCESS) {
-        fanin_use_sizes(&request->message, request->sizes);
         status = place(request);
     }
     if (status != FANIN_SUCCESS)
@@ -309,7 +343,8 @@ enum fanin_status fanin_request_expand(struct fanin_request *request)
     fanin_use_sizes(&request->message, request->sizes);
     if (request->mismatch)
         request->destination.memory = NULL; /* what comes has no place, and must not be written over anything */
-    return place(request);
+    status = shape(request);
+    return status == FANIN_SUCCESS ? place(request) : status;
 }
 
 void fanin_return_spoiled(struct stream *stream)

@@ -26,21 +26,29 @@ struct side {
     uint32_t lkey;
 };
 
+/* What a request is follows from its operation, and stays for the next one of the same shape: all but memory. */
 struct fanin_request {
-    struct fanin_request *next;   /* in its stream */
+    struct fanin_request *next;   /* in its stream, or among the unused ones */
     struct stream *stream;        /* lives as long as its requests */
+    struct fanin_operation operation; /* that it was made from; not its memory */
+    uint8_t is_shaped;            /* the next operation of this shape may use it as it is */
+    uint8_t waits;                /* the program does, until it has ended */
+    uint8_t has_draft;            /* `draft` and `draft_run` are those of its only work request, but for memory */
     struct message message;
-    struct side source, destination;
-    uint64_t *sizes;              /* of blocks that may differ; while they are exchanged, what this rank expects */
     uint32_t flags;               /* enum fanin_operation_flags */
     uint32_t tag;
     uint32_t agreement;
-    uint64_t number;              /* in its stream, from 0 on: equal on all ranks */
     uint32_t timeout_ms;          /* of the operation; 0: none */
-    uint64_t deadline_ms;         /* from when its first part was posted */
+    uint32_t count;               /* of its work requests */
+    struct run draft_run;
+    struct fanin_wqe draft;
 
-    /* Its work requests. */
-    uint32_t count, posted, taken;
+    /* From here on all is zero when it begins. */
+    struct side source, destination;
+    uint64_t *sizes;              /* of blocks that may differ; while they are exchanged, what this rank expects */
+    uint64_t number;              /* in its stream, from 0 on: equal on all ranks */
+    uint64_t deadline_ms;         /* from when its first part was posted */
+    uint32_t posted, taken;       /* of its work requests */
     uint64_t first_id;            /* wr_id of the first; the others follow it */
     uint32_t first_mid;           /* count in its message number; likewise */
     struct run run;               /* the one that was posted last */
@@ -52,7 +60,7 @@ struct fanin_request {
     uint8_t arrived;              /* the result was there before it was posted, and is in its place */
     uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
 
-    uint8_t persistent, started, waits, detached; /* waits: the program does, until it has ended */
+    uint8_t persistent, started, detached;
     uint32_t taken_over;          /* stored with release: it wants nothing, and all that it brings has been taken. For
                                    * the program it has ended */
     uint32_t done;                /* stored with release when everything else is there */
@@ -60,7 +68,8 @@ struct fanin_request {
     struct fanin_cqe failure;     /* its completion */
 };
 
-/* prepare.c: make the message and its memory from an operation. FANIN_INVALID_REQUEST: the operation makes no sense. */
+/* prepare.c: make the message and its memory from an operation. `request` is zero, or has ended and been destroyed: then
+ * what it has of an operation of the same shape serves again. FANIN_INVALID_REQUEST: the operation makes no sense. */
 enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
                                       const struct fanin_operation *operation, int waits);
 /* The message of an operation, as if all its blocks had `block` bytes, and with no memory. */
@@ -71,6 +80,8 @@ enum fanin_status fanin_request_expand(struct fanin_request *request);
 enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation);
 /* Hold no bounce buffers until the next start. */
 void fanin_request_idle(struct fanin_request *request);
+/* Whether it has been made from an operation of the same shape. */
+int fanin_request_fits(const struct fanin_request *request, const struct fanin_operation *operation, int waits);
 /* Begin once more: nothing of it is posted. Between its starts a request holds no bounce buffers. */
 enum fanin_status fanin_request_reset(struct fanin_request *request);
 /* Give back the bounce buffers, but for one that is the program's result. spoiled: the device may still write to them.

@@ -391,7 +391,7 @@ static void advance(struct stream *stream)
 
 enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request)
 {
-    enum fanin_status status = FANIN_SUCCESS;
+    enum fanin_status status = FANIN_PENDING;
 
     pthread_mutex_lock(&stream->lock);
     if (stream->taken_over) /* nobody waits for these */
@@ -414,6 +414,10 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
         if (!stream->posting) {
             stream->posting = request;
             post_all(stream);
+            if (request->waits && request->taken_over && !request->done) {
+                request->detached = 1;
+                status = FANIN_SUCCESS;
+            }
         }
     }
     pthread_mutex_unlock(&stream->lock);

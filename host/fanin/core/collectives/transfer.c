@@ -91,17 +91,34 @@ static uint32_t deadline_of(struct fanin_request *request, uint32_t number)
     return now < request->deadline_ms ? (uint32_t)(request->deadline_ms - now) : 1;
 }
 
-int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe)
+/* The next work request, but for memory. That of a message in one part is the same each time. */
+static void draft(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe)
 {
     const struct terms *terms = &request->stream->terms;
+
+    if (!request->has_draft) {
+        fanin_next_run(&request->message, terms->rank, run);
+        fanin_write_request(terms, &request->message, run, wqe);
+        wqe->mid = request->agreement << FANIN_MID_BITS;
+        if (request->count > 1 || request->wanted.row)
+            return;
+        request->draft_run = *run;
+        request->draft = *wqe;
+        request->has_draft = 1;
+    }
+    *run = request->draft_run;
+    *wqe = request->draft;
+}
+
+int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe)
+{
     uint32_t number = request->posted;
 
     if (request->window_length && number - request->taken == request->window_length)
         return 0;
     if (request->source.way == WAY_BOUNCED && number == 0)
         memcpy(request->source.buffer->address, request->source.memory, request->source.length);
-    fanin_next_run(&request->message, terms->rank, run);
-    fanin_write_request(terms, &request->message, run, wqe);
+    draft(request, run, wqe);
     wqe->address.source += request->source.address;
     wqe->address.destination += request->destination.address;
     wqe->source_lkey = request->source.lkey;
@@ -110,7 +127,6 @@ int fanin_request_load(struct fanin_request *request, struct run *run, struct fa
         use_buffer(request, number, run, wqe);
     put_inline(request, run, wqe);
     wqe->flags |= flags_of(request, number);
-    wqe->mid = request->agreement << FANIN_MID_BITS;
     wqe->deadline_ms = deadline_of(request, number);
     return 1;
 }

@@ -15,7 +15,7 @@ struct fanin_communicator {
     uint32_t has_queues, has_joined;
     struct agreement *agreement;      /* on the ranks that are left, which is under way; then the job is the old one */
     uint64_t join_by;                 /* after an agreement: when all are to have joined; 0: no such limit */
-    struct fanin_request *unused;     /* one, for the next start */
+    struct fanin_request *unused;     /* ended ones, for the next starts; a stack without a lock */
 };
 
 static inline struct fanin_communicator *communicator_of(const struct fanin_request *request)

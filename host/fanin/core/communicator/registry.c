@@ -28,7 +28,11 @@ void fanin_release(struct fanin_communicator *communicator)
     fanin_unregister_communicator(communicator);
     pthread_mutex_destroy(&communicator->stream.lock);
     free((void *)communicator->job.places);
-    free(communicator->unused);
+    while (communicator->unused) {
+        struct fanin_request *request = communicator->unused;
+        communicator->unused = request->next;
+        free(request);
+    }
     free(communicator);
 }
 

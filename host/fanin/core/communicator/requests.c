@@ -5,23 +5,54 @@
 #include <stdlib.h>
 
 #define NOT_UNDER_WAY "the request has not been started, or its device has been closed"
+#define MOST_TRIES 4      /* unused requests that are looked at for one of the same shape */
 #define WAIT_MS 60000     /* of a wait without an end */
 #define LOOK_AFTER_MS 2   /* between looks at the other communicators, while one of them waits for room */
 
-/* Of a communicator one request is kept for the next start: programs mostly have one under way. */
-static struct fanin_request *new_request(struct fanin_communicator *communicator)
+/* Put a chain of unused requests on the stack. */
+static void push(struct fanin_communicator *communicator, struct fanin_request *first, struct fanin_request *last)
 {
-    struct fanin_request *request = __atomic_exchange_n(&communicator->unused, NULL, __ATOMIC_ACQ_REL);
+    struct fanin_request *top = __atomic_load_n(&communicator->unused, __ATOMIC_RELAXED);
 
-    return request ? request : malloc(sizeof *request);
+    do
+        last->next = top;
+    while (!__atomic_compare_exchange_n(&communicator->unused, &top, first, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+static struct fanin_request *last_of(struct fanin_request *request)
+{
+    while (request->next)
+        request = request->next;
+    return request;
+}
+
+/* A request that has ended, if possible one of the same shape: programs mostly repeat a few calls. Who takes one takes the
+ * whole stack first, so that nobody else changes it, and puts the rest back. */
+static struct fanin_request *new_request(struct fanin_communicator *communicator,
+                                         const struct fanin_operation *operation, int waits)
+{
+    struct fanin_request *stack = __atomic_exchange_n(&communicator->unused, NULL, __ATOMIC_ACQUIRE), *request, *empty = NULL;
+    struct fanin_request **link = &stack;
+
+    if (!stack)
+        return calloc(1, sizeof *stack);
+    for (int tries = 1; tries < MOST_TRIES && *link && !fanin_request_fits(*link, operation, waits); tries++)
+        link = &(*link)->next;
+    if (!*link)
+        link = &stack;
+    request = *link;
+    *link = request->next;
+    if (stack && !__atomic_compare_exchange_n(&communicator->unused, &empty, stack, 0, __ATOMIC_RELEASE,
+                                              __ATOMIC_RELAXED))
+        push(communicator, stack, last_of(stack));
+    return request;
 }
 
 void fanin_free_request(struct fanin_request *request)
 {
     struct fanin_communicator *communicator = communicator_of(request);
-    struct fanin_request *before = __atomic_exchange_n(&communicator->unused, request, __ATOMIC_ACQ_REL);
 
-    free(before);
+    push(communicator, request, request);
     fanin_release(communicator);
 }
 
@@ -35,7 +66,7 @@ static enum fanin_status make(struct fanin_communicator *communicator, const str
         fanin_complain("the job has not been joined, or is being left");
         return FANIN_INVALID_REQUEST;
     }
-    request = new_request(communicator);
+    request = new_request(communicator, operation, waits);
     if (!request)
         return FANIN_NO_RESOURCES;
     status = fanin_request_begin(request, &communicator->stream, operation, waits);
@@ -47,6 +78,7 @@ static enum fanin_status make(struct fanin_communicator *communicator, const str
     return status;
 }
 
+/* `started` becomes NULL if the program waits, and need not. */
 static enum fanin_status start(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                                int waits, struct fanin_request **started)
 {
@@ -57,12 +89,15 @@ static enum fanin_status start(struct fanin_communicator *communicator, const st
         return status;
     request->started = 1;
     status = fanin_stream_submit(&communicator->stream, request);
-    if (status == FANIN_SUCCESS) {
+    if (status == FANIN_PENDING) {
         *started = request;
-    } else {
-        fanin_request_destroy(request);
-        fanin_free_request(request);
+        return FANIN_SUCCESS;
     }
+    *started = NULL;
+    if (status == FANIN_SUCCESS)
+        return status;
+    fanin_request_destroy(request);
+    fanin_free_request(request);
     return status;
 }
 
@@ -107,10 +142,10 @@ enum fanin_status fanin_restart(struct fanin_request *request)
     request->started = 1;
     if (status == FANIN_SUCCESS)
         status = fanin_stream_submit(request->stream, request);
-    if (status != FANIN_SUCCESS) {
-        request->status = status;
-        request->done = 1;
-    }
+    if (status == FANIN_PENDING)
+        return FANIN_SUCCESS;
+    request->status = status;
+    request->done = 1;
     return status;
 }
 
@@ -172,7 +207,7 @@ enum fanin_status fanin_call(struct fanin_communicator *communicator, const stru
 
     if (request)
         *request = NULL;
-    if (status != FANIN_SUCCESS)
+    if (status != FANIN_SUCCESS || !started)
         return status;
     do
         status = fanin_wait(started, request ? timeout_ms : WAIT_MS);

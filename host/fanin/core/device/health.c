@@ -22,6 +22,15 @@ uint64_t fanin_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* To within a tick of the kernel, for a tenth of the price: each post asks. */
+static uint64_t coarse_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static int socket_hung_up(const struct fanin_context *context)
 {
     struct pollfd descriptor = {.fd = context->socket, .events = POLLRDHUP};
@@ -92,7 +101,7 @@ static int lose_device(struct fanin_context *context, int still)
 
 static int look(struct fanin_context *context)
 {
-    uint64_t now = fanin_now_ms(), checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
+    uint64_t now = coarse_now_ms(), checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
 
     __atomic_store_n(&context->health_checked_ms, now, __ATOMIC_RELAXED);
     if (socket_hung_up(context))
@@ -108,7 +117,7 @@ int fanin_device_lost(struct fanin_context *context)
     if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE) ||
         (doorbell && __atomic_load_n(&doorbell->device_gone, __ATOMIC_ACQUIRE)))
         return 1;
-    if (fanin_now_ms() - __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED) < HEALTH_INTERVAL_MS)
+    if (coarse_now_ms() - __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED) < HEALTH_INTERVAL_MS)
         return 0;
     /* One thread at a time has the look; the others come again in 10 ms. */
     if (__atomic_exchange_n(&context->looking, 1, __ATOMIC_ACQUIRE))

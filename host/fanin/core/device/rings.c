@@ -20,7 +20,7 @@
 #define LOOKS 8            /* between two looks at the clock */
 #define LOOK_PRICE 2       /* looks that have helped, for one that has not */
 #define MOST_CREDIT 64
-#define NEAR 8             /* completions */
+#define NEAR 1             /* completions */
 #define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
 
 static struct fanin_ring *ring_at(const struct fanin_context *context, uint32_t index, uint32_t count, uint32_t offset,
