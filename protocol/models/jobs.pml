@@ -23,8 +23,8 @@
    KEYS       incarnations
    RESTARTS   how many devices may restart
 
-   Broken variants: LEAVE_OF_UNKNOWN_DROPPED, KEY_NOT_COMPARED, BOOT_ID_NOT_COMPARED, TOKEN_NOT_COMPARED; see where they are
-   used. */
+   Broken variants: LEAVE_OF_UNKNOWN_DROPPED, KEY_NOT_COMPARED, BOOT_ID_NOT_COMPARED, TOKEN_NOT_COMPARED,
+   REFUSAL_FORGOTTEN; see where they are used. */
 
 mtype = { CONFIG, CONFIG_ACK, CONTRIBUTION, PROBE, RESULT, NEED, WAIT, LEAVE, LEAVE_ACK, ABORT, NAK };
 
@@ -74,6 +74,7 @@ typedef Job {
     byte key;
     byte joined;
     byte left;
+    byte refused; /* key that this job was in the way of */
     byte missing;
     bit formed;
     byte data[2];
@@ -81,6 +82,7 @@ typedef Job {
 };
 Job job;
 byte restarts = RESTARTS;
+byte over; /* keys that the switch has refused since it started */
 
 #define finished (nic[0].state == GONE && nic[1].state == GONE && job.state == FREE)
 #define EVERYBODY 3
@@ -91,10 +93,20 @@ byte restarts = RESTARTS;
 #define DATA(n) (nic[n].key * 4 + nic[n].boot)
 #define KEY_OF(data) ((data) / 4)
 
-/* 10.3: the record goes, and what it holds. */
-inline release() {
-    job.state = FREE; job.key = 0; job.joined = 0; job.left = 0; job.missing = 0; job.formed = 0;
+inline forget() {
+    job.state = FREE; job.key = 0; job.joined = 0; job.left = 0; job.refused = 0; job.missing = 0; job.formed = 0;
     job.data[0] = 0; job.data[1] = 0; job.boot[0] = 0; job.boot[1] = 0
+}
+
+/* 10.3: the record goes, and what it holds. 11: a tombstone of the incarnation that it has refused takes its place. Its age
+   begins now. */
+inline release() {
+    if
+#ifndef REFUSAL_FORGOTTEN /* broken without: a copy of a refused CONFIG brings in a member that has given up */
+    :: job.refused -> n = job.refused; forget(); job.state = TOMBSTONE; job.key = n; n = 0; due = due & ~BIT(SWITCH)
+#endif
+    :: else -> forget()
+    fi
 }
 
 inline tell_joined(type_, b_, c_) {
@@ -129,7 +141,7 @@ inline progress() {
 
 inline config() {
     if /* a tombstone of a job that was never formed, and that all who came have left: another key takes its place */
-    :: job.state == TOMBSTONE && job.key != a && !job.formed && !(job.joined & ~job.left) -> release()
+    :: job.state == TOMBSTONE && job.key != a && job.refused != a && !job.formed && !(job.joined & ~job.left) -> forget()
     :: else
     fi;
     if
@@ -137,7 +149,7 @@ inline config() {
     :: else
     fi;
     if
-    :: job.key != a -> send(CONFIG_ACK, link, a, JID_IN_USE, b, 0) /* item 3 */
+    :: job.key != a -> job.refused = a; over = over | BIT(a); send(CONFIG_ACK, link, a, JID_IN_USE, b, 0) /* item 3 */
     :: job.key == a && job.state == TOMBSTONE -> send(ABORT, link, a, 0, 0, 0) /* item 4 */
     :: else ->
         if
@@ -228,7 +240,7 @@ proctype Switch() {
     byte n;
     do
     :: atomic { due & BIT(SWITCH) -> due = due & ~BIT(SWITCH); age() }
-    :: atomic { restarts > 0 && job.state != FREE -> restarts--; release() } /* it forgets everything */
+    :: atomic { restarts > 0 && job.state != FREE -> restarts--; over = 0; forget() } /* it forgets everything */
     :: atomic {
         wire[SWITCH]?type, link, a, b, c, d ->
         if
@@ -286,7 +298,9 @@ inline repeat() {
 inline receive() {
     nic[me].unanswered = 0;
     if
-    :: type == CONFIG_ACK && nic[me].state == JOINING && b == SUCCESS && IS_ANSWER -> nic[me].state = ACTIVE
+    :: type == CONFIG_ACK && nic[me].state == JOINING && b == SUCCESS && IS_ANSWER ->
+        assert(!(over & BIT(a))); /* nobody is told that a refused incarnation runs */
+        nic[me].state = ACTIVE
     :: type == CONFIG_ACK && nic[me].state == JOINING && b == JID_IN_USE && IS_ANSWER -> fail()
     :: type == RESULT && nic[me].state == WAITING ->
         assert((me == 0 -> b : c) == DATA(me)); /* I1: what this NIC has brought since it started */

@@ -132,6 +132,40 @@ def test_other_key_is_refused() -> None:
     assert rig.job["state"] == JobState.ACTIVE
 
 
+def test_refused_incarnation_never_forms() -> None:
+    """Its refused member has gone. An old copy of its CONFIG must not bring it in when the job in the way has left."""
+    rig = SwitchRig()
+    rig.join(0, ceth={"key": KEY + 1})
+    for bit in range(2):
+        rig.receive(Opcode.LEAVE, child_address(bit), source=bit)
+    for bit in range(2):
+        (answer,) = rig.join(bit, ceth={"key": KEY + 1})
+        assert (answer.opcode, answer.ceth["status"]) == (Opcode.ABORT, Status.JID_IN_USE)
+    (answer,) = rig.join(0, ceth={"key": KEY + 2})
+    assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.PENDING)
+
+
+def test_refused_incarnation_does_not_replace_a_tombstone() -> None:
+    """The tombstone of a job that was never formed gives way to other incarnations."""
+    rig = SwitchRig(join=False)
+    rig.join(0)
+    rig.join(0, ceth={"key": KEY + 1})
+    rig.receive(Opcode.LEAVE, child_address(0), source=0, status=Status.ABORTED)
+    for key, status in ((KEY + 1, Status.JID_IN_USE), (KEY + 2, Status.PENDING)):
+        (answer,) = rig.join(1, ceth={"key": key})
+        assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, status)
+
+
+def test_memory_of_a_refused_incarnation_ages() -> None:
+    rig = SwitchRig()
+    rig.join(0, ceth={"key": KEY + 1})
+    for bit in range(2):
+        rig.receive(Opcode.LEAVE, child_address(bit), source=bit)
+    assert rig.job["state"] == JobState.ABORTED
+    rig.tick(60 * SECOND + 1)
+    assert rig.job["state"] == JobState.FREE
+
+
 @pytest.mark.parametrize("change", [{"digest_low": 5}, {"digest_high": 5}, {"chunk": 128}, {"route": Route.RING}])
 def test_disagreement_is_told_to_all_members(change: dict) -> None:
     rig = SwitchRig(join=False)
@@ -296,6 +330,18 @@ def test_second_job_with_the_same_id_on_a_node() -> None:
     rig = NicRig(Route.LOCAL, ranks=2)
     rig.device.open_queue(2, client=2)
     rig.join(2, key=KEY + 1, rank_bitmap=1)
+    assert rig.answer()[0] == Status.JID_IN_USE
+
+
+def test_rank_of_a_refused_incarnation_is_refused_on_a_node() -> None:
+    """Else it would wait for the refused one, which has gone."""
+    rig = NicRig(Route.LOCAL)
+    for queue in (1, 2):
+        rig.device.open_queue(queue, client=queue)
+    rig.join(1, key=KEY + 1, rank_bitmap=0b01, rank_mask=0b11)
+    rig.engine.leave(0, 9, rig.now)
+    rig.settle()
+    rig.join(2, key=KEY + 1, rank_bitmap=0b10, rank_mask=0b11)
     assert rig.answer()[0] == Status.JID_IN_USE
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.accessors import U64, distance, engine_at, job_at, slot_at
 from fanin_nic.engine.records.tables import JobState, SlotState
-from fanin_nic.native.memory import load_u32, store_u32
+from fanin_nic.native.memory import load_u32, load_u64, store_u32, store_u64
 from fanin_sim.jit import compiled
 
 FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
 DONE = int(SlotState.DONE)
+RUNS = U64(1 << 32)  # beside the key of a job that runs: a key may be 0
 
 
 class Broken(enum.IntEnum):
@@ -54,7 +55,7 @@ def check(base, keys, positions):
 
     Args:
         base: address of the engine's arena.
-        keys: address of the uint32 key of each job at the previous check.
+        keys: address of a uint64 for each job: its key and RUNS at the previous check, 0 if it did not run.
         positions: address of the uint32 position of each slot at the previous check.
 
     Returns:
@@ -64,11 +65,12 @@ def check(base, keys, positions):
     used = 0
     for index in range(e.jobs):
         job = job_at(e, index)
+        known = keys + U64(index) * U64(8)
         if job.state == FREE or job.window == 0:  # no lease, or none agreed yet
-            store_u32(keys + U64(index) * U64(4), 0)
+            store_u64(known, U64(0))
             continue
-        fresh = load_u32(keys + U64(index) * U64(4)) != job.key
-        store_u32(keys + U64(index) * U64(4), job.key)
+        fresh = load_u64(known) != RUNS | U64(job.key)
+        store_u64(known, RUNS | U64(job.key))
         occupied = 0
         for offset in range(job.slots):
             slot = slot_at(e, job.slot_base + offset)
@@ -91,7 +93,7 @@ class Watch:
     of `check`."""
 
     def __init__(self, engine: Engine) -> None:
-        self._keys = np.zeros(engine.limits.jobs, np.uint32)
+        self._keys = np.zeros(engine.limits.jobs, np.uint64)
         self._positions = np.zeros(engine.limits.slots, np.uint32)
         self.addresses = self._keys.ctypes.data, self._positions.ctypes.data
 
@@ -101,5 +103,5 @@ class Watch:
 
     def restore(self, saved: bytes) -> None:
         """Restores what `save` has returned."""
-        self._keys[:] = np.frombuffer(saved, np.uint32, len(self._keys))
+        self._keys[:] = np.frombuffer(saved, np.uint64, len(self._keys))
         self._positions[:] = np.frombuffer(saved, np.uint32, len(self._positions), self._keys.nbytes)

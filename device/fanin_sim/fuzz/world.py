@@ -157,11 +157,11 @@ class World:
         self.record["vertex_count"] = len(self.vertices)
         switches = set(self.simulation.switches)
         for row, device in zip(self.vertices, self.simulation.vertices, strict=True):
-            watched = np.zeros(_watched(device.engine), np.uint32)
+            watched = np.zeros(1, _watched(device.engine))
             self._kept.append(watched)
             self.take_snapshot(row, device)
             row["keys"], row["watch_size"] = watched.ctypes.data, watched.nbytes
-            row["positions"] = watched[device.engine.limits.jobs :].ctypes.data
+            row["positions"] = watched["positions"].ctypes.data
             row["address"], row["is_switch"] = device.address, device in switches
         for number, switch in enumerate(self.simulation.switches):
             row = self.vertices[self.workload.topology.nodes + number]
@@ -236,8 +236,9 @@ class World:
         self.trace = self._table("trace", TRACE, TRACE_LINES)
 
 
-def _watched(engine: Engine) -> int:
-    return engine.limits.jobs + engine.limits.slots
+def _watched(engine: Engine) -> np.dtype:
+    """What `invariants.check` keeps of a device."""
+    return np.dtype([("keys", "u8", engine.limits.jobs), ("positions", "u4", engine.limits.slots)])
 
 
 def _limits(workload: Workload) -> Limits:

@@ -76,9 +76,11 @@ class Instance(NamedTuple):
     @property
     def failures_of_requests(self) -> frozenset[int]:
         """The statuses other than SUCCESS with which a request may end. Where only devices crash, it is PEER_LOST
-        alone."""
+        alone. A refused incarnation never forms, so JID_IN_USE is a status of a JOIN only."""
         only_crashes = self.crashes and self.incarnations == 1 and not self.deaths
-        return frozenset({abi.Status.PEER_LOST}) if only_crashes else self.failures
+        if only_crashes:
+            return frozenset({abi.Status.PEER_LOST})
+        return self.failures - {abi.Status.JID_IN_USE}
 
 
 TREE, RING, LOCAL = abi.Route.TREE, abi.Route.RING, abi.Route.LOCAL

@@ -46,6 +46,16 @@ def test_two_routes_share_the_devices() -> None:
     assert not tree.records() + ring.records()
 
 
+def test_a_key_may_be_0() -> None:
+    """A key is any number of 32 bits. The checks of slots must not take it for that of no job."""
+    simulation = Simulation(Topology.one_switch(2), 1)
+    job = joined(Job(simulation, Route.TREE, members_of(2, 1), key=0))
+    message = message_of(job, 300)
+    result = job.start(message)
+    job.finish()
+    check_results(job, message, result)
+
+
 def test_overlapping_groups_in_flight() -> None:
     """A job of all ranks, two of halves, one of a rank of each node, and one within a node all have messages on
     their way."""

@@ -84,6 +84,7 @@ RUNS = (
         ASSERTION,
         "the token of a CONFIG_ACK is not compared",
     ),
+    Run("jobs", "REFUSAL_FORGOTTEN LOSSES=0", ASSERTION, "a refused incarnation is forgotten with the job in its way"),
 )
 
 

@@ -105,6 +105,13 @@ FAULTS = (
         test("engine/test_membership.py::test_disagreement_is_told_to_all_members"),
     ),
     Mutant(
+        "a refused incarnation is forgotten with the job in its way",
+        "engine/jobs/tombstone.py",
+        "    if refused:\n",
+        "    if refused and not MUTANT:\n",
+        test("engine/test_membership.py::test_refused_incarnation_never_forms"),
+    ),
+    Mutant(
         "a tombstone is silent",
         PARSE,
         "            send_abort(e, job, source, header.source)\n",

@@ -6,9 +6,9 @@ from numba import int64
 
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config, reset_keepalive_timers
 from fanin_nic.engine.jobs.lease import REPRODUCIBLE, find_job, lease, new_job, release, set_buffers
-from fanin_nic.engine.jobs.leave import is_replaceable
 from fanin_nic.engine.jobs.membership import member_window, notify_pending, progress_join
-from fanin_nic.engine.jobs.quota import SHARED
+from fanin_nic.engine.jobs.quota import SHARED, is_remote_tombstone
+from fanin_nic.engine.jobs.tombstone import gives_way_to, remember_refusal
 from fanin_nic.engine.output.completions import notice
 from fanin_nic.engine.records.accessors import U64, ZERO, action_at, bit_of, job_at, queue_at
 from fanin_nic.engine.records.function_table import abort
@@ -85,9 +85,10 @@ def join(e, queue_index, event):
         refuse_join(e, queue_index, INVALID_REQUEST, 0)
         return
     found = find_job(e, request.jid)
-    if found and is_replaceable(job_at(e, found - 1)) and may_replace(job_at(e, found - 1), request):
+    if found and may_replace(job_at(e, found - 1), request):
         replace_tombstone(e, queue_index, job_at(e, found - 1), request)
     elif found and job_at(e, found - 1).key != request.key:
+        remember_refusal(job_at(e, found - 1), request.key)
         refuse_join(e, queue_index, JID_IN_USE, 0)
     elif found:
         enter_job(e, queue_index, job_at(e, found - 1), request)
@@ -98,7 +99,7 @@ def join(e, queue_index, event):
 @internal
 def may_replace(job, request):
     """Whether a JOIN may replace a tombstone: of another incarnation, or of a job that no rank has joined here."""
-    return job.key != request.key or job.rank_mask == ZERO
+    return gives_way_to(job, request.key) or (job.key == request.key and is_remote_tombstone(job))
 
 
 @internal

@@ -54,6 +54,13 @@ def new_job(e, jid, key, owner):
     index = claim_record(e)
     if index < 0:
         return 0
+    clear_record(e, index, jid, key, owner)
+    return index + 1
+
+
+@internal
+def clear_record(e, index, jid, key, owner):
+    """Begin a record of a job at an index."""
     e.job_end = max(e.job_end, index + 1)
     job = job_at(e, index)
     fill_zero(address_of(job), JOB_SIZE)
@@ -66,7 +73,6 @@ def new_job(e, jid, key, owner):
     job.span = job.buffers = 1
     for bit in range(MAX_CHILDREN):  # a prediction belongs to the job that had this record before
         child_at(e, child_index(job, bit)).predicted_length = 0
-    return index + 1
 
 
 @internal

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fanin_nic.engine.jobs.config_leave_tx import begin_leave, is_released_above
-from fanin_nic.engine.jobs.lease import free_slots, new_job, release
+from fanin_nic.engine.jobs.lease import free_slots
 from fanin_nic.engine.jobs.lost_device import abort_naming, lost_device_in
 from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_peer
+from fanin_nic.engine.jobs.tombstone import free_record
 from fanin_nic.engine.output.completions import notice
 from fanin_nic.engine.output.encapsulate import packet
 from fanin_nic.engine.records.accessors import (
@@ -132,7 +133,7 @@ def progress_leave(e, job):
             free_slots(e, job)
             e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)  # a job within one node has no other timer
         else:
-            release(e, job)
+            free_record(e, job)
 
 
 @internal
@@ -155,27 +156,6 @@ def has_members_to_come(job):
         return job.route == RING and job.node_mask & ~job.node_left != ZERO and not previous_lost
     unheard = job.rank_mask == ZERO and job.config_mask == ZERO
     return unheard or job.rank_mask & ~job.rank_left != ZERO or job.config_mask & ~job.node_left != ZERO
-
-
-@internal
-def is_replaceable(job):
-    """Whether a record is only a tombstone without slots, whose place another incarnation of the job may take."""
-    return job.state == ABORTED and job.slots == 0
-
-
-@internal
-def create_tombstone(e, header, source):
-    """A member reports the failure of a job that is not known here: make a tombstone for the members to come."""
-    made = new_job(e, header.jid, header.key, source)
-    if made:
-        job = job_at(e, made - 1)
-        job.state = ABORTED
-        job.status = header.status
-        job.missing_kind = scope_from_peer(job, header)
-        job.missing = header.node_bitmap
-        job.lost_device = lost_device_in(header)
-        job.heard = e.now
-        e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
 
 
 @internal

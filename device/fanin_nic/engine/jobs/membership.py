@@ -14,11 +14,11 @@ from fanin_nic.engine.jobs.config_leave_tx import (
     reset_keepalive_timers,
 )
 from fanin_nic.engine.jobs.lease import grantable_slots, lease, new_job, release, set_buffers, start
-from fanin_nic.engine.jobs.leave import is_replaceable
 from fanin_nic.engine.jobs.lost_device import abort_lost
 from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_above, scope_from_peer, set_missing_below
 from fanin_nic.engine.jobs.quota import SHARED
 from fanin_nic.engine.jobs.ring_order import next_node
+from fanin_nic.engine.jobs.tombstone import gives_way_to, remember_refusal
 from fanin_nic.engine.output.completions import notice
 from fanin_nic.engine.output.encapsulate import attach_payload, body_at, packet
 from fanin_nic.engine.output.multicast import invite, may_invite
@@ -167,7 +167,7 @@ def on_config(e, found, header, body, length, source):
     if not packet_form.is_valid(e, header, body, length):
         count(e, DROP_CONFIG)
         return
-    if found and job_at(e, found - 1).key != header.key and is_replaceable(job_at(e, found - 1)):
+    if found and gives_way_to(job_at(e, found - 1), header.key):
         release(e, job_at(e, found - 1))
         found = 0
     if not found and not e.is_switch:
@@ -179,6 +179,7 @@ def on_config(e, found, header, body, length, source):
             return
     job = job_at(e, found - 1)
     if job.key != header.key:
+        remember_refusal(job, header.key)
         refuse_config(e, header, source, JID_IN_USE, 0)
     elif is_foreign_sender(e, job, header.source, source):
         count(e, DROP_SENDER)  # the sender must not learn that its key is right

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config, is_leaving, send_config, send_leaves
-from fanin_nic.engine.jobs.lease import release
 from fanin_nic.engine.jobs.leave import progress_leave
+from fanin_nic.engine.jobs.tombstone import free_record
 from fanin_nic.engine.liveness.keepalive import (
     abort_lost_above,
     arm_timer,
@@ -175,7 +175,7 @@ def tick_ageing(e, job):
     latest = last_heard(e, job)
     if e.now - latest > e.ageing:
         count(e, JOBS_AGED)
-        release(e, job)
+        free_record(e, job)
     else:
         arm_timer(e, latest + e.ageing + ONE)
 

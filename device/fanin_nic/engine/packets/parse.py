@@ -6,6 +6,7 @@ from fanin_nic.engine.jobs import leave, membership
 from fanin_nic.engine.jobs.abort import abort_above, send_abort
 from fanin_nic.engine.jobs.lease import find_job
 from fanin_nic.engine.jobs.quota import is_remote_tombstone
+from fanin_nic.engine.jobs.tombstone import create_tombstone
 from fanin_nic.engine.output.encapsulate import packet
 from fanin_nic.engine.packets import header_prediction, version_mismatch
 from fanin_nic.engine.packets.from_above import dispatch_next, dispatch_parent
@@ -99,7 +100,7 @@ def on_unknown_job(e, found, header, source):
     if header.opcode == LEAVE:
         leave.acknowledge_leave(e, spare, source, header.source)
         if header.status and not found:
-            leave.create_tombstone(e, header, source)
+            create_tombstone(e, header, source)
     elif found:
         count(e, DROP_KEY)
     else:

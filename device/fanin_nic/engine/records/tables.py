@@ -127,6 +127,7 @@ JOB = np.dtype(
     [
         ("jid", "u4"),
         ("key", "u4"),
+        ("refused_key", "u4"),  # the incarnation that this one was last in the way of, if it has refused any
         ("state", "u1"),
         ("route", "u1"),  # TREE: contributions go to the device above; RING: to the next node
         ("flags", "u1"),  # JobFlag
@@ -161,6 +162,7 @@ JOB = np.dtype(
         ("ack_high", "u4"),
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
+        ("has_refused", "u1"),  # 1: another incarnation, `refused_key`
         ("peer_version", "u1"),  # version of the protocol of the device that has refused this one
         ("group_member", "u1"),  # 1: results may come by the multicast group of the device above
         ("group_failures", "u1"),  # times that the group has failed recently
