@@ -68,8 +68,9 @@ struct fanin_request {
     struct fanin_cqe failure;     /* its completion */
 };
 
-/* prepare.c: make the message and its memory from an operation. `request` is zero, or has ended and been destroyed: then
- * what it has of an operation of the same shape serves again. FANIN_INVALID_REQUEST: the operation makes no sense. */
+/* prepare.c: make the message and its memory from an operation. `request` is zero, or has ended and been destroyed:
+ * then what it has of an operation of the same shape serves again. FANIN_INVALID_REQUEST: the operation makes no
+ * sense. */
 enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
                                       const struct fanin_operation *operation, int waits);
 /* The message of an operation, as if all its blocks had `block` bytes, and with no memory. */

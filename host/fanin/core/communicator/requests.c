@@ -26,13 +26,13 @@ static struct fanin_request *last_of(struct fanin_request *request)
     return request;
 }
 
-/* A request that has ended, if possible one of the same shape: programs mostly repeat a few calls. Who takes one takes the
- * whole stack first, so that nobody else changes it, and puts the rest back. */
+/* A request that has ended, if possible one of the same shape: programs mostly repeat a few calls. Who takes one takes
+ * the whole stack first, so that nobody else changes it, and puts the rest back. */
 static struct fanin_request *new_request(struct fanin_communicator *communicator,
                                          const struct fanin_operation *operation, int waits)
 {
-    struct fanin_request *stack = __atomic_exchange_n(&communicator->unused, NULL, __ATOMIC_ACQUIRE), *request, *empty = NULL;
-    struct fanin_request **link = &stack;
+    struct fanin_request *stack = __atomic_exchange_n(&communicator->unused, NULL, __ATOMIC_ACQUIRE);
+    struct fanin_request **link = &stack, *request, *empty = NULL;
 
     if (!stack)
         return calloc(1, sizeof *stack);
