@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fanin_sim.fabric.device import Arrival
+from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, DType, Op, Route, Status, WqeFlag
 from fanin_wire.fields import Opcode
-from tests.engine.rig import CHUNK, ONE, NicRig, f32
+from tests.engine.rig import CHUNK, LIMITS, ONE, NicRig, f32
 
 ONE_CLASS = {"contributors": ContributorClass.ONE, "op": Op.NONE, "dtype": DType.U8}
 BRINGS = {"source_blocks": 1, "destination_blocks": 0, **ONE_CLASS}
@@ -128,3 +129,23 @@ def test_nothing_arrives_for_a_request_that_is_posted_and_not_begun() -> None:
     rig.post(f32(1), rank=0)
     rig.post(f32(9), rank=0, **BRINGS)
     assert [arrival.queue for arrival in rig.device.arrivals] == [2]
+
+
+def test_sender_is_no_further_ahead_than_an_arrival_ring_holds() -> None:
+    slots, data = 128, np.zeros(abi.MAX_ARRIVAL, np.uint8)
+    limits = LIMITS._replace(
+        slots=slots, max_lease=slots, max_chunk=data.nbytes, requests=slots, regions=4 * slots, actions=1024
+    )
+    rig = NicRig(Route.LOCAL, ranks=2, join=False, limits=limits)
+    for rank in range(2):
+        rig.join(rank, slots=slots, chunk=data.nbytes)
+
+    def post(rank: int, number: int, **changes: int) -> None:
+        rig.post(data, rank=rank, mid=number, chunk=data.nbytes, segments=1, seg=number, **changes)
+
+    for number in range(slots // 2):
+        post(0, number, **BRINGS)
+    held, units = len(rig.device.arrivals), -(-(abi.ARRIVAL.itemsize + data.nbytes) // abi.ARRIVAL_UNIT)
+    assert (held + 1) * units <= abi.ARRIVAL_UNITS < (held + 2) * units
+    post(1, 0, **NOTHING)
+    assert [arrival.mid for arrival in rig.device.arrivals] == list(range(held + 1))

@@ -29,11 +29,15 @@ from fanin_nic.engine.segments.local_contribution import contribute_rank
 from fanin_nic.engine.segments.rto import is_lossy
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits
-from fanin_wire.abi import Route
+from fanin_wire import abi
+from fanin_wire.abi import ContributorClass, Route
 
 ACTIVE = int(JobState.ACTIVE)
 DONE = int(SlotState.DONE)
-RING = int(Route.RING)
+RING, LOCAL_ROUTE = int(Route.RING), int(Route.LOCAL)
+CLASS_ONE = int(ContributorClass.ONE)
+MAX_ARRIVAL, ARRIVAL_UNIT, ARRIVAL_UNITS = U64(abi.MAX_ARRIVAL), U64(abi.ARRIVAL_UNIT), U64(abi.ARRIVAL_UNITS)
+ARRIVAL_HEAD = U64(abi.ARRIVAL.itemsize)
 DMA_READ = int(ActionKind.DMA_READ)
 
 
@@ -51,7 +55,21 @@ def has_work(e, queue_index):
         request.fence and not queue.read_segments and job.base != request.first
     ):  # earlier results may not be in memory yet
         return False
-    return request.count == 0 or in_window(e, job, request.first + queue.read_segments, 0)
+    if request.count == 0:
+        return True
+    return in_window(e, job, request.first + queue.read_segments, 0) and not is_far_ahead(job, request)
+
+
+@internal
+def is_far_ahead(job, request):
+    """Whether a short message of one rank is further ahead of the slowest rank of its node than an arrival ring holds.
+
+    What does not fit there would cost its receiver a round trip.
+    """
+    if request.contributors != CLASS_ONE or request.count != 1 or request.length > MAX_ARRIVAL or job.route != LOCAL_ROUTE:
+        return False
+    units = (ARRIVAL_HEAD + U64(request.length) + ARRIVAL_UNIT - U64(1)) // ARRIVAL_UNIT
+    return U64(distance(request.first, job.base) + 2) * units > ARRIVAL_UNITS  # one may not fit at the end of the ring
 
 
 @internal
