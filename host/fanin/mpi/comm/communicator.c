@@ -14,12 +14,21 @@ int shim_active;
 static int keyval;
 static handle world_group;
 
-/* The communicator that this thread used last; valid while none has been freed since, which makes a new generation. */
-static __thread __attribute__((tls_model("initial-exec"))) struct {
+#define RECENT 16 /* a power of two. Programs use several in turn: rows, columns, all */
+
+/* Communicators that this thread has used, by their handles; valid while none has been freed since, which makes a new
+ * generation. Asking the MPI takes as long as a short call. */
+struct recent {
     struct communicator *communicator;
     unsigned generation;
-} recent;
+};
+static __thread __attribute__((tls_model("initial-exec"))) struct recent recents[RECENT];
 static unsigned generation = 1;
+
+static struct recent *recent_of(handle comm)
+{
+    return &recents[(comm * 0x9e3779b97f4a7c15ull >> 60) % RECENT];
+}
 
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes)
 {
@@ -140,17 +149,18 @@ static struct communicator *add(handle comm)
 struct communicator *shim_communicator(handle comm)
 {
     unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
-    struct communicator *communicator = recent.communicator;
+    struct recent *recent = recent_of(comm);
+    struct communicator *communicator = recent->communicator;
     int found;
 
-    if (communicator && recent.generation == now && communicator->handle == comm)
+    if (communicator && recent->generation == now && communicator->handle == comm)
         return communicator;
     if (pmpi.Comm_get_attr(comm, keyval, &communicator, &found))
         return NULL; /* the MPI has called an error handler */
     if (!found)
         communicator = add(comm);
-    recent.communicator = communicator;
-    recent.generation = now;
+    recent->communicator = communicator;
+    recent->generation = now;
     return communicator;
 }
 
