@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from dataclasses import dataclass
 
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import mpirun
 from fanin_tools.launch.placement import place
 from fanin_tools.quantities import counted
 
+REPORT = "FANIN_MPI_REPORT"
 THRESHOLDS = "FANIN_MPI_THRESHOLDS"
 EVERYTHING = "all=0-"  # offload every size, also where that is slower
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +\d+ +(\d+)(.*)$", re.MULTILINE)
+HEAD = "fanin: calls of all ranks"
+REASON = re.compile(r"([A-Z_]+) (\d+)")
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of a collective, of all ranks: how many were offloaded, and how many were left to the MPI, by reason."""
+
+    collective: str
+    offloaded: int
+    left: dict[str, int]
 
 
 def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
     """Environment variables of every rank: the shim, its devices, the report at the end."""
     thresholds = os.environ.get(THRESHOLDS, EVERYTHING)
     return mpirun.environment(running, place(running.fabric, ranks, route)) | {
-        "FANIN_MPI_REPORT": "1",
+        REPORT: "1",
         THRESHOLDS: thresholds,
     }
 
@@ -47,3 +61,23 @@ def shortfall(report: str, calls: int) -> str:
     if offloaded == calls and not left:
         return ""
     return f"{calls - offloaded} of {counted(calls, 'call')} not offloaded{': ' if why else ''}{why}"
+
+
+def calls(report: str) -> list[Calls] | None:
+    """The calls of all collectives, from the output of all ranks; None without a report. Several programs add up."""
+    if HEAD not in report:
+        return None
+    offloaded: Counter[str] = Counter()
+    left: dict[str, Counter[str]] = {}
+    for name, done, _, why in ROW.findall(report):
+        offloaded[name] += int(done)
+        left.setdefault(name, Counter()).update({reason: int(count) for reason, count in REASON.findall(why)})
+    return [Calls(name, offloaded[name], dict(left[name])) for name in left]
+
+
+def warnings(report: str) -> list[str]:
+    """The lines of the shim in the output of all ranks that are not of its report."""
+    explained = {reason for *_, why in ROW.findall(report) for reason, _ in REASON.findall(why)}
+    lines = [line.removeprefix("fanin: ") for line in report.splitlines() if line.startswith("fanin: ")]
+    of_report = [HEAD.removeprefix("fanin: "), *(f"{reason}:" for reason in explained)]
+    return [line for line in lines if not line.startswith(tuple(of_report)) and not ROW.match(f"fanin: {line}")]

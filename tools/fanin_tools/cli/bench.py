@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fanin_tools.cli import bench_parts, bench_profile, options
+from fanin_tools.cli import bench_parts, bench_profile, bench_program, options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(invoke_without_command=True)
 bench_parts.add_to(app)
 app.command("profile")(bench_profile.profile)
+app.command("program")(bench_program.program)
 
 Peers = Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")]
 Sizes = Annotated[str, typer.Option(help="Message sizes, as in 8,4K,1M. Default: 8 B to --largest.")]

@@ -20,7 +20,7 @@ R = TypeVar("R")
 TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
 TERMINATED = 143  # 128 + SIGTERM
-WITH_PROGRAM = "fanin run"  # the command with a program behind --
+WITH_PROGRAM = ("fanin run", "fanin bench program")  # the commands with a program behind --
 # The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
 ParserError: Any = typer.BadParameter.__mro__[1]
 
@@ -85,7 +85,7 @@ def obeying(application: Callable[[], int | None]) -> int:
             return UsageError.EXIT_CODE
         command = error.ctx.command_path if error.ctx else "fanin"
         remedy = f"see {command} --help"
-        if command == WITH_PROGRAM and "--" not in sys.argv:
+        if command in WITH_PROGRAM and "--" not in sys.argv:
             remedy = f"put -- before the program, whose own options follow it: {command} -n 2 -- PROGRAM; {remedy}"
         return report(UsageError(cause, remedy), as_json=asks_for_json(sys.argv[1:]))
 

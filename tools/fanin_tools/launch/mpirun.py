@@ -29,9 +29,17 @@ def command_line(running: Running, placement: Placement, launcher: str, command:
     if running.fabric.netns:
         cause = "all ranks are started in one network namespace"
         raise UsageError(cause, NAMESPACES, name="NOT_SUPPORTED")
-    words = launcher_words(launcher)
     variables = [f"{name}={value}" for name, value in environment(running, placement).items()]
-    return [*words, "-n", str(placement.size), "env", *variables, *command]
+    return plain_command_line(placement.size, launcher, ["env", *variables, *command])
+
+
+def plain_command_line(ranks: int, launcher: str, command: Sequence[str]) -> list[str]:
+    """The command line without the shim.
+
+    Raises:
+        UsageError: as of `launcher_words`.
+    """
+    return [*launcher_words(launcher), "-n", str(ranks), *command]
 
 
 def launcher_words(launcher: str) -> list[str]:
