@@ -56,6 +56,20 @@ def test_every_collective(compiler: Compiler, run: Run, fabric: str, ranks: int,
     assert sorted(done.stdout.splitlines()) == [f"rank {rank}: 40 rounds" for rank in range(ranks)]
 
 
+@pytest.mark.parametrize(
+    ("fabric", "ranks", "options"),
+    [("local", 3, ()), ("nodes", 3, ("--route", "tree")), ("nodes", 3, ("--route", "ring"))],
+    ids=["local", "tree", "ring"],
+)
+def test_calls_that_look_like_earlier_ones(
+    compiler: Compiler, run: Run, fabric: str, ranks: int, options: tuple[str, ...]
+) -> None:
+    seed = str(random.randrange(1 << 30))
+    print("seed", seed)
+    done = run(fabric, ranks, compiler.build(PROGRAMS / "same_shape.c"), "2000", seed, options=options)
+    assert done.returncode == 0, done.stderr
+
+
 def test_programs_load_the_library_that_they_are_to_test(compiler: Compiler) -> None:
     """With a sanitizer in CC it is a library that was built with it."""
     if shutil.which("nm") is None or shutil.which("ldd") is None:

@@ -66,7 +66,9 @@ def is_far_ahead(job, request):
 
     What does not fit there would cost its receiver a round trip.
     """
-    if request.contributors != CLASS_ONE or request.count != 1 or request.length > MAX_ARRIVAL or job.route != LOCAL_ROUTE:
+    if job.route != LOCAL_ROUTE or request.contributors != CLASS_ONE:
+        return False
+    if request.count != 1 or request.length > MAX_ARRIVAL:
         return False
     units = (ARRIVAL_HEAD + U64(request.length) + ARRIVAL_UNIT - U64(1)) // ARRIVAL_UNIT
     return U64(distance(request.first, job.base) + 2) * units > ARRIVAL_UNITS  # one may not fit at the end of the ring
