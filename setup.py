@@ -53,19 +53,22 @@ class BuildLibraries(build_ext):
             extra += [LIMITED_API, f"-I{python_headers()}", "-isystem", numpy.get_include(), f"-L{target.parent}"]
         link = [*ext.extra_link_args, "-o", str(target)]
         try:
-            extra += link_time_optimization(compiler, target.parent)
-            subprocess.run([*compiler, *FLAGS, *extra, *includes, *ext.sources, *link], check=True)
+            flags = link_time_optimization([*compiler, *FLAGS, *extra], target.parent)
+            subprocess.run([*flags, *includes, *ext.sources, *link], check=True)
         except FileNotFoundError:
             raise SystemExit(f"no C compiler {compiler[0]!r}: install one (Debian: gcc) or name yours in $CC") from None
 
 
-def link_time_optimization(compiler: list[str], folder: Path) -> list[str]:
-    """The flag, if the compiler and its linker have it: a call that the shim leaves to the MPI passes several files."""
-    program = "int main(void) { return 0; }"
+def link_time_optimization(command: list[str], folder: Path) -> list[str]:
+    """The command of a compiler, with link-time optimization if it links with that, unless its flags say otherwise.
+
+    A call that the shim leaves to the MPI passes several files.
+    """
+    optimizing = [command[0], "-flto", *command[1:]]
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        line = [*compiler, "-flto", "-x", "c", "-", "-o", str(Path(place) / "probe")]
-        done = subprocess.run(line, input=program, text=True, capture_output=True)
-    return [] if done.returncode else ["-flto"]
+        line = [*optimizing, "-x", "c", "-", "-o", str(Path(place) / "probe.so")]
+        done = subprocess.run(line, input="int probe(void) { return 0; }", text=True, capture_output=True)
+    return command if done.returncode else optimizing
 
 
 class EditableInstall(editable_wheel):

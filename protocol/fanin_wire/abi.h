@@ -7,7 +7,7 @@
 #define FANIN_ABI_H
 #include <stdint.h>
 
-#define FANIN_ABI_VERSION 4
+#define FANIN_ABI_VERSION 5
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
 #define FANIN_ARRIVAL_UNIT 64     /* bytes: what is in an arrival ring takes whole units */

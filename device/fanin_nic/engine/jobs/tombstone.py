@@ -3,8 +3,8 @@ are still to come. It gives way to any other incarnation.
 
 A refused incarnation needs one. The member whose CONFIG was refused has given up, but a copy of that CONFIG may still
 be on its way. At a device that has forgotten the refusal it would count for the member: the job would form without it,
-and fail in use. So the record that is in the way remembers the key that it has refused, and leaves a tombstone of that
-incarnation when it is freed.
+and fail in use. So the record that is in the way remembers the key that it has refused last, and leaves a tombstone of
+that incarnation when it is freed. Of several refused incarnations it protects the last one only.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ def has_work(e, queue_index):
 def is_far_ahead(job, request):
     """Whether a short message of one rank is further ahead of the slowest rank of its node than an arrival ring holds.
 
-    What does not fit there would cost its receiver a round trip.
+    A message that does not fit there would cost its receiver a round trip. All positions between are taken for messages
+    of this length, so behind a long message a short one waits longer than it need.
     """
     if job.route != LOCAL_ROUTE or request.contributors != CLASS_ONE:
         return False

@@ -190,7 +190,7 @@ static enum fanin_status bounce(struct fanin_request *request)
     return buffer || destination->memory ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
-/* The message is known: what follows from it. */
+/* Fill the fields that follow from the message. */
 static enum fanin_status shape(struct fanin_request *request)
 {
     struct message *message = &request->message;

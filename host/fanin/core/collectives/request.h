@@ -26,7 +26,8 @@ struct side {
     uint32_t lkey;
 };
 
-/* What a request is follows from its operation, and stays for the next one of the same shape: all but memory. */
+/* The first fields follow from the operation, without its memory. The next operation of the same shape uses them as
+ * they are. */
 struct fanin_request {
     struct fanin_request *next;   /* in its stream, or among the unused ones */
     struct stream *stream;        /* lives as long as its requests */

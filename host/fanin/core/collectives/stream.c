@@ -500,8 +500,8 @@ void fanin_stream_sleep(struct stream *stream, const struct fanin_request *reque
     uint32_t target, count = 1;
 
     pthread_mutex_lock(&stream->lock);
-    /* The first completion may tell the end of one request only. Who wakes up too early waits beside a core that others
-     * need, for a completion that is far. */
+    /* The first completion may tell the end of one request only. A rank that wakes up one completion too early yields
+     * for a long time, on a core that the device needs. */
     if (stream->held == request && stream->taken_over > MOST_TAKEN / 2 + MOST_SILENT)
         count = (stream->taken_over - MOST_TAKEN / 2 - 2) / MOST_SILENT + 2;
     target = stream->seen + count;

@@ -35,9 +35,9 @@ struct stream {
 
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
                         void (*free_request)(struct fanin_request *));
-/* Take a request, to be posted when there is room; never blocks. FANIN_PENDING: it is under way, and its maker's to
- * free. FANIN_SUCCESS: the program waits for it, and it has ended for the program; the stream frees it.
- * FANIN_INVALID_REQUEST: the stream is stopped. */
+/* Take a request, to be posted when there is room; never blocks. FANIN_PENDING: it is its maker's, to wait for and to
+ * free, and may have failed already. FANIN_SUCCESS: the program waits for it, and it has ended for the program; the
+ * stream frees it. FANIN_INVALID_REQUEST: the stream is stopped. */
 enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request);
 /* Take completions and post what has waited for room. */
 void fanin_stream_advance(struct stream *stream);

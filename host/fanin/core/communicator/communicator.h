@@ -16,6 +16,7 @@ struct fanin_communicator {
     struct agreement *agreement;      /* on the ranks that are left, which is under way; then the job is the old one */
     uint64_t join_by;                 /* after an agreement: when all are to have joined; 0: no such limit */
     struct fanin_request *unused;     /* ended ones, for the next starts; a stack without a lock */
+    uint32_t unused_count;            /* of them, about */
 };
 
 static inline struct fanin_communicator *communicator_of(const struct fanin_request *request)

@@ -6,6 +6,7 @@
 
 #define NOT_UNDER_WAY "the request has not been started, or its device has been closed"
 #define MOST_TRIES 4      /* unused requests that are looked at for one of the same shape */
+#define MOST_UNUSED FANIN_SQ_DEPTH /* that are kept; as many can be under way */
 #define WAIT_MS 60000     /* of a wait without an end */
 #define LOOK_AFTER_MS 2   /* between looks at the other communicators, while one of them waits for room */
 
@@ -26,8 +27,8 @@ static struct fanin_request *last_of(struct fanin_request *request)
     return request;
 }
 
-/* A request that has ended, if possible one of the same shape: programs mostly repeat a few calls. Who takes one takes
- * the whole stack first, so that nobody else changes it, and puts the rest back. */
+/* A request that has ended, if possible one of the same shape: programs mostly repeat a few calls. The whole stack is
+ * taken first, so that nobody else changes it; then the rest is put back. */
 static struct fanin_request *new_request(struct fanin_communicator *communicator,
                                          const struct fanin_operation *operation, int waits)
 {
@@ -36,12 +37,13 @@ static struct fanin_request *new_request(struct fanin_communicator *communicator
 
     if (!stack)
         return calloc(1, sizeof *stack);
-    for (int tries = 1; tries < MOST_TRIES && *link && !fanin_request_fits(*link, operation, waits); tries++)
+    for (int tries = 0; tries < MOST_TRIES && *link && !fanin_request_fits(*link, operation, waits); tries++)
         link = &(*link)->next;
     if (!*link)
         link = &stack;
     request = *link;
     *link = request->next;
+    __atomic_sub_fetch(&communicator->unused_count, 1, __ATOMIC_RELAXED);
     if (stack && !__atomic_compare_exchange_n(&communicator->unused, &empty, stack, 0, __ATOMIC_RELEASE,
                                               __ATOMIC_RELAXED))
         push(communicator, stack, last_of(stack));
@@ -52,7 +54,12 @@ void fanin_free_request(struct fanin_request *request)
 {
     struct fanin_communicator *communicator = communicator_of(request);
 
-    push(communicator, request, request);
+    if (__atomic_load_n(&communicator->unused_count, __ATOMIC_RELAXED) >= MOST_UNUSED) {
+        free(request);
+    } else {
+        __atomic_add_fetch(&communicator->unused_count, 1, __ATOMIC_RELAXED);
+        push(communicator, request, request);
+    }
     fanin_release(communicator);
 }
 
