@@ -108,5 +108,6 @@ int main(int count, char **arguments)
         play(round);
     fanin_leave(communicator, TIMEOUT_MS);
     fanin_close(device);
+    free((void *)job.places);
     return 0;
 }
