@@ -71,8 +71,7 @@ _ROWS = (
     (
         "JID_IN_USE",
         "Another job, with another key, holds this job id on a device of the path.",
-        "Choose another job id, or start the program again, with another key, when the other job has left or has aged "
-        "out.",
+        "Choose another job id, or start the program again when the other job has left or has aged out.",
     ),
     (
         "NO_RESOURCES",

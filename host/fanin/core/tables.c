@@ -81,7 +81,7 @@ const struct status_row fanin_statuses[STATUS_COUNT] = {
         "Join before posting. If the job was known, its device has restarted or has given it up: start the program again."},
     [8] = {"JID_IN_USE",
         "Another job, with another key, holds this job id on a device of the path.",
-        "Choose another job id, or start the program again, with another key, when the other job has left or has aged out."},
+        "Choose another job id, or start the program again when the other job has left or has aged out."},
     [9] = {"NO_RESOURCES",
         "A device of the path has too few free slots, queues or job entries, or this client has its share of them.",
         "Ask for fewer slots (fanin run --slots, FANIN_MPI_SLOTS), or close communicators that are not needed."},
