@@ -53,22 +53,22 @@ class BuildLibraries(build_ext):
             extra += [LIMITED_API, f"-I{python_headers()}", "-isystem", numpy.get_include(), f"-L{target.parent}"]
         link = [*ext.extra_link_args, "-o", str(target)]
         try:
-            flags = link_time_optimization([*compiler, *FLAGS, *extra], target.parent)
-            subprocess.run([*flags, *includes, *ext.sources, *link], check=True)
+            flags = link_time_optimization(compiler, [*FLAGS, *extra], target.parent)
+            subprocess.run([*compiler, *flags, *includes, *ext.sources, *link], check=True)
         except FileNotFoundError:
             raise SystemExit(f"no C compiler {compiler[0]!r}: install one (Debian: gcc) or name yours in $CC") from None
 
 
-def link_time_optimization(command: list[str], folder: Path) -> list[str]:
-    """The command of a compiler, with link-time optimization if it links with that, unless its flags say otherwise.
+def link_time_optimization(compiler: list[str], flags: list[str], folder: Path) -> list[str]:
+    """The flags, with link-time optimization before them if the compiler links with it. Later flags overrule it.
 
     A call that the shim leaves to the MPI passes several files.
     """
-    optimizing = [command[0], "-flto", *command[1:]]
+    optimizing = ["-flto", *flags]
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        line = [*optimizing, "-x", "c", "-", "-o", str(Path(place) / "probe.so")]
+        line = [*compiler, *optimizing, "-x", "c", "-", "-o", str(Path(place) / "probe.so")]
         done = subprocess.run(line, input="int probe(void) { return 0; }", text=True, capture_output=True)
-    return command if done.returncode else optimizing
+    return flags if done.returncode else optimizing
 
 
 class EditableInstall(editable_wheel):
