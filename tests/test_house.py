@@ -57,7 +57,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "daemon.lanes",
         "daemon",
     ),
-    "fanin_sim": ("jit", "findings", "fabric", "jobs", "scenario", "model_check", "fuzz"),
+    "fanin_sim": ("jit", "findings", "fabric", "jobs", "scenario", "model_check", "fuzz", "rdma"),
     "fanin": (
         "errors",
         "timeouts",

@@ -1,8 +1,7 @@
 """Ordinary RoCEv2 traffic: its opcodes with the headers behind the BTH, the codes of an AETH, the times of an RNR NAK.
 
-InfiniBand Architecture Specification 1.4, volume 1: opcodes in table 38 (section 9.2), syndromes in tables 43 to 45
-(section 9.7.5.2). Transports and operations that are not here (RD, RESYNC, ATOMIC WRITE, FLUSH) are no part of what a
-Fanin device does.
+InfiniBand Architecture Specification 1.4, volume 1: opcodes in section 9.2, syndromes in section 9.7.5.2. Transports
+and operations that are not here (RD, RESYNC, ATOMIC WRITE, FLUSH) are no part of what a Fanin device does.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ MOST_HEADERS = max(sum(header.size for header in opcode.headers) for opcode in O
 
 
 class Acknowledge(enum.IntEnum):
-    """Bits 5 and 6 of the syndrome of an AETH (table 43). The lower five bits are its value."""
+    """Bits 5 and 6 of the syndrome of an AETH (section 9.7.5.2). The lower five bits are its value."""
 
     ACK = 0  # value: end-to-end credits
     RNR_NAK = 1  # value: index of RNR_TIMES_NS
@@ -119,7 +118,7 @@ class Acknowledge(enum.IntEnum):
 
 
 class Nak(enum.IntEnum):
-    """Codes of a NAK (table 44)."""
+    """Codes of a NAK (section 9.7.5.2)."""
 
     SEQUENCE = 0
     INVALID_REQUEST = 1
@@ -138,7 +137,7 @@ def syndrome(kind: Acknowledge, value: int) -> int:
     return kind << ACKNOWLEDGE_SHIFT | value
 
 
-# Time that an RNR NAK asks the requester to wait, by its value (table 45), in ns.
+# Time that an RNR NAK asks the requester to wait, by its value (section 9.7.5.2), in ns.
 RNR_TIMES_NS = tuple(
     round(milliseconds * 1_000_000)
     for milliseconds in (

@@ -1,7 +1,7 @@
 """Datagrams that arrive: 40 bytes for the header of the network, then the payload, go to the oldest receive request.
 
-RoCEv2 over IPv4 has no global route header. Its place takes 20 bytes that are zero, then an IPv4 header (annex A17,
-section A17.4.5.1): the addresses are right, and what a UDP socket does not show is zero.
+RoCEv2 over IPv4 has no global route header. Its place takes 20 bytes that are zero, then an IPv4 header (annex A17):
+the addresses are right, and what a UDP socket does not show is zero.
 """
 
 from __future__ import annotations

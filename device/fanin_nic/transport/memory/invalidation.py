@@ -1,4 +1,4 @@
-"""The end of a remote key by a SEND with invalidate (section 10.6.5.1)."""
+"""The end of a remote key by a SEND with invalidate (section 10.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory regions: translation with protection (sections 10.6.3 and 10.6.5).
+"""Memory regions: translation with protection (section 10.6).
 
 A key is the row of its region and 16 random bits, so that a guessed or an old key is refused. One key serves as local
 and as remote key.

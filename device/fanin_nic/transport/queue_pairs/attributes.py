@@ -1,4 +1,4 @@
-"""The attributes of a queue pair and the changes of state that take them (section 11.2.5.2, table 91).
+"""The attributes of a queue pair, and the changes of state that take them (section 10.3.1, and chapter 11).
 
 A change of state demands some attributes, allows others, and refuses the rest, as `ibv_modify_qp` does.
 """

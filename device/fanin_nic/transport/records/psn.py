@@ -1,4 +1,4 @@
-"""Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.2)."""
+"""Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.1)."""
 
 from __future__ import annotations
 

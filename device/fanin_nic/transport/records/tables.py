@@ -37,7 +37,7 @@ class Receiving(enum.IntEnum):
 
 
 class Due(enum.IntEnum):
-    """The acknowledgement that a responder owes (section 9.7.5.1)."""
+    """The acknowledgement that a responder owes (section 9.7.5)."""
 
     NOTHING = 0
     ACK = 1
@@ -175,7 +175,7 @@ RESPONSE = np.dtype(  # a read or atomic that is to be answered
     align=True,
 )
 
-# What stood in memory before an atomic. A repeated request is answered with it (section 9.7.4.1.2).
+# What stood in memory before an atomic. A repeated request is answered with it (section 9.7.4).
 ORIGINAL = np.dtype([("value", "u1", (8,)), ("psn", "u4"), ("is_set", "u4")], align=True)
 
 REGION = np.dtype(

@@ -27,7 +27,7 @@ SEND_WQE = np.dtype(
         ("swap", "u8"),
         ("destination", "u4"),  # UD: IPv4 address, host order
         ("remote_qpn", "u4"),  # UD
-        ("remote_qkey", "u4"),  # UD; its highest bit stands for the key of the queue pair itself (section 10.2.5)
+        ("remote_qkey", "u4"),  # UD; its highest bit stands for the key of the queue pair itself (section 10.2)
         ("reserved4", "u4"),
         ("sge", SGE, (MAX_SGE,)),
     ],

@@ -107,7 +107,7 @@ def finish_oldest(t, q):
 
 @internal
 def ask_again(t, q):
-    """A later packet was acknowledged, so a response before it is lost (section 9.7.5.1.1, implied NAK). Go back once;
+    """A later packet was acknowledged, so a response before it is lost (an implied NAK, section 9.7.6). Go back once;
     further acknowledgements of packets that are under way say the same."""
     if not q.went_back:
         q.went_back = 1

@@ -1,4 +1,4 @@
-"""Responses: the data of reads, and what stood in memory before an atomic (sections 9.7.5.1.6, 9.7.5.1.7)."""
+"""Responses: the data of reads, and what stood in memory before an atomic (sections 9.4.4, 9.4.5 and 9.7.6)."""
 
 from __future__ import annotations
 

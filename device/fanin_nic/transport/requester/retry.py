@@ -1,4 +1,4 @@
-"""Going back: sending again from an earlier PSN on (go-back-N), within the limit of retries (section 9.7.5.1.3)."""
+"""Going back: sending again from an earlier PSN on (go-back-N), within the limit of retries (section 9.7.6)."""
 
 from __future__ import annotations
 
@@ -48,12 +48,14 @@ def retry(t, q):
 
 @internal
 def retry_later(t, q, until):
-    """Go back at a given time, because the other side has no receive request (section 9.7.5.2.8)."""
+    """Go back at a given time, because the other side has no receive request (section 9.7.5.2). It lives, so the
+    retries after time-outs are all there again."""
     if q.rnr_left == 0:
         fail_send(t, q, RNR_RETRIES_EXCEEDED)
         return
     if q.rnr_retry != RETRIES_WITHOUT_LIMIT:
         q.rnr_left -= 1
+    q.retries_left = q.retry_count
     go_back(t, q)
     q.not_before = until
     t.next_deadline = min(t.next_deadline, until)

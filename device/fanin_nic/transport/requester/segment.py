@@ -1,7 +1,7 @@
 """Segmentation: the packet of a request that has a given PSN.
 
 A packet follows from the request and its PSN alone, so that sending again is sending from an earlier PSN on (go-back-N,
-section 9.7.5.1.3).
+section 9.7.6).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fanin_wire.rocev2 import CODES
 from fanin_wire.verbs import RequestOpcode, SendFlag
 
 SOLICITED = int(SendFlag.SOLICITED)
-OWN_QKEY = 0x80000000  # in the place of a remote key (section 10.2.5)
+OWN_QKEY = 0x80000000  # in the place of a remote key (section 10.2)
 
 
 def _codes(**names: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The start of a request: it is checked, and gets its PSNs (sections 9.7.2, 11.4.1.1).
+"""The start of a request: it is checked, and gets its PSNs (section 9.7.3).
 
 A request that can not be carried out is marked REFUSED. It ends with its status when all before it have ended.
 """
@@ -41,7 +41,7 @@ def is_answered(opcode):
 
 @internal
 def is_supported(q, opcode):
-    """Whether the service of a queue pair has an operation (table 36)."""
+    """Whether the service of a queue pair has an operation (section 9.4)."""
     if opcode in (SEND, SEND_WITH_IMM):
         return True
     if opcode in (WRITE, WRITE_WITH_IMM):

@@ -1,4 +1,4 @@
-"""Atomics: carried out once, and answered as often as they are asked for (sections 9.4.5, 9.7.4.1.2).
+"""Atomics: carried out once, and answered as often as they are asked for (sections 9.4.5 and 9.7.4).
 
 The driver carries them out in the order of the table of actions, and keeps what stood in memory before.
 """

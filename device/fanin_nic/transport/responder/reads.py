@@ -1,4 +1,4 @@
-"""RDMA READs: each becomes a response that is sent as there is room (sections 9.4.4, 9.7.4.1.2, 9.7.5.1.6)."""
+"""RDMA READs: each becomes a response that is sent as there is room (sections 9.4.4, 9.7.4, 9.7.5)."""
 
 from __future__ import annotations
 

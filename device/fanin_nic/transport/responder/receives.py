@@ -1,4 +1,4 @@
-"""SENDs: a message goes to the oldest receive request (section 9.4.1, 9.7.4.1)."""
+"""SENDs: a message goes to the oldest receive request (sections 9.4.1 and 9.7.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of a connection in their order: the expected one, one too early, or a repetition (section 9.7.4.1)."""
+"""Requests of a connection in their order: the expected one, one too early, or a repetition (section 9.7.4)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def on_request(t, q, packet, data, length):
 
 @internal
 def on_gap(t, q, packet):
-    """A packet before this one is missing: ask for it, once (section 9.7.5.2.8)."""
+    """A packet before this one is missing: ask for it, once (section 9.7.5.2)."""
     count(t, DROP_SEQUENCE)
     behind = psn_after(packet.psn, 1)
     if not q.gap_reported or psn_difference(behind, q.gap_end) > 0:
@@ -93,7 +93,7 @@ def carry_out(t, q, packet, data, length):
 
 @internal
 def repeat(t, q, packet, behind):
-    """A request that was carried out before, `behind` packets before the expected one (section 9.7.4.1.2). A read is
+    """A request that was carried out before, `behind` packets before the expected one (section 9.7.4). A read is
     carried out again, an atomic is answered with what was found then, all others are acknowledged."""
     operation = int64(OPERATIONS[packet.opcode])
     if operation in (SEND, WRITE):

@@ -1,4 +1,4 @@
-"""Verdicts on the expected request, and the acknowledgement that each of them means (table 44, section 9.9.3)."""
+"""Verdicts on the expected request, and the acknowledgement that each of them means (sections 9.7.5.2 and 9.9)."""
 
 from __future__ import annotations
 
