@@ -41,6 +41,15 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "engine.requests",
         "engine.liveness",
         "engine",
+        "transport.records",
+        "transport.output",
+        "transport.memory",
+        "transport.queue_pairs",
+        "transport.requester",
+        "transport.responder",
+        "transport.datagrams",
+        "transport.packets",
+        "transport",
         "port",
         "hostif",
         "daemon.splitter",
@@ -48,7 +57,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "daemon.lanes",
         "daemon",
     ),
-    "fanin_sim": ("jit", "findings", "fabric", "jobs", "scenario", "model_check", "fuzz"),
+    "fanin_sim": ("jit", "findings", "fabric", "jobs", "scenario", "model_check", "fuzz", "rdma"),
     "fanin": (
         "errors",
         "timeouts",
@@ -82,6 +91,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
 # The modules of a package that modules outside of a folder may import from it.
 ENTRIES: dict[str, tuple[str, ...]] = {
     "fanin_nic.engine": ("fanin_nic.engine.engine", "fanin_nic.engine.events", "fanin_nic.engine.records"),
+    "fanin_nic.transport": (
+        "fanin_nic.transport.transport",
+        "fanin_nic.transport.events",
+        "fanin_nic.transport.records",
+    ),
 }
 SOURCES = [path for package in PACKAGES.values() for path in sorted(package.rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))

@@ -73,12 +73,14 @@ BTH = header(
     ("psn", 24),
 )
 
-# Extended transport headers of the InfiniBand specification, sections 9.3.1 to 9.3.6.
+# Extended transport headers of the InfiniBand specification, sections 9.3.1 to 9.3.7.
 RETH = header("RETH", ("va", 64), ("rkey", 32), ("dlen", 32))
 DETH = header("DETH", ("qkey", 32), ("resv8", 8), ("sqpn", 24))
 IMMDT = header("ImmDt", ("immdt", 32))
 ATOMICETH = header("AtomicETH", ("va", 64), ("rkey", 32), ("swap", 64), ("compare", 64))
 AETH = header("AETH", ("syndrome", 8), ("msn", 24))
+ATOMICACKETH = header("AtomicAckETH", ("original", 64))
+IETH = header("IETH", ("invalidated_rkey", 32))
 
 # Collective extended transport header: Fanin's own, behind the BTH of every offload packet.
 CETH = header(

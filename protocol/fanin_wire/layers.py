@@ -1,4 +1,4 @@
-"""scapy layers of RoCEv2 and of the offload, on top of scapy.contrib.roce (which has BTH, AETH and the ICRC only).
+"""scapy layers of RoCEv2 and of the offload, on top of scapy.contrib.roce (of which BTH, CNP and ICRC are used).
 
 A packet is built as `IP(...)/UDP(sport=..., dport=4791)/BTH(opcode=...)/...`; padding, PadCnt, CETH length and ICRC are
 right unless they are given. A dissected packet has padding and ICRC apart, in the fields `pad` and `icrc` of BTH. The
@@ -12,7 +12,7 @@ from typing import Any
 
 from scapy.config import conf
 from scapy.contrib import roce
-from scapy.contrib.roce import AETH, CNP_OPCODE, CNPPadding, cnp
+from scapy.contrib.roce import CNP_OPCODE, CNPPadding, cnp
 from scapy.fields import (
     BitEnumField,
     BitField,
@@ -32,9 +32,10 @@ from scapy.packet import Packet, bind_bottom_up, bind_layers, bind_top_down, spl
 from fanin_wire import fields
 from fanin_wire.abi import DType, Op, Route, Status
 from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, ICRC_SIZE, UDP_PORT, WIRE_VERSION, Opcode
+from fanin_wire.rocev2 import CODES, OPCODES
 
-__all__ = ["AETH", "BTH", "CETH", "CNP_OPCODE", "CONFIG", "CONFIG_ACK", "DETH", "HOP", "RETH", "WAIT"]
-__all__ += ["AtomicETH", "CNPPadding", "ImmDt", "cnp", "offload", "opcode"]
+__all__ = ["AETH", "BTH", "CETH", "CNP_OPCODE", "CONFIG", "CONFIG_ACK", "DETH", "HOP", "IETH", "RETH", "WAIT"]
+__all__ += ["AtomicAckETH", "AtomicETH", "CNPPadding", "ImmDt", "cnp", "offload", "opcode"]
 
 # Names of the codes of a field, by field name.
 _ENUMERATIONS: dict[str, dict[int, str]] = {
@@ -48,9 +49,10 @@ _CLASS_NAMES = {1 << fields.CLASS_SHIFT: "CLASS_ONE", 2 << fields.CLASS_SHIFT: "
 _FLAG_BITS = {int(flag): str(flag.name) for flag in fields.Flag} | _CLASS_NAMES
 _FLAG_NAMES = [_FLAG_BITS.get(1 << bit, f"resv{bit}") for bit in range(8)]
 _HEXADECIMAL = {"key", "token", "boot_id", "digest_high", "digest_low", "node_bitmap", "rank_bitmap", "mask"}
-_HEXADECIMAL |= {"va", "rkey", "qkey", "immdt", "pkey", "swap", "compare"}
+_HEXADECIMAL |= {"va", "rkey", "qkey", "immdt", "pkey", "swap", "compare", "original", "invalidated_rkey"}
 
-_OPCODE_NAMES = {**roce.BTH.fields_desc[0].i2s, **{int(code): code.name for code in Opcode}}
+_OPCODE_NAMES = {**roce.BTH.fields_desc[0].i2s, **{row.code: row.name for row in OPCODES.values()}}
+_OPCODE_NAMES |= {int(code): code.name for code in Opcode}
 
 
 def _field(row: fields.Field, default: int | None) -> Field:
@@ -70,7 +72,7 @@ def _fields_desc(header: fields.Header, *whole: Field, **defaults: int | None) -
 
 def opcode(transport: str, operation: str) -> int:
     """BTH opcode, as `opcode("UD", "SEND_ONLY")`."""
-    return roce.opcode(transport, operation)[0]
+    return CODES[f"{transport}_{operation}"]
 
 
 class BTH(roce.BTH):
@@ -134,6 +136,23 @@ class AtomicETH(Extended):
     fields_desc = _fields_desc(fields.ATOMICETH)
 
 
+class AETH(Extended):
+    """scapy has an AETH of its own, behind which nothing stands."""
+
+    name = "AETH"
+    fields_desc = _fields_desc(fields.AETH)
+
+
+class AtomicAckETH(Extended):
+    name = "AtomicAckETH"
+    fields_desc = _fields_desc(fields.ATOMICACKETH)
+
+
+class IETH(Extended):
+    name = "IETH"
+    fields_desc = _fields_desc(fields.IETH)
+
+
 class CETH(Extended):
     """Collective extended transport header. `length` is the payload's, unless it is given."""
 
@@ -181,35 +200,21 @@ def offload(code: Opcode, **ceth: Any) -> Packet:
     return BTH(opcode=int(code), dqpn=COLLECTIVE_QPN) / CETH(**ceth)
 
 
-# What stands between the BTH and the payload, by opcode (InfiniBand specification, table 38; the offload: SPEC.md).
+_CLASSES: dict[str, type[Packet]] = {
+    layer.__name__: layer for layer in (RETH, DETH, ImmDt, AtomicETH, AETH, AtomicAckETH, IETH)
+}
+# What stands between the BTH and the payload, by opcode (ordinary traffic: `rocev2`; the offload: SPEC.md).
 HEADERS: dict[int, tuple[type[Packet], ...]] = {
-    opcode("UD", "SEND_ONLY"): (DETH,),
-    opcode("UD", "SEND_ONLY_WITH_IMMEDIATE"): (DETH, ImmDt),
-    opcode("RC", "RDMA_READ_REQUEST"): (RETH,),
-    opcode("RC", "RDMA_READ_RESPONSE_FIRST"): (AETH,),
-    opcode("RC", "RDMA_READ_RESPONSE_LAST"): (AETH,),
-    opcode("RC", "RDMA_READ_RESPONSE_ONLY"): (AETH,),
-    opcode("RC", "ACKNOWLEDGE"): (AETH,),
-    opcode("RC", "ATOMIC_ACKNOWLEDGE"): (AETH,),
-    opcode("RC", "COMPARE_SWAP"): (AtomicETH,),
-    opcode("RC", "FETCH_ADD"): (AtomicETH,),
+    **{row.code: tuple(_CLASSES[header.name] for header in row.headers) for row in OPCODES.values() if row.headers},
     **{int(code): (CETH,) for code in Opcode},
     int(Opcode.CONFIG): (CETH, CONFIG),
     int(Opcode.CONFIG_ACK): (CETH, CONFIG_ACK),
     int(Opcode.WAIT): (CETH, WAIT),
 }
-for _transport in ("RC", "UC"):
-    HEADERS |= {
-        opcode(_transport, "SEND_LAST_WITH_IMMEDIATE"): (ImmDt,),
-        opcode(_transport, "SEND_ONLY_WITH_IMMEDIATE"): (ImmDt,),
-        opcode(_transport, "RDMA_WRITE_FIRST"): (RETH,),
-        opcode(_transport, "RDMA_WRITE_LAST_WITH_IMMEDIATE"): (ImmDt,),
-        opcode(_transport, "RDMA_WRITE_ONLY"): (RETH,),
-        opcode(_transport, "RDMA_WRITE_ONLY_WITH_IMMEDIATE"): (RETH, ImmDt),
-    }
 
 split_bottom_up(UDP, roce.BTH, dport=UDP_PORT)  # the first binding found would win
 bind_layers(UDP, BTH, dport=UDP_PORT)
+split_bottom_up(BTH, roce.AETH, opcode=CODES["RC_ACKNOWLEDGE"])  # likewise, inherited from scapy's BTH
 for _opcode, _headers in HEADERS.items():
     bind_bottom_up(BTH, _headers[0], opcode=_opcode)
 bind_top_down(BTH, CETH, opcode=int(Opcode.CONTRIBUTION), dqpn=COLLECTIVE_QPN)

@@ -92,6 +92,12 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "syndrome": "ACK or NAK, credits or reason",
         "msn": "message sequence number",
     },
+    "AtomicAckETH": {
+        "original": "what stood in memory before the operation",
+    },
+    "IETH": {
+        "invalidated_rkey": "remote key that the receiver must not accept any more",
+    },
 }
 
 HEADERS = {
@@ -108,6 +114,8 @@ HEADERS = {
         fields.IMMDT,
         fields.ATOMICETH,
         fields.AETH,
+        fields.ATOMICACKETH,
+        fields.IETH,
     )
 }
 

@@ -35,9 +35,10 @@ HEAD = """\
 
 # Fields that read better in hexadecimal, with their digits; 16 digits are a string, as TOML integers are signed.
 DIGITS = {"opcode": 2, "flags": 2, "pkey": 4, "dqpn": 6, "sqpn": 6, "psn": 6, "sport": 4, "syndrome": 2}
-DIGITS |= {"key": 8, "token": 8, "rkey": 8, "qkey": 8, "immdt": 8}
+DIGITS |= {"key": 8, "token": 8, "rkey": 8, "qkey": 8, "immdt": 8, "invalidated_rkey": 8}
 DIGITS |= dict.fromkeys(
-    ("node_bitmap", "rank_bitmap", "mask", "va", "swap", "compare", "boot_id", "digest_high", "digest_low"), 16
+    ("node_bitmap", "rank_bitmap", "mask", "va", "swap", "compare", "original", "boot_id", "digest_high", "digest_low"),
+    16,
 )
 
 

@@ -24,6 +24,8 @@ LAYOUTS = {
     "DETH": (">II", "qkey sqpn"),
     "ImmDt": (">I", "immdt"),
     "AtomicETH": (">QIQQ", "va rkey swap compare"),
+    "AtomicAckETH": (">Q", "original"),
+    "IETH": (">I", "invalidated_rkey"),
 }
 
 

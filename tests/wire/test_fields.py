@@ -23,6 +23,8 @@ SIZES = {
     "ImmDt": 4,
     "AtomicETH": 28,
     "AETH": 4,
+    "AtomicAckETH": 8,
+    "IETH": 4,
 }
 
 

@@ -1,12 +1,16 @@
 """Headers between wire and record, generated from the field tables of fanin_wire.
 
 `decode_header(packet, header)` reads BTH and CETH at address `packet` into the native record `fields.HEADER` at
-address `header`; `encode_header(header, packet)` writes them back. Neither checks anything: the caller has made sure
-that `fields.TRANSPORT_SIZE` bytes are there.
+address `header`; `encode_header(header, packet)` writes them back. `decoder` and `encoder` make the same for any header
+and record. None of them checks anything: the caller has made sure that the bytes are there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -14,25 +18,33 @@ from numba.extending import intrinsic
 from fanin_wire import fields
 
 
-def _members():
-    """(bit offset on the wire, width in bits, member of HEADER) of every field of BTH and CETH."""
+class _Row(NamedTuple):
+    """A field: its offset and width on the wire in bits, and its member of the record."""
+
+    offset: int
+    bits: int
+    member: str
+
+
+def _members() -> list[_Row]:
+    """The fields of BTH and CETH, with their members of HEADER."""
     rows, names = [], iter(fields.HEADER.names or ())
     for base, header in ((0, fields.BTH), (fields.BTH.size * 8, fields.CETH)):
-        rows += [(base + field.offset, field.bits, next(names)) for field in header.fields]
+        rows += [_Row(base + field.offset, field.bits, next(names)) for field in header.fields]
     return rows
 
 
-def _words():
+def _words(rows: Sequence[_Row]) -> dict[tuple[int, int], list]:
     """The fields grouped by the wire word (bit offset, 32 or 64 bits) that holds them: each word moves once."""
     words: dict[tuple[int, int], list] = {}
-    for offset, bits, member in _members():
+    for offset, bits, member in rows:
         start = offset % 32 if bits <= 32 else 0
         words.setdefault((offset - start, max(bits, 32)), []).append((start, bits, member))
     return words
 
 
-def _member_pointer(builder, base, name):
-    dtype, offset = fields.HEADER.fields[name][:2]  # type: ignore[index]
+def _member_pointer(builder, base, record, name):
+    dtype, offset = record.fields[name][:2]
     width = ir.IntType(dtype.itemsize * 8)
     return builder.inttoptr(builder.add(base, ir.Constant(ir.IntType(64), offset)), width.as_pointer()), width
 
@@ -91,36 +103,57 @@ def equal_under(mask: bytes):
     return equal
 
 
-@intrinsic
-def decode_header(typing_context, packet, header):
-    def generate(context, builder, signature, arguments):
-        for (offset, width), members in _words().items():
-            word = builder.load(_word_pointer(builder, arguments[0], offset, width), align=1)
-            word = _swapped(builder, word, width)
-            for start, bits, name in members:
-                value = builder.lshr(word, ir.Constant(word.type, width - start - bits))
-                if bits < width:
-                    value = builder.and_(value, ir.Constant(word.type, (1 << bits) - 1))
-                pointer, size = _member_pointer(builder, arguments[1], name)
-                builder.store(_resize(builder, value, size), pointer)
-        return context.get_dummy_value()
+def _decoder(rows: Sequence[_Row], record: np.dtype):
+    @intrinsic
+    def decode(typing_context, packet, header):
+        def generate(context, builder, signature, arguments):
+            for (offset, width), members in _words(rows).items():
+                word = builder.load(_word_pointer(builder, arguments[0], offset, width), align=1)
+                word = _swapped(builder, word, width)
+                for start, bits, name in members:
+                    value = builder.lshr(word, ir.Constant(word.type, width - start - bits))
+                    if bits < width:
+                        value = builder.and_(value, ir.Constant(word.type, (1 << bits) - 1))
+                    pointer, size = _member_pointer(builder, arguments[1], record, name)
+                    builder.store(_resize(builder, value, size), pointer)
+            return context.get_dummy_value()
 
-    return types.void(types.uint64, types.uint64), generate
+        return types.void(types.uint64, types.uint64), generate
+
+    return decode
 
 
-@intrinsic
-def encode_header(typing_context, header, packet):
-    def generate(context, builder, signature, arguments):
-        for (offset, width), members in _words().items():
-            word_type = ir.IntType(width)
-            word = ir.Constant(word_type, 0)
-            for start, bits, name in members:
-                pointer, _ = _member_pointer(builder, arguments[0], name)
-                value = _resize(builder, builder.load(pointer), word_type)
-                if bits < width:
-                    value = builder.and_(value, ir.Constant(word_type, (1 << bits) - 1))
-                word = builder.or_(word, builder.shl(value, ir.Constant(word_type, width - start - bits)))
-            builder.store(_swapped(builder, word, width), _word_pointer(builder, arguments[1], offset, width), align=1)
-        return context.get_dummy_value()
+def _encoder(rows: Sequence[_Row], record: np.dtype):
+    @intrinsic
+    def encode(typing_context, header, packet):
+        def generate(context, builder, signature, arguments):
+            for (offset, width), members in _words(rows).items():
+                word_type = ir.IntType(width)
+                word = ir.Constant(word_type, 0)
+                for start, bits, name in members:
+                    pointer, _ = _member_pointer(builder, arguments[0], record, name)
+                    value = _resize(builder, builder.load(pointer), word_type)
+                    if bits < width:
+                        value = builder.and_(value, ir.Constant(word_type, (1 << bits) - 1))
+                    word = builder.or_(word, builder.shl(value, ir.Constant(word_type, width - start - bits)))
+                place = _word_pointer(builder, arguments[1], offset, width)
+                builder.store(_swapped(builder, word, width), place, align=1)
+            return context.get_dummy_value()
 
-    return types.void(types.uint64, types.uint64), generate
+        return types.void(types.uint64, types.uint64), generate
+
+    return encode
+
+
+decode_header = _decoder(_members(), fields.HEADER)
+encode_header = _encoder(_members(), fields.HEADER)
+
+
+def decoder(header: fields.Header, record: np.dtype):
+    """Intrinsic `(packet, record)`: a header into the members of a record that have the names of its fields."""
+    return _decoder([_Row(field.offset, field.bits, field.name) for field in header.fields], record)
+
+
+def encoder(header: fields.Header, record: np.dtype):
+    """Intrinsic `(record, packet)`: the opposite of `decoder`."""
+    return _encoder([_Row(field.offset, field.bits, field.name) for field in header.fields], record)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.sim.mutation import faults_of_groups, faults_of_jobs, faults_of_nodes, faults_of_rings, faults_of_segments
+from tests.sim.mutation import (
+    faults_of_groups,
+    faults_of_jobs,
+    faults_of_nodes,
+    faults_of_rings,
+    faults_of_segments,
+    faults_of_transport,
+)
 
 MUTANTS = (
     *faults_of_segments.FAULTS,
@@ -10,4 +17,5 @@ MUTANTS = (
     *faults_of_jobs.FAULTS,
     *faults_of_nodes.FAULTS,
     *faults_of_groups.FAULTS,
+    *faults_of_transport.FAULTS,
 )

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fanin_sim.findings import Finding
+from fanin_sim.findings import Finding, Tally
 from fanin_sim.fuzz import FuzzTally, replay, run
 from fanin_sim.fuzz.schedule import describe
 from fanin_sim.fuzz.trace_format import TraceFormatter
@@ -82,7 +82,7 @@ def summary(tally: FuzzTally) -> Table:
     return table
 
 
-def faults(tally: FuzzTally) -> Table:
+def faults(tally: Tally) -> Table:
     """The number of faults by kind."""
     table = Table(title="faults", title_justify="left")
     table.add_column("kind")

@@ -1,4 +1,4 @@
-"""`fanin sim`: one collective on a large simulated fabric, in virtual time; or the schedule fuzzer."""
+"""`fanin sim`: one collective on a large simulated fabric, in virtual time; or one of the schedule fuzzers."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ def sim(
         bool,
         options.flag("--fuzz", help="Instead: run many short schedules with random faults, from --seed on."),
     ] = False,
+    rdma: Annotated[
+        bool,
+        options.flag(
+            "--rdma", help="With --fuzz or --trace: schedules of ordinary RDMA traffic. Alone: as with --fuzz."
+        ),
+    ] = False,
     trace: Annotated[
         bool, options.flag("--trace", help="Instead: run the one schedule of --seed and print every event.")
     ] = False,
@@ -62,9 +68,15 @@ def sim(
     """Simulate a collective with the real engine in every NIC and switch, verify the result, and report the cost.
 
     With --fuzz: run thousands of schedules with faults and crashes, and check the invariants after every event.
+    With --rdma: the same for ordinary RDMA traffic, every byte of which is compared with a model.
     """
     if trace:
-        _trace(seed, json_output)
+        _trace(seed, json_output, rdma)
+        return
+    if rdma:
+        from fanin_tools.cli.rdma import run_rdma
+
+        run_rdma(seconds, seed, processes, as_json=json_output)
         return
     if fuzz:
         from fanin_tools.cli.fuzz import run_fuzzer
@@ -101,12 +113,13 @@ def sim(
         _print_tables(scenario, report)
 
 
-def _trace(seed: int, json_output: bool) -> None:
+def _trace(seed: int, json_output: bool, rdma: bool) -> None:
     from fanin_tools.cli.fuzz import run_trace
+    from fanin_tools.cli.rdma import run_rdma_trace
 
     if json_output:
         raise UsageError("a trace is text", "leave out --json, or --trace")
-    run_trace(seed)
+    (run_rdma_trace if rdma else run_trace)(seed)
 
 
 def _print_tables(scenario: Scenario, report: Report) -> None:

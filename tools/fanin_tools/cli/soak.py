@@ -23,7 +23,7 @@ def soak(
     seed: Annotated[
         int | None, typer.Option(help="Seed of all random choices. Default: a random seed, which is printed.")
     ] = None,
-    kinds: Annotated[str, typer.Option(help="Kinds of stress, of simulation,fuzzing,faults. Default: all.")] = "",
+    kinds: Annotated[str, typer.Option(help="Kinds of stress, of simulation,rdma,fuzzing,faults. Default: all.")] = "",
     replay: Annotated[
         int | None, typer.Option("--replay", help="Run only the round of real faults that has this seed.")
     ] = None,

@@ -1,4 +1,4 @@
-"""The three kinds of stress in a soak run. Each works for some seconds from a seed, and adds to the tally."""
+"""The kinds of stress in a soak run. Each works for some seconds from a seed, and adds to the tally."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from fanin_sim.findings import Tally as SimulatorTally
 from fanin_tools.stress.faults import rounds as faults
 from fanin_tools.stress.tally import Tally, Work
 
 Round: TypeAlias = Callable[[float, int, Tally], None]
 
 PROCESSES = 2  # of the simulator
-SIMULATION, FUZZING, FAULTS = "simulation", "fuzzing", "faults"
+SIMULATION, RDMA, FUZZING, FAULTS = "simulation", "rdma", "fuzzing", "faults"
 LINK_FAULTS = "faults of links"
 
 
@@ -23,6 +24,22 @@ def simulate(seconds: float, seed: int, tally: Tally) -> None:
     found = schedule_fuzzer.run(seconds, seed, PROCESSES)
     for work in (Work.SCHEDULES, Work.DELIVERIES, Work.PACKETS_LOST):
         tally.work[work] += found.counts[work.value]
+    add_findings(found, tally)
+
+
+def simulate_rdma(seconds: float, seed: int, tally: Tally) -> None:
+    """Run schedules of ordinary RDMA traffic with the seeds `seed`, `seed` + 1, ..."""
+    from fanin_sim import rdma
+
+    found = rdma.run(seconds, seed, PROCESSES)
+    for work in (Work.SCHEDULES, Work.DELIVERIES):
+        tally.work[work] += found.counts[work.value]
+    tally.work[Work.PACKETS_LOST] += found.faults["LOSS"] + found.faults["CORRUPTION"]
+    add_findings(found, tally)
+
+
+def add_findings(found: SimulatorTally, tally: Tally) -> None:
+    """Add the faults and findings of a simulator."""
     tally.simulated_faults.update(found.faults)
     for finding in found.findings:
         tally.begin(finding.replay, seed=finding.seed)

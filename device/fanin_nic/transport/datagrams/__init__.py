@@ -1,0 +1,1 @@
+"""Unreliable datagrams (section 9.8.3)."""

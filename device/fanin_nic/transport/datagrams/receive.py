@@ -1,0 +1,86 @@
+"""Datagrams that arrive: 40 bytes for the header of the network, then the payload, go to the oldest receive request.
+
+RoCEv2 over IPv4 has no global route header. Its place takes 20 bytes that are zero, then an IPv4 header (annex A17):
+the addresses are right, and what a UDP socket does not show is zero.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import fill_zero, store_be16, store_be32, store_u8
+from fanin_nic.transport.memory.pieces import LOCAL_WRITE, allows, scatter
+from fanin_nic.transport.output.completions import complete_receive
+from fanin_nic.transport.output.headers import HAS_IMMDT, HEADER_BITS, header_size
+from fanin_nic.transport.records.accessors import (
+    U64,
+    action_at,
+    count,
+    network_header,
+    pieces_of_receive,
+    receive_index,
+    receive_row,
+)
+from fanin_nic.transport.records.tables import NETWORK_HEADERS, Counter
+from fanin_wire.fields import ICRC_SIZE, IPV4_UDP_SIZE
+from fanin_wire.rocev2 import GRH_SIZE
+from fanin_wire.verbs import CompletionFlag, CompletionOpcode
+
+RECEIVED = int(CompletionOpcode.RECV)
+GRH, WITH_IMM = int(CompletionFlag.GRH), int(CompletionFlag.WITH_IMM)
+DROP_QKEY, DROP_LENGTH = int(Counter.DROP_QKEY), int(Counter.DROP_LENGTH)
+DROP_NO_RECEIVE, DROP_PROTECTION = int(Counter.DROP_NO_RECEIVE), int(Counter.DROP_PROTECTION)
+VERSION, DONT_FRAGMENT, UDP_PROTOCOL = 0x45, 0x4000, 17
+assert NETWORK_HEADERS == GRH_SIZE
+
+
+@internal
+def on_datagram(t, q, packet, data, length, source):
+    """A datagram for a queue pair. source: IPv4 address of its sender."""
+    if packet.qkey != q.qkey:
+        count(t, DROP_QKEY)
+    elif q.receive_head == q.receive_tail:
+        count(t, DROP_NO_RECEIVE)
+    else:
+        deliver(t, q, packet, data, length, source)
+
+
+@internal
+def deliver(t, q, packet, data, length, source):
+    """Write a datagram to the oldest receive request, and complete it, if it fits."""
+    request = receive_row(t, receive_index(t, q, q.receive_head))
+    pieces, number = pieces_of_receive(request), int64(request.sge_count)
+    if length > int64(q.mtu) or U64(length + GRH_SIZE) > request.length:
+        count(t, DROP_LENGTH)
+        return
+    if not allows(t, q, pieces, number, LOCAL_WRITE):
+        count(t, DROP_PROTECTION)
+        return
+    header = network_header(t)
+    write_network_header(t, header, packet, length, source)
+    scatter(t, q, pieces, number, 0, header, GRH_SIZE)
+    scatter(t, q, pieces, number, GRH_SIZE, data, length)
+    action = action_at(t, U64(complete_receive(t, q, request, 0, RECEIVED, length + GRH_SIZE)))
+    q.receive_head += 1
+    action.source_qpn = packet.sqpn
+    action.source = source
+    action.flags = GRH
+    action.solicited = packet.solicited
+    if int64(HEADER_BITS[packet.opcode]) & HAS_IMMDT:
+        action.flags = GRH | WITH_IMM
+        action.immediate = packet.immdt
+
+
+@internal
+def write_network_header(t, place, packet, length, source):
+    """The 40 bytes before a datagram: see the top of this file."""
+    fill_zero(place, U64(GRH_SIZE))
+    start = place + U64(20)
+    total = IPV4_UDP_SIZE + header_size(packet.opcode) + length + int64(packet.padcount) + ICRC_SIZE
+    store_u8(start, VERSION)
+    store_be16(start + U64(2), total)
+    store_be16(start + U64(6), DONT_FRAGMENT)
+    store_u8(start + U64(9), UDP_PROTOCOL)
+    store_be32(start + U64(12), source)
+    store_be32(start + U64(16), t.address)

@@ -1,0 +1,139 @@
+"""The compiled entry points of the transport: one for each event.
+
+`base` is the address of the arena, `now` the time in ns. Each event converts its arguments to fixed types, so that the
+code behind it is compiled once for all callers.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
+from fanin_nic.native.compiled import compiled, internal
+from fanin_nic.transport.output.action_table import has_room
+from fanin_nic.transport.packets import parse
+from fanin_nic.transport.queue_pairs import failure
+from fanin_nic.transport.records.accessors import (
+    NEVER,
+    U32,
+    U64,
+    make_ready,
+    queue_pair_at,
+    take_ready,
+    transport_at,
+)
+from fanin_nic.transport.requester import posting, timer
+from fanin_nic.transport.requester.send import send_requests
+from fanin_nic.transport.responder.owed import respond
+from fanin_wire.verbs import QueuePairState
+
+TURN = 16  # packets of one queue pair before the next has its turn
+SQE, ERR = int(QueuePairState.SQE), int(QueuePairState.ERR)
+
+
+@compiled
+def packet(base, address, length, source, now):
+    """Event: a packet of ordinary traffic with a right ICRC has arrived."""
+    t = transport_at(U64(base))
+    t.now = now
+    parse.on_packet(t, U64(address), int64(length), U32(source))
+
+
+@compiled
+def packets(base, received, first, count, now):
+    """Event: the packets `first` to `count` - 1 of a table of RECEIVED have arrived. Returns the number of the first
+    packet that was not taken. If the table of actions is half full, the driver must perform the actions before it
+    goes on."""
+    t = transport_at(U64(base))
+    t.now = now
+    index = int64(first)
+    while index < count and int64(t.action_count) <= int64(t.actions) // 2:
+        entry = received_at(U64(received) + U64(index) * RECEIVED_SIZE)
+        parse.on_packet(t, entry.address, int64(entry.length), U32(entry.source))
+        index += 1
+    return index
+
+
+@compiled
+def post_send(base, index, wqe, now):
+    """Event: a work request was copied out of a send ring. Returns 0, and takes nothing, if the queue is full."""
+    t = transport_at(U64(base))
+    t.now = now
+    q = queue_pair_at(t, U64(index))
+    if not posting.can_post_send(t, q):
+        return 0
+    posting.post_send(t, q, U64(wqe))
+    return 1
+
+
+@compiled
+def post_receive(base, index, wqe, now):
+    """Event: a work request was copied out of a receive ring. Returns 0, and takes nothing, if the queue is full."""
+    t = transport_at(U64(base))
+    t.now = now
+    q = queue_pair_at(t, U64(index))
+    if not posting.can_post_receive(t, q):
+        return 0
+    posting.post_receive(t, q, U64(wqe))
+    return 1
+
+
+@compiled
+def serve(base, turns, now):
+    """Give up to `turns` turns to the queue pairs that have something to do: responses, acknowledgements, requests,
+    flushed requests. Returns how many had one. The driver performs the actions and calls again until it is 0."""
+    t = transport_at(U64(base))
+    t.now = now
+    served = 0
+    while served < turns and has_room(t):
+        index = take_ready(t)
+        if index < 0:
+            break
+        take_turn(t, queue_pair_at(t, U64(index)))
+        served += 1
+    return served
+
+
+@internal
+def take_turn(t, q):
+    """One turn of a queue pair. Answers go before requests, so that the other side gets on."""
+    if q.qpn == 0:
+        return
+    more = respond(t, q, TURN)
+    more |= send_requests(t, q, TURN)
+    if q.state == ERR or q.state == SQE:
+        more = failure.flush(t, q)
+    if more:
+        make_ready(t, q)
+
+
+@compiled
+def tick(base, now):
+    """Event: time has passed; useful from `next_deadline` on."""
+    t = transport_at(U64(base))
+    t.now = now
+    t.next_deadline = NEVER
+    for index in range(int64(t.queue_pair_end)):
+        q = queue_pair_at(t, U64(index))
+        if not has_room(t):  # the next call goes on
+            t.next_deadline = t.now
+            return
+        if q.qpn:
+            timer.pass_time(t, q)
+            t.next_deadline = min(t.next_deadline, timer.next_deadline(q))
+
+
+@compiled
+def fail(base, index, now):
+    """Event: a queue pair can not go on, or its program has set it to the state ERR."""
+    t = transport_at(U64(base))
+    t.now = now
+    failure.fail_queue_pair(t, queue_pair_at(t, U64(index)))
+
+
+@compiled
+def wake(base, index, now):
+    """Event: the state of a queue pair has been changed: look at its queues."""
+    t = transport_at(U64(base))
+    t.now = now
+    make_ready(t, queue_pair_at(t, U64(index)))

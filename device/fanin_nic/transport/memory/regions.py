@@ -1,0 +1,43 @@
+"""Memory regions: translation with protection (section 10.6).
+
+A key is the row of its region and 16 random bits, so that a guessed or an old key is refused. One key serves as local
+and as remote key.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.records.accessors import U64, region_at
+
+KEY_BITS = 16  # random bits of a key
+
+
+@internal
+def find_region(t, q, key, address, length, access):
+    """1 + row of the region with a key, if it is of the protection domain of a queue pair, contains [address, address +
+    length) and allows `access`; else 0."""
+    index = int64(key) >> KEY_BITS
+    if index >= int64(t.regions) or key == 0:
+        return 0
+    region = region_at(t, U64(index))
+    if region.key != key or region.domain != q.domain or int64(region.access) & access != access:
+        return 0
+    size = U64(length)
+    if U64(address) < region.start or size > region.length or U64(address) - region.start > region.length - size:
+        return 0
+    return index + 1
+
+
+@internal
+def translate(t, found, address):
+    """Address in the device of a client's address in the region `found`, as `find_region` returns it."""
+    region = region_at(t, U64(found - 1))
+    return region.mapped + (U64(address) - region.start)
+
+
+@internal
+def process_of(t, found):
+    """The process of the region `found`; 0 if it is mapped."""
+    return int64(region_at(t, U64(found - 1)).process)

@@ -1,0 +1,67 @@
+"""Completions: each signalled request ends with exactly one, in the order of its queue."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.output.action_table import append
+from fanin_nic.transport.records.accessors import U64, action_at, count
+from fanin_nic.transport.records.actions import ActionKind
+from fanin_nic.transport.records.tables import Counter
+from fanin_wire.verbs import CompletionOpcode, RequestOpcode, SendFlag
+
+COMPLETE = int(ActionKind.COMPLETE)
+COMPLETIONS = int(Counter.COMPLETIONS)
+SIGNALED = int(SendFlag.SIGNALED)
+WRITE, WRITE_WITH_IMM = int(RequestOpcode.RDMA_WRITE), int(RequestOpcode.RDMA_WRITE_WITH_IMM)
+READ, COMPARE_SWAP = int(RequestOpcode.RDMA_READ), int(RequestOpcode.ATOMIC_CMP_AND_SWP)
+FETCH_ADD = int(RequestOpcode.ATOMIC_FETCH_AND_ADD)
+OF_WRITE, OF_READ = int(CompletionOpcode.RDMA_WRITE), int(CompletionOpcode.RDMA_READ)
+OF_SEND, OF_COMPARE_SWAP = int(CompletionOpcode.SEND), int(CompletionOpcode.COMP_SWAP)
+OF_FETCH_ADD = int(CompletionOpcode.FETCH_ADD)
+
+
+@internal
+def completion_opcode(opcode):
+    """Opcode of the completion of a request to send."""
+    if opcode in (WRITE, WRITE_WITH_IMM):
+        return OF_WRITE
+    if opcode == READ:
+        return OF_READ
+    if opcode == COMPARE_SWAP:
+        return OF_COMPARE_SWAP
+    return OF_FETCH_ADD if opcode == FETCH_ADD else OF_SEND
+
+
+@internal
+def complete_send(t, q, request, status):
+    """Append the completion of a request to send. One that is not signalled has none unless it failed."""
+    if status == 0 and not q.all_signaled and not request.flags & SIGNALED:
+        return
+    action = action_at(t, U64(append(t, COMPLETE)))
+    action.queue_pair = q.index
+    action.completion_queue = q.send_cq
+    action.qpn = q.qpn
+    action.wr_id = request.wr_id
+    action.status = status
+    action.opcode = completion_opcode(request.opcode)
+    action.byte_length = request.length if status == 0 else 0
+    count(t, COMPLETIONS)
+
+
+@internal
+def complete_receive(t, q, request, status, opcode, length):
+    """Append the completion of a receive request. Returns the number of the action: the caller adds what the packet
+    brought beside data."""
+    index = append(t, COMPLETE)
+    action = action_at(t, U64(index))
+    action.queue_pair = q.index
+    action.completion_queue = q.receive_cq
+    action.qpn = q.qpn
+    action.wr_id = request.wr_id
+    action.status = status
+    action.opcode = opcode
+    action.byte_length = int64(length) if status == 0 else 0
+    count(t, COMPLETIONS)
+    return index

@@ -1,0 +1,1 @@
+"""Packets that arrive: what they are, for whom, and whether they may be."""

@@ -1,0 +1,102 @@
+"""Parsing of an arriving packet: headers, queue pair, sender, and who takes it (sections 9.6.1 and 9.6.2)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.datagrams.receive import on_datagram
+from fanin_nic.transport.output.headers import (
+    BTH_SIZE,
+    OPERATIONS,
+    PARTS,
+    SERVICES,
+    UNKNOWN,
+    decode_bth,
+    decode_extended,
+    header_size,
+)
+from fanin_nic.transport.records.accessors import U64, add, count, packet_at, queue_pair_at
+from fanin_nic.transport.records.tables import Counter
+from fanin_nic.transport.requester.acknowledge import on_acknowledge
+from fanin_nic.transport.requester.response import on_atomic_acknowledge, on_read_response
+from fanin_nic.transport.responder.requests import on_request
+from fanin_nic.transport.responder.unreliable import on_unreliable_request
+from fanin_wire.rocev2 import Operation, Transport
+from fanin_wire.verbs import QueuePairState
+
+ARRIVED = U64(0)  # row of the table of packets
+RC, UD = int(Transport.RC), int(Transport.UD)
+ACKNOWLEDGE, READ_RESPONSE = int(Operation.ACKNOWLEDGE), int(Operation.READ_RESPONSE)
+ATOMIC_ACKNOWLEDGE = int(Operation.ATOMIC_ACKNOWLEDGE)
+RTR, RTS, SQD, ERR = (int(QueuePairState[name]) for name in ("RTR", "RTS", "SQD", "ERR"))
+MEMBERSHIP = 0x7FFF  # bits of a partition key without the one for full members
+RX_PACKETS, RX_BYTES = int(Counter.RX_PACKETS), int(Counter.RX_BYTES)
+DROP_SHORT, DROP_VERSION, DROP_PADDING = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION), int(Counter.DROP_PADDING)
+DROP_UNKNOWN_OPCODE, DROP_PKEY = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_PKEY)
+DROP_UNKNOWN_QUEUE_PAIR, DROP_SERVICE = int(Counter.DROP_UNKNOWN_QUEUE_PAIR), int(Counter.DROP_SERVICE)
+DROP_STATE, DROP_SENDER = int(Counter.DROP_STATE), int(Counter.DROP_SENDER)
+
+
+@internal
+def on_packet(t, address, length, source):
+    """Event: a packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
+    address of the sender."""
+    if length < BTH_SIZE:
+        count(t, DROP_SHORT)
+        return
+    packet = packet_at(t, ARRIVED)
+    decode_bth(address, packet)
+    size = header_size(packet.opcode)
+    payload = int64(length) - size - int64(packet.padcount)
+    if packet.version != 0:
+        count(t, DROP_VERSION)
+    elif int64(SERVICES[packet.opcode]) == UNKNOWN:
+        count(t, DROP_UNKNOWN_OPCODE)
+    elif int64(length) < size:
+        count(t, DROP_SHORT)
+    elif payload < 0 or length & 3:
+        count(t, DROP_PADDING)
+    elif int64(packet.pkey) & MEMBERSHIP != MEMBERSHIP:
+        count(t, DROP_PKEY)
+    else:
+        decode_extended(address, packet)
+        find_queue_pair(t, packet, U64(address) + U64(size), payload, source)
+
+
+@internal
+def find_queue_pair(t, packet, data, length, source):
+    """Give a packet to its queue pair, if that one may take it."""
+    q = queue_pair_at(t, U64(packet.dqpn) & (U64(t.queue_pairs) - U64(1)))
+    if q.qpn != packet.dqpn or q.qpn == 0:
+        count(t, DROP_UNKNOWN_QUEUE_PAIR)
+    elif int64(SERVICES[packet.opcode]) != int64(q.kind):
+        count(t, DROP_SERVICE)
+    elif q.state < RTR or q.state == ERR:
+        count(t, DROP_STATE)
+    elif q.kind != UD and source != q.destination:
+        count(t, DROP_SENDER)
+    else:
+        count(t, RX_PACKETS)
+        add(t, RX_BYTES, length)
+        dispatch(t, q, packet, data, length, source)
+
+
+@internal
+def dispatch(t, q, packet, data, length, source):
+    """Requester or responder: who takes the packet."""
+    operation = int64(OPERATIONS[packet.opcode])
+    if q.kind == UD:
+        on_datagram(t, q, packet, data, length, source)
+    elif q.kind != RC:
+        on_unreliable_request(t, q, packet, data, length)
+    elif operation != ACKNOWLEDGE and operation != READ_RESPONSE and operation != ATOMIC_ACKNOWLEDGE:
+        on_request(t, q, packet, data, length)
+    elif q.state != RTS and q.state != SQD:
+        count(t, DROP_STATE)
+    elif operation == ACKNOWLEDGE:
+        on_acknowledge(t, q, packet)
+    elif operation == READ_RESPONSE:
+        on_read_response(t, q, packet, int64(PARTS[packet.opcode]), data, length)
+    else:
+        on_atomic_acknowledge(t, q, packet)

@@ -1,0 +1,1 @@
+"""Queue pairs: their states, their numbers, and their end in error."""

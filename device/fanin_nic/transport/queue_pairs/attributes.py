@@ -1,0 +1,121 @@
+"""The attributes of a queue pair, and the changes of state that take them (section 10.3.1, and chapter 11).
+
+A change of state demands some attributes, allows others, and refuses the rest, as `ibv_modify_qp` does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanin_wire.rocev2 import MOST_RETRIES, PATH_MTUS, PSN_BITS, RNR_TIMES_NS, Transport
+from fanin_wire.verbs import Attribute as A
+from fanin_wire.verbs import QueuePairState as S
+
+MOST_TIMEOUT = 31
+MOST_RD_ATOMIC = 16
+QPN_BITS = 24
+
+
+class AttributesInvalid(ValueError):
+    """A queue pair can not be modified in this way. The message says why."""
+
+
+class Change(NamedTuple):
+    """A change of state: the attributes that it must have, and those that it may have."""
+
+    required: A = A(0)
+    optional: A = A(0)
+
+
+_PORT = A.PKEY_INDEX | A.PORT
+_RIGHTS = A.CUR_STATE | A.ACCESS_FLAGS
+_PATH = A.AV | A.PATH_MTU | A.DEST_QPN | A.RQ_PSN
+_LIMITS = A.TIMEOUT | A.RETRY_CNT | A.RNR_RETRY | A.MAX_QP_RD_ATOMIC
+
+CHANGES: dict[Transport, dict[tuple[S, S], Change]] = {
+    Transport.RC: {
+        (S.RESET, S.INIT): Change(_PORT | A.ACCESS_FLAGS),
+        (S.INIT, S.INIT): Change(A(0), _PORT | A.ACCESS_FLAGS),
+        (S.INIT, S.RTR): Change(_PATH | A.MAX_DEST_RD_ATOMIC | A.MIN_RNR_TIMER, A.ACCESS_FLAGS | A.PKEY_INDEX),
+        (S.RTR, S.RTS): Change(_LIMITS | A.SQ_PSN, _RIGHTS | A.MIN_RNR_TIMER),
+        (S.RTS, S.RTS): Change(A(0), _RIGHTS | A.MIN_RNR_TIMER),
+        (S.RTS, S.SQD): Change(A(0), A.EN_SQD_ASYNC_NOTIFY),
+        (S.SQD, S.RTS): Change(A(0), _RIGHTS | A.MIN_RNR_TIMER),
+        (S.SQD, S.SQD): Change(A(0), _PORT | A.AV | _LIMITS | A.MAX_DEST_RD_ATOMIC | A.ACCESS_FLAGS | A.MIN_RNR_TIMER),
+    },
+    Transport.UC: {
+        (S.RESET, S.INIT): Change(_PORT | A.ACCESS_FLAGS),
+        (S.INIT, S.INIT): Change(A(0), _PORT | A.ACCESS_FLAGS),
+        (S.INIT, S.RTR): Change(_PATH, A.ACCESS_FLAGS | A.PKEY_INDEX),
+        (S.RTR, S.RTS): Change(A.SQ_PSN, _RIGHTS),
+        (S.RTS, S.RTS): Change(A(0), _RIGHTS),
+        (S.RTS, S.SQD): Change(A(0), A.EN_SQD_ASYNC_NOTIFY),
+        (S.SQD, S.RTS): Change(A(0), _RIGHTS),
+        (S.SQD, S.SQD): Change(A(0), A.AV | A.ACCESS_FLAGS | A.PKEY_INDEX),
+        (S.SQE, S.RTS): Change(A(0), _RIGHTS),
+    },
+    Transport.UD: {
+        (S.RESET, S.INIT): Change(_PORT | A.QKEY),
+        (S.INIT, S.INIT): Change(A(0), _PORT | A.QKEY),
+        (S.INIT, S.RTR): Change(A(0), A.PKEY_INDEX | A.QKEY),
+        (S.RTR, S.RTS): Change(A.SQ_PSN, A.CUR_STATE | A.QKEY),
+        (S.RTS, S.RTS): Change(A(0), A.CUR_STATE | A.QKEY),
+        (S.RTS, S.SQD): Change(A(0), A.EN_SQD_ASYNC_NOTIFY),
+        (S.SQD, S.RTS): Change(A(0), A.CUR_STATE | A.QKEY),
+        (S.SQD, S.SQD): Change(A(0), A.PKEY_INDEX | A.QKEY),
+        (S.SQE, S.RTS): Change(A(0), A.CUR_STATE | A.QKEY),
+    },
+}
+ALWAYS = (S.RESET, S.ERR)  # states that every state can be left for, without attributes
+
+# Attribute: (member of QUEUE_PAIR, or "" for what is checked and not kept; the values that it may have)
+VALUES: dict[A, tuple[str, range | tuple[int, ...]]] = {
+    A.PKEY_INDEX: ("", range(1)),
+    A.PORT: ("", range(1, 2)),
+    A.QKEY: ("qkey", range(1 << 32)),
+    A.ACCESS_FLAGS: ("access", range(16)),
+    A.AV: ("destination", range(1 << 32)),
+    A.PATH_MTU: ("mtu", PATH_MTUS),
+    A.DEST_QPN: ("remote_qpn", range(1 << QPN_BITS)),
+    A.RQ_PSN: ("expected", range(1 << PSN_BITS)),
+    A.SQ_PSN: ("next_psn", range(1 << PSN_BITS)),
+    A.MAX_DEST_RD_ATOMIC: ("most_responses", range(MOST_RD_ATOMIC + 1)),
+    A.MAX_QP_RD_ATOMIC: ("most_reads", range(MOST_RD_ATOMIC + 1)),
+    A.MIN_RNR_TIMER: ("rnr_timer", range(len(RNR_TIMES_NS))),
+    A.TIMEOUT: ("timeout", range(MOST_TIMEOUT + 1)),
+    A.RETRY_CNT: ("retry_count", range(MOST_RETRIES + 1)),
+    A.RNR_RETRY: ("rnr_retry", range(MOST_RETRIES + 1)),
+    A.CUR_STATE: ("", range(len(S))),
+    A.EN_SQD_ASYNC_NOTIFY: ("", range(2)),
+}
+
+
+def check(kind: Transport, state: S, target: S, values: dict[A, int]) -> None:
+    """Check a modification of a queue pair.
+
+    Args:
+        kind: its transport service.
+        state, target: the state that it is in, and the one that it is to be in.
+        values: the attributes that are given, beside the state.
+
+    Raises:
+        AttributesInvalid: the change of state is none, an attribute lacks, or may not be given, or has a bad value.
+    """
+    change = Change() if target in ALWAYS else CHANGES[kind].get((state, target))
+    if change is None:
+        raise AttributesInvalid(f"{kind.name}: there is no way from {state.name} to {target.name}")
+    given = A(0)
+    for attribute in values:
+        given |= attribute
+    if lacking := change.required & ~given:
+        raise AttributesInvalid(f"{state.name} to {target.name} lacks {names(lacking)}")
+    if excess := given & ~(change.required | change.optional):
+        raise AttributesInvalid(f"{state.name} to {target.name} does not take {names(excess)}")
+    for attribute, value in values.items():
+        if value not in VALUES[attribute][1]:
+            raise AttributesInvalid(f"{attribute.name} can not be {value}")
+
+
+def names(attributes: A) -> str:
+    """Names of attributes, for a message."""
+    return ", ".join(str(attribute.name) for attribute in attributes)

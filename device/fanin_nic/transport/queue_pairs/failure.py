@@ -1,0 +1,88 @@
+"""The end of a queue pair in error (section 10.3.1): the requests that are left are flushed, each with one completion.
+
+A connection ends as a whole. An error of a request to send of UC or UD ends only the send queue (state SQE).
+"""
+
+from __future__ import annotations
+
+from fanin_nic.native.compiled import internal, internal_for
+from fanin_nic.transport.output.action_table import has_room
+from fanin_nic.transport.output.completions import complete_receive, complete_send
+from fanin_nic.transport.records.accessors import (
+    NEVER,
+    count,
+    make_ready,
+    receive_index,
+    receive_row,
+    send_index,
+    send_row,
+)
+from fanin_nic.transport.records.tables import QUEUE_PAIR, TRANSPORT, Counter, Due, Receiving
+from fanin_wire.rocev2 import Transport
+from fanin_wire.verbs import CompletionOpcode, CompletionStatus, QueuePairState
+
+RC = int(Transport.RC)
+SQE, ERR = int(QueuePairState.SQE), int(QueuePairState.ERR)
+FLUSHED = int(CompletionStatus.WR_FLUSH_ERR)
+RECEIVED = int(CompletionOpcode.RECV)
+NOTHING, NOTHING_DUE = int(Receiving.NOTHING), int(Due.NOTHING)
+ERRORS = int(Counter.ERRORS)
+
+
+@internal_for(TRANSPORT, QUEUE_PAIR)
+def fail_queue_pair(t, q):
+    """End a queue pair in error, once. Its requests are flushed as the table of actions has room."""
+    if q.state == ERR:
+        return
+    q.state = ERR
+    q.receiving = NOTHING
+    q.due = NOTHING_DUE
+    q.response_head = q.response_tail
+    q.response_count = 0
+    stop_sending(q)
+    count(t, ERRORS)
+    make_ready(t, q)
+
+
+@internal
+def stop_sending(q):
+    """Nothing is under way any more."""
+    q.deadline = NEVER
+    q.not_before = 0
+    q.timer_runs = 0
+    q.send_next = q.send_head
+    q.unacknowledged = q.next_psn
+    q.end_psn = q.next_psn
+    q.reads = 0
+
+
+@internal
+def fail_send(t, q, status):
+    """End the oldest request to send with an error, and with it the connection, or the send queue."""
+    request = send_row(t, send_index(t, q, q.send_head))
+    complete_send(t, q, request, status)
+    q.send_head += 1
+    if q.kind == RC:
+        fail_queue_pair(t, q)
+    else:
+        q.state = SQE
+        stop_sending(q)
+        count(t, ERRORS)
+        make_ready(t, q)
+
+
+@internal
+def flush(t, q):
+    """Flush requests of a queue pair in error, as far as there is room. Returns whether some are left."""
+    while q.send_head != q.send_tail:
+        if not has_room(t):
+            return True
+        complete_send(t, q, send_row(t, send_index(t, q, q.send_head)), FLUSHED)
+        q.send_head += 1
+    q.send_next = q.send_head
+    while q.state == ERR and q.receive_head != q.receive_tail:
+        if not has_room(t):
+            return True
+        complete_receive(t, q, receive_row(t, receive_index(t, q, q.receive_head)), FLUSHED, RECEIVED, 0)
+        q.receive_head += 1
+    return False

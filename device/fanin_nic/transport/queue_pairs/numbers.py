@@ -1,0 +1,34 @@
+"""Numbers of queue pairs: the row in the low bits, an incarnation above.
+
+A number comes back only after all incarnations have passed, so that packets of an old queue pair do not reach a new
+one. The number that collective traffic uses, and those that the specification reserves, are left out.
+"""
+
+from __future__ import annotations
+
+from fanin_wire.fields import COLLECTIVE_QPN
+from fanin_wire.rocev2 import RESERVED_QPNS
+
+QPN_BITS = 24
+
+
+class QueuePairNumbers:
+    """Gives numbers to queue pairs.
+
+    Args:
+        rows: rows of the table of queue pairs, a power of two.
+        incarnation: where to begin. A device that starts anew begins elsewhere than before.
+    """
+
+    def __init__(self, rows: int, incarnation: int = 1) -> None:
+        self._rows = rows
+        self._incarnations = (1 << QPN_BITS) // rows
+        self._incarnation = incarnation
+
+    def number_of(self, row: int) -> int:
+        """A new number for the queue pair in a row."""
+        while True:
+            self._incarnation = (self._incarnation + 1) % self._incarnations
+            number = self._incarnation * self._rows + row
+            if number != COLLECTIVE_QPN and number not in RESERVED_QPNS:
+                return number

@@ -1,0 +1,1 @@
+"""The tables of the transport, their accessors, the actions, and what follows from them alone."""

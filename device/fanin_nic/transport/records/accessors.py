@@ -1,0 +1,134 @@
+"""Accessors of the tables for compiled code, and the computation of rows and addresses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, uint32, uint64
+
+from fanin_nic.native.compiled import internal, internal_for
+from fanin_nic.native.memory import address_of, load_u32, load_u64, record_at, row_at, store_u32, store_u64
+from fanin_nic.transport.records.actions import ACTION
+from fanin_nic.transport.records.packets import PACKET
+from fanin_nic.transport.records.tables import (
+    MAX_RD_ATOMIC,
+    NETWORK_HEADERS,
+    ORIGINAL,
+    QUEUE_PAIR,
+    RECEIVE_REQUEST,
+    REGION,
+    RESPONSE,
+    RESPONSES,
+    SEND_REQUEST,
+    TRANSPORT,
+)
+from fanin_nic.transport.records.work_requests import SGE
+
+U32 = uint32
+U64 = uint64
+NEVER = np.uint64(2**64 - 1)
+ZERO = np.uint64(0)
+
+# Requests without their pieces, which are read by address.
+SEND = SEND_REQUEST[[name for name in SEND_REQUEST.names or () if name != "sge"]]
+RECEIVE = RECEIVE_REQUEST[[name for name in RECEIVE_REQUEST.names or () if name != "sge"]]
+_SEND_SGE = np.uint64(SEND_REQUEST.fields["sge"][1])  # type: ignore[index]
+_RECEIVE_SGE = np.uint64(RECEIVE_REQUEST.fields["sge"][1])  # type: ignore[index]
+_SGE_SIZE = np.uint64(SGE.itemsize)
+
+transport_at = record_at(TRANSPORT)
+queue_pair_at = row_at(TRANSPORT, "queue_pair_offset", QUEUE_PAIR)
+send_row = row_at(TRANSPORT, "send_offset", SEND)
+receive_row = row_at(TRANSPORT, "receive_offset", RECEIVE)
+response_row = row_at(TRANSPORT, "response_offset", RESPONSE)
+original_row = row_at(TRANSPORT, "original_offset", ORIGINAL)
+region_at = row_at(TRANSPORT, "region_offset", REGION)
+action_at = row_at(TRANSPORT, "action_offset", ACTION)
+packet_at = row_at(TRANSPORT, "packet_offset", PACKET)
+sge_at = record_at(SGE)
+
+
+@internal
+def send_index(t, q, counter):
+    """Row of the request to send with a free-running number."""
+    return U64(q.index) * U64(t.send_depth) + (U64(counter) & (U64(t.send_depth) - U64(1)))
+
+
+@internal
+def receive_index(t, q, counter):
+    """Row of the request to receive with a free-running number."""
+    return U64(q.index) * U64(t.receive_depth) + (U64(counter) & (U64(t.receive_depth) - U64(1)))
+
+
+@internal
+def response_index(q, counter):
+    """Row of the response with a free-running number."""
+    return U64(q.index) * U64(RESPONSES) + (U64(counter) & U64(RESPONSES - 1))
+
+
+@internal
+def original_index(q, counter):
+    """Row of the atomic with a free-running number."""
+    return U64(q.index) * U64(MAX_RD_ATOMIC) + (U64(counter) & U64(MAX_RD_ATOMIC - 1))
+
+
+@internal
+def pieces_of_send(request):
+    """Address of the pieces of a request to send, or of its inline data."""
+    return address_of(request) + _SEND_SGE
+
+
+@internal
+def pieces_of_receive(request):
+    """Address of the pieces of a request to receive."""
+    return address_of(request) + _RECEIVE_SGE
+
+
+@internal
+def piece_at(pieces, number):
+    """Address of piece `number` of a list."""
+    return U64(pieces) + U64(number) * _SGE_SIZE
+
+
+@internal
+def network_header(t):
+    """Address of the header that stands before a datagram in memory, for one action."""
+    return address_of(t) + t.network_header_offset + U64(t.action_count) * U64(NETWORK_HEADERS)
+
+
+@internal
+def ready_place(t, counter):
+    """Address of an entry of the list of queue pairs with something to do."""
+    return address_of(t) + t.ready_offset + (U64(counter) & (U64(t.queue_pairs) - U64(1))) * U64(4)
+
+
+@internal
+def make_ready(t, q):
+    """Enter a queue pair into the list of those with something to do, once."""
+    if not q.is_ready:
+        q.is_ready = 1
+        store_u32(ready_place(t, t.ready_tail), U32(q.index))
+        t.ready_tail += 1
+
+
+@internal
+def take_ready(t):
+    """Row of the first queue pair with something to do, which leaves the list; -1 if there is none."""
+    if t.ready_head == t.ready_tail:
+        return -1
+    index = int64(load_u32(ready_place(t, t.ready_head)))
+    t.ready_head += 1
+    queue_pair_at(t, U64(index)).is_ready = 0
+    return index
+
+
+@internal_for(TRANSPORT, int64, int64)
+def add(t, counter, number):
+    """Add to a counter."""
+    address = address_of(t) + t.counter_offset + U64(counter) * U64(8)
+    store_u64(address, load_u64(address) + U64(number))
+
+
+@internal
+def count(t, counter):
+    """Add one to a counter."""
+    add(t, counter, 1)

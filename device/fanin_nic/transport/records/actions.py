@@ -1,0 +1,62 @@
+"""The table of actions: what the transport asks its driver to do.
+
+The driver performs all WRITEs and ATOMICs in their order, then sends the packets, then stores the completions, and
+clears the table. So an acknowledgement leaves after what it acknowledges is done, and a program that finds a completion
+finds its data. Addresses in an action are valid until the table is cleared.
+
+A packet has `pieces` of payload: one is in the action itself, further ones are PIECE actions behind it.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from fanin_wire.fields import BTH
+from fanin_wire.rocev2 import MOST_HEADERS
+
+
+class ActionKind(enum.IntEnum):
+    """Kinds of actions."""
+
+    NONE = 0
+    SEND = 1  # a packet: `header`, then the payload
+    PIECE = 2  # more payload of the SEND before it
+    WRITE = 3  # memory of the device to a region of a client
+    COMPARE_SWAP = 4  # of 8 bytes of a region; what stood there goes to `payload`, most significant byte first
+    FETCH_ADD = 5
+    COMPLETE = 6  # a completion queue entry
+
+
+HEADER_ROOM = BTH.size + MOST_HEADERS
+
+ACTION = np.dtype(
+    [
+        ("kind", "u1"),
+        ("header_length", "u1"),  # SEND
+        ("pieces", "u1"),  # SEND
+        ("status", "u1"),  # COMPLETE: CompletionStatus
+        ("opcode", "u1"),  # COMPLETE: CompletionOpcode
+        ("flags", "u1"),  # COMPLETE: CompletionFlag
+        ("solicited", "u1"),  # COMPLETE: the sender wants the receiver to be woken
+        ("reserved", "u1"),
+        ("queue_pair", "u4"),  # row
+        ("destination", "u4"),  # SEND: IPv4 address, host order
+        ("length", "u4"),  # SEND, PIECE, WRITE: bytes of this piece
+        ("process", "u4"),  # SEND, PIECE: of `payload`; WRITE, atomics: of `remote`; 0: it is mapped in the device
+        ("payload", "u8"),  # address of the data
+        ("remote", "u8"),  # WRITE, atomics: address in the region
+        ("operand", "u8"),  # atomics: what is added, or takes the place
+        ("compare", "u8"),  # COMPARE_SWAP
+        ("wr_id", "u8"),  # COMPLETE
+        ("completion_queue", "u4"),  # COMPLETE
+        ("qpn", "u4"),  # COMPLETE
+        ("source_qpn", "u4"),  # COMPLETE of a datagram
+        ("source", "u4"),  # COMPLETE of a datagram: IPv4 address of its sender, host order
+        ("byte_length", "u4"),  # COMPLETE
+        ("immediate", "u4"),  # COMPLETE: immediate data, or the key that was invalidated
+        ("header", "u1", (HEADER_ROOM,)),  # SEND: BTH and what follows it
+    ],
+    align=True,
+)

@@ -1,0 +1,37 @@
+"""Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.1)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_wire.rocev2 import PSN_BITS
+
+MODULUS = 1 << PSN_BITS
+MASK = MODULUS - 1
+HALF = MODULUS // 2
+
+
+@internal
+def psn_after(psn, count):
+    """The PSN `count` packets after another."""
+    return (int64(psn) + int64(count)) & MASK
+
+
+@internal
+def psn_distance(psn, start):
+    """Packets from `start` to `psn`, 0 to 2^24 - 1."""
+    return (int64(psn) - int64(start)) & MASK
+
+
+@internal
+def psn_difference(psn, other):
+    """Packets from `other` to `psn`, negative if `psn` is earlier."""
+    distance = (int64(psn) - int64(other)) & MASK
+    return distance - MODULUS if distance >= HALF else distance
+
+
+@internal
+def is_within(psn, start, end):
+    """Whether a PSN lies in [start, end)."""
+    return psn_distance(psn, start) < psn_distance(end, start)

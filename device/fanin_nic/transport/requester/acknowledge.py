@@ -1,0 +1,115 @@
+"""Acknowledgements: what they say of the packets under way (sections 9.7.5.1 and 9.7.5.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.output.completions import complete_send
+from fanin_nic.transport.queue_pairs.failure import fail_send
+from fanin_nic.transport.records.accessors import U64, count, make_ready, send_index, send_row
+from fanin_nic.transport.records.psn import is_within, psn_after, psn_distance
+from fanin_nic.transport.records.tables import Counter
+from fanin_nic.transport.requester.retry import go_back, note_progress, position, retry, retry_later
+from fanin_nic.transport.requester.start import end_psn, is_answered
+from fanin_nic.transport.requester.timer import run_timer
+from fanin_wire.rocev2 import ACKNOWLEDGE_SHIFT, ACKNOWLEDGE_VALUE, RNR_TIMES_NS, Acknowledge, Nak
+from fanin_wire.verbs import CompletionStatus
+
+ACK, RNR_NAK, NAK = int(Acknowledge.ACK), int(Acknowledge.RNR_NAK), int(Acknowledge.NAK)
+SEQUENCE, INVALID_REQUEST = int(Nak.SEQUENCE), int(Nak.INVALID_REQUEST)
+REMOTE_ACCESS, REMOTE_OPERATIONAL = int(Nak.REMOTE_ACCESS), int(Nak.REMOTE_OPERATIONAL)
+INVALID, ACCESS = int(CompletionStatus.REM_INV_REQ_ERR), int(CompletionStatus.REM_ACCESS_ERR)
+OPERATION, SUCCESS = int(CompletionStatus.REM_OP_ERR), int(CompletionStatus.SUCCESS)
+DROP_STALE, DROP_RESPONSE = int(Counter.DROP_STALE), int(Counter.DROP_RESPONSE)
+NAKS_RECEIVED, RNR_NAKS_RECEIVED = int(Counter.NAKS_RECEIVED), int(Counter.RNR_NAKS_RECEIVED)
+IMPLIED_NAKS = int(Counter.IMPLIED_NAKS)
+RNR_TIMES = np.array(RNR_TIMES_NS, np.uint64)
+
+
+@internal
+def on_acknowledge(t, q, packet):
+    """An ACKNOWLEDGE: the packets before its PSN have arrived, and the one with its PSN has, or why not."""
+    psn, kind = int64(packet.psn), int64(packet.syndrome) >> ACKNOWLEDGE_SHIFT
+    value = int64(packet.syndrome) & ACKNOWLEDGE_VALUE
+    if not is_within(psn, q.unacknowledged, q.end_psn):
+        count(t, DROP_STALE)
+    elif kind == ACK:
+        acknowledge(t, q, psn_after(psn, 1))
+    elif kind == RNR_NAK:
+        count(t, RNR_NAKS_RECEIVED)
+        if acknowledge(t, q, psn):
+            retry_later(t, q, t.now + RNR_TIMES[value])
+    elif kind == NAK:
+        count(t, NAKS_RECEIVED)
+        if acknowledge(t, q, psn):
+            on_nak(t, q, value)
+    else:
+        count(t, DROP_RESPONSE)
+
+
+@internal
+def on_nak(t, q, code):
+    """A NAK of the oldest packet that is not acknowledged."""
+    if code == SEQUENCE:
+        retry(t, q)
+    elif code == INVALID_REQUEST:
+        fail_send(t, q, INVALID)
+    elif code == REMOTE_ACCESS:
+        fail_send(t, q, ACCESS)
+    elif code == REMOTE_OPERATIONAL:
+        fail_send(t, q, OPERATION)
+    else:
+        count(t, DROP_RESPONSE)
+
+
+@internal
+def acknowledge(t, q, end):
+    """All packets before `end` have arrived. Complete the requests that end there. Returns False if a response to one
+    of them is lost, which has been asked for again."""
+    while q.send_head != q.send_tail and q.unacknowledged != end:
+        request = send_row(t, send_index(t, q, q.send_head))
+        if request.packets == 0:  # it was not begun
+            break
+        if is_answered(request.opcode):
+            ask_again(t, q)
+            return False
+        if not is_within(end, request.first_psn, end_psn(request)):
+            advance(t, q, end_psn(request))
+            finish_oldest(t, q)
+        else:
+            advance(t, q, end)
+    return True
+
+
+@internal
+def advance(t, q, psn):
+    """The packets before `psn` are acknowledged."""
+    behind = psn_distance(q.next_psn, q.unacknowledged) < psn_distance(psn, q.unacknowledged)
+    q.unacknowledged = psn
+    if behind:  # they were about to be sent again
+        position(t, q, psn)
+    note_progress(q)
+    q.not_before = U64(0)
+    run_timer(t, q)
+    make_ready(t, q)
+
+
+@internal
+def finish_oldest(t, q):
+    """The oldest request is complete."""
+    complete_send(t, q, send_row(t, send_index(t, q, q.send_head)), SUCCESS)
+    if q.send_next == q.send_head:
+        q.send_next += 1
+    q.send_head += 1
+
+
+@internal
+def ask_again(t, q):
+    """A later packet was acknowledged, so a response before it is lost (an implied NAK, section 9.7.6). Go back once;
+    further acknowledgements of packets that are under way say the same."""
+    if not q.went_back:
+        q.went_back = 1
+        count(t, IMPLIED_NAKS)
+        go_back(t, q)

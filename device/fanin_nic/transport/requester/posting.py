@@ -1,0 +1,61 @@
+"""Posting: work requests enter their queues."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, copy
+from fanin_nic.transport.memory.pieces import length_of
+from fanin_nic.transport.records.accessors import (
+    U64,
+    make_ready,
+    pieces_of_receive,
+    receive_index,
+    receive_row,
+    send_index,
+    send_row,
+)
+from fanin_nic.transport.records.tables import RequestState
+from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
+from fanin_wire.verbs import MAX_SGE, QueuePairState
+
+POSTED = int(RequestState.POSTED)
+ERR = int(QueuePairState.ERR)
+SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsize)
+
+
+@internal
+def can_post_send(t, q):
+    """Whether a send queue has a free entry."""
+    return (int64(q.send_tail) - int64(q.send_head)) & 0xFFFFFFFF < int64(t.send_depth)
+
+
+@internal
+def can_post_receive(t, q):
+    """Whether a receive queue has a free entry."""
+    return (int64(q.receive_tail) - int64(q.receive_head)) & 0xFFFFFFFF < int64(t.receive_depth)
+
+
+@internal
+def post_send(t, q, wqe):
+    """Take the SEND_WQE at an address. The caller has looked at `can_post_send`."""
+    request = send_row(t, send_index(t, q, q.send_tail))
+    copy(address_of(request), U64(wqe), SEND_WQE_SIZE)
+    request.state = POSTED
+    request.length = 0
+    request.packets = 0
+    q.send_tail += 1
+    make_ready(t, q)
+
+
+@internal
+def post_receive(t, q, wqe):
+    """Take the RECEIVE_WQE at an address. The caller has looked at `can_post_receive`."""
+    request = receive_row(t, receive_index(t, q, q.receive_tail))
+    copy(address_of(request), U64(wqe), RECEIVE_WQE_SIZE)
+    request.sge_count = min(int64(request.sge_count), MAX_SGE)
+    request.length = length_of(pieces_of_receive(request), int64(request.sge_count))
+    q.receive_tail += 1
+    if q.state == ERR:
+        make_ready(t, q)

@@ -1,0 +1,108 @@
+"""Responses: the data of reads, and what stood in memory before an atomic (sections 9.4.4, 9.4.5 and 9.7.6)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of
+from fanin_nic.transport.memory.pieces import scatter
+from fanin_nic.transport.output.action_table import append
+from fanin_nic.transport.queue_pairs.failure import fail_send
+from fanin_nic.transport.records.accessors import U64, action_at, count, pieces_of_send, send_index, send_row
+from fanin_nic.transport.records.actions import ACTION, ActionKind
+from fanin_nic.transport.records.psn import is_within, psn_after, psn_distance
+from fanin_nic.transport.records.tables import Counter, RequestState
+from fanin_nic.transport.requester.acknowledge import acknowledge, advance, ask_again, finish_oldest
+from fanin_nic.transport.requester.start import ATOMIC_BYTES, READ, end_psn, is_atomic
+from fanin_wire.rocev2 import Part
+from fanin_wire.verbs import CompletionStatus
+
+FIRST, MIDDLE = int(Part.FIRST), int(Part.MIDDLE)
+ANSWERED, POSTED = int(RequestState.ANSWERED), int(RequestState.POSTED)
+PROTECTION_ERROR = int(CompletionStatus.LOC_PROT_ERR)
+DROP_STALE, DROP_RESPONSE = int(Counter.DROP_STALE), int(Counter.DROP_RESPONSE)
+NONE = int(ActionKind.NONE)
+OPERAND = U64(ACTION.fields["operand"][1])  # type: ignore[index]
+
+
+@internal
+def find_request(t, q, psn):
+    """Free-running number of the request under way that has a PSN; -1 if none has."""
+    counter = int64(q.send_head)
+    while counter != int64(q.send_tail):
+        request = send_row(t, send_index(t, q, counter))
+        if request.packets == 0:
+            return -1
+        if is_within(psn, request.first_psn, end_psn(request)):
+            return counter
+        counter = (counter + 1) & 0xFFFFFFFF
+    return -1
+
+
+@internal
+def is_expected(t, q, packet):
+    """Whether a response is for the oldest packet under way. It acknowledges all requests before its own."""
+    psn = int64(packet.psn)
+    counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
+    if counter < 0:
+        count(t, DROP_STALE)
+        return False
+    request = send_row(t, send_index(t, q, counter))
+    start = request.first_psn
+    if is_within(q.unacknowledged, start, end_psn(request)):
+        start = q.unacknowledged
+    if not acknowledge(t, q, start) or counter != int64(q.send_head):
+        return False
+    if psn != q.unacknowledged:
+        if request.opcode == READ:
+            ask_again(t, q)
+        return False
+    return True
+
+
+@internal
+def on_read_response(t, q, packet, part, data, length):
+    """A packet of the response to a read."""
+    if not is_expected(t, q, packet):
+        return
+    request = send_row(t, send_index(t, q, q.send_head))
+    number = psn_distance(packet.psn, request.first_psn)
+    offset = number * int64(q.mtu)
+    is_last = number == int64(request.packets) - 1
+    ends = part != FIRST and part != MIDDLE
+    if request.opcode != READ or length != min(int64(request.length) - offset, int64(q.mtu)) or ends != is_last:
+        count(t, DROP_RESPONSE)
+    elif not scatter(t, q, pieces_of_send(request), int64(request.sge_count), offset, data, length):
+        fail_send(t, q, PROTECTION_ERROR)
+    else:
+        take_response(t, q, request, is_last)
+
+
+@internal
+def on_atomic_acknowledge(t, q, packet):
+    """The response to an atomic."""
+    if not is_expected(t, q, packet):
+        return
+    request = send_row(t, send_index(t, q, q.send_head))
+    if not is_atomic(request.opcode):
+        count(t, DROP_RESPONSE)
+        return
+    original = action_at(t, U64(append(t, NONE)))  # it keeps the value until it is written
+    original.operand = packet.original
+    place = address_of(original) + OPERAND
+    if scatter(t, q, pieces_of_send(request), int64(request.sge_count), 0, place, ATOMIC_BYTES):
+        take_response(t, q, request, True)
+    else:
+        fail_send(t, q, PROTECTION_ERROR)
+
+
+@internal
+def take_response(t, q, request, is_last):
+    """A response has been taken in: the next one is awaited, or the request is complete."""
+    if is_last:
+        request.state = ANSWERED
+        q.reads -= 1
+    advance(t, q, psn_after(q.unacknowledged, 1))
+    if is_last:
+        finish_oldest(t, q)

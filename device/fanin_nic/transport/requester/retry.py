@@ -1,0 +1,71 @@
+"""Going back: sending again from an earlier PSN on (go-back-N), within the limit of retries (section 9.7.6)."""
+
+from __future__ import annotations
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.queue_pairs.failure import fail_send
+from fanin_nic.transport.records.accessors import NEVER, make_ready, send_index, send_row
+from fanin_nic.transport.records.psn import is_within
+from fanin_nic.transport.requester.start import end_psn
+from fanin_wire.rocev2 import RETRIES_WITHOUT_LIMIT
+from fanin_wire.verbs import CompletionStatus
+
+RETRIES_EXCEEDED = int(CompletionStatus.RETRY_EXC_ERR)
+RNR_RETRIES_EXCEEDED = int(CompletionStatus.RNR_RETRY_EXC_ERR)
+
+
+@internal
+def position(t, q, psn):
+    """Let the next packet be the one with a PSN that was sent before, or the first that was not."""
+    q.next_psn = psn
+    q.send_next = q.send_head
+    while q.send_next != q.send_tail:
+        request = send_row(t, send_index(t, q, q.send_next))
+        if request.packets == 0 or is_within(psn, request.first_psn, end_psn(request)):
+            return
+        q.send_next += 1
+
+
+@internal
+def go_back(t, q):
+    """Send again from the oldest packet that is not acknowledged on."""
+    position(t, q, q.unacknowledged)
+    q.timer_runs = 0
+    q.deadline = NEVER
+    q.unasked = 0
+    make_ready(t, q)
+
+
+@internal
+def retry(t, q):
+    """Go back, unless that was done too often without success."""
+    if q.retries_left == 0:
+        fail_send(t, q, RETRIES_EXCEEDED)
+        return
+    q.retries_left -= 1
+    go_back(t, q)
+
+
+@internal
+def retry_later(t, q, until):
+    """Go back at a given time, because the other side has no receive request (section 9.7.5.2). It lives, so the
+    retries after time-outs are all there again."""
+    if q.rnr_left == 0:
+        fail_send(t, q, RNR_RETRIES_EXCEEDED)
+        return
+    if q.rnr_retry != RETRIES_WITHOUT_LIMIT:
+        q.rnr_left -= 1
+    q.retries_left = q.retry_count
+    go_back(t, q)
+    q.not_before = until
+    t.next_deadline = min(t.next_deadline, until)
+
+
+@internal
+def note_progress(q):
+    """The other side has acknowledged something new: it lives, and all retries are there again."""
+    q.retries_left = q.retry_count
+    q.rnr_left = q.rnr_retry
+    q.went_back = 0
+    q.timer_runs = 0
+    q.deadline = NEVER

@@ -1,0 +1,122 @@
+"""Segmentation: the packet of a request that has a given PSN.
+
+A packet follows from the request and its PSN alone, so that sending again is sending from an earlier PSN on (go-back-N,
+section 9.7.6).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.memory.pieces import LOCAL_READ, allows, gather
+from fanin_nic.transport.output.encapsulate import OUTGOING, add_piece, new_packet, start
+from fanin_nic.transport.records.accessors import U64, packet_at, pieces_of_send
+from fanin_nic.transport.records.psn import psn_distance
+from fanin_nic.transport.requester.start import FETCH_ADD, INLINE, READ, UD, is_atomic
+from fanin_wire.rocev2 import CODES
+from fanin_wire.verbs import RequestOpcode, SendFlag
+
+SOLICITED = int(SendFlag.SOLICITED)
+OWN_QKEY = 0x80000000  # in the place of a remote key (section 10.2)
+
+
+def _codes(**names: str) -> np.ndarray:
+    """Table of BTH opcodes of RC, by opcode of a request."""
+    table = np.zeros(16, np.uint8)
+    for name, code in names.items():
+        table[RequestOpcode[name]] = CODES[f"RC_{code}"]
+    return table
+
+
+_SENDS, _WRITES = ("SEND", "SEND_WITH_IMM", "SEND_WITH_INV"), ("RDMA_WRITE", "RDMA_WRITE_WITH_IMM")
+FIRST = _codes(**dict.fromkeys(_SENDS, "SEND_FIRST"), **dict.fromkeys(_WRITES, "RDMA_WRITE_FIRST"))
+MIDDLE = _codes(**dict.fromkeys(_SENDS, "SEND_MIDDLE"), **dict.fromkeys(_WRITES, "RDMA_WRITE_MIDDLE"))
+LAST = _codes(
+    SEND="SEND_LAST",
+    SEND_WITH_IMM="SEND_LAST_WITH_IMMEDIATE",
+    SEND_WITH_INV="SEND_LAST_WITH_INVALIDATE",
+    RDMA_WRITE="RDMA_WRITE_LAST",
+    RDMA_WRITE_WITH_IMM="RDMA_WRITE_LAST_WITH_IMMEDIATE",
+)
+ONLY = _codes(
+    SEND="SEND_ONLY",
+    SEND_WITH_IMM="SEND_ONLY_WITH_IMMEDIATE",
+    SEND_WITH_INV="SEND_ONLY_WITH_INVALIDATE",
+    RDMA_WRITE="RDMA_WRITE_ONLY",
+    RDMA_WRITE_WITH_IMM="RDMA_WRITE_ONLY_WITH_IMMEDIATE",
+    RDMA_READ="RDMA_READ_REQUEST",
+    ATOMIC_CMP_AND_SWP="COMPARE_SWAP",
+    ATOMIC_FETCH_AND_ADD="FETCH_ADD",
+)
+
+
+@internal
+def bth_opcode(q, opcode, is_first, is_last):
+    """BTH opcode of a packet of a request."""
+    begun = FIRST[opcode] if is_first else MIDDLE[opcode]
+    ended = ONLY[opcode] if is_first else LAST[opcode]
+    return int64(ended if is_last else begun) + int64(q.kind)
+
+
+@internal
+def send_packet(t, q, request, psn, asks):
+    """Append the packet of a request that has a PSN. asks: it asks for an acknowledgement. Returns False, and appends
+    nothing, if the memory of the request has lost its region since it was begun."""
+    number = psn_distance(psn, request.first_psn)
+    offset = number * int64(q.mtu)
+    if request.opcode == READ or is_atomic(request.opcode):
+        ask(t, q, request, psn, offset)
+        return True
+    if not request.flags & INLINE and not allows(t, q, pieces_of_send(request), int64(request.sge_count), LOCAL_READ):
+        return False
+    is_last = number == int64(request.packets) - 1
+    length = min(int64(request.length) - offset, int64(q.mtu))
+    new_packet(t, q, bth_opcode(q, request.opcode, number == 0, is_last), psn)
+    packet = packet_at(t, OUTGOING)
+    packet.ackreq = asks
+    packet.solicited = is_last and request.flags & SOLICITED != 0
+    packet.va = request.remote_address
+    packet.rkey = request.rkey
+    packet.dlen = request.length
+    packet.immdt = request.immediate
+    packet.invalidated_rkey = request.immediate
+    destination = q.destination
+    if q.kind == UD:
+        destination = request.destination
+        address_datagram(q, request, packet)
+    attach(t, q, request, start(t, q, destination, length), offset, length)
+    return True
+
+
+@internal
+def address_datagram(q, request, packet):
+    """The fields of a datagram that name its sender and its receiver."""
+    packet.dqpn = request.remote_qpn
+    packet.sqpn = q.qpn
+    packet.qkey = q.qkey if request.remote_qkey & OWN_QKEY else request.remote_qkey
+
+
+@internal
+def attach(t, q, request, index, offset, length):
+    """Give a SEND its payload."""
+    if not request.flags & INLINE:
+        gather(t, q, index, pieces_of_send(request), int64(request.sge_count), offset, length)
+    elif length:
+        add_piece(t, index, 0, pieces_of_send(request) + U64(offset), length)
+
+
+@internal
+def ask(t, q, request, psn, offset):
+    """Append the request of a read, or of the rest of it from the byte `offset` on, or of an atomic."""
+    new_packet(t, q, bth_opcode(q, request.opcode, True, True), psn)
+    packet = packet_at(t, OUTGOING)
+    packet.ackreq = 1
+    packet.va = request.remote_address + U64(offset)
+    packet.rkey = request.rkey
+    packet.dlen = int64(request.length) - offset
+    is_add = request.opcode == FETCH_ADD
+    packet.compare = U64(0) if is_add else request.compare_add
+    packet.swap = request.compare_add if is_add else request.swap
+    start(t, q, q.destination, 0)

@@ -1,0 +1,150 @@
+"""Sending: the packets of the requests, in order, as far as the window and the rules of order allow (section 9.7.3)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.output.action_table import has_room
+from fanin_nic.transport.output.completions import complete_send
+from fanin_nic.transport.queue_pairs.failure import RC, fail_send
+from fanin_nic.transport.records.accessors import count, send_index, send_row
+from fanin_nic.transport.records.psn import MODULUS, psn_after, psn_distance
+from fanin_nic.transport.records.tables import Counter, RequestState
+from fanin_nic.transport.requester.segment import send_packet
+from fanin_nic.transport.requester.start import (
+    MOST_MESSAGE,
+    PROTECTION_ERROR,
+    SUCCESS,
+    end_psn,
+    is_answered,
+    message_length,
+    packets_of,
+    start,
+)
+from fanin_nic.transport.requester.timer import run_timer
+from fanin_wire.verbs import QueuePairState, SendFlag
+
+POSTED, REFUSED = int(RequestState.POSTED), int(RequestState.REFUSED)
+RTS, SQD = int(QueuePairState.RTS), int(QueuePairState.SQD)
+FENCE = int(SendFlag.FENCE)
+RESENT = int(Counter.RESENT)
+ACKNOWLEDGEMENTS = 4  # that are asked for within a window
+
+
+@internal
+def send_requests(t, q, budget):
+    """Send up to `budget` packets. Returns whether more could be sent at once."""
+    if q.state != RTS and q.state != SQD:
+        return False
+    for _ in range(budget):
+        if not may_send(t, q):
+            return False
+        if not has_room(t):
+            return True
+        send_next(t, q)
+        if q.state != RTS and q.state != SQD:
+            return False
+    return may_send(t, q)
+
+
+@internal
+def may_send(t, q):
+    """Whether the next packet may be sent now. A request that is new is begun, or refused, by this call."""
+    if q.send_next == q.send_tail or q.not_before > t.now:
+        return False
+    request = send_row(t, send_index(t, q, q.send_next))
+    if request.state == POSTED and not begin(t, q, request):
+        return False
+    if request.state == REFUSED:
+        refuse(t, q, request)
+        return False
+    return is_in_window(t, q)
+
+
+@internal
+def begin(t, q, request):
+    """Begin a request if the rules of order allow it now. Returns whether it was begun, or refused."""
+    if q.state == SQD or (request.flags & FENCE and q.reads > 0):
+        return False
+    if is_answered(request.opcode) and q.most_reads > 0 and q.reads >= q.most_reads:
+        return False
+    if q.kind == RC and not psns_suffice(t, q, message_length(request)):
+        return False
+    start(t, q, request)
+    return True
+
+
+@internal
+def psns_suffice(t, q, length):
+    """Whether a request leaves half of all PSNs unused: the two sides could not tell old ones from new ones else."""
+    under_way = psn_distance(q.next_psn, q.unacknowledged)
+    return under_way == 0 or length > MOST_MESSAGE or under_way + packets_of(length, q.mtu) < MODULUS // 2
+
+
+@internal
+def refuse(t, q, request):
+    """The request that is to be sent next is REFUSED. It ends if no other is before it."""
+    if q.send_head == q.send_next:
+        fail_send(t, q, request.status)
+
+
+@internal
+def is_in_window(t, q):
+    """Whether a packet may be sent without waiting for acknowledgements."""
+    return q.kind != RC or psn_distance(q.next_psn, q.unacknowledged) < int64(t.window)
+
+
+@internal
+def send_next(t, q):
+    """Send the packet with the next PSN."""
+    request = send_row(t, send_index(t, q, q.send_next))
+    psn = int64(q.next_psn)
+    behind = end_psn(request) if is_answered(request.opcode) else psn_after(psn, 1)
+    is_last = behind == end_psn(request)
+    if not send_packet(t, q, request, psn, asks_for_acknowledgement(t, q, is_last)):
+        request.state = REFUSED
+        request.status = PROTECTION_ERROR
+        refuse(t, q, request)
+        return
+    if is_sent(q, psn):
+        count(t, RESENT)
+    q.next_psn = behind
+    if not is_sent_up_to(q, behind):
+        q.end_psn = behind
+    if is_last:
+        q.send_next += 1
+    if q.kind == RC:
+        run_timer(t, q)
+    elif is_last:
+        finish_unacknowledged(t, q, request)
+
+
+@internal
+def is_sent(q, psn):
+    """Whether a PSN was sent before and is not acknowledged."""
+    return psn_distance(psn, q.unacknowledged) < psn_distance(q.end_psn, q.unacknowledged)
+
+
+@internal
+def is_sent_up_to(q, psn):
+    """Whether all PSNs before `psn` were sent before."""
+    return psn_distance(psn, q.unacknowledged) <= psn_distance(q.end_psn, q.unacknowledged)
+
+
+@internal
+def asks_for_acknowledgement(t, q, is_last):
+    """Whether a packet asks for an acknowledgement: the last one of a message, and some within a long one."""
+    q.unasked += 1
+    if q.kind != RC or not (is_last or int64(q.unasked) * ACKNOWLEDGEMENTS >= int64(t.window)):
+        return 0
+    q.unasked = 0
+    return 1
+
+
+@internal
+def finish_unacknowledged(t, q, request):
+    """The last packet of a request of UC or UD is sent: nothing more is known of it."""
+    complete_send(t, q, request, SUCCESS)
+    q.send_head += 1
+    q.unacknowledged = q.next_psn

@@ -1,0 +1,40 @@
+"""The timer of a requester: how long it waits for an acknowledgement, or after an RNR NAK (section 9.7.6.1.3)."""
+
+from __future__ import annotations
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.records.accessors import NEVER, ZERO, count, make_ready
+from fanin_nic.transport.records.tables import Counter
+from fanin_nic.transport.requester.retry import retry
+
+TIMEOUTS = int(Counter.TIMEOUTS)
+
+
+@internal
+def run_timer(t, q):
+    """Let the timer run if it does not and something is under way."""
+    if q.timer_runs or q.timeout == ZERO or q.unacknowledged == q.end_psn:
+        return
+    q.timer_runs = 1
+    q.deadline = t.now + q.timeout
+    t.next_deadline = min(t.next_deadline, q.deadline)
+
+
+@internal
+def next_deadline(q):
+    """When a queue pair wants to be looked at; 2^64 - 1: never."""
+    return q.not_before if q.not_before > ZERO else q.deadline
+
+
+@internal
+def pass_time(t, q):
+    """Do what is due: send after the wait of an RNR NAK, or go back after a time-out."""
+    if q.not_before > ZERO:
+        if q.not_before <= t.now:
+            q.not_before = ZERO
+            make_ready(t, q)
+    elif q.deadline <= t.now:
+        q.deadline = NEVER
+        q.timer_runs = 0
+        count(t, TIMEOUTS)
+        retry(t, q)

@@ -1,0 +1,88 @@
+"""Atomics: carried out once, and answered as often as they are asked for (sections 9.4.5 and 9.7.4).
+
+The driver carries them out in the order of the table of actions, and keeps what stood in memory before.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, fill_zero
+from fanin_nic.transport.memory.regions import find_region, process_of, translate
+from fanin_nic.transport.output.action_table import append
+from fanin_nic.transport.records.accessors import (
+    U64,
+    action_at,
+    count,
+    make_ready,
+    original_index,
+    original_row,
+    response_index,
+    response_row,
+)
+from fanin_nic.transport.records.actions import ActionKind
+from fanin_nic.transport.records.psn import psn_after
+from fanin_nic.transport.records.tables import MAX_RD_ATOMIC, Counter, Receiving
+from fanin_nic.transport.responder.reads import RESPONSE_SIZE, may_repeat, new_response
+from fanin_nic.transport.responder.verdicts import ACCEPTED, refuse_access, refuse_invalid
+from fanin_wire.rocev2 import Operation
+from fanin_wire.verbs import Access
+
+COMPARE_SWAP_REQUEST = int(Operation.COMPARE_SWAP)
+COMPARE_SWAP, FETCH_ADD = int(ActionKind.COMPARE_SWAP), int(ActionKind.FETCH_ADD)
+NOTHING = int(Receiving.NOTHING)
+REMOTE_ATOMIC = int(Access.REMOTE_ATOMIC)
+DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
+BYTES = 8
+
+
+@internal
+def on_atomic(t, q, packet, operation, length):
+    """The expected atomic. Returns a Verdict."""
+    if not int64(q.access) & REMOTE_ATOMIC or q.receiving != NOTHING or length:
+        return refuse_invalid(t)
+    if packet.va & U64(BYTES - 1) or q.response_count >= q.most_responses:
+        return refuse_invalid(t)
+    found = find_region(t, q, packet.rkey, packet.va, BYTES, REMOTE_ATOMIC)
+    if not found:
+        return refuse_access(t)
+    original = original_row(t, original_index(q, q.originals))
+    original.psn = packet.psn
+    original.is_set = 1
+    action = action_at(t, U64(append(t, COMPARE_SWAP if operation == COMPARE_SWAP_REQUEST else FETCH_ADD)))
+    action.queue_pair = q.index
+    action.process = process_of(t, found)
+    action.remote = translate(t, found, packet.va)
+    action.payload = address_of(original)
+    action.operand = packet.swap
+    action.compare = packet.compare
+    q.originals += 1
+    q.msn = psn_after(q.msn, 1)
+    add_original(t, q, packet, address_of(original), 0)
+    return ACCEPTED
+
+
+@internal
+def add_original(t, q, packet, address, is_repetition):
+    """Enter the response to an atomic. address: of its ORIGINAL."""
+    response = response_row(t, response_index(q, new_response(q, is_repetition)))
+    fill_zero(address_of(response), RESPONSE_SIZE)
+    response.first_psn = packet.psn
+    response.packets = 1
+    response.address = address
+    response.msn = q.msn
+    response.is_atomic = 1
+    response.is_repetition = is_repetition
+    make_ready(t, q)
+
+
+@internal
+def repeat_atomic(t, q, packet):
+    """An atomic that was carried out before: it is answered with what was found then."""
+    for index in range(MAX_RD_ATOMIC):
+        original = original_row(t, original_index(q, index))
+        if original.is_set and original.psn == packet.psn and may_repeat(q):
+            add_original(t, q, packet, address_of(original), 1)
+            return
+    count(t, DROP_DUPLICATE)

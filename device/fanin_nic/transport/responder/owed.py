@@ -1,0 +1,176 @@
+"""What a responder owes: responses to reads and atomics, then one acknowledgement (sections 9.7.5.1 and 9.7.5.2).
+
+Acknowledgements are coalesced: one of them covers all requests before it, so that only the last one is sent. Responses
+go first, because an acknowledgement of a later request would say that they are lost.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.memory.regions import find_region, process_of, translate
+from fanin_nic.transport.output.action_table import has_room
+from fanin_nic.transport.output.encapsulate import OUTGOING, add_piece, new_packet, send, start
+from fanin_nic.transport.queue_pairs.failure import fail_queue_pair
+from fanin_nic.transport.records.accessors import (
+    U64,
+    action_at,
+    count,
+    make_ready,
+    packet_at,
+    response_index,
+    response_row,
+)
+from fanin_nic.transport.records.psn import psn_after, psn_difference
+from fanin_nic.transport.records.tables import Counter, Due
+from fanin_wire.rocev2 import (
+    ACKNOWLEDGE_SHIFT,
+    CODES,
+    CREDITS_INVALID,
+    Acknowledge,
+    Nak,
+    syndrome,
+)
+from fanin_wire.verbs import Access
+
+NOTHING, ACK, NEGATIVE, FATAL = (int(Due[name]) for name in ("NOTHING", "ACK", "NEGATIVE", "FATAL"))
+ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = CODES["RC_ACKNOWLEDGE"], CODES["RC_ATOMIC_ACKNOWLEDGE"]
+READ_FIRST, READ_MIDDLE = CODES["RC_RDMA_READ_RESPONSE_FIRST"], CODES["RC_RDMA_READ_RESPONSE_MIDDLE"]
+READ_LAST, READ_ONLY = CODES["RC_RDMA_READ_RESPONSE_LAST"], CODES["RC_RDMA_READ_RESPONSE_ONLY"]
+POSITIVE = syndrome(Acknowledge.ACK, CREDITS_INVALID)
+ACCESS_REFUSED = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
+SEQUENCE_ERROR = syndrome(Acknowledge.NAK, Nak.SEQUENCE)
+RNR_NAK = int(Acknowledge.RNR_NAK)
+REMOTE_READ = int(Access.REMOTE_READ)
+ACKS_SENT, NAKS_SENT = int(Counter.ACKS_SENT), int(Counter.NAKS_SENT)
+RNR_NAKS_SENT = int(Counter.RNR_NAKS_SENT)
+ORIGINAL_BYTES = 8
+
+
+@internal
+def owe_acknowledgement(t, q):
+    """All that came before `expected` is to be acknowledged."""
+    q.due = ACK
+    make_ready(t, q)
+
+
+@internal
+def owe_next(t, q, asks, is_answered):
+    """The packet that was expected has been accepted. asks: its sender wants to be answered. is_answered: a response
+    to it is to be sent, which is an acknowledgement as well. If later packets were dropped meanwhile, the next one is
+    missing now."""
+    if q.due == NEGATIVE and psn_difference(q.gap_end, q.expected) > 0:
+        owe_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
+        return
+    q.gap_reported = 0
+    if is_answered:
+        q.due = NOTHING
+    elif asks or q.due == NEGATIVE:
+        owe_acknowledgement(t, q)
+
+
+@internal
+def owe_nak(t, q, kind, code, psn):
+    """A NAK of the packet with a PSN is to be sent. kind: NEGATIVE, or FATAL, which ends the queue pair."""
+    q.due = kind
+    q.due_syndrome = code
+    q.due_psn = psn
+    make_ready(t, q)
+
+
+@internal
+def respond(t, q, budget):
+    """Send up to `budget` packets of what is owed. Returns whether more is owed."""
+    for _ in range(budget):
+        if q.response_head == q.response_tail:
+            break
+        if not has_room(t):
+            return True
+        send_response(t, q, response_row(t, response_index(q, q.response_head)))
+    if q.response_head != q.response_tail:
+        return True
+    if q.due != NOTHING:
+        if not has_room(t):
+            return True
+        send_acknowledgement(t, q)
+    return False
+
+
+@internal
+def send_response(t, q, response):
+    """Send the next packet of the oldest response."""
+    if response.is_atomic:
+        send_original(t, q, response)
+    elif not send_data(t, q, response):
+        return
+    response.done += 1
+    if response.done == response.packets:
+        q.response_head += 1
+        if not response.is_repetition:
+            q.response_count -= 1
+
+
+@internal
+def send_original(t, q, response):
+    """Send what stood in memory before an atomic. The driver learns it after this packet has been put together, so the
+    AtomicAckETH, the last header, is payload here."""
+    new_packet(t, q, ATOMIC_ACKNOWLEDGE, response.first_psn)
+    packet = packet_at(t, OUTGOING)
+    packet.syndrome = POSITIVE
+    packet.msn = response.msn
+    index = start(t, q, q.destination, 0)
+    action_at(t, U64(index)).header_length -= ORIGINAL_BYTES
+    add_piece(t, index, 0, response.address, ORIGINAL_BYTES)
+
+
+@internal
+def send_data(t, q, response):
+    """Send the next packet of the response to a read. If its memory may not be read any more, the queue pair ends.
+    Returns whether the packet was sent."""
+    number, mtu = int64(response.done), int64(q.mtu)
+    offset, psn = number * mtu, psn_after(response.first_psn, response.done)
+    length = min(int64(response.length) - offset, mtu)
+    address = response.address + U64(offset)
+    found = find_region(t, q, response.rkey, address, length, REMOTE_READ) if length else 0
+    if length and not found:
+        q.response_head = q.response_tail
+        q.response_count = 0
+        owe_nak(t, q, FATAL, ACCESS_REFUSED, psn)
+        return False
+    new_packet(t, q, read_opcode(number == 0, number + 1 == int64(response.packets)), psn)
+    packet = packet_at(t, OUTGOING)
+    packet.syndrome = POSITIVE
+    packet.msn = response.msn
+    index = start(t, q, q.destination, length)
+    if length:
+        add_piece(t, index, process_of(t, found), translate(t, found, address), length)
+    return True
+
+
+@internal
+def read_opcode(is_first, is_last):
+    """BTH opcode of a packet of the response to a read."""
+    if is_first:
+        return READ_ONLY if is_last else READ_FIRST
+    return READ_LAST if is_last else READ_MIDDLE
+
+
+@internal
+def send_acknowledgement(t, q):
+    """Send the acknowledgement that is due. After a fatal one the queue pair is in error."""
+    due = q.due
+    new_packet(t, q, ACKNOWLEDGE, q.due_psn if due != ACK else psn_after(q.expected, -1))
+    packet = packet_at(t, OUTGOING)
+    packet.syndrome = POSITIVE if due == ACK else q.due_syndrome
+    packet.msn = q.msn
+    send(t, q)
+    q.due = NOTHING
+    if due == ACK:
+        count(t, ACKS_SENT)
+    elif int64(q.due_syndrome) >> ACKNOWLEDGE_SHIFT == RNR_NAK:
+        count(t, RNR_NAKS_SENT)
+    else:
+        count(t, NAKS_SENT)
+    if due == FATAL:
+        fail_queue_pair(t, q)

@@ -1,0 +1,108 @@
+"""RDMA READs: each becomes a response that is sent as there is room (sections 9.4.4, 9.7.4, 9.7.5)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import address_of, fill_zero
+from fanin_nic.transport.memory.regions import find_region
+from fanin_nic.transport.records.accessors import U64, count, make_ready, response_index, response_row
+from fanin_nic.transport.records.psn import is_within, psn_after
+from fanin_nic.transport.records.tables import RESPONSE, RESPONSES, Counter, Receiving
+from fanin_nic.transport.responder.verdicts import ACCEPTED, refuse_access, refuse_invalid
+from fanin_wire.rocev2 import MOST_MESSAGE
+from fanin_wire.verbs import Access
+
+NOTHING = int(Receiving.NOTHING)
+REMOTE_READ = int(Access.REMOTE_READ)
+DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
+RESPONSE_SIZE = U64(RESPONSE.itemsize)
+
+
+@internal
+def packets_of_response(q, length):
+    """Packets of the response to a read of `length` bytes. An empty read has one."""
+    return max(1, (int64(length) + int64(q.mtu) - 1) // int64(q.mtu))
+
+
+@internal
+def responses(q):
+    """Responses that are not complete."""
+    return (int64(q.response_tail) - int64(q.response_head)) & 0xFFFFFFFF
+
+
+@internal
+def may_repeat(q):
+    """Whether there is room for the response to a repeated request. Half of the room is kept for new ones."""
+    return responses(q) - int64(q.response_count) < RESPONSES // 2
+
+
+@internal
+def may_read(t, q, packet):
+    """Whether the memory that a READ names may be read."""
+    return packet.dlen == 0 or find_region(t, q, packet.rkey, packet.va, packet.dlen, REMOTE_READ) != 0
+
+
+@internal
+def new_response(q, is_repetition):
+    """Free-running number of a new response, which the caller fills in. There is room for it."""
+    counter = int64(q.response_tail)
+    q.response_tail += 1
+    if not is_repetition:
+        q.response_count += 1
+    return counter
+
+
+@internal
+def add_read(t, q, packet, is_repetition):
+    """Enter the response to a read."""
+    response = response_row(t, response_index(q, new_response(q, is_repetition)))
+    fill_zero(address_of(response), RESPONSE_SIZE)
+    response.first_psn = packet.psn
+    response.packets = packets_of_response(q, packet.dlen)
+    response.length = packet.dlen
+    response.address = packet.va
+    response.rkey = packet.rkey
+    response.msn = q.msn
+    response.is_repetition = is_repetition
+    make_ready(t, q)
+
+
+@internal
+def on_read(t, q, packet, length):
+    """The expected READ. Returns a Verdict."""
+    if not int64(q.access) & REMOTE_READ or q.receiving != NOTHING or length or packet.dlen > MOST_MESSAGE:
+        return refuse_invalid(t)
+    if q.response_count >= q.most_responses:
+        return refuse_invalid(t)
+    if not may_read(t, q, packet):
+        return refuse_access(t)
+    q.msn = psn_after(q.msn, 1)
+    add_read(t, q, packet, 0)
+    return ACCEPTED
+
+
+@internal
+def repeat_read(t, q, packet, behind):
+    """A READ, or the rest of one, that was answered `behind` packets before the expected one. It is answered again,
+    unless its first packet is still to be sent anyhow."""
+    refused = not int64(q.access) & REMOTE_READ or packet.dlen > MOST_MESSAGE
+    if refused or packets_of_response(q, packet.dlen) > behind or not may_read(t, q, packet):
+        count(t, DROP_DUPLICATE)
+    elif not is_waiting(t, q, packet.psn):
+        if may_repeat(q):
+            add_read(t, q, packet, 1)
+        else:
+            count(t, DROP_DUPLICATE)
+
+
+@internal
+def is_waiting(t, q, psn):
+    """Whether the packet of a response that has a PSN is still to be sent."""
+    for step in range(responses(q)):
+        response = response_row(t, response_index(q, int64(q.response_head) + step))
+        start = psn_after(response.first_psn, response.done)
+        if is_within(psn, start, psn_after(response.first_psn, response.packets)):
+            return True
+    return False

@@ -1,0 +1,119 @@
+"""SENDs: a message goes to the oldest receive request (sections 9.4.1 and 9.7.4)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.memory.invalidation import invalidate
+from fanin_nic.transport.memory.pieces import scatter
+from fanin_nic.transport.output.completions import complete_receive
+from fanin_nic.transport.output.headers import HAS_IETH, HAS_IMMDT, HEADER_BITS
+from fanin_nic.transport.records.accessors import U64, action_at, pieces_of_receive, receive_index, receive_row
+from fanin_nic.transport.records.psn import psn_after
+from fanin_nic.transport.records.tables import Receiving
+from fanin_nic.transport.responder.verdicts import (
+    ACCEPTED,
+    NOT_READY,
+    refuse_invalid,
+    refuse_operation,
+)
+from fanin_wire.rocev2 import MOST_MESSAGE, Part, Transport
+from fanin_wire.verbs import CompletionFlag, CompletionOpcode, CompletionStatus
+
+FIRST, MIDDLE, LAST, ONLY = (int(Part[name]) for name in ("FIRST", "MIDDLE", "LAST", "ONLY"))
+RC = int(Transport.RC)
+NOTHING, SEND = int(Receiving.NOTHING), int(Receiving.SEND)
+RECEIVED, SUCCESS = int(CompletionOpcode.RECV), int(CompletionStatus.SUCCESS)
+LENGTH_ERROR, PROTECTION_ERROR = int(CompletionStatus.LOC_LEN_ERR), int(CompletionStatus.LOC_PROT_ERR)
+INVALID_REQUEST = int(CompletionStatus.REM_INV_REQ_ERR)
+WITH_IMM, WITH_INV = int(CompletionFlag.WITH_IMM), int(CompletionFlag.WITH_INV)
+
+
+@internal
+def has_receive(q):
+    """Whether there is a receive request."""
+    return q.receive_head != q.receive_tail
+
+
+@internal
+def oldest_receive(t, q):
+    """Row of the oldest receive request."""
+    return receive_index(t, q, q.receive_head)
+
+
+@internal
+def is_length_of_part(q, part, length):
+    """Whether a packet of a message may have so many bytes: all but the last are full, and the last is not empty."""
+    if part in (FIRST, MIDDLE):
+        return length == int64(q.mtu)
+    return length <= int64(q.mtu) and (part == ONLY or length > 0)
+
+
+@internal
+def fits_in_sequence(q, part, receiving):
+    """Whether a part of a message of kind `receiving` may come now."""
+    if part in (FIRST, ONLY):
+        return q.receiving == NOTHING
+    return q.receiving == receiving
+
+
+@internal
+def on_send(t, q, packet, part, data, length):
+    """The expected packet of a SEND. Returns a Verdict."""
+    if not fits_in_sequence(q, part, SEND) or not is_length_of_part(q, part, length):
+        return refuse_invalid(t)
+    if part in (FIRST, ONLY):
+        if not has_receive(q):
+            return NOT_READY
+        q.message_length = 0
+    request, total = receive_row(t, oldest_receive(t, q)), int64(q.message_length) + length
+    if U64(total) > request.length or total > MOST_MESSAGE:
+        reject_message(t, q, packet, LENGTH_ERROR)
+        return refuse_invalid(t)
+    pieces = pieces_of_receive(request)
+    if not scatter(t, q, pieces, int64(request.sge_count), int64(q.message_length), data, length):
+        reject_message(t, q, packet, PROTECTION_ERROR)
+        return refuse_operation(t)
+    q.message_length = total
+    q.receiving = SEND
+    if part in (LAST, ONLY):
+        return end_message(t, q, packet)
+    return ACCEPTED
+
+
+@internal
+def end_message(t, q, packet):
+    """The last packet of a SEND is in. Returns a Verdict."""
+    q.receiving = NOTHING
+    if int64(HEADER_BITS[packet.opcode]) & HAS_IETH and not invalidate(t, q, packet.invalidated_rkey):
+        reject_message(t, q, packet, INVALID_REQUEST)
+        return refuse_invalid(t)
+    finish_receive(t, q, packet, SUCCESS, RECEIVED)
+    q.msn = psn_after(q.msn, 1)
+    return ACCEPTED
+
+
+@internal
+def reject_message(t, q, packet, status):
+    """A message can not be taken. Of RC it ends the receive request; of UC it is dropped, and leaves the request."""
+    if q.kind == RC:
+        finish_receive(t, q, packet, status, RECEIVED)
+
+
+@internal
+def finish_receive(t, q, packet, status, opcode):
+    """Complete the oldest receive request, with what the last packet of the message brings beside data."""
+    request = receive_row(t, oldest_receive(t, q))
+    action = action_at(t, U64(complete_receive(t, q, request, status, opcode, q.message_length)))
+    q.receive_head += 1
+    if status != SUCCESS:
+        return
+    bits = int64(HEADER_BITS[packet.opcode])
+    action.solicited = packet.solicited
+    if bits & HAS_IMMDT:
+        action.flags = WITH_IMM
+        action.immediate = packet.immdt
+    elif bits & HAS_IETH:
+        action.flags = WITH_INV
+        action.immediate = packet.invalidated_rkey

@@ -1,0 +1,105 @@
+"""Requests of a connection in their order: the expected one, one too early, or a repetition (section 9.7.4)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.output.headers import OPERATIONS, PARTS
+from fanin_nic.transport.records.accessors import count
+from fanin_nic.transport.records.psn import psn_after, psn_difference
+from fanin_nic.transport.records.tables import Counter
+from fanin_nic.transport.responder.atomics import on_atomic, repeat_atomic
+from fanin_nic.transport.responder.owed import FATAL, NEGATIVE, SEQUENCE_ERROR, owe_acknowledgement, owe_nak, owe_next
+from fanin_nic.transport.responder.reads import on_read, packets_of_response, repeat_read
+from fanin_nic.transport.responder.receives import on_send
+from fanin_nic.transport.responder.verdicts import ACCEPTED, NAKS, NOT_READY, rnr_syndrome
+from fanin_nic.transport.responder.writes import on_write
+from fanin_wire.rocev2 import Operation
+
+SEND, WRITE, READ = int(Operation.SEND), int(Operation.WRITE), int(Operation.READ_REQUEST)
+DROP_SEQUENCE, DROP_BLOCKED = int(Counter.DROP_SEQUENCE), int(Counter.DROP_BLOCKED)
+DUPLICATES = int(Counter.DUPLICATES)
+
+
+@internal
+def on_request(t, q, packet, data, length):
+    """A request packet of RC."""
+    ahead = psn_difference(packet.psn, q.expected)
+    if q.due == FATAL:
+        count(t, DROP_BLOCKED)
+    elif ahead > 0:
+        on_gap(t, q, packet)
+    elif ahead < 0:
+        count(t, DUPLICATES)
+        repeat(t, q, packet, -ahead)
+    else:
+        take_expected(t, q, packet, data, length)
+
+
+@internal
+def on_gap(t, q, packet):
+    """A packet before this one is missing: ask for it, once (section 9.7.5.2)."""
+    count(t, DROP_SEQUENCE)
+    behind = psn_after(packet.psn, 1)
+    if not q.gap_reported or psn_difference(behind, q.gap_end) > 0:
+        q.gap_end = behind
+    if not q.gap_reported:
+        q.gap_reported = 1
+        owe_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
+
+
+@internal
+def take_expected(t, q, packet, data, length):
+    """The packet that is expected: carry it out, or refuse it."""
+    before = q.expected
+    verdict = carry_out(t, q, packet, data, length)
+    if verdict == ACCEPTED:
+        q.expected = psn_after(before, psns_of(q, packet))
+        owe_next(t, q, packet.ackreq, is_answered(packet))
+    elif verdict == NOT_READY:
+        q.gap_reported = 1
+        q.gap_end = psn_after(before, 1)
+        owe_nak(t, q, NEGATIVE, rnr_syndrome(q), before)
+    else:
+        owe_nak(t, q, FATAL, int64(NAKS[verdict]), before)
+
+
+@internal
+def is_answered(packet):
+    """Whether a response to a request packet is sent, and no acknowledgement."""
+    operation = int64(OPERATIONS[packet.opcode])
+    return operation != SEND and operation != WRITE
+
+
+@internal
+def psns_of(q, packet):
+    """PSNs that a request packet takes: a READ those of all packets of its response."""
+    return packets_of_response(q, packet.dlen) if int64(OPERATIONS[packet.opcode]) == READ else 1
+
+
+@internal
+def carry_out(t, q, packet, data, length):
+    """Carry out the expected packet. Returns a Verdict."""
+    operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
+    if operation == SEND:
+        return on_send(t, q, packet, part, data, length)
+    if operation == WRITE:
+        return on_write(t, q, packet, part, data, length)
+    if operation == READ:
+        return on_read(t, q, packet, length)
+    return on_atomic(t, q, packet, operation, length)
+
+
+@internal
+def repeat(t, q, packet, behind):
+    """A request that was carried out before, `behind` packets before the expected one (section 9.7.4). A read is
+    carried out again, an atomic is answered with what was found then, all others are acknowledged."""
+    operation = int64(OPERATIONS[packet.opcode])
+    if operation in (SEND, WRITE):
+        if q.due != NEGATIVE:
+            owe_acknowledgement(t, q)
+    elif operation == READ:
+        repeat_read(t, q, packet, behind)
+    else:
+        repeat_atomic(t, q, packet)

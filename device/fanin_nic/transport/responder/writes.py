@@ -1,0 +1,67 @@
+"""RDMA WRITEs: data go to the memory that the first packet names (section 9.4.3)."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.native.compiled import internal
+from fanin_nic.transport.memory.pieces import write
+from fanin_nic.transport.memory.regions import find_region
+from fanin_nic.transport.output.headers import HAS_IMMDT, HEADER_BITS
+from fanin_nic.transport.records.accessors import U64
+from fanin_nic.transport.records.psn import psn_after
+from fanin_nic.transport.records.tables import Receiving
+from fanin_nic.transport.responder.receives import (
+    FIRST,
+    LAST,
+    ONLY,
+    SUCCESS,
+    finish_receive,
+    fits_in_sequence,
+    has_receive,
+    is_length_of_part,
+)
+from fanin_nic.transport.responder.verdicts import ACCEPTED, NOT_READY, refuse_access, refuse_invalid
+from fanin_wire.rocev2 import MOST_MESSAGE
+from fanin_wire.verbs import Access, CompletionOpcode
+
+NOTHING, WRITE = int(Receiving.NOTHING), int(Receiving.WRITE)
+REMOTE_WRITE = int(Access.REMOTE_WRITE)
+WITH_IMMEDIATE = int(CompletionOpcode.RECV_RDMA_WITH_IMM)
+
+
+@internal
+def on_write(t, q, packet, part, data, length):
+    """The expected packet of a WRITE. Returns a Verdict."""
+    begins, ends = part in (FIRST, ONLY), part in (LAST, ONLY)
+    if not int64(q.access) & REMOTE_WRITE or not fits_in_sequence(q, part, WRITE):
+        return refuse_invalid(t)
+    left = int64(packet.dlen) if begins else int64(q.write_left)
+    if left > MOST_MESSAGE or not is_length_of_part(q, part, length) or not is_rest(left, ends, length):
+        return refuse_invalid(t)
+    rkey, address = (packet.rkey, packet.va) if begins else (q.write_rkey, q.write_address)
+    found = find_region(t, q, rkey, address, left, REMOTE_WRITE) if left else 0
+    if left and not found:
+        return refuse_access(t)
+    with_immediate = ends and int64(HEADER_BITS[packet.opcode]) & HAS_IMMDT != 0
+    if with_immediate and not has_receive(q):
+        return NOT_READY
+    if begins:
+        q.message_length = left
+        q.write_rkey = rkey
+    if length:
+        write(t, q, found, address, data, length)
+    q.write_address = address + U64(length)
+    q.write_left = left - length
+    q.receiving = NOTHING if ends else WRITE
+    if ends:
+        q.msn = psn_after(q.msn, 1)
+    if with_immediate:
+        finish_receive(t, q, packet, SUCCESS, WITH_IMMEDIATE)
+    return ACCEPTED
+
+
+@internal
+def is_rest(left, ends, length):
+    """Whether a packet with `length` bytes, of which `left` are to come, ends the message just if it says so."""
+    return length == left if ends else length < left

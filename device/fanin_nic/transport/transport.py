@@ -1,0 +1,273 @@
+"""The transport as an object: one arena, events as methods, actions as an array.
+
+    transport = Transport("127.0.0.2")
+    index = transport.create_queue_pair(Transport.RC, send_cq=0, receive_cq=0, domain=1)
+    transport.packet(address_of_bth, length, source, now)
+    for action in transport.take_actions(): ...
+
+The running daemon calls the compiled events of `events` on `transport.base`; the simulator and the tests use this
+class. Both run the same machine code. What programs ask for seldom (queue pairs, regions) is done here, in Python.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_nic.transport import events
+from fanin_nic.transport.queue_pairs import attributes
+from fanin_nic.transport.queue_pairs.attributes import AttributesInvalid
+from fanin_nic.transport.queue_pairs.numbers import QueuePairNumbers
+from fanin_nic.transport.records.accessors import NEVER
+from fanin_nic.transport.records.tables import (
+    COUNTERS,
+    MAX_RD_ATOMIC,
+    NETWORK_HEADERS,
+    QUEUE_PAIR,
+    RESPONSES,
+    TABLES,
+    TRANSPORT,
+    Counter,
+)
+from fanin_wire.rocev2 import TIMEOUT_UNIT_NS
+from fanin_wire.rocev2 import Transport as Service
+from fanin_wire.verbs import Access, Attribute, QueuePairState
+
+ALIGNMENT = 64
+KEY_BITS = 16
+DEFAULT_MTU = 1024  # of a queue pair that has no path yet
+IDENTITY = ("qpn", "index", "kind", "all_signaled", "is_ready", "domain", "send_cq", "receive_cq")
+
+
+class TableFull(Exception):
+    """A table of the transport has no free row. The message says which."""
+
+
+class Limits(NamedTuple):
+    """Sizes of a transport's tables. Those of queue pairs and their queues are powers of two."""
+
+    queue_pairs: int = 256
+    send_depth: int = 256
+    receive_depth: int = 256
+    regions: int = 1024
+    actions: int = 4096
+    window: int = 128
+
+
+def _rows(limits: Limits) -> dict[str, int]:
+    """Rows of each table."""
+    return {
+        "queue_pairs": limits.queue_pairs,
+        "ready": limits.queue_pairs,
+        "sends": limits.queue_pairs * limits.send_depth,
+        "receives": limits.queue_pairs * limits.receive_depth,
+        "responses": limits.queue_pairs * RESPONSES,
+        "originals": limits.queue_pairs * MAX_RD_ATOMIC,
+        "regions": limits.regions,
+        "actions": limits.actions,
+        "packets": 2,  # the one that has arrived, and the one that is put together
+        "network_headers": (limits.actions + 1) * NETWORK_HEADERS,
+        "counters": COUNTERS,
+    }
+
+
+class Transport:
+    """The transport of one device.
+
+    address: IPv4 of the device. incarnation: where the numbers of queue pairs begin. `tables` holds numpy views of the
+    arena by name of the table, `header` the TRANSPORT record.
+    """
+
+    def __init__(self, address: str, *, limits: Limits | None = None, incarnation: int = 1) -> None:
+        self.limits = limits or Limits()
+        if self.limits.actions < 2 * self.limits.send_depth + 64:
+            raise ValueError("one acknowledgement can complete a whole send queue: there are too few actions for it")
+        offsets, size = {}, _aligned(TRANSPORT.itemsize)
+        for name, rows in _rows(self.limits).items():
+            offsets[name] = size
+            size = _aligned(size + rows * TABLES[name].dtype.itemsize)
+        self._memory = np.zeros(size + ALIGNMENT, np.uint8)
+        start = -self._memory.ctypes.data % ALIGNMENT
+        self.arena = self._memory[start : start + size]
+        self.base = int(self.arena.ctypes.data)
+        self.header = self.arena[: TRANSPORT.itemsize].view(TRANSPORT)[0]
+        self.tables = {
+            name: self.arena[offsets[name] : offsets[name] + rows * TABLES[name].dtype.itemsize].view(
+                TABLES[name].dtype
+            )
+            for name, rows in _rows(self.limits).items()
+        }
+        self.header["address"] = int(ipaddress.IPv4Address(address))
+        self.header["next_deadline"] = NEVER
+        for name, value in self.limits._asdict().items():
+            self.header[name] = value
+        for name, table in TABLES.items():
+            self.header[table.offset] = offsets[name]
+        self._numbers = QueuePairNumbers(self.limits.queue_pairs, incarnation)
+
+    # Queue pairs
+
+    def create_queue_pair(
+        self, kind: Service, *, send_cq: int, receive_cq: int, domain: int, all_signaled: bool = False
+    ) -> int:
+        """Make a queue pair in state RESET; its row. Its number is the member `qpn` of the row.
+
+        Raises:
+            TableFull: there are as many queue pairs as the device has room for.
+        """
+        free = np.flatnonzero(self.tables["queue_pairs"]["qpn"] == 0)
+        if free.size == 0:
+            raise TableFull("queue pairs")
+        index = int(free[0])
+        row = self.tables["queue_pairs"][index]
+        is_ready = row["is_ready"]  # an entry of the list of the ready may be left of the row's last use
+        self.tables["queue_pairs"][index] = np.zeros((), QUEUE_PAIR)
+        row["qpn"], row["index"], row["kind"] = self._numbers.number_of(index), index, kind
+        row["send_cq"], row["receive_cq"], row["domain"] = send_cq, receive_cq, domain
+        row["all_signaled"], row["is_ready"] = all_signaled, is_ready
+        self._reset(index)
+        self.header["queue_pair_end"] = max(int(self.header["queue_pair_end"]), index + 1)
+        return index
+
+    def destroy_queue_pair(self, index: int) -> None:
+        """End a queue pair. Its requests have no completions."""
+        self.tables["queue_pairs"][index]["qpn"] = 0
+
+    def modify(self, index: int, state: QueuePairState, now: int, values: dict[Attribute, int] | None = None) -> None:
+        """Change the state and the attributes of a queue pair, as `ibv_modify_qp`.
+
+        Args:
+            index: its row.
+            state: the state that it is to be in.
+            now: the time in ns.
+            values: the attributes beside the state. AV is the IPv4 address of the other side, PATH_MTU is in bytes.
+
+        Raises:
+            AttributesInvalid: verbs does not allow this change.
+        """
+        row, values = self.tables["queue_pairs"][index], values or {}
+        before = QueuePairState(int(row["state"]))
+        attributes.check(Service(int(row["kind"])), before, state, values)
+        if values.get(Attribute.CUR_STATE, before) not in (before, QueuePairState.RTS):
+            raise AttributesInvalid(f"the queue pair is in {before.name}")
+        for attribute, value in values.items():
+            if member := attributes.VALUES[attribute][0]:
+                row[member] = _in_units(attribute, value)
+        if state == QueuePairState.RESET:
+            self._reset(index)
+        elif state == QueuePairState.ERR:
+            events.fail(self.base, index, now)
+        else:
+            row["state"] = state
+        if Attribute.SQ_PSN in values:
+            row["unacknowledged"] = row["end_psn"] = row["next_psn"]
+        row["retries_left"], row["rnr_left"] = row["retry_count"], row["rnr_retry"]
+        events.wake(self.base, index, now)
+
+    def _reset(self, index: int) -> None:
+        """Bring a queue pair into the state RESET. Its requests have no completions."""
+        row = self.tables["queue_pairs"][index]
+        identity = {name: row[name].item() for name in IDENTITY}
+        self.tables["queue_pairs"][index] = np.zeros((), QUEUE_PAIR)
+        for name, value in identity.items():
+            row[name] = value
+        row["mtu"] = DEFAULT_MTU
+        row["deadline"] = NEVER
+        self.tables["originals"][index * MAX_RD_ATOMIC : (index + 1) * MAX_RD_ATOMIC]["is_set"] = 0
+
+    def queue_pair(self, index: int) -> np.void:
+        """The row of a queue pair."""
+        return self.tables["queue_pairs"][index]
+
+    # Memory
+
+    def register(
+        self,
+        start: int,
+        length: int,
+        access: Access,
+        *,
+        domain: int,
+        tag: int,
+        mapped: int | None = None,
+        process: int = 0,
+    ) -> int:
+        """Make a region known; its key, local and remote.
+
+        Args:
+            start: the client's address.
+            length: bytes.
+            access: rights beside local reading.
+            domain: protection domain.
+            tag: 16 random bits of the key, which are not all 0.
+            mapped: address in the device; by default equal to `start`.
+            process: 0 if it is mapped; else 1 + the client whose process memory it is.
+
+        Raises:
+            TableFull: there are as many regions as the device has room for.
+        """
+        free = np.flatnonzero(self.tables["regions"]["key"] == 0)
+        if free.size == 0:
+            raise TableFull("regions")
+        index = int(free[0])
+        key = index << KEY_BITS | tag
+        mapped = start if mapped is None else mapped
+        self.tables["regions"][index] = (start, length, mapped, key, domain, access, process)
+        return key
+
+    def deregister(self, key: int) -> None:
+        """Forget a region. Packets and requests that name it are refused from now on."""
+        self.tables["regions"][key >> KEY_BITS]["key"] = 0
+
+    # Events
+
+    def packet(self, address: int, length: int, source: int, now: int) -> None:
+        """A packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
+        address."""
+        events.packet(self.base, address, length, source, now)
+
+    def post_send(self, index: int, wqe: np.ndarray, now: int) -> bool:
+        """A request to send: one element of SEND_WQE. Returns whether there was room for it."""
+        return bool(events.post_send(self.base, index, wqe.ctypes.data, now))
+
+    def post_receive(self, index: int, wqe: np.ndarray, now: int) -> bool:
+        """A request to receive: one element of RECEIVE_WQE. Returns whether there was room for it."""
+        return bool(events.post_receive(self.base, index, wqe.ctypes.data, now))
+
+    def serve(self, now: int, turns: int = 1 << 30) -> int:
+        """Give turns to the queue pairs that have something to do. Returns how many had one."""
+        return int(events.serve(self.base, turns, now))
+
+    def tick(self, now: int) -> None:
+        """Time has passed; useful from `next_deadline` on."""
+        events.tick(self.base, now)
+
+    # Results
+
+    @property
+    def next_deadline(self) -> int:
+        """Time in ns of the next `tick` that would do something; 2^64 - 1: never."""
+        return int(self.header["next_deadline"])
+
+    def take_actions(self) -> np.ndarray:
+        """A copy of the actions; the table is empty afterwards."""
+        taken = self.tables["actions"][: int(self.header["action_count"])].copy()
+        self.header["action_count"] = 0
+        return taken
+
+    def counters(self) -> dict[str, int]:
+        """All counters by name."""
+        return {counter.name.lower(): int(self.tables["counters"][counter]) for counter in Counter}
+
+
+def _in_units(attribute: Attribute, value: int) -> int:
+    """The value of an attribute as the table keeps it: a time-out in ns."""
+    if attribute == Attribute.TIMEOUT:
+        return TIMEOUT_UNIT_NS << value if value else 0
+    return int(value)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,279 @@
+"""The checks of completions: each is the next one of its queue, and its request has done what it had to."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.native.memory import copy, load_u64, store_u64
+from fanin_nic.transport.records.accessors import queue_pair_at, transport_at
+from fanin_sim.fuzz import event_queue
+from fanin_sim.fuzz.counter_rng import draw_below
+from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.jit import internal
+from fanin_sim.rdma.codes import EventKind, RequestFate, Violation
+from fanin_sim.rdma.pattern import fill, is_pattern
+from fanin_sim.rdma.tables import REQUESTS, device_row, side_row
+from fanin_sim.rdma.workload import (
+    FETCH_ADD,
+    RC,
+    READ,
+    ROWS,
+    SEND,
+    SIGNALED,
+    SOLICITED,
+    UC,
+    UD,
+    WRITE,
+    WRITE_IMM,
+    receive_of,
+    request_of,
+)
+from fanin_wire.rocev2 import GRH_SIZE
+from fanin_wire.verbs import CompletionFlag, CompletionOpcode, CompletionStatus
+
+COMPLETION, GIVEN_UP = int(EventKind.COMPLETION), int(EventKind.GIVEN_UP)
+WRONG_DATA, WRONG_COMPLETION = int(Violation.WRONG_DATA), int(Violation.WRONG_COMPLETION)
+WRONG_STATUS, LOST_MESSAGE = int(Violation.WRONG_STATUS), int(Violation.LOST_MESSAGE)
+POSTED, SUCCEEDED, FAILED = int(RequestFate.POSTED), int(RequestFate.SUCCEEDED), int(RequestFate.FAILED)
+SUCCESS, FLUSHED = int(CompletionStatus.SUCCESS), int(CompletionStatus.WR_FLUSH_ERR)
+RETRIES, RNR_RETRIES = int(CompletionStatus.RETRY_EXC_ERR), int(CompletionStatus.RNR_RETRY_EXC_ERR)
+LENGTH_ERROR = int(CompletionStatus.LOC_LEN_ERR)
+IS_RECEIVE = 1 << 32  # in a wr_id
+RECEIVED, WITH_IMMEDIATE = int(CompletionOpcode.RECV), int(CompletionOpcode.RECV_RDMA_WITH_IMM)
+GRH, WITH_IMM = int(CompletionFlag.GRH), int(CompletionFlag.WITH_IMM)
+OF_READ, OF_WRITE = int(CompletionOpcode.RDMA_READ), int(CompletionOpcode.RDMA_WRITE)
+OF_FETCH_ADD, OF_COMPARE_SWAP = int(CompletionOpcode.FETCH_ADD), int(CompletionOpcode.COMP_SWAP)
+GIVE_UP = 50  # purpose of random numbers
+LONGEST_NOTICE = 2_000_000  # ns until the programs of a broken connection know
+NO_ICRC_STATUS = 14  # statuses that there are
+
+
+@internal
+def complete(w, device, action):
+    """A completion of a device."""
+    wr_id, status = int64(action.wr_id), int64(action.status)
+    side, number = (wr_id & 0xFFFFFFFF) // ROWS, (wr_id & 0xFFFFFFFF) % ROWS
+    w.completions += 1
+    add_line(w, COMPLETION, side, wr_id >> 32, int64(action.opcode), number, 0, status, 0)
+    if side >= w.side_count or side_row(w.sides, side).device != device:
+        report_violation(w, WRONG_COMPLETION, device, wr_id)
+        return
+    row = side_row(w.sides, side)
+    t = transport_at(device_row(w.devices, device).base)
+    same = number // REQUESTS == row.generation and action.qpn == queue_pair_at(t, uint64(row.row)).qpn
+    if not same or row.is_forgotten:
+        report_violation(w, WRONG_COMPLETION, side, wr_id)
+    elif wr_id >= IS_RECEIVE:
+        complete_receive(w, side, row, number % REQUESTS, action, status)
+    else:
+        complete_send(w, side, row, number % REQUESTS, action, status)
+
+
+# Requests to send
+
+
+@internal
+def complete_send(w, side, row, number, action, status):
+    """The completion of a request to send. Those before it that have none were not signalled, and have succeeded."""
+    if number < row.ended or number >= row.posted:
+        report_violation(w, WRONG_COMPLETION, side, number)
+        return
+    for earlier in range(row.ended, number):
+        if request_of(w, side, row.generation, earlier).flags & SIGNALED:
+            report_violation(w, WRONG_COMPLETION, side, earlier)
+            return
+        succeed(w, side, row, earlier)
+    request = request_of(w, side, row.generation, number)
+    row.ended = number + 1
+    if status == SUCCESS:
+        if not request.flags & SIGNALED:
+            report_violation(w, WRONG_COMPLETION, side, number)
+        if action.opcode != opcode_of(request.kind) or int64(action.byte_length) != request.length:
+            report_violation(w, WRONG_COMPLETION, side, number)
+        row.ended = number
+        succeed(w, side, row, number)
+    else:
+        request.fate = FAILED
+        w.failed += 1
+        check_failure(w, side, row, request, status)
+        break_connection(w, side)
+    finish_if_over(w, side)
+
+
+@internal
+def end_silent(w, side):
+    """The queue pair of a side has ended. Its last requests may have no completion because they were not signalled, and
+    have succeeded. Returns the number of one that lacks its completion; -1 if none does."""
+    row = side_row(w.sides, side)
+    for number in range(row.ended, row.posted):
+        if request_of(w, side, row.generation, number).flags & SIGNALED:
+            return number
+        succeed(w, side, row, number)
+    return -1
+
+
+@internal
+def opcode_of(kind):
+    """Opcode of the completion of a kind of request."""
+    if kind < WRITE:
+        return 0
+    if kind < READ:
+        return OF_WRITE
+    if kind < FETCH_ADD:
+        return OF_READ
+    return OF_FETCH_ADD if kind == FETCH_ADD else OF_COMPARE_SWAP
+
+
+@internal
+def check_failure(w, side, row, request, status):
+    """Check the status of a request that has failed."""
+    if not w.checks_icrc:
+        return
+    if request.wrong and status == request.wanted:
+        return
+    explained = status in (FLUSHED, RETRIES)
+    if row.may_fail and explained and not (request.wrong and is_calm(w) and not row.is_broken):
+        return
+    if status == RNR_RETRIES and w.rnr_retry < 7:
+        return
+    report_violation(w, WRONG_STATUS, side, status)
+
+
+@internal
+def is_calm(w):
+    """Whether no packet is lost, so that every error must be reported as what it is."""
+    return w.rate[1] == 0 and w.rate[2] == 0 and w.rate[5] == 0 and w.restart_device < 0 and w.abandon_connection < 0
+
+
+@internal
+def succeed(w, side, row, number):
+    """A request has succeeded: check what it has done here, and let the model do it."""
+    request = request_of(w, side, row.generation, number)
+    row.ended = number + 1
+    request.fate = SUCCEEDED
+    w.succeeded += 1
+    if not w.checks_icrc:
+        return
+    if request.wrong:
+        report_violation(w, WRONG_STATUS, side, SUCCESS)
+    here, other = device_row(w.devices, row.device), side_row(w.sides, side ^ 1)
+    there = device_row(w.devices, other.device)
+    place = here.memory + uint64(request.local)
+    if request.kind >= FETCH_ADD:
+        if load_u64(place) != request.original:
+            report_violation(w, WRONG_DATA, side, number)
+        store_u64(here.model + uint64(request.local), request.original)
+        store_u64(there.model + uint64(request.remote), request.result)
+    elif request.kind >= READ:
+        if not is_pattern(place, request.pattern, request.length):
+            report_violation(w, WRONG_DATA, side, number)
+        fill(here.model + uint64(request.local), request.pattern, request.length)
+    elif request.kind >= WRITE and row.kind == RC:
+        fill(there.model + uint64(request.remote), request.pattern, request.length)
+    if row.kind == RC and request.message >= other.messages and not other.is_forgotten:
+        report_violation(w, LOST_MESSAGE, side, number)
+
+
+# Receive requests
+
+
+@internal
+def complete_receive(w, side, row, number, action, status):
+    """The completion of a receive request: the oldest one that is open."""
+    if number != row.receives_ended or number >= row.receives_posted:
+        report_violation(w, WRONG_COMPLETION, side, IS_RECEIVE + number)
+        return
+    receive = receive_of(w, side, row.generation, number)
+    row.receives_ended += 1
+    receive.fate = SUCCEEDED if status == SUCCESS else FAILED
+    if not w.checks_icrc:
+        row.messages += 1
+        if status != SUCCESS:
+            break_connection(w, side)
+    elif status == SUCCESS:
+        receive_message(w, side, row, receive, action)
+    else:
+        if not row.may_fail or (status != FLUSHED and status != LENGTH_ERROR):
+            report_violation(w, WRONG_STATUS, side, status)
+        break_connection(w, side)
+
+
+@internal
+def receive_message(w, side, row, receive, action):
+    """A message has arrived: find out which it is, and check it."""
+    found = next_message(w, side, row, action)
+    if found < 0:
+        report_violation(w, WRONG_COMPLETION, side, int64(action.immediate))
+        return
+    request = request_of(w, side ^ 1, row.generation, found)
+    row.messages = request.message + 1
+    w.received_messages += 1
+    head = GRH_SIZE if row.kind == UD else 0
+    has_data = request.kind != WRITE_IMM
+    device = device_row(w.devices, row.device)
+    place = device.memory + uint64(receive.place + head)
+    if not is_described(w, side ^ 1, row, request, found, action, head):
+        report_violation(w, WRONG_COMPLETION, side, found)
+    elif has_data and not is_pattern(place, request.pattern, request.length):
+        report_violation(w, WRONG_DATA, side, found)
+    elif request.wrong:
+        report_violation(w, WRONG_STATUS, side, found)
+    elif has_data:
+        model = device.model + uint64(receive.place + head)
+        if row.kind == UC:  # parts of messages that were dropped may lie behind this one
+            copy(model, place, uint64(receive.length))
+        fill(model, request.pattern, request.length)
+
+
+@internal
+def next_message(w, side, row, action):
+    """Number of the request whose message a completion is about; -1 if it can be none. RC: the next one. UC and UD:
+    any, by its immediate data, since a network that repeats packets repeats messages of these services."""
+    if row.kind != RC:
+        found = int64(action.immediate) - ((side ^ 1) * ROWS + row.generation * REQUESTS)
+        return found if 0 <= found < side_row(w.sides, side ^ 1).posted else -1
+    for number in range(side_row(w.sides, side ^ 1).posted):
+        if request_of(w, side ^ 1, row.generation, number).message == row.messages:
+            return number
+    return -1
+
+
+@internal
+def is_described(w, sender, row, request, number, action, head):
+    """Whether a completion says of a message what is true."""
+    if action.opcode != (WITH_IMMEDIATE if request.kind == WRITE_IMM else RECEIVED):
+        return False
+    flags = (0 if request.kind == SEND else WITH_IMM) | (GRH if row.kind == UD else 0)
+    if action.flags != flags or int64(action.byte_length) != request.length + head:
+        return False
+    if flags & WITH_IMM and int64(action.immediate) != sender * ROWS + row.generation * REQUESTS + number:
+        return False
+    return (action.solicited != 0) == (request.flags & SOLICITED != 0)
+
+
+# Connections
+
+
+@internal
+def break_connection(w, side):
+    """A connection has failed, or was ended: its programs post nothing more, and end their queue pairs soon."""
+    first = side & ~1
+    if side_row(w.sides, first).is_broken:
+        return
+    for number in range(first, first + 2):
+        side_row(w.sides, number).is_broken = 1
+        side_row(w.sides, number).may_fail = 1
+    row = side_row(w.sides, first)
+    late = draw_below(w.seed, GIVE_UP, first, row.generation, LONGEST_NOTICE)
+    event_queue.put(w, w.now + late, GIVEN_UP, first >> 1, 0, row.generation)
+
+
+@internal
+def finish_if_over(w, side):
+    """If all requests of a connection have ended, its programs end it."""
+    first = side & ~1
+    for number in range(first, first + 2):
+        row = side_row(w.sides, number)
+        if row.ended < REQUESTS:
+            return
+    break_connection(w, side)

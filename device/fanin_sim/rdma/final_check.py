@@ -1,0 +1,85 @@
+"""The end of a schedule: all connections have ended, and every byte of memory is what the requests have made of it."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.native.memory import address_of, copy, load_u8, load_u64
+from fanin_nic.transport.records.accessors import transport_at
+from fanin_nic.transport.records.tables import Counter
+from fanin_sim.fuzz.trace import report_violation
+from fanin_sim.jit import internal
+from fanin_sim.rdma.codes import Violation
+from fanin_sim.rdma.completions import SUCCEEDED
+from fanin_sim.rdma.tables import BUFFER, GENERATIONS, LONGEST, REQUESTS, device_row, side_row
+from fanin_sim.rdma.workload import FETCH_ADD, RC, READ, UD, WRITE, receive_of, request_of
+from fanin_wire.rocev2 import GRH_SIZE
+
+HANGS, WRONG_MEMORY = int(Violation.HANGS), int(Violation.WRONG_MEMORY)
+OVERFLOW = int(Violation.ACTION_OVERFLOW)
+ACTION_OVERFLOW = uint64(8 * Counter.ACTION_OVERFLOW)
+NOTHING = int(Violation.NOTHING)
+
+
+@internal
+def check_end(w):
+    """Check the state after the last event."""
+    for side in range(w.side_count):
+        if side_row(w.sides, side).generation < GENERATIONS:
+            report_violation(w, HANGS, side, side_row(w.sides, side).ended)
+    for index in range(w.device_count):
+        t = transport_at(device_row(w.devices, index).base)
+        if load_u64(address_of(t) + t.counter_offset + ACTION_OVERFLOW):
+            report_violation(w, OVERFLOW, index, 0)
+    if w.checks_icrc and w.violation == NOTHING:
+        excuse_failed(w)
+        for index in range(w.device_count):
+            compare(w, index)
+
+
+@internal
+def accept(w, index, place, length):
+    """Some bytes of a device may be anything: the model takes them as they are."""
+    device = device_row(w.devices, index)
+    copy(device.model + uint64(place), device.memory + uint64(place), uint64(length))
+
+
+@internal
+def excuse_failed(w):
+    """Requests that have failed may have been carried out, or not, or in part."""
+    for side in range(w.side_count):
+        row = side_row(w.sides, side)
+        for generation in range(GENERATIONS):
+            for number in range(REQUESTS):
+                excuse_request(w, row, side_row(w.sides, side ^ 1).device, request_of(w, side, generation, number))
+                receive = receive_of(w, side, generation, number)
+                if receive.fate != SUCCEEDED:
+                    accept(w, row.device, receive.place, BUFFER)
+                elif row.kind == UD:
+                    accept(w, row.device, receive.place, GRH_SIZE)
+
+
+@internal
+def excuse_request(w, row, other, request):
+    """Excuse what a request that has failed, or was never acknowledged, may have done."""
+    if request.fate == SUCCEEDED and row.kind == RC:
+        return
+    if request.kind >= READ:
+        accept(w, row.device, request.local, LONGEST)
+    if request.kind >= FETCH_ADD:
+        accept(w, other, int64(request.remote) & ~7, 8)
+    elif request.kind >= WRITE and request.kind < READ:
+        accept(w, other, request.remote, LONGEST)
+
+
+@internal
+def compare(w, index):
+    """Compare the memory of a device with the model."""
+    device = device_row(w.devices, index)
+    for place in range(0, device.memory_size, 8):
+        if load_u64(device.memory + uint64(place)) != load_u64(device.model + uint64(place)):
+            report_violation(w, WRONG_MEMORY, index, place)
+            return
+    for place in range(device.memory_size & ~7, device.memory_size):
+        if load_u8(device.memory + uint64(place)) != load_u8(device.model + uint64(place)):
+            report_violation(w, WRONG_MEMORY, index, place)

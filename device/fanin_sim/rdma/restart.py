@@ -1,0 +1,60 @@
+"""A device starts anew: its tables are empty, and its programs know nothing of requests that were under way."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.native.memory import copy, load_u32
+from fanin_nic.transport.records.accessors import queue_pair_at, transport_at
+from fanin_sim.fuzz.trace import add_line
+from fanin_sim.jit import internal
+from fanin_sim.rdma.codes import EventKind, FaultKind, RequestFate
+from fanin_sim.rdma.completions import POSTED, break_connection
+from fanin_sim.rdma.faults import note_fault
+from fanin_sim.rdma.network import release
+from fanin_sim.rdma.tables import GENERATIONS, REQUESTS, device_row, side_row
+from fanin_sim.rdma.workload import receive_of, request_of
+
+RESTARTED, RESTART = int(EventKind.RESTARTED), int(FaultKind.RESTART)
+FORGOTTEN = int(RequestFate.FORGOTTEN)
+
+
+@internal
+def restart(w, index):
+    """Restart a device."""
+    note_fault(w, RESTART, index)
+    add_line(w, RESTARTED, index, 0, 0, 0, 0, 0, 0)
+    empty(w, index)
+    for side in range(w.side_count):
+        row = side_row(w.sides, side)
+        if row.device == index and row.generation < GENERATIONS:
+            forget(w, side, row)
+            break_connection(w, side)
+
+
+@internal
+def empty(w, index):
+    """Empty the tables of a device, and drop the packets that wait."""
+    device = device_row(w.devices, index)
+    copy(device.base, device.snapshot, uint64(device.size))
+    t = transport_at(device.base)
+    for row in range(int64(t.queue_pairs)):
+        queue_pair_at(t, uint64(row)).qpn = 0
+    for place in range(device.inbox_count):
+        release(w, int64(load_u32(device.inbox + uint64(4 * place))))
+    device.inbox_count = 0
+    device.serves = 0
+    device.boots += 1
+
+
+@internal
+def forget(w, side, row):
+    """The program of a side gets no completions any more."""
+    row.is_forgotten = 1
+    for number in range(REQUESTS):
+        request = request_of(w, side, row.generation, number)
+        if request.fate == POSTED:
+            request.fate = FORGOTTEN
+        receive = receive_of(w, side, row.generation, number)
+        if receive.fate == POSTED:
+            receive.fate = FORGOTTEN

@@ -1,0 +1,84 @@
+"""One schedule: a plan is written into its world, run, and its outcome read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_sim.rdma.codes import FaultKind, Violation
+from fanin_sim.rdma.event_loop import START, run_schedule
+from fanin_sim.rdma.plan import Plan, Profile, plan_of
+from fanin_sim.rdma.world import TOPOLOGIES, TRACE_LINES, World
+
+_MEMBERS = (
+    *("budget", "most_in_a_row", "gap", "pause", "mtu", "retry_count", "rnr_retry", "reads", "timeout", "psn_base"),
+    *("restart_device", "restart_at", "wrong_side", "wrong_generation", "wrong_request", "wrong_kind"),
+    *("abandon_connection", "abandon_at"),
+)
+COUNTS = ("events", "deliveries", "completions", "succeeded", "failed", "received_messages", "connections_made")
+
+
+class Outcome(NamedTuple):
+    """What has happened in a schedule. counts: by the names of COUNTS. faults: how many of each kind."""
+
+    plan: Plan
+    violation: Violation
+    location: int
+    detail: int
+    counts: dict[str, int]
+    faults: dict[FaultKind, int]
+    duration: int
+
+
+class ScheduleRunner:
+    """Runs schedules. The worlds are made once."""
+
+    def __init__(self) -> None:
+        self._worlds: dict[int, World] = {}
+
+    def world(self, topology: int) -> World:
+        """The world of a topology."""
+        if topology not in self._worlds:
+            self._worlds[topology] = World(TOPOLOGIES[topology])
+        return self._worlds[topology]
+
+    def prepare(self) -> None:
+        """Compile the code and make all worlds."""
+        for topology in range(len(TOPOLOGIES)):
+            self.run(plan_of(0)._replace(topology=topology))
+
+    def run(self, plan: Plan, *, trace: bool = False) -> Outcome:
+        """Run a plan. trace: keep a trace, see `trace_of`."""
+        world = self.world(plan.topology)
+        record = world.record
+        record["seed"] = plan.seed % 2**64
+        for name in _MEMBERS:
+            record[name] = getattr(plan, name)
+        record["rate"] = 0
+        for kind, rate in plan.rates.items():
+            record["rate"][kind] = rate
+        record["checks_icrc"] = plan.profile != Profile.NO_ICRC
+        record["trace_room"] = TRACE_LINES if trace else 0
+        run_schedule(world.address)
+        return Outcome(
+            plan,
+            Violation(int(record["violation"])),
+            int(record["location"]),
+            int(record["detail"]),
+            {name: int(record[name]) for name in COUNTS},
+            {kind: int(record["happened"][kind]) for kind in FaultKind if record["happened"][kind]},
+            int(record["now"]) - START,
+        )
+
+    def trace_of(self, plan: Plan) -> np.ndarray:
+        """The trace of the last run of a plan's topology, oldest line first."""
+        world = self.world(plan.topology)
+        count = int(world.record["trace_count"])
+        lines = world.trace[: min(count, TRACE_LINES)]
+        return np.roll(lines, -(count % TRACE_LINES)) if count > TRACE_LINES else lines.copy()
+
+
+def describe(outcome: Outcome) -> str:
+    """One line about a violation."""
+    return f"{outcome.violation.name} at {outcome.location} ({outcome.detail})"

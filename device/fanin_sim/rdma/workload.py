@@ -1,0 +1,253 @@
+"""The requests of a schedule: which they are follows from the seed, the side, the generation and the number."""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.native.memory import address_of, fill_zero
+from fanin_sim.fuzz.counter_rng import draw, draw_below
+from fanin_sim.jit import internal
+from fanin_sim.rdma.codes import RequestKind, WrongRequest
+from fanin_sim.rdma.pattern import fill
+from fanin_sim.rdma.tables import (
+    BUFFER,
+    GENERATION_BYTES,
+    GENERATIONS,
+    LONGEST,
+    READ_AT,
+    RECEIVE,
+    RECEIVES_AT,
+    REQUEST,
+    REQUESTS,
+    SLOTS,
+    WORDS,
+    WORDS_AT,
+    WRITTEN_AT,
+    device_row,
+    receive_row,
+    request_row,
+    side_row,
+)
+from fanin_wire.rocev2 import Transport
+from fanin_wire.verbs import MAX_INLINE_DATA, CompletionStatus, RequestOpcode, SendFlag
+
+RC, UC, UD = int(Transport.RC), int(Transport.UC), int(Transport.UD)
+SEND, SEND_IMM = int(RequestKind.SEND), int(RequestKind.SEND_WITH_IMMEDIATE)
+WRITE, WRITE_IMM = int(RequestKind.WRITE), int(RequestKind.WRITE_WITH_IMMEDIATE)
+READ, READ_BACK = int(RequestKind.READ), int(RequestKind.READ_BACK)
+FETCH_ADD, COMPARE_SWAP = int(RequestKind.FETCH_ADD), int(RequestKind.COMPARE_SWAP)
+OPCODES = (
+    int(RequestOpcode.SEND),
+    int(RequestOpcode.SEND_WITH_IMM),
+    int(RequestOpcode.RDMA_WRITE),
+    int(RequestOpcode.RDMA_WRITE_WITH_IMM),
+    int(RequestOpcode.RDMA_READ),
+    int(RequestOpcode.RDMA_READ),
+    int(RequestOpcode.ATOMIC_FETCH_AND_ADD),
+    int(RequestOpcode.ATOMIC_CMP_AND_SWP),
+)
+RC_KINDS = (SEND, SEND, SEND_IMM, WRITE, WRITE, WRITE, WRITE_IMM, READ, READ, READ_BACK, READ_BACK, FETCH_ADD)
+SIGNALED, FENCE = int(SendFlag.SIGNALED), int(SendFlag.FENCE)
+SOLICITED, INLINE = int(SendFlag.SOLICITED), int(SendFlag.INLINE)
+REMOTE_KEY, LOCAL_KEY = int(WrongRequest.REMOTE_KEY), int(WrongRequest.LOCAL_KEY)
+MISALIGNED, TOO_LONG = int(WrongRequest.MISALIGNED), int(WrongRequest.TOO_LONG)
+BEYOND_REGION = int(WrongRequest.BEYOND_REGION)
+ACCESS, PROTECTION = int(CompletionStatus.REM_ACCESS_ERR), int(CompletionStatus.LOC_PROT_ERR)
+INVALID = int(CompletionStatus.REM_INV_REQ_ERR)
+KIND, LENGTH, FLAGS, SLOT, OPERAND = 40, 41, 42, 43, 44  # purposes of random numbers
+NO_MESSAGE = -1
+REQUEST_SIZE, RECEIVE_SIZE = uint64(REQUEST.itemsize), uint64(RECEIVE.itemsize)
+ROWS = GENERATIONS * REQUESTS
+
+
+@internal
+def request_of(w, side, generation, number):
+    """The request `number` of a side in a generation."""
+    return request_row(w.requests, side * ROWS + generation * REQUESTS + number)
+
+
+@internal
+def receive_of(w, side, generation, number):
+    """The receive request `number` of a side in a generation."""
+    return receive_row(w.receives, side * ROWS + generation * REQUESTS + number)
+
+
+@internal
+def part_at(w, side, generation):
+    """Place of the memory of a side in a generation, in the memory of its device."""
+    return side_row(w.sides, side).memory_at + generation * GENERATION_BYTES
+
+
+@internal
+def plan_side(w, side, generation):
+    """Make the requests and receive requests of a side for one generation."""
+    messages = 0
+    for number in range(REQUESTS):
+        request = request_of(w, side, generation, number)
+        fill_zero(address_of(request), REQUEST_SIZE)
+        plan_request(w, side, generation, number, request)
+        request.message = NO_MESSAGE
+        if request.kind == SEND or request.kind == SEND_IMM or request.kind == WRITE_IMM:
+            request.message = messages
+            messages += 1
+        receive = receive_of(w, side, generation, number)
+        fill_zero(address_of(receive), RECEIVE_SIZE)
+        receive.place = part_at(w, side, generation) + RECEIVES_AT + number * BUFFER
+        receive.length = BUFFER
+    order_requests(w, side, generation)
+    fill_read_areas(w, side, generation)
+
+
+@internal
+def plan_request(w, side, generation, number, request):
+    """Choose kind, length, flags and places of a request."""
+    ordinal, kind = generation * REQUESTS + number, side_row(w.sides, side).kind
+    request.kind = choose_kind(w, side, ordinal, kind)
+    request.opcode = OPCODES[request.kind]
+    request.length = choose_length(w, side, ordinal, kind)
+    if request.kind >= FETCH_ADD:
+        request.length = 8
+    drawn = draw(w.seed, FLAGS, side, ordinal)
+    request.flags = SIGNALED if drawn & 3 or number + 1 == REQUESTS else 0
+    if drawn >> 2 & 7 == 0:
+        request.flags |= FENCE
+    if drawn >> 5 & 7 == 0:
+        request.flags |= SOLICITED
+    if drawn >> 8 & 1 and request.length <= MAX_INLINE_DATA and request.kind < READ:
+        request.flags |= INLINE
+    request.pattern = (side * ROWS + ordinal + 1) * 1_000_003 + int64(w.seed & uint64(0xFFFFFFFF))
+    request.local = part_at(w, side, generation) + number * BUFFER
+    request.remote = part_at(w, side ^ 1, generation) + remote_place(w, side, ordinal, request)
+
+
+@internal
+def choose_kind(w, side, ordinal, service):
+    """Kind of a request, of those that a service has."""
+    drawn = draw(w.seed, KIND, side, ordinal)
+    if service == UD:
+        return SEND_IMM
+    if service == UC:
+        return SEND_IMM if drawn & 1 else WRITE
+    chosen = RC_KINDS[drawn % len(RC_KINDS)]
+    return COMPARE_SWAP if chosen == FETCH_ADD and drawn >> 20 & 1 else chosen
+
+
+@internal
+def choose_length(w, side, ordinal, service):
+    """Length of a message: often one at which the number of packets changes."""
+    drawn = draw(w.seed, LENGTH, side, ordinal)
+    limit = min(LONGEST, w.mtu if service == UD else LONGEST)
+    choices = (0, 1, 7, 100, w.mtu - 1, w.mtu, w.mtu + 1, 2 * w.mtu)
+    pick = drawn & 15
+    length = choices[pick] if pick < len(choices) else (drawn >> 4) % (limit + 1)
+    return min(length, limit)
+
+
+@internal
+def remote_place(w, side, ordinal, request):
+    """Place of the other side's memory that a request is about, from the start of its part on."""
+    slot = draw_below(w.seed, SLOT, side, ordinal, SLOTS)
+    if request.kind >= FETCH_ADD:
+        return WORDS_AT + 8 * (slot % WORDS)
+    return (READ_AT if request.kind == READ else WRITTEN_AT) + slot * BUFFER
+
+
+@internal
+def order_requests(w, side, generation):
+    """What depends on the order of a side's requests: what reads of written memory must find, what atomics must find,
+    and fences where a write might overtake a read."""
+    for number in range(REQUESTS):
+        request = request_of(w, side, generation, number)
+        if request.kind == READ_BACK:
+            read_back(w, side, generation, number, request)
+        elif request.kind == WRITE or request.kind == WRITE_IMM:
+            fence_after_read(w, side, generation, number, request)
+        elif request.kind >= FETCH_ADD:
+            plan_atomic(w, side, generation, number, request)
+        elif request.kind == READ:
+            request.pattern = read_pattern(request.remote)
+
+
+@internal
+def read_pattern(place):
+    """Pattern of an area that is read, and never written."""
+    return place * 7 + 3
+
+
+@internal
+def read_back(w, side, generation, number, request):
+    """A read of what the last write to the same area has brought. If there is none, it is a read like others."""
+    for earlier in range(number - 1, -1, -1):
+        other = request_of(w, side, generation, earlier)
+        if (other.kind == WRITE or other.kind == WRITE_IMM) and other.remote == request.remote and other.length > 0:
+            request.length = min(request.length, other.length)
+            request.pattern = other.pattern
+            return
+    request.kind = READ
+    request.remote = request.remote - WRITTEN_AT + READ_AT
+    request.pattern = read_pattern(request.remote)
+
+
+@internal
+def fence_after_read(w, side, generation, number, request):
+    """A write to an area that an earlier request reads begins after that one has ended."""
+    for earlier in range(number):
+        other = request_of(w, side, generation, earlier)
+        if other.kind == READ_BACK and other.remote == request.remote:
+            request.flags |= FENCE
+
+
+@internal
+def plan_atomic(w, side, generation, number, request):
+    """What an atomic must find, as the requests before it have left it."""
+    original = uint64(0)
+    for earlier in range(number):
+        other = request_of(w, side, generation, earlier)
+        if other.kind >= FETCH_ADD and other.remote == request.remote:
+            original = other.result
+    drawn = draw(w.seed, OPERAND, side, generation * REQUESTS + number)
+    request.original = original
+    request.operand = uint64(drawn) << uint64(17)
+    request.compare = original if drawn & 1 else original + uint64(1)
+    if request.kind == FETCH_ADD:
+        request.result = original + request.operand
+    else:
+        request.result = request.operand if request.compare == original else original
+
+
+@internal
+def fill_read_areas(w, side, generation):
+    """Give the areas of a side that are read their bytes."""
+    device = device_row(w.devices, side_row(w.sides, side).device)
+    for slot in range(SLOTS):
+        place = part_at(w, side, generation) + READ_AT + slot * BUFFER
+        fill(device.memory + uint64(place), read_pattern(place), LONGEST)
+
+
+@internal
+def make_wrong(w):
+    """Make the wrong request of a schedule, if it has one. It is signalled, and so are those behind it."""
+    if w.wrong_side < 0 or side_row(w.sides, w.wrong_side).kind != RC:
+        return
+    side, generation = w.wrong_side, w.wrong_generation
+    request = request_of(w, side, generation, w.wrong_request)
+    kind = w.wrong_kind
+    if request.kind >= FETCH_ADD:
+        kind = MISALIGNED
+    elif request.kind == SEND or request.kind == SEND_IMM:
+        kind = TOO_LONG if kind != LOCAL_KEY and request.length > 0 else LOCAL_KEY
+    elif kind != LOCAL_KEY and kind != BEYOND_REGION:
+        kind = REMOTE_KEY
+    request.length = max(1, request.length)
+    if kind == LOCAL_KEY:
+        request.flags &= ~INLINE
+        request.wanted = PROTECTION
+    elif kind == MISALIGNED:
+        request.remote += 1
+        request.wanted = INVALID
+    elif kind == TOO_LONG:
+        receive_of(w, side ^ 1, generation, request.message).length = request.length - 1
+        request.wanted = INVALID
+    else:
+        request.wanted = ACCESS
+    request.wrong = kind

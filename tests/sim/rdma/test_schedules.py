@@ -1,0 +1,15 @@
+"""Random schedules of the transport: none violates what must hold. The mutants of the transport run this file."""
+
+from __future__ import annotations
+
+from fanin_sim.rdma.plan import plan_of
+from fanin_sim.rdma.schedule import ScheduleRunner, describe
+
+SCHEDULES = 1_500
+
+
+def test_nothing_is_violated() -> None:
+    runner = ScheduleRunner()
+    for seed in range(SCHEDULES):
+        outcome = runner.run(plan_of(seed))
+        assert not outcome.violation, f"seed {seed}: {describe(outcome)}"

@@ -1,0 +1,1 @@
+"""The transport of ordinary RDMA traffic: RC, UC and UD."""

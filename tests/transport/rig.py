@@ -1,0 +1,328 @@
+"""Transports under test: endpoints with memory, and the wire between two of them, which the test may bend."""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_nic.transport.queue_pairs.attributes import VALUES
+from fanin_nic.transport.records.actions import ActionKind
+from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
+from fanin_nic.transport.transport import Limits, Transport
+from fanin_wire.fields import BTH
+from fanin_wire.rocev2 import CODES, OPCODES
+from fanin_wire.rocev2 import Transport as Service
+from fanin_wire.verbs import (
+    Access,
+    Attribute,
+    CompletionOpcode,
+    CompletionStatus,
+    QueuePairState,
+    RequestOpcode,
+    SendFlag,
+)
+from tests.engine.rig import pack, unpack
+
+MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
+LIMITS = Limits(queue_pairs=4, send_depth=32, receive_depth=32, regions=16, actions=512, window=16)
+DOMAIN, STRANGER_DOMAIN = 7, 8
+EVERYTHING = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
+MEMORY = 1 << 16
+A = Attribute
+SIGNALED = int(SendFlag.SIGNALED)
+
+
+class Packet(NamedTuple):
+    """A packet on the wire: from BTH to before the ICRC."""
+
+    source: int
+    destination: int
+    data: bytes
+
+    @property
+    def name(self) -> str:
+        """Name of its opcode."""
+        return OPCODES[self.data[0]].name
+
+    @property
+    def bth(self) -> dict[str, int]:
+        """The fields of its BTH."""
+        return unpack(BTH, self.data)
+
+    def header(self, wanted: str) -> dict[str, int]:
+        """The fields of one of its extended headers."""
+        at = BTH.size
+        for header in OPCODES[self.data[0]].headers:
+            if header.name == wanted:
+                return unpack(header, self.data[at:])
+            at += header.size
+        raise KeyError(f"{self.name} has no {wanted}")
+
+
+class Completion(NamedTuple):
+    """A completion queue entry."""
+
+    wr_id: int
+    status: CompletionStatus
+    opcode: CompletionOpcode
+    length: int
+    cq: int
+    immediate: int
+    flags: int
+    solicited: int
+    source_qpn: int
+
+
+class Endpoint:
+    """A transport with memory: an array of bytes, registered with all rights. `sent`: packets not yet delivered."""
+
+    def __init__(self, address: str, *, limits: Limits = LIMITS, incarnation: int = 1) -> None:
+        self.transport = Transport(address, limits=limits, incarnation=incarnation)
+        self.address = int(ipaddress.IPv4Address(address))
+        self.memory = np.zeros(MEMORY, np.uint8)
+        self.start = int(self.memory.ctypes.data)
+        self.key = self.register(EVERYTHING)
+        self.sent: list[Packet] = []
+        self.completions: list[Completion] = []
+        self.now = SECOND
+        self._tag = 1
+
+    def register(self, access: Access, *, offset: int = 0, length: int = MEMORY, domain: int = DOMAIN) -> int:
+        """Register a part of the memory; the key."""
+        self._tag = getattr(self, "_tag", 0) + 1
+        return self.transport.register(self.start + offset, length, access, domain=domain, tag=self._tag)
+
+    def queue_pair(self, kind: Service = Service.RC, **options) -> int:
+        """A queue pair in RESET; its row."""
+        return self.transport.create_queue_pair(kind, send_cq=0, receive_cq=1, domain=DOMAIN, **options)
+
+    def qpn(self, index: int) -> int:
+        """Number of a queue pair."""
+        return int(self.transport.queue_pair(index)["qpn"])
+
+    def state(self, index: int = 0) -> QueuePairState:
+        """State of a queue pair."""
+        return QueuePairState(int(self.transport.queue_pair(index)["state"]))
+
+    def count(self, name: str) -> int:
+        """A counter."""
+        return self.transport.counters()[name]
+
+    # Work
+
+    def post(
+        self,
+        opcode: RequestOpcode,
+        *pieces: tuple[int, int],
+        index: int = 0,
+        lkey: int | None = None,
+        inline: bytes | None = None,
+        **members: int,
+    ) -> None:
+        """Post a request to send. pieces: (offset, length) in the memory. Signalled unless `flags` say otherwise."""
+        wqe = np.zeros(1, SEND_WQE)
+        wqe["opcode"], wqe["flags"], wqe["sge_count"] = opcode, SIGNALED, len(pieces)
+        wqe["wr_id"] = 100
+        for name, value in members.items():
+            wqe[name] = value
+        for number, (offset, length) in enumerate(pieces):
+            wqe["sge"][0, number] = (self.start + offset, length, self.key if lkey is None else lkey)
+        if inline is not None:
+            wqe["flags"] |= np.uint8(SendFlag.INLINE)
+            wqe["inline_length"] = len(inline)
+            wqe["sge"].view(np.uint8).reshape(-1)[: len(inline)] = np.frombuffer(inline, np.uint8)
+        assert self.transport.post_send(index, wqe, self.now)
+        self.settle()
+
+    def post_receive(self, *pieces: tuple[int, int], index: int = 0, wr_id: int = 200, lkey: int | None = None) -> None:
+        """Post a receive request."""
+        wqe = np.zeros(1, RECEIVE_WQE)
+        wqe["wr_id"], wqe["sge_count"] = wr_id, len(pieces)
+        for number, (offset, length) in enumerate(pieces):
+            wqe["sge"][0, number] = (self.start + offset, length, self.key if lkey is None else lkey)
+        assert self.transport.post_receive(index, wqe, self.now)
+        self.settle()
+
+    def receive(self, packet: Packet) -> None:
+        """A packet arrives, in a batch of its own."""
+        self.receive_all([packet])
+
+    def receive_all(self, packets: Sequence[Packet]) -> None:
+        """Packets arrive in one batch."""
+        for packet in packets:
+            data = np.frombuffer(packet.data, np.uint8)
+            self.transport.packet(int(data.ctypes.data), len(data), packet.source, self.now)
+            self.perform()  # the bytes of a packet are valid only until the next one
+        self.settle()
+
+    def tick(self, elapsed: int = 0) -> None:
+        """Time passes."""
+        self.now += elapsed
+        self.transport.tick(self.now)
+        self.settle()
+
+    def settle(self) -> None:
+        """Perform all that the transport has to do."""
+        while self.transport.serve(self.now, 1):
+            self.perform()
+        self.perform()
+
+    # Actions
+
+    def perform(self) -> None:
+        """Perform the actions, in the order that `actions` prescribes."""
+        actions = self.transport.take_actions()
+        for action in actions:
+            self._change_memory(action)
+        packet = None
+        for action in actions:
+            if action["kind"] == ActionKind.SEND:
+                header = bytes(action["header"][: action["header_length"]])
+                packet = Packet(self.address, int(action["destination"]), header)
+                self.sent.append(packet)
+            if action["kind"] in (ActionKind.SEND, ActionKind.PIECE) and action["length"]:
+                assert packet is not None
+                payload = ctypes.string_at(int(action["payload"]), int(action["length"]))
+                packet = packet._replace(data=packet.data + payload)
+                self.sent[-1] = packet
+        self.sent = [p._replace(data=p.data + bytes(-len(p.data) % 4)) for p in self.sent]
+        for action in actions:
+            if action["kind"] == ActionKind.COMPLETE:
+                self.completions.append(_completion(action))
+
+    def _change_memory(self, action: np.void) -> None:
+        remote, payload = int(action["remote"]), int(action["payload"])
+        if action["kind"] == ActionKind.WRITE:
+            assert self.start <= remote
+            assert remote + int(action["length"]) <= self.start + MEMORY
+            ctypes.memmove(remote, payload, int(action["length"]))
+        elif action["kind"] in (ActionKind.COMPARE_SWAP, ActionKind.FETCH_ADD):
+            assert self.start <= remote <= self.start + MEMORY - 8
+            word = ctypes.c_uint64.from_address(remote)
+            before = word.value
+            ctypes.memmove(payload, before.to_bytes(8, "big"), 8)
+            if action["kind"] == ActionKind.FETCH_ADD:
+                word.value = (before + int(action["operand"])) % 2**64
+            elif before == int(action["compare"]):
+                word.value = int(action["operand"])
+
+    def bytes(self, offset: int, length: int) -> bytes:
+        """Bytes of the memory."""
+        return self.memory[offset : offset + length].tobytes()
+
+    def fill(self, offset: int, data: bytes) -> None:
+        """Store bytes into the memory."""
+        self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
+
+    def statuses(self) -> list[str]:
+        """Names of the statuses of all completions, in order."""
+        return [completion.status.name for completion in self.completions]
+
+
+def _completion(action: np.void) -> Completion:
+    return Completion(
+        int(action["wr_id"]),
+        CompletionStatus(int(action["status"])),
+        CompletionOpcode(int(action["opcode"])),
+        int(action["byte_length"]),
+        int(action["completion_queue"]),
+        int(action["immediate"]),
+        int(action["flags"]),
+        int(action["solicited"]),
+        int(action["source_qpn"]),
+    )
+
+
+PATH = {
+    A.PATH_MTU: 256,
+    A.RQ_PSN: 0,
+    A.MAX_DEST_RD_ATOMIC: 4,
+    A.MIN_RNR_TIMER: 12,
+    A.SQ_PSN: 0,
+    A.TIMEOUT: 14,
+    A.RETRY_CNT: 3,
+    A.RNR_RETRY: 3,
+    A.MAX_QP_RD_ATOMIC: 4,
+    A.ACCESS_FLAGS: int(EVERYTHING),
+    A.PKEY_INDEX: 0,
+    A.PORT: 1,
+    A.QKEY: 0x1234,
+}
+_STEPS = {
+    Service.RC: (
+        A.PKEY_INDEX | A.PORT | A.ACCESS_FLAGS,
+        A.AV | A.PATH_MTU | A.DEST_QPN | A.RQ_PSN | A.MAX_DEST_RD_ATOMIC | A.MIN_RNR_TIMER,
+        A.TIMEOUT | A.RETRY_CNT | A.RNR_RETRY | A.SQ_PSN | A.MAX_QP_RD_ATOMIC,
+    ),
+    Service.UC: (A.PKEY_INDEX | A.PORT | A.ACCESS_FLAGS, A.AV | A.PATH_MTU | A.DEST_QPN | A.RQ_PSN, A.SQ_PSN),
+    Service.UD: (A.PKEY_INDEX | A.PORT | A.QKEY, A(0), A.SQ_PSN),
+}
+
+
+def bring_up(endpoint: Endpoint, index: int, *, to: QueuePairState = QueuePairState.RTS, **attributes: int) -> None:
+    """Bring a queue pair from RESET to a state. attributes: by name; the others have the values of PATH."""
+    kind = Service(int(endpoint.transport.queue_pair(index)["kind"]))
+    values = PATH | {A[name]: value for name, value in attributes.items()}
+    assert set(values) <= set(VALUES)
+    for number, state in enumerate((QueuePairState.INIT, QueuePairState.RTR, QueuePairState.RTS)):
+        if state <= to:
+            chosen = {name: values[name] for name in values if name & _STEPS[kind][number]}
+            endpoint.transport.modify(index, state, endpoint.now, chosen)
+
+
+class Pair:
+    """Two endpoints with a queue pair each, which are connected. `log`: all packets that were on the wire.
+
+    bend: `(packet) -> packets` says what arrives of a packet; by default the packet itself.
+    """
+
+    def __init__(self, kind: Service = Service.RC, *, limits: Limits = LIMITS, psns=(0, 0), **attributes: int) -> None:
+        self.one, self.two = Endpoint("10.0.0.1", limits=limits), Endpoint("10.0.0.2", limits=limits)
+        self.log: list[Packet] = []
+        self.bend: Callable[[Packet], Sequence[Packet]] = lambda packet: [packet]
+        ends = (self.one, self.two)
+        indices = [end.queue_pair(kind) for end in ends]
+        for number, end in enumerate(ends):
+            other = ends[1 - number]
+            path = {"AV": other.address, "DEST_QPN": other.qpn(indices[1 - number])} if kind != Service.UD else {}
+            path |= {"SQ_PSN": psns[number], "RQ_PSN": psns[1 - number]}
+            bring_up(end, indices[number], **(path | attributes))
+
+    def run(self, rounds: int = 1000) -> None:
+        """Deliver packets until none is on its way."""
+        for _ in range(rounds):
+            if not self.one.sent and not self.two.sent:
+                return
+            for end in (self.one, self.two):
+                packets, end.sent = end.sent, []
+                self.log += packets
+                arriving = [bent for packet in packets for bent in self.bend(packet)]
+                for target in (self.one, self.two):
+                    target.receive_all([packet for packet in arriving if packet.destination == target.address])
+        raise AssertionError("the two go on for ever")
+
+    def pass_time(self, elapsed: int) -> None:
+        """Time passes for both, and what follows is delivered."""
+        for end in (self.one, self.two):
+            end.tick(elapsed)
+        self.run()
+
+    def names(self) -> list[str]:
+        """Opcodes of all packets that were on the wire, without the transport."""
+        return [packet.name.partition("_")[2] for packet in self.log]
+
+
+def make(name: str, source: Endpoint, target: Endpoint, payload: bytes = b"", index: int = 0, **values) -> Packet:
+    """A packet by hand, from one endpoint to a queue pair of another. values: fields of the BTH, and extended headers
+    by name as dictionaries."""
+    headers = {header.name: values.pop(header.name, {}) for header in OPCODES[CODES[name]].headers}
+    padding = -len(payload) % 4
+    bth = {"opcode": CODES[name], "padcount": padding, "pkey": 0xFFFF, "dqpn": target.qpn(index)} | values
+    data = pack(BTH, **bth)
+    for header in OPCODES[CODES[name]].headers:
+        data += pack(header, **headers[header.name])
+    return Packet(source.address, target.address, data + payload + bytes(padding))
