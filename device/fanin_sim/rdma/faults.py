@@ -55,10 +55,18 @@ def fault_value(w, kind, place, ordinal):
 
 
 @internal
+def is_response(packet):
+    """Whether a packet answers a request, as READs, atomics and acknowledgements do. Its PSN is that of the request, so
+    a request in the other direction may have the same."""
+    return READ_RESPONSE <= packet.opcode <= ATOMIC_ACKNOWLEDGE
+
+
+@internal
 def place_of_removals(w, packet):
     """Address of the counter of times, in a row, that a packet did not arrive in time. A packet that is sent again has
     the same PSN; an acknowledgement that is repeated may have another one."""
-    key = int64(packet.qpn) * 37 + (0 if packet.opcode == ACKNOWLEDGE else 1 + int64(packet.psn))
+    psn = 0 if packet.opcode == ACKNOWLEDGE else 1 + int64(packet.psn)
+    key = int64(packet.qpn) * 74 + 2 * psn + (1 if is_response(packet) else 0)
     link = link_of(w, int64(packet.source), int64(packet.target))
     return w.removed_in_a_row + uint64(4 * (link * COUNTERS + key % COUNTERS))
 
@@ -68,7 +76,7 @@ def removal_value(w, kind, packet, link, ordinal):
     """As `fault_value`, for a fault that lets a packet not arrive in time. It does not happen too often in a row: a
     request arrives at the latest at the third time, what answers it at the second. So seven retries suffice."""
     place = place_of_removals(w, packet)
-    limit = 1 if READ_RESPONSE <= packet.opcode <= ATOMIC_ACKNOWLEDGE else w.most_in_a_row
+    limit = 1 if is_response(packet) else w.most_in_a_row
     if int64(load_u32(place)) >= limit:
         return NO_VALUE
     value = fault_value(w, kind, link, ordinal)

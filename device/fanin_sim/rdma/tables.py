@@ -20,7 +20,7 @@ BUFFER = 1280  # bytes: room for the longest message and a network header
 LONGEST = 1200  # bytes of a message
 SLOTS = 3  # areas of a side that the other side writes, and as many that it reads
 WORDS = 4  # of a side that the other side changes by atomics
-COUNTERS = 256  # of packets removed in a row, on a link
+COUNTERS = 1024  # of packets removed in a row, on a link
 
 # The memory of a side in one generation: buffers of its requests, buffers of its receive requests, then the areas of
 # the other side's requests: those that are written, those that are read, and the words of atomics.
