@@ -152,5 +152,7 @@ TIMEOUT_UNIT_NS = 4096  # the local ACK timeout is this times 2^timeout (section
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 MOST_MESSAGE = 1 << 31  # bytes of a message (section 9.7.7)
 PSN_BITS = 24
+QPN_BITS = 24
+ATOMIC_BYTES = 8  # what an atomic reads and changes
 GRH_SIZE = 40  # bytes before the payload of a datagram in the memory of its receiver
 RESERVED_QPNS = (0, 1, 0xFFFFFF)  # management, and multicast

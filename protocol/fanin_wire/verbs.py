@@ -9,14 +9,6 @@ from __future__ import annotations
 import enum
 
 
-class QueuePairType(enum.IntEnum):
-    """enum ibv_qp_type."""
-
-    RC = 2
-    UC = 3
-    UD = 4
-
-
 class QueuePairState(enum.IntEnum):
     """enum ibv_qp_state."""
 
@@ -122,5 +114,6 @@ class CompletionFlag(enum.IntFlag):
     WITH_INV = 1 << 3
 
 
+MAX_RD_ATOMIC = 16  # reads and atomics that a queue pair may have under way, and may answer; a power of two
 MAX_SGE = 8  # pieces of memory of a work request
 MAX_INLINE_DATA = 128  # bytes: they take the place of the pieces

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.transport.records.work_requests import SEND_WQE
+from fanin_nic.transport.transport import KeyUnknown
 from fanin_wire.rocev2 import Acknowledge, Nak, syndrome
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, QueuePairState, RequestOpcode, SendFlag
@@ -185,6 +186,24 @@ def test_local_memory_that_goes_away_before_the_response():
     pair.one.transport.deregister(key)
     pair.run()
     assert pair.one.statuses() == ["LOC_PROT_ERR"]
+
+
+def test_a_key_that_is_gone_takes_no_other_region_along():
+    pair = Pair()
+    gone = pair.one.register(EVERYTHING)
+    pair.one.transport.deregister(gone)
+    other = pair.one.register(EVERYTHING)
+    assert gone >> 16 == other >> 16
+    for key in (gone, 0, 1 << 31):
+        with pytest.raises(KeyUnknown, match=f"{key:#x}"):
+            pair.one.transport.deregister(key)
+    pair.one.transport.deregister(other)
+
+
+@pytest.mark.parametrize("tag", [0, 1 << 16])
+def test_a_tag_that_is_no_tag_is_refused(tag: int):
+    with pytest.raises(ValueError, match="tag"):
+        Pair().one.transport.register(0, 8, EVERYTHING, domain=1, tag=tag)
 
 
 def test_requests_posted_to_a_queue_pair_in_error_are_flushed():

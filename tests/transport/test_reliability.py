@@ -120,6 +120,20 @@ def test_atomic_is_carried_out_once(lost: str):
     assert pair.one.bytes(SOURCE, 16) == bytes(8) + (1).to_bytes(8, "little")
 
 
+def test_repeated_atomic_is_answered_with_the_newest_value_of_its_psn():
+    """After 2^24 packets a PSN comes again."""
+    pair = Pair()
+    for number, bend in enumerate((lambda packet: [packet], Loses(("ATOMIC_ACKNOWLEDGE", 0)))):
+        pair.bend = bend
+        for member in ("next_psn", "unacknowledged", "end_psn"):
+            pair.one.transport.queue_pair(0)[member] = 5
+        pair.two.transport.queue_pair(0)["expected"] = 5
+        pair.one.post(FETCH_ADD, (SOURCE + 8 * number, 8), compare_add=1, **remote(pair))
+        pair.run()
+    pair.pass_time(TIMEOUT)
+    assert pair.one.bytes(SOURCE, 16) == bytes(8) + (1).to_bytes(8, "little")
+
+
 def test_repeated_requests_change_nothing():
     pair = Pair()
     pair.two.post_receive((TARGET, 100))

@@ -29,8 +29,6 @@ def datagram(pair: Pair, length: int = 100, opcode: RequestOpcode = SEND, **memb
 @pytest.mark.parametrize("length", [0, 1, 255, 1000, 4096])
 def test_datagram_arrives_behind_the_header_of_the_network(length: int):
     pair = Pair(Service.UD)
-    for end in (pair.one, pair.two):
-        end.transport.queue_pair(0)["mtu"] = 4096
     pair.two.post_receive((TARGET, GRH + length))
     datagram(pair, length)
     assert pair.two.bytes(TARGET + GRH, length + 8) == data_of(length) + bytes(8)
@@ -83,9 +81,9 @@ def test_datagram_for_memory_that_may_not_be_written():
     assert pair.two.count("drop_protection") == 1
 
 
-def test_datagram_longer_than_the_path_mtu_is_a_local_error():
+def test_datagram_longer_than_the_port_carries_is_a_local_error():
     pair = Pair(Service.UD)
-    datagram(pair, 1025)
+    datagram(pair, 4097)
     assert pair.one.statuses() == ["LOC_LEN_ERR"]
     assert pair.one.state() == QueuePairState.SQE
 

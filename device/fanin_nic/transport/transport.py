@@ -17,32 +17,33 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.transport import events
+from fanin_nic.transport.memory.regions import KEY_BITS
 from fanin_nic.transport.queue_pairs import attributes
 from fanin_nic.transport.queue_pairs.attributes import AttributesInvalid
 from fanin_nic.transport.queue_pairs.numbers import QueuePairNumbers
 from fanin_nic.transport.records.accessors import NEVER
 from fanin_nic.transport.records.tables import (
     COUNTERS,
-    MAX_RD_ATOMIC,
-    NETWORK_HEADERS,
     QUEUE_PAIR,
     RESPONSES,
     TABLES,
     TRANSPORT,
     Counter,
 )
-from fanin_wire.rocev2 import TIMEOUT_UNIT_NS
+from fanin_wire.rocev2 import GRH_SIZE, PATH_MTUS, TIMEOUT_UNIT_NS
 from fanin_wire.rocev2 import Transport as Service
-from fanin_wire.verbs import Access, Attribute, QueuePairState
+from fanin_wire.verbs import MAX_RD_ATOMIC, Access, Attribute, QueuePairState
 
 ALIGNMENT = 64
-KEY_BITS = 16
-DEFAULT_MTU = 1024  # of a queue pair that has no path yet
 IDENTITY = ("qpn", "index", "kind", "all_signaled", "is_ready", "domain", "send_cq", "receive_cq")
 
 
 class TableFull(Exception):
     """A table of the transport has no free row. The message says which."""
+
+
+class KeyUnknown(Exception):
+    """No region has this key."""
 
 
 class Limits(NamedTuple):
@@ -68,7 +69,7 @@ def _rows(limits: Limits) -> dict[str, int]:
         "regions": limits.regions,
         "actions": limits.actions,
         "packets": 2,  # the one that has arrived, and the one that is put together
-        "network_headers": (limits.actions + 1) * NETWORK_HEADERS,
+        "network_headers": (limits.actions + 1) * GRH_SIZE,
         "counters": COUNTERS,
     }
 
@@ -76,11 +77,15 @@ def _rows(limits: Limits) -> dict[str, int]:
 class Transport:
     """The transport of one device.
 
-    address: IPv4 of the device. incarnation: where the numbers of queue pairs begin. `tables` holds numpy views of the
-    arena by name of the table, `header` the TRANSPORT record.
+    address: IPv4 of the device. mtu: bytes of the longest datagram that its port carries. incarnation: where the
+    numbers of queue pairs begin. `tables` holds numpy views of the arena by name of the table, `header` the TRANSPORT
+    record.
     """
 
-    def __init__(self, address: str, *, limits: Limits | None = None, incarnation: int = 1) -> None:
+    def __init__(
+        self, address: str, *, limits: Limits | None = None, mtu: int = PATH_MTUS[-1], incarnation: int = 1
+    ) -> None:
+        self.mtu = mtu
         self.limits = limits or Limits()
         if self.limits.actions < 2 * self.limits.send_depth + 64:
             raise ValueError("one acknowledgement can complete a whole send queue: there are too few actions for it")
@@ -173,7 +178,7 @@ class Transport:
         self.tables["queue_pairs"][index] = np.zeros((), QUEUE_PAIR)
         for name, value in identity.items():
             row[name] = value
-        row["mtu"] = DEFAULT_MTU
+        row["mtu"] = self.mtu  # of a path; datagrams have none
         row["deadline"] = NEVER
         self.tables["originals"][index * MAX_RD_ATOMIC : (index + 1) * MAX_RD_ATOMIC]["is_set"] = 0
 
@@ -201,13 +206,16 @@ class Transport:
             length: bytes.
             access: rights beside local reading.
             domain: protection domain.
-            tag: 16 random bits of the key, which are not all 0.
+            tag: 16 random bits of the key, from 1 on.
             mapped: address in the device; by default equal to `start`.
             process: 0 if it is mapped; else 1 + the client whose process memory it is.
 
         Raises:
             TableFull: there are as many regions as the device has room for.
+            ValueError: the tag is 0, or has more bits.
         """
+        if not 0 < tag < 1 << KEY_BITS:
+            raise ValueError(f"the tag of a key is {tag:#x}: give a random number from 1 to {(1 << KEY_BITS) - 1:#x}")
         free = np.flatnonzero(self.tables["regions"]["key"] == 0)
         if free.size == 0:
             raise TableFull("regions")
@@ -218,8 +226,15 @@ class Transport:
         return key
 
     def deregister(self, key: int) -> None:
-        """Forget a region. Packets and requests that name it are refused from now on."""
-        self.tables["regions"][key >> KEY_BITS]["key"] = 0
+        """Forget a region. Packets and requests that name it are refused from now on.
+
+        Raises:
+            KeyUnknown: there is no such region, or it is gone.
+        """
+        index = key >> KEY_BITS
+        if not key or index >= self.limits.regions or self.tables["regions"][index]["key"] != key:
+            raise KeyUnknown(f"no region has the key {key:#x}")
+        self.tables["regions"][index]["key"] = 0
 
     # Events
 

@@ -6,7 +6,7 @@ from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, copy, fill_zero, store_u32, store_u64
 from fanin_nic.transport.records.accessors import queue_pair_at, transport_at
-from fanin_nic.transport.records.tables import MAX_RD_ATOMIC, ORIGINAL, QUEUE_PAIR
+from fanin_nic.transport.records.tables import ORIGINAL, QUEUE_PAIR
 from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE, SGE
 from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.counter_rng import GAP, draw, draw_below
@@ -40,6 +40,7 @@ from fanin_sim.rdma.workload import (
     request_of,
 )
 from fanin_wire.rocev2 import PSN_BITS
+from fanin_wire.verbs import MAX_RD_ATOMIC
 
 PROGRAM, CONNECTED, POST = int(EventKind.PROGRAM), int(EventKind.CONNECTED), int(EventKind.POST)
 GIVEN_UP = int(EventKind.GIVEN_UP)

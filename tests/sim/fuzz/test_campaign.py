@@ -93,10 +93,10 @@ def lines_of(runner: ScheduleRunner, plan: Plan, faults: tuple | None = None) ->
 
 @pytest.mark.parametrize("seed", [3, 2**63 + 5])
 def test_a_seed_gives_the_same_trace_in_another_process(seed: int) -> None:
-    plan, _, lines = replay(seed)
+    replayed = replay(seed)
     command = [sys.executable, "-m", "fanin_sim.fuzz", "--seed", str(seed), "--trace"]
     other = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
-    assert other.splitlines() == [TraceFormatter(plan).heading(), *lines]
+    assert other.splitlines() == [replayed.heading, *replayed.lines]
 
 
 def test_schedules_before_it_do_not_matter(runner: ScheduleRunner) -> None:
@@ -126,11 +126,10 @@ def test_without_one_fault_the_others_stay(runner: ScheduleRunner) -> None:
 
 
 def test_a_process_that_dies_is_a_finding_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def die(_runner: ScheduleRunner, _seconds: float, seeds: range, current_seeds: list[int], number: int) -> FuzzTally:
-        current_seeds[number] = seeds[0]
+    def die(_seed: int, _tally: FuzzTally) -> None:
         os._exit(1)
 
-    monkeypatch.setattr(campaign, "_run_seeds", die)
+    monkeypatch.setattr(campaign, "_run_seed", die)
     findings = sorted(run(1.0, 70, 2).findings, key=lambda finding: finding.seed)
     assert [finding.seed for finding in findings] == [70, 71]
     assert all("CRASH" in finding.description for finding in findings)

@@ -143,7 +143,9 @@ def test_trace_of_a_seed() -> None:
 
 
 def test_a_finding_is_printed_and_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = Finding(Category.WRONG_RESULT, "seed 7: a switch", "a command", 7, ("LOSS: here", "at last"))
+    finding = Finding(
+        Category.WRONG_RESULT, "seed 7: a switch", "fanin sim --seed 7 --trace", 7, ("LOSS: here", "at last")
+    )
     broken = FuzzTally(findings=[finding])
     monkeypatch.setattr(fuzz, "run", lambda seconds, seed, processes: broken)
     told = CliRunner().invoke(app, ["sim", "--fuzz"])

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fanin_wire.rocev2 import MOST_RETRIES, PATH_MTUS, PSN_BITS, RNR_TIMES_NS, Transport
+from fanin_wire.rocev2 import MOST_RETRIES, PATH_MTUS, PSN_BITS, QPN_BITS, RNR_TIMES_NS, Transport
+from fanin_wire.verbs import MAX_RD_ATOMIC
 from fanin_wire.verbs import Attribute as A
 from fanin_wire.verbs import QueuePairState as S
 
 MOST_TIMEOUT = 31
-MOST_RD_ATOMIC = 16
-QPN_BITS = 24
 
 
 class AttributesInvalid(ValueError):
@@ -79,8 +78,8 @@ VALUES: dict[A, tuple[str, range | tuple[int, ...]]] = {
     A.DEST_QPN: ("remote_qpn", range(1 << QPN_BITS)),
     A.RQ_PSN: ("expected", range(1 << PSN_BITS)),
     A.SQ_PSN: ("next_psn", range(1 << PSN_BITS)),
-    A.MAX_DEST_RD_ATOMIC: ("most_responses", range(MOST_RD_ATOMIC + 1)),
-    A.MAX_QP_RD_ATOMIC: ("most_reads", range(MOST_RD_ATOMIC + 1)),
+    A.MAX_DEST_RD_ATOMIC: ("most_responses", range(MAX_RD_ATOMIC + 1)),
+    A.MAX_QP_RD_ATOMIC: ("most_reads", range(MAX_RD_ATOMIC + 1)),
     A.MIN_RNR_TIMER: ("rnr_timer", range(len(RNR_TIMES_NS))),
     A.TIMEOUT: ("timeout", range(MOST_TIMEOUT + 1)),
     A.RETRY_CNT: ("retry_count", range(MOST_RETRIES + 1)),

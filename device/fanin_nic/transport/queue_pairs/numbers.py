@@ -7,9 +7,7 @@ one. The number that collective traffic uses, and those that the specification r
 from __future__ import annotations
 
 from fanin_wire.fields import COLLECTIVE_QPN
-from fanin_wire.rocev2 import RESERVED_QPNS
-
-QPN_BITS = 24
+from fanin_wire.rocev2 import QPN_BITS, RESERVED_QPNS
 
 
 class QueuePairNumbers:

@@ -10,8 +10,6 @@ from fanin_nic.native.memory import address_of, load_u32, load_u64, record_at, r
 from fanin_nic.transport.records.actions import ACTION
 from fanin_nic.transport.records.packets import PACKET
 from fanin_nic.transport.records.tables import (
-    MAX_RD_ATOMIC,
-    NETWORK_HEADERS,
     ORIGINAL,
     QUEUE_PAIR,
     RECEIVE_REQUEST,
@@ -22,6 +20,8 @@ from fanin_nic.transport.records.tables import (
     TRANSPORT,
 )
 from fanin_nic.transport.records.work_requests import SGE
+from fanin_wire.rocev2 import GRH_SIZE
+from fanin_wire.verbs import MAX_RD_ATOMIC
 
 U32 = uint32
 U64 = uint64
@@ -92,7 +92,7 @@ def piece_at(pieces, number):
 @internal
 def network_header(t):
     """Address of the header that stands before a datagram in memory, for one action."""
-    return address_of(t) + t.network_header_offset + U64(t.action_count) * U64(NETWORK_HEADERS)
+    return address_of(t) + t.network_header_offset + U64(t.action_count) * U64(GRH_SIZE)
 
 
 @internal

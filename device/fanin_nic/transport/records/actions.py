@@ -2,7 +2,8 @@
 
 The driver performs all WRITEs and ATOMICs in their order, then sends the packets, then stores the completions, and
 clears the table. So an acknowledgement leaves after what it acknowledges is done, and a program that finds a completion
-finds its data. Addresses in an action are valid until the table is cleared.
+finds its data. Addresses in an action are valid until the table is cleared, and until then the driver gives no work
+request: inline data stand in the row of their request, which is free again when the request is complete.
 
 A packet has `pieces` of payload: one is in the action itself, further ones are PIECE actions behind it.
 """

@@ -1,4 +1,4 @@
-"""Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.1)."""
+"""Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.1), and how many of them a message takes."""
 
 from __future__ import annotations
 
@@ -35,3 +35,9 @@ def psn_difference(psn, other):
 def is_within(psn, start, end):
     """Whether a PSN lies in [start, end)."""
     return psn_distance(psn, start) < psn_distance(end, start)
+
+
+@internal
+def packets_of(length, mtu):
+    """Packets of a message, or of the response to a read. An empty message is one packet."""
+    return max(1, (int64(length) + int64(mtu) - 1) // int64(mtu))

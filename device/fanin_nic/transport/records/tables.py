@@ -14,9 +14,9 @@ import numpy as np
 from fanin_nic.transport.records.actions import ACTION
 from fanin_nic.transport.records.packets import PACKET
 from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
+from fanin_wire.verbs import MAX_RD_ATOMIC
 
-RESPONSES = 32  # rows of a queue pair: twice the reads and atomics that it answers at one time
-MAX_RD_ATOMIC = 16  # reads and atomics that a queue pair may have under way, and may answer
+RESPONSES = 2 * MAX_RD_ATOMIC  # rows of a queue pair: those that it answers at one time, and repetitions
 
 
 class RequestState(enum.IntEnum):
@@ -236,7 +236,6 @@ class Counter(enum.IntEnum):
 
 
 COUNTERS = 64
-NETWORK_HEADERS = 40  # bytes of the header that stands before each datagram in memory
 
 
 class Table(NamedTuple):

@@ -14,8 +14,8 @@ from fanin_nic.transport.records.actions import ACTION, ActionKind
 from fanin_nic.transport.records.psn import is_within, psn_after, psn_distance
 from fanin_nic.transport.records.tables import Counter, RequestState
 from fanin_nic.transport.requester.acknowledge import acknowledge, advance, ask_again, finish_oldest
-from fanin_nic.transport.requester.start import ATOMIC_BYTES, READ, end_psn, is_atomic
-from fanin_wire.rocev2 import Part
+from fanin_nic.transport.requester.start import READ, end_psn, is_atomic
+from fanin_wire.rocev2 import ATOMIC_BYTES, Part
 from fanin_wire.verbs import CompletionStatus
 
 FIRST, MIDDLE = int(Part.FIRST), int(Part.MIDDLE)

@@ -9,7 +9,7 @@ from fanin_nic.transport.output.action_table import has_room
 from fanin_nic.transport.output.completions import complete_send
 from fanin_nic.transport.queue_pairs.failure import RC, fail_send
 from fanin_nic.transport.records.accessors import count, send_index, send_row
-from fanin_nic.transport.records.psn import MODULUS, psn_after, psn_distance
+from fanin_nic.transport.records.psn import MODULUS, packets_of, psn_after, psn_distance
 from fanin_nic.transport.records.tables import Counter, RequestState
 from fanin_nic.transport.requester.segment import send_packet
 from fanin_nic.transport.requester.start import (
@@ -19,7 +19,6 @@ from fanin_nic.transport.requester.start import (
     end_psn,
     is_answered,
     message_length,
-    packets_of,
     start,
 )
 from fanin_nic.transport.requester.timer import run_timer

@@ -10,9 +10,9 @@ from numba import int64
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.memory.pieces import LOCAL_READ, LOCAL_WRITE, allows, length_of
 from fanin_nic.transport.records.accessors import pieces_of_send
-from fanin_nic.transport.records.psn import psn_after
+from fanin_nic.transport.records.psn import packets_of, psn_after
 from fanin_nic.transport.records.tables import RequestState
-from fanin_wire.rocev2 import MOST_MESSAGE, Transport
+from fanin_wire.rocev2 import ATOMIC_BYTES, MOST_MESSAGE, Transport
 from fanin_wire.verbs import MAX_INLINE_DATA, MAX_SGE, CompletionStatus, RequestOpcode, SendFlag
 
 STARTED, REFUSED = int(RequestState.STARTED), int(RequestState.REFUSED)
@@ -24,7 +24,6 @@ COMPARE_SWAP, FETCH_ADD = int(RequestOpcode.ATOMIC_CMP_AND_SWP), int(RequestOpco
 INLINE = int(SendFlag.INLINE)
 SUCCESS, LENGTH_ERROR = int(CompletionStatus.SUCCESS), int(CompletionStatus.LOC_LEN_ERR)
 OPERATION_ERROR, PROTECTION_ERROR = int(CompletionStatus.LOC_QP_OP_ERR), int(CompletionStatus.LOC_PROT_ERR)
-ATOMIC_BYTES = 8
 
 
 @internal
@@ -71,12 +70,6 @@ def check(t, q, request):
     if not request.flags & INLINE and not allows(t, q, pieces_of_send(request), int64(request.sge_count), access):
         return PROTECTION_ERROR
     return SUCCESS
-
-
-@internal
-def packets_of(length, mtu):
-    """Packets of a message, or of the response to a read. An empty message is one packet."""
-    return max(1, (int64(length) + int64(mtu) - 1) // int64(mtu))
 
 
 @internal

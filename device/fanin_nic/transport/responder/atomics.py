@@ -23,18 +23,17 @@ from fanin_nic.transport.records.accessors import (
 )
 from fanin_nic.transport.records.actions import ActionKind
 from fanin_nic.transport.records.psn import psn_after
-from fanin_nic.transport.records.tables import MAX_RD_ATOMIC, Counter, Receiving
+from fanin_nic.transport.records.tables import Counter, Receiving
 from fanin_nic.transport.responder.reads import RESPONSE_SIZE, may_repeat, new_response
 from fanin_nic.transport.responder.verdicts import ACCEPTED, refuse_access, refuse_invalid
-from fanin_wire.rocev2 import Operation
-from fanin_wire.verbs import Access
+from fanin_wire.rocev2 import ATOMIC_BYTES, Operation
+from fanin_wire.verbs import MAX_RD_ATOMIC, Access
 
 COMPARE_SWAP_REQUEST = int(Operation.COMPARE_SWAP)
 COMPARE_SWAP, FETCH_ADD = int(ActionKind.COMPARE_SWAP), int(ActionKind.FETCH_ADD)
 NOTHING = int(Receiving.NOTHING)
 REMOTE_ATOMIC = int(Access.REMOTE_ATOMIC)
 DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
-BYTES = 8
 
 
 @internal
@@ -42,9 +41,9 @@ def on_atomic(t, q, packet, operation, length):
     """The expected atomic. Returns a Verdict."""
     if not int64(q.access) & REMOTE_ATOMIC or q.receiving != NOTHING or length:
         return refuse_invalid(t)
-    if packet.va & U64(BYTES - 1) or q.response_count >= q.most_responses:
+    if packet.va & U64(ATOMIC_BYTES - 1) or q.response_count >= q.most_responses:
         return refuse_invalid(t)
-    found = find_region(t, q, packet.rkey, packet.va, BYTES, REMOTE_ATOMIC)
+    found = find_region(t, q, packet.rkey, packet.va, ATOMIC_BYTES, REMOTE_ATOMIC)
     if not found:
         return refuse_access(t)
     original = original_row(t, original_index(q, q.originals))
@@ -80,8 +79,8 @@ def add_original(t, q, packet, address, is_repetition):
 @internal
 def repeat_atomic(t, q, packet):
     """An atomic that was carried out before: it is answered with what was found then."""
-    for index in range(MAX_RD_ATOMIC):
-        original = original_row(t, original_index(q, index))
+    for age in range(1, MAX_RD_ATOMIC + 1):  # the newest first: PSNs come again
+        original = original_row(t, original_index(q, int64(q.originals) - age))
         if original.is_set and original.psn == packet.psn and may_repeat(q):
             add_original(t, q, packet, address_of(original), 1)
             return

@@ -26,6 +26,7 @@ from fanin_nic.transport.records.psn import psn_after, psn_difference
 from fanin_nic.transport.records.tables import Counter, Due
 from fanin_wire.rocev2 import (
     ACKNOWLEDGE_SHIFT,
+    ATOMIC_BYTES,
     CODES,
     CREDITS_INVALID,
     Acknowledge,
@@ -45,7 +46,6 @@ RNR_NAK = int(Acknowledge.RNR_NAK)
 REMOTE_READ = int(Access.REMOTE_READ)
 ACKS_SENT, NAKS_SENT = int(Counter.ACKS_SENT), int(Counter.NAKS_SENT)
 RNR_NAKS_SENT = int(Counter.RNR_NAKS_SENT)
-ORIGINAL_BYTES = 8
 
 
 @internal
@@ -120,8 +120,8 @@ def send_original(t, q, response):
     packet.syndrome = POSITIVE
     packet.msn = response.msn
     index = start(t, q, q.destination, 0)
-    action_at(t, U64(index)).header_length -= ORIGINAL_BYTES
-    add_piece(t, index, 0, response.address, ORIGINAL_BYTES)
+    action_at(t, U64(index)).header_length -= ATOMIC_BYTES
+    add_piece(t, index, 0, response.address, ATOMIC_BYTES)
 
 
 @internal

@@ -8,7 +8,7 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, fill_zero
 from fanin_nic.transport.memory.regions import find_region
 from fanin_nic.transport.records.accessors import U64, count, make_ready, response_index, response_row
-from fanin_nic.transport.records.psn import is_within, psn_after
+from fanin_nic.transport.records.psn import is_within, packets_of, psn_after
 from fanin_nic.transport.records.tables import RESPONSE, RESPONSES, Counter, Receiving
 from fanin_nic.transport.responder.verdicts import ACCEPTED, refuse_access, refuse_invalid
 from fanin_wire.rocev2 import MOST_MESSAGE
@@ -18,12 +18,6 @@ NOTHING = int(Receiving.NOTHING)
 REMOTE_READ = int(Access.REMOTE_READ)
 DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
 RESPONSE_SIZE = U64(RESPONSE.itemsize)
-
-
-@internal
-def packets_of_response(q, length):
-    """Packets of the response to a read of `length` bytes. An empty read has one."""
-    return max(1, (int64(length) + int64(q.mtu) - 1) // int64(q.mtu))
 
 
 @internal
@@ -60,7 +54,7 @@ def add_read(t, q, packet, is_repetition):
     response = response_row(t, response_index(q, new_response(q, is_repetition)))
     fill_zero(address_of(response), RESPONSE_SIZE)
     response.first_psn = packet.psn
-    response.packets = packets_of_response(q, packet.dlen)
+    response.packets = packets_of(packet.dlen, q.mtu)
     response.length = packet.dlen
     response.address = packet.va
     response.rkey = packet.rkey
@@ -88,7 +82,7 @@ def repeat_read(t, q, packet, behind):
     """A READ, or the rest of one, that was answered `behind` packets before the expected one. It is answered again,
     unless its first packet is still to be sent anyhow."""
     refused = not int64(q.access) & REMOTE_READ or packet.dlen > MOST_MESSAGE
-    if refused or packets_of_response(q, packet.dlen) > behind or not may_read(t, q, packet):
+    if refused or packets_of(packet.dlen, q.mtu) > behind or not may_read(t, q, packet):
         count(t, DROP_DUPLICATE)
     elif not is_waiting(t, q, packet.psn):
         if may_repeat(q):

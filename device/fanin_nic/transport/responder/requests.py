@@ -7,11 +7,11 @@ from numba import int64
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.output.headers import OPERATIONS, PARTS
 from fanin_nic.transport.records.accessors import count
-from fanin_nic.transport.records.psn import psn_after, psn_difference
+from fanin_nic.transport.records.psn import packets_of, psn_after, psn_difference
 from fanin_nic.transport.records.tables import Counter
 from fanin_nic.transport.responder.atomics import on_atomic, repeat_atomic
 from fanin_nic.transport.responder.owed import FATAL, NEGATIVE, SEQUENCE_ERROR, owe_acknowledgement, owe_nak, owe_next
-from fanin_nic.transport.responder.reads import on_read, packets_of_response, repeat_read
+from fanin_nic.transport.responder.reads import on_read, repeat_read
 from fanin_nic.transport.responder.receives import on_send
 from fanin_nic.transport.responder.verdicts import ACCEPTED, NAKS, NOT_READY, rnr_syndrome
 from fanin_nic.transport.responder.writes import on_write
@@ -75,7 +75,7 @@ def is_answered(packet):
 @internal
 def psns_of(q, packet):
     """PSNs that a request packet takes: a READ those of all packets of its response."""
-    return packets_of_response(q, packet.dlen) if int64(OPERATIONS[packet.opcode]) == READ else 1
+    return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == READ else 1
 
 
 @internal
