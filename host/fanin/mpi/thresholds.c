@@ -129,31 +129,6 @@ const char *shim_read_thresholds(const char *text, const struct setting *setting
     return NULL;
 }
 
-/* Add another range to one, and what is between them. */
-static void widen(struct range *range, const struct range *other)
-{
-    if (other->least > other->most)
-        return;
-    if (range->least > range->most)
-        *range = *other;
-    range->least = other->least < range->least ? other->least : range->least;
-    range->most = other->most > range->most ? other->most : range->most;
-}
-
-void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges)
-{
-    for (int i = 0; i < FUNCTION_COUNT; i++)
-        ranges[i] = OFF;
-    for (const struct choice *route = shim_routes + 1; route->name; route++)
-        for (int on_one_host = 0; on_one_host < 2; on_one_host++) {
-            struct setting setting = {route->value, ranks, on_one_host};
-            struct range found[FUNCTION_COUNT] = {{0}};
-            shim_read_thresholds(text, &setting, found);
-            for (int i = 0; i < FUNCTION_COUNT; i++)
-                widen(&ranges[i], &found[i]);
-        }
-}
-
 const char *shim_route_name(uint32_t route)
 {
     const struct choice *found = shim_routes;

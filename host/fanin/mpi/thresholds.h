@@ -39,9 +39,6 @@ extern const char shim_shipped_thresholds[];
  * Returns NULL, or from where on the text makes no sense. */
 const char *shim_read_thresholds(const char *text, const struct setting *setting, struct range *ranges);
 
-/* All that may be offloaded by a text on some route. */
-void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges);
-
 /* The name of a route other than FANIN_ROUTE_AUTO, as it stands in such a text. */
 const char *shim_route_name(uint32_t route);
 

@@ -85,9 +85,10 @@ static enum reason find_job(struct communicator *communicator, const struct deco
     is_worth = shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
     if (!is_worth && form != PERSISTENT)
         return REASON_FEW_CALLS;
-    /* in a non-blocking call the other ranks may be waiting for this one to go on */
     if (form != NONBLOCKING)
         shim_join_communicator(communicator, 0);
+    else /* the other ranks may be waiting for this one to go on */
+        communicator->is_to_join = 1;
     return communicator->reason;
 }
 
@@ -107,14 +108,14 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
         return REASON_ARGUMENTS;
     if (communicator->reason != NO_REASON && communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
+    if (communicator->is_to_join && form != NONBLOCKING)
+        shim_join_communicator(communicator, 0);
     if (is_left_at_once(call, communicator))
         return REASON_THRESHOLD;
     reason = shim_decode_args(call, communicator->rank, communicator->ranks, decoded);
     if (reason == NO_REASON)
         reason = check_size(call, decoded, communicator->ranges);
-    if (reason == NO_REASON)
-        reason = find_job(communicator, decoded, form);
-    return reason == NO_REASON ? check_size(call, decoded, communicator->ranges) : reason; /* now the route is known */
+    return reason == NO_REASON ? find_job(communicator, decoded, form) : reason;
 }
 
 /* With FANIN_MPI_STRICT a call that is not offloaded is an error. Returns its code, or 0. */

@@ -12,7 +12,9 @@ struct communicator {
     enum reason reason;        /* why the MPI does its calls: REASON_NOT_JOINED as yet; NO_REASON if it has a job */
     struct fanin_communicator *job;
     uint64_t calls, bytes;     /* of those that could have been offloaded if there had been a job. Equal on all ranks */
-    struct range ranges[FUNCTION_COUNT]; /* sizes to offload; before it has joined, all that may be then */
+    int is_to_join;            /* in its next call that may wait for the other ranks. Equal on all ranks */
+    struct setting setting;    /* of the job that it has or would have. Equal on all ranks */
+    struct range ranges[FUNCTION_COUNT]; /* sizes to offload */
 };
 
 /* Whether this program offloads: all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all
@@ -29,9 +31,6 @@ struct communicator *shim_communicator(handle comm);
 /* Form the job of a communicator that is not joined yet. All its ranks call this at the same point, and get the same
  * reason: none or REASON_REFUSED. `early`, before the communicator is used, it may also stay REASON_NOT_JOINED. */
 void shim_join_communicator(struct communicator *communicator, int early);
-
-/* What the thresholds of a communicator with a job depend on. Equal on all its ranks. */
-struct setting shim_setting(const struct communicator *communicator);
 
 /* Count a call of `bytes` that could be offloaded if its communicator had a job, and tell whether it is worth one. */
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes);
