@@ -13,21 +13,8 @@
 int shim_active;
 static int keyval;
 
-#define RECENT 16 /* a power of two. Programs use several in turn: rows, columns, all */
-
-/* Communicators that this thread has used, by their handles; valid while none has been freed since, which makes a new
- * generation. Asking the MPI takes as long as a short call. */
-struct recent {
-    struct communicator *communicator;
-    unsigned generation;
-};
-static __thread __attribute__((tls_model("initial-exec"))) struct recent recents[RECENT];
-static unsigned generation = 1;
-
-static struct recent *recent_of(handle comm)
-{
-    return &recents[(comm * 0x9e3779b97f4a7c15ull >> 60) % RECENT];
-}
+__thread struct recent shim_recents[SHIM_RECENTS] __attribute__((tls_model("initial-exec")));
+unsigned shim_generation = 1;
 
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes)
 {
@@ -42,7 +29,7 @@ static int deleted(handle comm, int key, void *value, void *extra)
     struct communicator *communicator = value;
 
     (void)comm, (void)key, (void)extra;
-    __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&shim_generation, 1, __ATOMIC_RELEASE);
     if (communicator->job && shim_active) /* else MPI_Finalize has left all jobs */
         shim_leave_job(communicator->job);
     free(communicator);
@@ -111,19 +98,17 @@ static struct communicator *add(handle comm)
 
 struct communicator *shim_communicator(handle comm)
 {
-    unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
-    struct recent *recent = recent_of(comm);
-    struct communicator *communicator = recent->communicator;
+    unsigned generation = __atomic_load_n(&shim_generation, __ATOMIC_ACQUIRE);
+    struct communicator *communicator = shim_recent_communicator(comm);
     int found;
 
-    if (communicator && recent->generation == now && communicator->handle == comm)
+    if (communicator)
         return communicator;
     if (pmpi.Comm_get_attr(comm, keyval, &communicator, &found))
         return NULL; /* the MPI has called an error handler */
     if (!found)
         communicator = add(comm);
-    recent->communicator = communicator;
-    recent->generation = now;
+    *shim_recent(comm) = (struct recent){communicator, generation};
     return communicator;
 }
 

@@ -25,6 +25,34 @@ void shim_communicators_begin(void);
 /* Leave all jobs. All ranks of MPI_COMM_WORLD call it, in MPI_Finalize. */
 void shim_communicators_end(void);
 
+/* Communicators that this thread has used, by their handles; valid while none has been freed since, which makes a new
+ * generation. Asking the MPI takes as long as a short call. */
+struct recent {
+    struct communicator *communicator;
+    unsigned generation;
+};
+
+#define SHIM_RECENTS 16 /* a power of two. Programs use several in turn: rows, columns, all */
+extern __thread struct recent shim_recents[SHIM_RECENTS] __attribute__((tls_model("initial-exec")));
+extern unsigned shim_generation;
+
+static inline struct recent *shim_recent(handle comm)
+{
+    return &shim_recents[(comm * 0x9e3779b97f4a7c15ull >> 60) % SHIM_RECENTS];
+}
+
+/* The entry of a communicator, if this thread has used it not long ago; else NULL. */
+static inline struct communicator *shim_recent_communicator(handle comm)
+{
+    const struct recent *recent = shim_recent(comm);
+    struct communicator *communicator = recent->communicator;
+
+    if (communicator && recent->generation == __atomic_load_n(&shim_generation, __ATOMIC_ACQUIRE) &&
+        communicator->handle == comm)
+        return communicator;
+    return NULL;
+}
+
 /* The entry of a communicator; NULL if the handle is none. */
 struct communicator *shim_communicator(handle comm);
 
