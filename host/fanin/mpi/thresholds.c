@@ -17,10 +17,10 @@ const struct choice shim_routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"local", FANIN
 
 const char shim_shipped_thresholds[] =
     "all=off\n"
-    "local 2: allreduce=32k-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
-    "mpich local 2: allreduce=2m-\n"
-    "local 4: allreduce=4k-, reduce=4k-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-, allgather=16m-\n"
-    "mpich local 4: allreduce=512-, reduce=4k-256k, reduce_scatter=4k-, bcast=2m-, allgatherv=2m-, barrier=0-\n"
+    "local 2: allreduce=2m-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
+    "local 4: allreduce=4k-, reduce=2m-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-, allgather=16m-\n"
+    "mpich local 4: allreduce=512-, reduce=4k-32k, reduce_scatter=16m-, reduce_scatter_block=16m-, allgather=off,"
+    " allgatherv=16m-, barrier=0-\n"
     "tree 2: allreduce=16m-\n"
     "tree 4: allreduce=32k-, reduce=32k-, reduce_scatter=4k-, reduce_scatter_block=4k-, bcast=256k-, allgather=256k-,"
     " allgatherv=256k-\n"

@@ -32,7 +32,8 @@ struct setting {
     int on_one_host;           /* all NICs have loopback addresses: they are processes of one machine */
 };
 
-/* The defaults. Measured by `fanin tune` on a host with 2 cores, and over four network namespaces. */
+/* The defaults. Measured by `fanin tune` on two hosts with 2 cores, and over four network namespaces. Sizes that the
+ * devices do faster on one of them only stay with the MPI. */
 extern const char shim_shipped_thresholds[];
 
 /* Read the groups of a text that hold for `setting` into `ranges`; those of the functions that it does not name stay.
