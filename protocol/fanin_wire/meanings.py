@@ -21,7 +21,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "psn": "running number of the sender's packets; not looked at, positions take its place",
     },
     "CETH": {
-        "version": "version of this protocol, 1",
+        "version": "version of this protocol, 2",
         "op": "operation (table below)",
         "dtype": "type of the elements (table below)",
         "flags": "flags and contributor class (table below)",

@@ -99,7 +99,8 @@ def _peer_session(
 ) -> Iterator[Session]:
     """variables: further environment variables, for the ranks alone."""
     with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
-        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), variables, bound=setup.binds)
+        program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(Path(folder) / "ranks")]
+        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), program, variables, setup.binds)
         yield from _open(Session(title, bool(variables), setup.ranks, Path(folder), [command]))
 
 

@@ -8,7 +8,7 @@ requested, as by mpi4py, and spins otherwise. Open MPI needs an option if it can
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -46,6 +46,7 @@ class Peer:
         ranks: int,
         fabric: Fabric,
         folder: Path,
+        program: Sequence[str],
         variables: Mapping[str, str] = NO_VARIABLES,
         bound: bool = False,
     ) -> Command:
@@ -55,7 +56,8 @@ class Peer:
             binaries: folder of mpiexec and python.
             ranks: number of ranks.
             fabric: the fabric.
-            folder: for the socket of the ranks and the launch agent.
+            folder: for the launch agent.
+            program: of each rank, with its arguments.
             variables: environment variables of the ranks.
             bound: whether ranks on one node are bound to a core each.
         """
@@ -63,7 +65,6 @@ class Peer:
         if fabric.netns:
             options = self.network(fabric, folder)
             line = [*launch_agent.inside_first(fabric), str(binaries / "mpiexec"), "-n", str(ranks), *options]
-        program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(folder / "ranks")]
         given = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
         return Command([*line, *given, *program], environment(binaries))
 
