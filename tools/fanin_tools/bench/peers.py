@@ -19,9 +19,6 @@ from fanin_tools.launch import launch_agent
 
 NEEDED = ("mpiexec", "python")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
-PROGRAM = Path(__file__).with_name(
-    "rank_program.py"
-)  # run with -P: the folder has modules with the names of standard modules
 
 
 @dataclass(frozen=True)
