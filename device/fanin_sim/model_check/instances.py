@@ -113,6 +113,7 @@ INSTANCES = {
     "barriers": Instance(TREE, SWITCH_OF_2, collective="barrier", messages=(0, 0, 0), losses=1),
     # Messages of one segment, whose data go ahead of the result.
     "short broadcasts": Instance(TREE, SWITCH_OF_2, messages=(1, 1, 1), collective="broadcast", losses=1),
+    "short broadcasts in a chain": Instance(TREE, CHAIN, messages=(1, 1), collective="broadcast", losses=1),
     "a short broadcast over levels": Instance(TREE, TREES, messages=(1,), collective="broadcast", losses=1),
     "a short broadcast, mixed tree": Instance(TREE, MIXED, messages=(1,), collective="broadcast", losses=1),
     "short broadcasts to a ring below": Instance(
@@ -171,7 +172,6 @@ DEEP_INSTANCES = {
         TREE, SWITCH_OF_2, messages=(1, 1, 1), collective="broadcast", early_timers=1
     ),
     "a short broadcast, tree of 3": Instance(TREE, SWITCH_OF_3, messages=(1,), collective="broadcast", losses=1),
-    "short broadcasts in a chain": Instance(TREE, CHAIN, messages=(1, 1), collective="broadcast", losses=1),
     "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
 }
 
