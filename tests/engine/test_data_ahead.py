@@ -458,6 +458,19 @@ def test_slot_is_free_when_its_position_is_done() -> None:
     assert rig.slot(0)["position"] == SLOTS
 
 
+def test_slot_is_not_free_before_the_base_has_passed_it() -> None:
+    rig = NicRig()
+    for number in (0, 1):
+        rig.post(NINE, mid=number, **WANTS)
+    result(rig, 1, NINE.tobytes(), mid=1)
+    early(rig, SLOTS + 1)
+    assert (rig.count("drop_slot"), rig.slot(1)["position"]) == (1, 1)
+    result(rig, 0, NINE.tobytes(), mid=0)
+    rig.settle()
+    early(rig, SLOTS + 1)
+    assert rig.slot(1)["position"] == SLOTS + 1
+
+
 def test_data_for_a_job_that_is_forming_are_dropped() -> None:
     rig = NicRig(join=False)
     rig.join(0)
