@@ -25,6 +25,7 @@ FIXTURES = {  # fixture -> what it needs
     "compiler_says": "process",
     "device": "process",
     "fabrics": "process",
+    "guest": "process",
     "mpi": "mpi",
     "namespaces_allowed": "netns",
     "own_device": "process",

@@ -80,10 +80,10 @@ class Completion(NamedTuple):
 class Endpoint:
     """A transport with memory: an array of bytes, registered with all rights. `sent`: packets not yet delivered."""
 
-    def __init__(self, address: str, *, limits: Limits = LIMITS, incarnation: int = 1) -> None:
+    def __init__(self, address: str, *, limits: Limits = LIMITS, incarnation: int = 1, memory: int = MEMORY) -> None:
         self.transport = Transport(address, limits=limits, incarnation=incarnation)
         self.address = int(ipaddress.IPv4Address(address))
-        self.memory = np.zeros(MEMORY, np.uint8)
+        self.memory = np.zeros(memory, np.uint8)
         self.start = int(self.memory.ctypes.data)
         self.key = self.register(EVERYTHING)
         self.sent: list[Packet] = []
@@ -91,9 +91,10 @@ class Endpoint:
         self.now = SECOND
         self._tag = 1
 
-    def register(self, access: Access, *, offset: int = 0, length: int = MEMORY, domain: int = DOMAIN) -> int:
-        """Register a part of the memory; the key."""
+    def register(self, access: Access, *, offset: int = 0, length: int | None = None, domain: int = DOMAIN) -> int:
+        """Register a part of the memory, by default to its end; the key."""
         self._tag = getattr(self, "_tag", 0) + 1
+        length = len(self.memory) - offset if length is None else length
         return self.transport.register(self.start + offset, length, access, domain=domain, tag=self._tag)
 
     def queue_pair(self, kind: Service = Service.RC, **options) -> int:
@@ -198,10 +199,10 @@ class Endpoint:
         remote, payload = int(action["remote"]), int(action["payload"])
         if action["kind"] == ActionKind.WRITE:
             assert self.start <= remote
-            assert remote + int(action["length"]) <= self.start + MEMORY
+            assert remote + int(action["length"]) <= self.start + len(self.memory)
             ctypes.memmove(remote, payload, int(action["length"]))
         elif action["kind"] in (ActionKind.COMPARE_SWAP, ActionKind.FETCH_ADD):
-            assert self.start <= remote <= self.start + MEMORY - 8
+            assert self.start <= remote <= self.start + len(self.memory) - 8
             word = ctypes.c_uint64.from_address(remote)
             before = word.value
             ctypes.memmove(payload, before.to_bytes(8, "big"), 8)
@@ -252,7 +253,7 @@ PATH = {
     A.PORT: 1,
     A.QKEY: 0x1234,
 }
-_STEPS = {
+STEPS = {
     Service.RC: (
         A.PKEY_INDEX | A.PORT | A.ACCESS_FLAGS,
         A.AV | A.PATH_MTU | A.DEST_QPN | A.RQ_PSN | A.MAX_DEST_RD_ATOMIC | A.MIN_RNR_TIMER,
@@ -270,7 +271,7 @@ def bring_up(endpoint: Endpoint, index: int, *, to: QueuePairState = QueuePairSt
     assert set(values) <= set(VALUES)
     for number, state in enumerate((QueuePairState.INIT, QueuePairState.RTR, QueuePairState.RTS)):
         if state <= to:
-            chosen = {name: values[name] for name in values if name & _STEPS[kind][number]}
+            chosen = {name: values[name] for name in values if name & STEPS[kind][number]}
             endpoint.transport.modify(index, state, endpoint.now, chosen)
 
 

@@ -1,0 +1,176 @@
+"""The virtual machine as a process, with a channel to the agent in it and the network as frames.
+
+Its network is a socket to this process, and so is its channel. Both are inherited, so there is nothing in the file
+system and no address to meet anybody else's, and the emulator needs no rights. Always TCG: a `/dev/kvm` that is there
+need not be able to run a kernel of Debian.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .image import Image, with_agent
+
+MEMORY = "768M"
+BOOT_SECONDS = 240
+CALL_SECONDS = 120
+TAIL_LINES = 30
+BUFFER = 1 << 22
+PR_SET_PDEATHSIG = 1
+MAC = "52:54:00:00:00:01"
+_libc = ctypes.CDLL(None)
+
+
+class GuestFailed(Exception):
+    """The guest does not answer, or has ended. The message has the end of its console."""
+
+
+class CallFailed(Exception):
+    """The agent could not do what it was asked for: the message is its error."""
+
+
+class Guest:
+    """A running guest. `frames` is its network: a stream of frames, each behind its length in 4 bytes.
+
+    serve: what is to go on while a call waits, above all the wire; it may block for up to the seconds that it is given,
+    until one of the file descriptors that it is given can be read.
+    """
+
+    def __init__(self, image: Image, folder: Path) -> None:
+        self.console = folder / "console.log"
+        self.serve: Callable[[float, Sequence[int]], None] = wait_only
+        file_system = folder / "file-system"
+        file_system.write_bytes(with_agent(image.file_system.read_bytes()))
+        self.frames, its_frames = socket.socketpair()
+        self._channel, its_channel = socket.socketpair()
+        for end in (self.frames, its_frames):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+        with open(self.console, "wb") as console, its_frames, its_channel:
+            command = [
+                *(str(image.emulator), *image.emulator_options),
+                *("-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "pc", "-m", MEMORY, "-smp", "2"),
+                *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
+                *("-kernel", str(image.kernel), "-initrd", str(file_system)),
+                *("-append", "console=ttyS0 quiet panic=-1 edd=off net.ifnames=0"),
+                *("-netdev", f"socket,id=wire,fd={its_frames.fileno()}"),
+                *("-device", f"virtio-net-pci,netdev=wire,mac={MAC},romfile="),
+                *("-chardev", f"socket,id=agent,fd={its_channel.fileno()}"),
+                *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=agent"),
+                *("-device", "virtio-rng-pci"),
+            ]
+            self._process = subprocess.Popen(
+                command,
+                env=os.environ | image.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                pass_fds=(its_frames.fileno(), its_channel.fileno()),
+                preexec_fn=die_with_parent,
+            )
+        self.frames.setblocking(False)
+        self._channel.setblocking(False)
+        self._received = b""
+        self.is_whole = True
+
+    def boot(self) -> None:
+        """Wait until the agent is ready. Raises GuestFailed or CallFailed."""
+        self._answer("start", BOOT_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        """Of the emulator."""
+        return self._process.pid
+
+    def call(self, name: str, *, within: float = CALL_SECONDS, **arguments: Any) -> Any:
+        """Have the agent do something; its result. The wire goes on meanwhile.
+
+        Raises:
+            CallFailed: it could not.
+            GuestFailed: it did not answer within so many seconds, or the guest has ended.
+        """
+        rest = json.dumps({"call": name, "arguments": arguments}).encode() + b"\n"
+        end = time.monotonic() + within
+        while rest:
+            try:
+                rest = rest[self._channel.send(rest) :]
+            except BlockingIOError:
+                self._check(name, end, within)
+                self.serve(0.01, ())
+            except OSError as error:
+                raise self.failure(f"could not be told to {name}: {error}") from error
+        return self._answer(name, within)
+
+    def fill(self, region: int, offset: int, data: bytes) -> None:
+        """Store bytes into a region."""
+        self.call("fill", region=region, offset=offset, data=base64.b64encode(data).decode())
+
+    def bytes(self, region: int, offset: int, length: int) -> bytes:
+        """Bytes of a region."""
+        return base64.b64decode(self.call("bytes", region=region, offset=offset, length=length))
+
+    def _answer(self, name: str, seconds: float) -> Any:
+        end = time.monotonic() + seconds
+        while b"\n" not in self._received:
+            self._check(name, end, seconds)
+            self.serve(0.25, [self._channel.fileno()])
+            with contextlib.suppress(BlockingIOError, ConnectionResetError):
+                self._received += self._channel.recv(1 << 20)
+        line, _, self._received = self._received.partition(b"\n")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise CallFailed(f"{name}: {answer['error']}")
+        return answer["result"]
+
+    def _check(self, name: str, end: float, seconds: float) -> None:
+        if self._process.poll() is not None:
+            raise self.failure(f"has ended with {self._process.returncode} during {name}")
+        if time.monotonic() > end:
+            raise self.failure(f"did not answer to {name} in {seconds:.0f} s")
+
+    def failure(self, what: str) -> GuestFailed:
+        """An error with the end of the guest's console. The guest is of no use any more."""
+        self.is_whole = False
+        lines = self.console.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        return GuestFailed("\n".join([f"the guest {what}; the end of its console:", *lines]))
+
+    def stop(self) -> None:
+        """End the emulator, and wait for its end."""
+        self._process.kill()
+        self._process.wait()
+        self.frames.close()
+        self._channel.close()
+
+
+def wait_only(seconds: float, descriptors: Sequence[int]) -> None:
+    """What a guest without a network does while it waits."""
+    select.select(descriptors, [], [], seconds)
+
+
+def die_with_parent() -> None:
+    """In the child: the kernel ends it when the process of the test ends, however that ends."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def running(image: Image):
+    """A guest, which is stopped afterwards."""
+    with tempfile.TemporaryDirectory(prefix="fanin-rdma-") as folder:
+        guest = Guest(image, Path(folder))
+        try:
+            guest.boot()
+            yield guest
+        finally:
+            guest.stop()

@@ -1,0 +1,104 @@
+"""What the virtual machine is started from: emulator, kernel and file system, in the user's folder for caches.
+
+It is made once, in half a minute, and stays as it is; whoever wants newer packages removes the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from fanin_nic.native.cache import cache_root
+
+from . import initramfs, packages
+
+# crc32_generic: rxe asks for it by name and does not say that it needs it.
+MODULES = ["virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "crc32_generic", "rdma_rxe", "ib_uverbs"]
+NOT_IN_GUEST = (
+    r"^usr/(share|lib/python3/dist-packages/pyverbs/providers|lib/python3\.11/(test|idlelib|lib2to3)|include)/"
+)
+GUEST_FILES = Path(__file__).parents[1] / "guest"
+SOURCES = [Path(packages.__file__), Path(initramfs.__file__), Path(__file__)]
+FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "etc")
+
+
+class Image(NamedTuple):
+    """Paths. environment: what the emulator's process needs."""
+
+    emulator: Path
+    emulator_options: list[str]
+    environment: Mapping[str, str]
+    kernel: Path
+    file_system: Path
+
+
+def image() -> Image:
+    """The image; made if there is none.
+
+    Raises:
+        PackagesMissing: it can not be made here.
+    """
+    root = cache_root()
+    if root is None:
+        raise packages.PackagesMissing("a home for the packages of the virtual machine")
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
+    folder = root / f"rdma-guest-{digest}"
+    if not folder.exists():
+        packages.check_host()
+        root.mkdir(parents=True, exist_ok=True)
+        _make(folder)
+    emulator = folder / "emulator"
+    own = emulator / "usr/bin/qemu-system-x86_64"
+    libraries = [str(path) for path in sorted(emulator.glob("usr/lib/*-linux-gnu*"))]
+    if not own.exists():
+        return Image(Path("qemu-system-x86_64"), [], {}, folder / "kernel", folder / "file-system")
+    options = ["-L", str(emulator / "usr/share/qemu"), "-L", str(emulator / "usr/share/seabios")]
+    return Image(own, options, {"LD_LIBRARY_PATH": ":".join(libraries)}, folder / "kernel", folder / "file-system")
+
+
+def _make(folder: Path) -> None:
+    """Make the image beside `folder`, and give it its name when it is complete."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="rdma-guest-") as temporary:
+        work = Path(temporary)
+        made = work / "made"
+        made.mkdir()
+        packages.unpack(packages.emulator_packages(), work / "downloads", made / "emulator")
+        packages.unpack([packages.kernel_package()], work / "downloads", work / "kernel")
+        packages.unpack(list(packages.GUEST), work / "downloads", work / "guest")
+        (kernel,) = (work / "kernel/boot").glob("vmlinuz-*")
+        shutil.copy(kernel, made / "kernel")
+        (made / "file-system").write_bytes(_file_system(work / "kernel", work / "guest"))
+        try:
+            os.rename(made, folder)
+        except OSError:
+            if not folder.exists():  # another run has been faster
+                raise
+
+
+def _file_system(kernel: Path, guest: Path) -> bytes:
+    archive = initramfs.Archive()
+    for name in FOLDERS:
+        archive.folder(name)
+    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
+    for name in ("bin", "sbin", "lib", "lib64"):
+        archive.link(name, f"usr/{name}")
+    archive.tree(guest, NOT_IN_GUEST)
+    modules = initramfs.modules_with_needed(kernel, MODULES)
+    for number, (name, content) in enumerate(modules.items()):
+        archive.file(f"modules/{number:03}-{name}.ko", content)
+    return archive.finish()
+
+
+def with_agent(file_system: bytes) -> bytes:
+    """The file system with the files of the folder `guest`, which change more often."""
+    archive = initramfs.Archive()
+    for path in sorted(GUEST_FILES.iterdir()):
+        if path.is_file():
+            archive.file(path.name, path.read_bytes(), 0o755)
+    return file_system + archive.finish()
