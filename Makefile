@@ -14,7 +14,7 @@ CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel matrix models peers mpi4py-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel matrix models rdma peers mpi4py-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
+	@echo "make rdma    ordinary RDMA traffic against the kernel's RoCE in a virtual machine, every case (minutes; Debian)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
@@ -82,6 +83,9 @@ matrix: $(VENV)/.installed
 
 models: $(VENV)/.tested
 	@$(BIN)/python -m tests.sim.model_check.models
+
+rdma: $(VENV)/.tested
+	@FANIN_TEST_RDMA=all $(BIN)/python -m pytest tests/rdma $(PYTEST_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

@@ -9,10 +9,18 @@ from typing import NamedTuple, Protocol
 from fanin_nic.transport.transport import Limits
 from fanin_wire.rocev2 import PATH_MTUS
 from fanin_wire.rocev2 import Transport as Service
-from fanin_wire.verbs import Access, CompletionFlag, CompletionOpcode, CompletionStatus, QueuePairState, RequestOpcode, SendFlag
+from fanin_wire.verbs import (
+    Access,
+    CompletionFlag,
+    CompletionOpcode,
+    CompletionStatus,
+    QueuePairState,
+    RequestOpcode,
+    SendFlag,
+)
 from fanin_wire.verbs import Attribute as A
 from tests.transport import rig
-from tests.transport.rig import EVERYTHING, PATH, STEPS, Endpoint
+from tests.transport.rig import PATH, STEPS, Endpoint
 
 from .machine.guest import Guest
 from .wire import Packet, Wire, address_bytes, packet
@@ -24,9 +32,10 @@ LIMITS = Limits(queue_pairs=8, send_depth=64, receive_depth=64, regions=16, acti
 RIGHTS = ("LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
 SECONDS = 100  # in which a request ends
 QKEY = 0x1EE7
-UNSIGNALED = 0
-# Long enough for a machine with much to do; the transport's clock stands still while this process does.
-ATTRIBUTES = {A.PATH_MTU: 1024, A.TIMEOUT: 17, A.RETRY_CNT: 7, A.RNR_RETRY: 7, A.MIN_RNR_TIMER: 12, A.QKEY: QKEY}
+ATTRIBUTES = {A.PATH_MTU: 1024, A.RETRY_CNT: 7, A.RNR_RETRY: 7, A.MIN_RNR_TIMER: 12, A.QKEY: QKEY}
+# Fanin: long enough for a guest with much to do. rxe takes no second NAK without an ACK between, so its time-out has
+# to end what a loss begins; 7 retries are as many as it takes.
+FANIN_TIMEOUT, RXE_TIMEOUT = {A.TIMEOUT: 16}, {A.TIMEOUT: 12}
 STATES = (QueuePairState.INIT, QueuePairState.RTR, QueuePairState.RTS)
 # Attribute: its name in pyverbs, for those that differ from what verbs calls them.
 NAMES = {
@@ -79,6 +88,7 @@ class End(Protocol):
         swap: int = 0,
         flags: int = int(SendFlag.SIGNALED),
         key: int | None = None,
+        qkey: int = QKEY,
     ) -> None: ...
     def sent(self, count: int = 1, seconds: float = SECONDS) -> list[Completion]: ...
     def received(self, count: int = 1, seconds: float = SECONDS) -> list[Completion]: ...
@@ -131,7 +141,7 @@ class Fanin:
         self.qpn = self.endpoint.qpn(self.index)
 
     def bring_up(self, peer: End | None, **attributes: int) -> None:
-        given = {name.name: value for name, value in ATTRIBUTES.items()} | attributes
+        given = {name.name: value for name, value in (ATTRIBUTES | FANIN_TIMEOUT).items()} | attributes
         if peer is not None:
             given |= {"AV": int(ipaddress.IPv4Address(peer.text)), "DEST_QPN": peer.qpn}
         rig.bring_up(self.endpoint, self.index, **given)
@@ -155,6 +165,7 @@ class Fanin:
         swap=0,
         flags=int(SendFlag.SIGNALED),
         key=None,
+        qkey=QKEY,
     ) -> None:
         self.endpoint.now = self.wire.now
         self.endpoint.post(
@@ -171,7 +182,7 @@ class Fanin:
             swap=swap,
             destination=int(ipaddress.IPv4Address(to.text)),
             remote_qpn=to.qpn,
-            remote_qkey=QKEY,
+            remote_qkey=qkey,
         )
 
     def sent(self, count=1, seconds=SECONDS) -> list[Completion]:
@@ -211,6 +222,7 @@ class Fanin:
 
     def fail(self) -> None:
         self.endpoint.transport.modify(self.index, QueuePairState.ERR, self.endpoint.now)
+        self.endpoint.settle()
 
     def register(self, rights: Sequence[str], length: int) -> tuple[int, int]:
         """Another region at the start of the memory: address, key."""
@@ -254,7 +266,7 @@ class Rxe:
         self.pair, self.qpn, self.service = made["handle"], made["qpn"], service
 
     def bring_up(self, peer: End | None, **attributes: int) -> None:
-        values = PATH | ATTRIBUTES | {A[name]: value for name, value in attributes.items()}
+        values = PATH | ATTRIBUTES | RXE_TIMEOUT | {A[name]: value for name, value in attributes.items()}
         if peer is not None:
             values |= {A.AV: 0, A.DEST_QPN: peer.qpn}
         values[A.PATH_MTU] = PATH_MTUS.index(values[A.PATH_MTU]) + 1
@@ -290,6 +302,7 @@ class Rxe:
         swap=0,
         flags=int(SendFlag.SIGNALED),
         key=None,
+        qkey=QKEY,
     ) -> None:
         key = self.local_key if key is None else key
         rkey = to.key if rkey is None else rkey
@@ -297,7 +310,7 @@ class Rxe:
         if opcode in ATOMICS:
             values["atomic"] = (rkey, to.start + at, compare_add, swap)
         elif self.service == Service.UD:
-            values["datagram"] = (to.text, to.qpn, QKEY)
+            values["datagram"] = (to.text, to.qpn, qkey)
         elif "RDMA" in opcode.name:
             values["rdma"] = (rkey, to.start + at)
         self.guest.call(

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from fanin_wire.fields import BTH, ICRC_SIZE, UDP_PORT
+from fanin_wire.fields import ICRC_SIZE, UDP_PORT
 from fanin_wire.icrc import icrc, verify
 from fanin_wire.rocev2 import OPCODES
 
@@ -63,13 +63,15 @@ class Packet(NamedTuple):
         return OPCODES[code].name if code in OPCODES else f"opcode {code:#04x}"
 
 
-def packet(source: bytes, destination: bytes, transport: bytes, *, port: int = UDP_PORT, identification: int = 0) -> Packet:
+def packet(
+    source: bytes, destination: bytes, transport: bytes, *, port: int = UDP_PORT, identification: int = 0
+) -> Packet:
     """A packet with a right ICRC around BTH and payload. Addresses are 4 bytes each."""
     udp_length = UDP.size + len(transport) + ICRC_SIZE
     total = IPV4.size + udp_length
-    head = IPV4.pack(0x45, 0, total, identification, NO_FRAGMENTS, TTL, UDP_PROTOCOL, 0, source, destination)
+    head = IPV4.pack(0x45, 0, total, 0, NO_FRAGMENTS, TTL, UDP_PROTOCOL, 0, source, destination)
     head = head[:10] + checksum(head) + head[12:]
-    bare = head + UDP.pack(port, UDP_PORT, udp_length, 0) + transport + bytes(ICRC_SIZE)
+    bare = head + UDP.pack(UDP_PORT, UDP_PORT, udp_length, 0) + transport + bytes(ICRC_SIZE)
     return Packet(bare[:-ICRC_SIZE] + icrc(bare))
 
 
@@ -110,7 +112,7 @@ class _Direction:
 
     def __init__(self, random_numbers: random.Random) -> None:
         self._random = random_numbers
-        self._held: list[list] = []  # [packet, packets that may still overtake it, time at which it goes on]
+        self.held: list[list] = []  # [packet, packets that may still overtake it, time at which it goes on]
 
     def pass_on(self, packet: Packet, faults: Faults, now: float) -> list[Packet]:
         """What arrives when a packet is sent."""
@@ -120,16 +122,16 @@ class _Direction:
         if self._random.random() < faults.repetition:
             arriving.append(packet)
         if self._random.random() < faults.reordering:
-            self._held.append([packet, self._random.randint(1, faults.overtaken_by), now + HELD_SECONDS])
+            self.held.append([packet, self._random.randint(1, faults.overtaken_by), now + HELD_SECONDS])
             return []
-        for held in self._held:
+        for held in self.held:
             held[1] -= 1
         return arriving + self.due(now)
 
     def due(self, now: float) -> list[Packet]:
         """Packets that have been held back long enough."""
-        due = [held[0] for held in self._held if held[1] <= 0 or held[2] <= now]
-        self._held = [held for held in self._held if held[1] > 0 and held[2] > now]
+        due = [held[0] for held in self.held if held[1] <= 0 or held[2] <= now]
+        self.held = [held for held in self.held if held[1] > 0 and held[2] > now]
         return due
 
 
@@ -146,22 +148,12 @@ class Wire:
         self.log: list[Packet] = []
         self.logging = False
         self.counts: collections.Counter[str] = collections.Counter()
-        self.bend: Callable[[Packet], Sequence[Packet]] = lambda packet: [packet]
         self._stations: dict[bytes, Station] = {}
         self._random = random.Random(seed)
         self._to_guest, self._from_guest = _Direction(self._random), _Direction(self._random)
         self._input, self._output = bytearray(), bytearray()
         self._now, self._last = 1_000_000_000, time.monotonic_ns()
         guest.serve = self.step
-
-    def begin(self, seed: int) -> None:
-        """For a test of its own: no station, no faults, and random numbers from a seed."""
-        self.seed, self.faults, self.logging, self.log = seed, Faults(), False, []
-        self.bend = lambda packet: [packet]
-        self.counts.clear()
-        self._stations.clear()
-        self._random.seed(seed)
-        self._to_guest, self._from_guest = _Direction(self._random), _Direction(self._random)
 
     def attach(self, station: Station) -> None:
         """Put a NIC on the wire."""
@@ -201,7 +193,7 @@ class Wire:
         until = min((station.deadline() for station in self._stations.values()), default=self._now)
         if until > self._now:
             seconds = min(seconds, (until - self._now) / 1e9)
-        if self._to_guest._held or self._from_guest._held:
+        if self._to_guest.held or self._from_guest.held:
             seconds = min(seconds, HELD_SECONDS)
         socket_number = self.guest.frames.fileno()
         writers = [socket_number] if self._output else []
@@ -216,9 +208,8 @@ class Wire:
         for frame in self._frames():
             for found in self._look_at(frame):
                 self._note("from the guest", found)
-                for bent in self.bend(found):
-                    for passed in self._from_guest.pass_on(bent, self.faults, now):
-                        arriving[passed.destination].append(passed)
+                for passed in self._from_guest.pass_on(found, self.faults, now):
+                    arriving[passed.destination].append(passed)
         for passed in self._from_guest.due(now):
             arriving[passed.destination].append(passed)
         for address, station in self._stations.items():
@@ -233,9 +224,8 @@ class Wire:
 
     def send(self, sent: Packet) -> None:
         """Send a packet to the guest, with faults."""
-        for bent in self.bend(sent):
-            for passed in self._to_guest.pass_on(bent, self.faults, time.monotonic()):
-                self._put(passed)
+        for passed in self._to_guest.pass_on(sent, self.faults, time.monotonic()):
+            self._put(passed)
 
     def _note(self, direction: str, seen: Packet) -> None:
         self.counts[f"{seen.name} {direction}"] += 1
@@ -278,9 +268,6 @@ class Wire:
             self._put_frame(ETHERNET.pack(sender_mac, mac_of(target), ARP_TYPE) + answer)
 
     def _put(self, sent: Packet) -> None:
-        if sent.destination in self._stations:
-            self._stations[sent.destination].receive([sent], self.now)
-            return
         self._put_frame(ETHERNET.pack(GUEST_MAC, mac_of(sent.source), IPV4_TYPE) + sent.ip)
 
     def _put_frame(self, frame: bytes) -> None:

@@ -89,6 +89,12 @@ class Guest:
         """Wait until the agent is ready. Raises GuestFailed or CallFailed."""
         self._answer("start", BOOT_SECONDS)
 
+    def kill(self) -> None:
+        """End the guest without a word to anybody."""
+        self.is_whole = False
+        self._process.kill()
+        self._process.wait()
+
     @property
     def pid(self) -> int:
         """Of the emulator."""
@@ -148,8 +154,7 @@ class Guest:
 
     def stop(self) -> None:
         """End the emulator, and wait for its end."""
-        self._process.kill()
-        self._process.wait()
+        self.kill()
         self.frames.close()
         self._channel.close()
 
