@@ -17,8 +17,6 @@ from .machine.image import Image, image
 from .machine.packages import PackagesMissing
 from .wire import Wire
 
-SEED = "FANIN_TEST_RDMA_SEED"
-
 
 @pytest.fixture(scope="session")
 def guest_image() -> Image:
@@ -53,8 +51,8 @@ def guest(guests: Callable[[], Guest]) -> Guest:
 @pytest.fixture
 def wire(guest: Guest, request: pytest.FixtureRequest) -> Wire:
     """The guest's network, with nothing on it. The faults come from a seed, which is printed."""
-    seed = int(os.environ.get(SEED, zlib.crc32(request.node.name.encode())))
-    print(f"{SEED}={seed}")
+    seed = int(os.environ.get("FANIN_TEST_RDMA_SEED", zlib.crc32(request.node.name.encode())))
+    print(f"FANIN_TEST_RDMA_SEED={seed}")
     return Wire(guest, seed)
 
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fanin_wire.verbs import RequestOpcode
+from fanin_wire.verbs import RequestOpcode, SendFlag
 
 from .cases import ALL, ATOMICS, FAULTS, RECEIVED, WITH_IMMEDIATE, opcodes, paths, ways
 from .ends import Completion, End
@@ -18,6 +18,7 @@ LENGTHS = (0, 1, 255, 256, 1023, 4097, 20_000)
 LONGEST = {True: 1 << 20, False: 1 << 17}  # bytes, without faults or where everything is tried, and else
 MANY = 40
 WORD = 1 << 64
+FENCED = int(SendFlag.SIGNALED | SendFlag.FENCE)
 
 
 def in_order(way: str, connection: tuple[End, End]) -> tuple[End, End]:
@@ -87,7 +88,8 @@ def test_atomics(connect, wire, way, mtu, faults):
 @ways
 def test_many_requests_under_way(connect, wire, way, mtu, faults):
     """All kinds at once, posted before the first one ends. They end in their order; the data say that they happened
-    in their order as well."""
+    in their order as well. A WRITE is fenced: a READ before it, if it is repeated, may find what the WRITE has stored
+    (section 10.8.3.3)."""
     one, two = in_order(way, connect(PATH_MTU=mtu))
     wire.faults = FAULTS[faults]
     block, numbers = 3000, random.Random(7)
@@ -105,7 +107,7 @@ def test_many_requests_under_way(connect, wire, way, mtu, faults):
         if kind == "send":
             one.post(RequestOpcode.SEND, SOURCE + offset, block, to=two, wr_id=number)
         elif kind == "write":
-            one.post(RequestOpcode.RDMA_WRITE, SOURCE + offset, block, to=two, at=at, wr_id=number)
+            one.post(RequestOpcode.RDMA_WRITE, SOURCE + offset, block, to=two, at=at, wr_id=number, flags=FENCED)
             image[at - TARGET : at - TARGET + block] = data[offset : offset + block]
         elif kind == "read":
             one.post(RequestOpcode.RDMA_READ, place + offset, block, to=two, at=at, wr_id=number)
