@@ -12,7 +12,7 @@ import numpy as np
 
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
-from fanin_nic.hostif.mapping import ClientRegion, ControlRegion, is_process_memory
+from fanin_nic.hostif.mapping import COLLECTIVE_ACCESS, ClientRegion, ControlRegion, is_process_memory
 from fanin_nic.hostif.ordinary import OrdinaryClient
 from fanin_nic.hostif.transport_port import TransportPort
 from fanin_wire import abi
@@ -20,7 +20,6 @@ from fanin_wire.abi import Access, MessageType, Status
 
 NO_FD = -1
 ORDINARY = int(Access["ORDINARY"])
-COLLECTIVE_ACCESS = int(Access["READ"] | Access["WRITE"])
 MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much fit into our address space
 
 

@@ -27,6 +27,7 @@ PAGE = mmap.PAGESIZE
 SQ_BYTES = abi.RING.itemsize + abi.SQ_DEPTH * abi.WQE.itemsize
 CQ_BYTES = abi.RING.itemsize + abi.CQ_DEPTH * abi.CQE.itemsize
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+COLLECTIVE_ACCESS = int(Access["READ"] | Access["WRITE"])
 ALL_ACCESS = int(sum(Access))
 ORDINARY_SEND_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.SEND_WQE.itemsize
 ORDINARY_RECEIVE_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.RECEIVE_WQE.itemsize
@@ -135,7 +136,7 @@ class ClientRegion:
 
     def __init__(self, descriptor: int, start: int, length: int, offset: int, access: int) -> None:
         _require(0 < length < MAX_ADDRESS and start < MAX_ADDRESS and start + length < MAX_ADDRESS)
-        _require(access != 0 and access & ~ALL_ACCESS == 0)
+        _require(access != 0 and access & ~(ALL_ACCESS if access & Access["ORDINARY"] else COLLECTIVE_ACCESS) == 0)
         _check_memfd(descriptor, offset + length)
         skipped = offset % PAGE
         try:

@@ -476,9 +476,10 @@ enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint
  * pair and the memory of its requests are of one protection domain, a number from 0 to 65535 that the program
  * chooses. The other side is named by IPv4 address and number. */
 
-/* As fanin_register and fanin_allocate, for ordinary traffic: `access` has FANIN_ACCESS_ORDINARY. The key serves as local
- * and as remote key, and for collectives, too. memfd -1: any memory of this process; then it is not for collectives,
- * and the device reaches it by system calls. It must stay mapped until it is deregistered. */
+/* As fanin_register and fanin_allocate, for ordinary traffic of a protection domain: FANIN_ACCESS_ORDINARY is added to
+ * `access`. The key serves as local and as remote key, and for collectives, too. memfd -1: any memory of this process;
+ * then it is not for collectives, and the device reaches it by system calls. It must stay mapped until it is
+ * deregistered. */
 enum fanin_status fanin_register_ordinary(struct fanin_context *context, int memfd, uint64_t offset, void *address,
                                           uint64_t length, uint32_t access, uint32_t domain, uint32_t *key);
 enum fanin_status fanin_allocate_ordinary(struct fanin_context *context, uint64_t length, uint32_t access,

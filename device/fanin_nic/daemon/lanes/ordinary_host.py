@@ -130,6 +130,12 @@ class OrdinaryHost:
         state, values = self.transport.query(row)
         return int(state), {int(attribute): value for attribute, value in values.items()}
 
+    def holdings(self) -> dict[str, int]:
+        """Queue pairs and regions that clients have."""
+        tables = self.transport.tables
+        columns = {"queue_pairs": tables["queue_pairs"]["qpn"], "regions": tables["regions"]["key"]}
+        return {name: int(np.count_nonzero(column)) for name, column in columns.items()}
+
     def counters(self) -> dict[str, int]:
         """Counters of the transport, with `ordinary_` before their names."""
         return {f"ordinary_{name}": value for name, value in self.transport.counters().items()}

@@ -31,8 +31,12 @@ rings_at = record_at(ORDINARY_RINGS)
 @compiled
 def take_ordinary(lane, table, packets, now):
     """Give the transport the packets of ordinary traffic among the first `packets` of a table of RECEIVED, of which the
-    other entries are lost. Returns whether they made it do something."""
+    other entries are lost. A receive request that a program has posted before the other side sent is posted first."""
     t = transport_at(lane.transport)
+    for index in range(lane.ordinary_end):
+        rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
+        if rings.send:
+            take_receives(lane, index, rings.receive, now)
     count, taken = gather(table, packets), int64(0)
     while taken < count:
         taken = events.packets(lane.transport, table, taken, count, now)
@@ -57,7 +61,7 @@ def gather(table, packets):
 def turn_ordinary(lane, now):
     """Requests in, turns of queue pairs, timers, actions out. Returns how much work there was."""
     t = transport_at(lane.transport)
-    work = take_requests(lane, t, now)
+    work = take_requests(lane, now)
     served = events.serve(lane.transport, TURNS, now)
     if served:
         lap(lane.profile, ORDINARY)
@@ -71,22 +75,22 @@ def turn_ordinary(lane, now):
 
 
 @compiled
-def take_requests(lane, t, now):
+def take_requests(lane, now):
     """Post the work requests of the rings, as far as the queues have room. Returns how many."""
     taken, first, end = 0, int64(lane.ordinary_first), int64(lane.ordinary_end)
     for step in range(end):
         index = (first + step) % end
         rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
         if rings.send:
-            taken += take_receives(lane, t, index, rings.receive, now)
-            taken += take_sends(lane, t, index, rings.send, now)
+            taken += take_receives(lane, index, rings.receive, now)
+            taken += take_sends(lane, index, rings.send, now)
     if taken:
         lane.ordinary_first = (first + 1) % end
     return taken
 
 
 @compiled
-def take_sends(lane, t, index, ring, now):
+def take_sends(lane, index, ring, now):
     """Post requests to send of one ring."""
     wqe = address_of(lane) + SEND_WQE_SCRATCH
     for number in range(POSTS_PER_TURN):
@@ -97,14 +101,13 @@ def take_sends(lane, t, index, ring, now):
 
 
 @compiled
-def take_receives(lane, t, index, ring, now):
-    """Post requests to receive of one ring."""
-    wqe = address_of(lane) + RECEIVE_WQE_SCRATCH
-    for number in range(POSTS_PER_TURN):
-        if not events.can_post_receive(lane.transport, index) or not fetch_ordinary(ring, wqe, RECEIVE_WQE_SIZE):
-            return number
+def take_receives(lane, index, ring, now):
+    """Post all requests to receive of one ring that there is room for. Returns how many."""
+    wqe, taken = address_of(lane) + RECEIVE_WQE_SCRATCH, 0
+    while events.can_post_receive(lane.transport, index) and fetch_ordinary(ring, wqe, RECEIVE_WQE_SIZE):
         events.post_receive(lane.transport, index, wqe, now)
-    return POSTS_PER_TURN
+        taken += 1
+    return taken
 
 
 @compiled

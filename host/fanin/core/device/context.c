@@ -80,7 +80,8 @@ static int rings_fit(const struct fanin_attach_reply *limits)
 
     return limits->sq_stride >= sq_bytes && limits->cq_stride >= cq_bytes && limits->aq_stride >= aq_bytes &&
            limits->oq_receive >= send_bytes && limits->oq_stride >= limits->oq_receive + receive_bytes &&
-           oq_end <= limits->region_bytes && sq_end <= limits->region_bytes && cq_end <= limits->region_bytes && aq_end <= limits->region_bytes;
+           oq_end <= limits->region_bytes && sq_end <= limits->region_bytes && cq_end <= limits->region_bytes &&
+           aq_end <= limits->region_bytes;
 }
 
 static enum fanin_status map_region(struct fanin_context *context, int memfd)

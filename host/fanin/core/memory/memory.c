@@ -30,7 +30,7 @@ static enum fanin_status register_memory(struct fanin_context *context, int memf
 enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint64_t offset, void *address,
                                  uint64_t length, uint32_t access, uint32_t *lkey)
 {
-    return register_memory(context, memfd, offset, address, length, access & ~(uint32_t)FANIN_ACCESS_ORDINARY, 0, lkey);
+    return register_memory(context, memfd, offset, address, length, access, 0, lkey);
 }
 
 enum fanin_status fanin_register_ordinary(struct fanin_context *context, int memfd, uint64_t offset, void *address,
@@ -107,7 +107,7 @@ static enum fanin_status allocate(struct fanin_context *context, uint64_t length
 enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
                                         uint32_t *lkey, int *memfd)
 {
-    return allocate(context, length, access & ~(uint32_t)FANIN_ACCESS_ORDINARY, 0, address, lkey, memfd);
+    return allocate(context, length, access, 0, address, lkey, memfd);
 }
 
 enum fanin_status fanin_allocate_ordinary(struct fanin_context *context, uint64_t length, uint32_t access,
