@@ -30,6 +30,7 @@ def test_settings_of_the_user_hold(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, m
     (left,) = bench(mpi, fabrics, program, "messages")["calls"]
     assert (left["collective"], left["offloaded"], list(left["left"])) == ("Allreduce", 0, ["THRESHOLD"])
     monkeypatch.setenv("FANIN_MPI_THRESHOLDS", "all=0-")
+    monkeypatch.setenv("FANIN_MPI_JOIN", "early")
     found = bench(mpi, fabrics, program, "messages")
     assert found["calls"] == [{"collective": "Allreduce", "offloaded": 2, "left": {}}]
     assert found["warnings"] == []

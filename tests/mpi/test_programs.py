@@ -142,6 +142,16 @@ def test_a_communicator_joins_when_its_calls_are_worth_a_job(mpi: Mpi, fabrics: 
     assert offloaded(ended.stderr) == left, ended.stderr
 
 
+@pytest.mark.parametrize(("join", "left"), [("early", 0), ("auto", 70), ("late", 70)])
+def test_any_blocking_call_joins_after_nonblocking_ones(mpi: Mpi, fabrics: Fabrics, join: str, left: int) -> None:
+    """MPI_COMM_WORLD joins as other communicators do, and may join in a call that itself stays with the MPI."""
+    variables = fabrics.variables(3, "tree", FANIN_MPI_JOIN=join, FANIN_MPI_THRESHOLDS="all=0-, barrier=off")
+    ended = mpi.run(3, [mpi.build("mixed"), "between"], variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "between: 0 wrong" in ended.stdout
+    assert offloaded(ended.stderr) == {"Allreduce": (3 * (75 - left), 3 * left), "Barrier": (0, 3)}, ended.stderr
+
+
 @pytest.mark.parametrize(
     ("join", "done", "reason"), [("early", 6, ""), ("late", 0, "NOT_JOINED"), ("auto", 0, "FEW_CALLS")]
 )

@@ -7,6 +7,7 @@
 #include "calls/aliases.h"
 #include "comm/communicator.h"
 #include "comm/device.h"
+#include "comm/members.h"
 #include "report.h"
 #include "requests/progress.h"
 #include "settings.h"
@@ -36,20 +37,15 @@ static void say_why_not(int all, int first, enum fanin_status status)
 /* Whether all ranks have a device. */
 static int agree(int rank, int ranks)
 {
-    enum fanin_status status = shim_pack_adds_nothing() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED;
-    int *statuses = calloc((size_t)ranks, sizeof *statuses), mine = (int)status, first = ranks, all = 1;
+    int first = ranks, all = 1;
 
-    /* A rank can not go on alone: the others wait for its message. */
-    if (!statuses || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), statuses, sizeof mine,
-                                    shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
-        abort();
+    shim_exchange_members(shim_pack_adds_nothing() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED, ranks);
     for (int other = ranks - 1; other >= 0; other--) {
-        first = statuses[other] == FANIN_SUCCESS ? first : other;
-        all &= statuses[other] == FANIN_NO_DEVICE;
+        first = shim_status_of(other) == FANIN_SUCCESS ? first : other;
+        all &= shim_status_of(other) == FANIN_NO_DEVICE;
     }
     if (first < ranks && rank == 0)
-        say_why_not(all, first, statuses[first]);
-    free(statuses);
+        say_why_not(all, first, shim_status_of(first));
     return first == ranks;
 }
 
@@ -69,6 +65,7 @@ void shim_begin(void)
     pmpi.Bcast(&shim_settings, sizeof shim_settings, shim_handle(TYPE_BYTE), 0, shim_handle(COMM_WORLD));
     if (!able) { /* the settings say whether calls are errors then */
         shim_close_device();
+        shim_forget_members();
         return;
     }
     shim_begin_mpi_progress();
@@ -90,4 +87,5 @@ void shim_end(void)
     shim_end_watching();
     shim_end_mpi_progress();
     shim_close_device();
+    shim_forget_members();
 }

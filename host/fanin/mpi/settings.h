@@ -7,9 +7,9 @@ enum { THRESHOLDS_CAPACITY = 16384 };
 
 /* When a communicator joins. */
 enum join {
-    JOIN_AUTO,                 /* MPI_COMM_WORLD when it is made, others when their calls are worth a job */
+    JOIN_AUTO,                 /* when its calls are worth a job */
     JOIN_EARLY,                /* when it is made */
-    JOIN_LATE                  /* in its first call that could be offloaded */
+    JOIN_LATE                  /* when it has had one call that could be offloaded */
 };
 
 struct settings {

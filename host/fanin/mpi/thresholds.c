@@ -17,10 +17,10 @@ const struct choice shim_routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"local", FANIN
 
 const char shim_shipped_thresholds[] =
     "all=off\n"
-    "local 2: allreduce=32k-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
-    "mpich local 2: allreduce=2m-\n"
-    "local 4: allreduce=4k-, reduce=4k-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-, allgather=16m-\n"
-    "mpich local 4: allreduce=512-, reduce=4k-256k, reduce_scatter=4k-, bcast=2m-, allgatherv=2m-, barrier=0-\n"
+    "local 2: allreduce=2m-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
+    "local 4: allreduce=4k-, reduce=2m-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-, allgather=16m-\n"
+    "mpich local 4: allreduce=512-, reduce=4k-32k, reduce_scatter=16m-, reduce_scatter_block=16m-, allgather=off,"
+    " allgatherv=16m-, barrier=0-\n"
     "tree 2: allreduce=16m-\n"
     "tree 4: allreduce=32k-, reduce=32k-, reduce_scatter=4k-, reduce_scatter_block=4k-, bcast=256k-, allgather=256k-,"
     " allgatherv=256k-\n"
@@ -127,31 +127,6 @@ const char *shim_read_thresholds(const char *text, const struct setting *setting
         text = *end ? end + 1 : end;
     }
     return NULL;
-}
-
-/* Add another range to one, and what is between them. */
-static void widen(struct range *range, const struct range *other)
-{
-    if (other->least > other->most)
-        return;
-    if (range->least > range->most)
-        *range = *other;
-    range->least = other->least < range->least ? other->least : range->least;
-    range->most = other->most > range->most ? other->most : range->most;
-}
-
-void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges)
-{
-    for (int i = 0; i < FUNCTION_COUNT; i++)
-        ranges[i] = OFF;
-    for (const struct choice *route = shim_routes + 1; route->name; route++)
-        for (int on_one_host = 0; on_one_host < 2; on_one_host++) {
-            struct setting setting = {route->value, ranks, on_one_host};
-            struct range found[FUNCTION_COUNT] = {{0}};
-            shim_read_thresholds(text, &setting, found);
-            for (int i = 0; i < FUNCTION_COUNT; i++)
-                widen(&ranges[i], &found[i]);
-        }
 }
 
 const char *shim_route_name(uint32_t route)

@@ -32,15 +32,13 @@ struct setting {
     int on_one_host;           /* all NICs have loopback addresses: they are processes of one machine */
 };
 
-/* The defaults. Measured by `fanin tune` on a host with 2 cores, and over four network namespaces. */
+/* The defaults. Measured by `fanin tune` on two hosts with 2 cores, and over four network namespaces. Sizes that the
+ * devices do faster on one of them only stay with the MPI. */
 extern const char shim_shipped_thresholds[];
 
 /* Read the groups of a text that hold for `setting` into `ranges`; those of the functions that it does not name stay.
  * Returns NULL, or from where on the text makes no sense. */
 const char *shim_read_thresholds(const char *text, const struct setting *setting, struct range *ranges);
-
-/* All that may be offloaded by a text on some route. */
-void shim_read_widest_thresholds(const char *text, uint32_t ranks, struct range *ranges);
 
 /* The name of a route other than FANIN_ROUTE_AUTO, as it stands in such a text. */
 const char *shim_route_name(uint32_t route);

@@ -225,7 +225,7 @@ static int is_equal_everywhere(uint64_t number)
 static void measure_communicator(struct bench *bench, struct communicator *communicator)
 {
     struct range everything = {0, UINT64_MAX}, found[FUNCTION_COUNT];
-    struct setting setting = shim_setting(communicator);
+    struct setting setting = communicator->setting;
     int is_loopback = setting.on_one_host && setting.route != FANIN_ROUTE_LOCAL;
     size_t length = strlen(bench->groups), room = sizeof bench->groups;
     char text[64];
@@ -261,7 +261,7 @@ static void measure_pairs(struct bench *bench, int rank)
     communicator = shim_communicator(pair);
     shim_join_communicator(communicator, 0);
     if (communicator->reason == NO_REASON)
-        kind = 1 + shim_setting(communicator).route;
+        kind = 1 + communicator->setting.route;
     if (is_equal_everywhere(kind) && kind)
         measure_communicator(bench, communicator);
     pmpi.Comm_free(&pair);

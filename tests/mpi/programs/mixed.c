@@ -19,6 +19,7 @@ static const struct scene {
     {"communicators", make_communicators},
     {"nonblocking", never_block},
     {"worth", become_worth_a_job},
+    {"between", join_between_nonblocking_calls},
     {"queues", use_up_queues},
     {"threads", use_threads},
     {"left", leave_to_mpi},

@@ -19,6 +19,8 @@ from fanin_tools.quantities import counted
 REPORT = "FANIN_MPI_REPORT"
 THRESHOLDS = "FANIN_MPI_THRESHOLDS"
 EVERYTHING = "all=0-"  # offload every size, also where that is slower
+JOIN = "FANIN_MPI_JOIN"
+FROM_THE_START = "early"  # offload the first calls, too
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +\d+ +(\d+)(.*)$", re.MULTILINE)
 HEAD = "fanin: calls of all ranks"
 REASON = re.compile(r"([A-Z_]+) (\d+)")
@@ -35,10 +37,10 @@ class Calls:
 
 def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
     """Environment variables of every rank: the shim, its devices, the report at the end."""
-    thresholds = os.environ.get(THRESHOLDS, EVERYTHING)
     return mpirun.environment(running, place(running.fabric, ranks, route)) | {
         REPORT: "1",
-        THRESHOLDS: thresholds,
+        THRESHOLDS: os.environ.get(THRESHOLDS, EVERYTHING),
+        JOIN: os.environ.get(JOIN, FROM_THE_START),
     }
 
 

@@ -16,8 +16,7 @@
     X(Comm_test_inter, (handle, int *))                                                                             \
     X(Comm_group, (handle, void *))                                                                                 \
     X(Group_free, (void *))                                                                                         \
-    X(Group_size, (handle, int *))                                                                                  \
-    X(Group_difference, (handle, handle, void *))                                                                   \
+    X(Group_translate_ranks, (handle, int, const int *, handle, int *))                                             \
     X(Comm_free, (void *))                                                                                          \
     X(Comm_create_keyval, (void *, void *, int *, void *))                                                          \
     X(Comm_set_errhandler, (handle, handle))                                                                        \

@@ -8,6 +8,7 @@
 #include "abi/pmpi.h"
 #include "calls/aliases.h"
 #include "calls/failure.h"
+#include "calls/glance.h"
 #include "settings.h"
 #include <limits.h>
 
@@ -28,50 +29,14 @@ static enum reason check_size(const struct call *call, const struct decoded_call
     return shim_is_within(range, bytes) ? NO_REASON : REASON_THRESHOLD;
 }
 
-/* Bytes of an element, 0 if one look does not tell. */
-static uint64_t size_at_a_look(handle type)
+/* Bytes of an element of any type; 0: one look does not tell. */
+static uint64_t size_of(handle type)
 {
-    const struct datatype *predefined = shim_datatype(type);
     int size;
 
-    if (predefined) /* a pair may have a gap, which counts in reductions only */
-        return predefined->kind == KIND_PAIR ? 0 : predefined->bytes;
+    if (shim_datatype(type))
+        return shim_predefined_size(type);
     return type && type != shim_handle(TYPE_NULL) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
-}
-
-/* Whether one look at a call tells that its size is left to the MPI. Short calls take the MPI a fraction of a
- * microsecond, of which decoding them would be a large part. */
-static int is_left_at_once(const struct call *call, const struct communicator *communicator)
-{
-    const struct range *range = &communicator->ranges[call->function];
-    const struct buffer *buffer = &call->receive;
-    int is_root = communicator->rank == call->root, blocks = communicator->ranks;
-    uint64_t size;
-
-    if (range->least > range->most)
-        return 1;
-    switch (call->function) {
-    case ALLREDUCE:
-    case REDUCE:
-    case BCAST:
-        blocks = 1;
-        break;
-    case REDUCE_SCATTER_BLOCK:
-    case ALLGATHER:
-        break;
-    case GATHER:
-        buffer = is_root ? &call->receive : &call->send;
-        break;
-    case SCATTER:
-        buffer = is_root ? &call->send : &call->receive;
-        break;
-    case BARRIER:
-        return !shim_is_within(range, 0);
-    default:
-        return 0;
-    }
-    size = buffer->count < 0 || buffer->count > INT_MAX ? 0 : size_at_a_look(buffer->type);
-    return size && !shim_is_within(range, (uint64_t)buffer->count * size * (uint64_t)blocks);
 }
 
 /* Why a call can not be offloaded although its size pays, or NO_REASON: it may be that its communicator has no job. */
@@ -85,9 +50,10 @@ static enum reason find_job(struct communicator *communicator, const struct deco
     is_worth = shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
     if (!is_worth && form != PERSISTENT)
         return REASON_FEW_CALLS;
-    /* in a non-blocking call the other ranks may be waiting for this one to go on */
     if (form != NONBLOCKING)
         shim_join_communicator(communicator, 0);
+    else /* the other ranks may be waiting for this one to go on */
+        communicator->is_to_join = 1;
     return communicator->reason;
 }
 
@@ -107,14 +73,14 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
         return REASON_ARGUMENTS;
     if (communicator->reason != NO_REASON && communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
-    if (is_left_at_once(call, communicator))
+    if (communicator->is_to_join && form != NONBLOCKING)
+        shim_join_communicator(communicator, 0);
+    if (shim_is_left(call, communicator, size_of))
         return REASON_THRESHOLD;
     reason = shim_decode_args(call, communicator->rank, communicator->ranks, decoded);
     if (reason == NO_REASON)
         reason = check_size(call, decoded, communicator->ranges);
-    if (reason == NO_REASON)
-        reason = find_job(communicator, decoded, form);
-    return reason == NO_REASON ? check_size(call, decoded, communicator->ranges) : reason; /* now the route is known */
+    return reason == NO_REASON ? find_job(communicator, decoded, form) : reason;
 }
 
 /* With FANIN_MPI_STRICT a call that is not offloaded is an error. Returns its code, or 0. */

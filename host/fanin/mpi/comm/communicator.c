@@ -1,7 +1,7 @@
 /* An attribute of each communicator of the MPI is its entry here, and tells when the program frees it. */
 #include "comm/communicator.h"
-#include "comm/device.h"
 #include "comm/jobs.h"
+#include "comm/members.h"
 #include "abi/pmpi.h"
 #include "settings.h"
 #include <stdlib.h>
@@ -12,23 +12,9 @@
 
 int shim_active;
 static int keyval;
-static handle world_group;
 
-#define RECENT 16 /* a power of two. Programs use several in turn: rows, columns, all */
-
-/* Communicators that this thread has used, by their handles; valid while none has been freed since, which makes a new
- * generation. Asking the MPI takes as long as a short call. */
-struct recent {
-    struct communicator *communicator;
-    unsigned generation;
-};
-static __thread __attribute__((tls_model("initial-exec"))) struct recent recents[RECENT];
-static unsigned generation = 1;
-
-static struct recent *recent_of(handle comm)
-{
-    return &recents[(comm * 0x9e3779b97f4a7c15ull >> 60) % RECENT];
-}
+__thread struct recent shim_recents[SHIM_RECENTS] __attribute__((tls_model("initial-exec")));
+unsigned shim_generation = 1;
 
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes)
 {
@@ -43,7 +29,7 @@ static int deleted(handle comm, int key, void *value, void *extra)
     struct communicator *communicator = value;
 
     (void)comm, (void)key, (void)extra;
-    __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&shim_generation, 1, __ATOMIC_RELEASE);
     if (communicator->job && shim_active) /* else MPI_Finalize has left all jobs */
         shim_leave_job(communicator->job);
     free(communicator);
@@ -61,64 +47,32 @@ static int not_copied(handle comm, int key, void *extra, void *value, void *copy
 void shim_communicators_begin(void)
 {
     pmpi.Comm_create_keyval((void *)not_copied, (void *)deleted, &keyval, NULL);
-    pmpi.Comm_group(shim_handle(COMM_WORLD), &world_group);
-    world_group = load_handle(&world_group);
 }
 
-/* Whether all ranks of a communicator are in this MPI_COMM_WORLD. Others have agreed on nothing with this rank. */
-static int is_of_world(handle comm)
+/* What the thresholds of a job depend on. A job that its devices would refuse has no route. */
+static struct setting setting_of(const struct plan *plan, int rank)
 {
-    handle group = 0, others = 0;
-    int count = 0;
-
-    pmpi.Comm_group(comm, &group);
-    group = load_handle(&group);
-    pmpi.Group_difference(group, world_group, &others);
-    others = load_handle(&others);
-    pmpi.Group_size(others, &count);
-    pmpi.Group_free(&group);
-    if (count) /* else it is MPI_GROUP_EMPTY, which is no new group */
-        pmpi.Group_free(&others);
-    return !count;
-}
-
-static int is_on_one_host(const struct fanin_communicator *job)
-{
-    const struct fanin_job *description = fanin_job_of(job);
-
-    for (uint32_t rank = 0; rank < description->ranks; rank++)
-        if (!shim_is_loopback(description->places[rank].address))
-            return 0;
-    return 1;
-}
-
-struct setting shim_setting(const struct communicator *communicator)
-{
+    struct setting setting = {FANIN_ROUTE_AUTO, plan->job.ranks, plan->is_on_one_host};
     struct fanin_join join;
-    uint32_t route;
 
-    if (fanin_describe(fanin_job_of(communicator->job), (uint32_t)communicator->rank, &join) != FANIN_SUCCESS)
-        abort(); /* without memory; a rank can not decide this alone */
-    /* of the job: this rank's node may be in a ring below the tree, and others not */
-    route = join.flags & FANIN_JOB_FIXED_START ? FANIN_ROUTE_TREE : join.route;
-    return (struct setting){route, (uint32_t)communicator->ranks, is_on_one_host(communicator->job)};
+    if (fanin_describe(&plan->job, (uint32_t)rank, &join) == FANIN_SUCCESS)
+        /* of the job: this rank's node may be in a ring below the tree, and others not */
+        setting.route = join.flags & FANIN_JOB_FIXED_START ? FANIN_ROUTE_TREE : join.route;
+    return setting;
 }
 
-/* The sizes that may be offloaded, as far as they are known before a communicator joins: below one device all routes
- * are local. Equal on all its ranks. */
-static void expect_thresholds(struct communicator *communicator)
+/* Which job a communicator would have. */
+static void plan(struct communicator *communicator)
 {
-    handle world = shim_handle(COMM_WORLD);
-    const struct communicator *all = communicator->handle == world ? NULL : shim_communicator(world);
-    struct setting setting = {FANIN_ROUTE_AUTO, 0, 0};
+    struct plan plan;
 
-    if (all && all->job)
-        setting = shim_setting(all);
-    setting.ranks = (uint32_t)communicator->ranks;
-    if (setting.route == FANIN_ROUTE_LOCAL)
-        shim_read_thresholds(shim_settings.thresholds, &setting, communicator->ranges);
-    else
-        shim_read_widest_thresholds(shim_settings.thresholds, setting.ranks, communicator->ranges);
+    shim_plan_job(communicator->handle, communicator->ranks, &plan);
+    communicator->reason = plan.is_of_world ? REASON_NOT_JOINED : REASON_OTHER_WORLD;
+    if (plan.is_of_world) {
+        communicator->setting = setting_of(&plan, communicator->rank);
+        shim_read_thresholds(shim_settings.thresholds, &communicator->setting, communicator->ranges);
+    }
+    free((void *)plan.job.places);
 }
 
 static struct communicator *add(handle comm)
@@ -136,53 +90,39 @@ static struct communicator *add(handle comm)
         communicator->reason = REASON_INTERCOMM;
     else if (communicator->ranks == 1)
         communicator->reason = REASON_ONE_RANK;
-    else if (!is_of_world(comm))
-        communicator->reason = REASON_OTHER_WORLD;
     else
-        communicator->reason = REASON_NOT_JOINED;
-    if (communicator->reason == REASON_NOT_JOINED)
-        expect_thresholds(communicator);
+        plan(communicator);
     pmpi.Comm_set_attr(comm, keyval, communicator);
     return communicator;
 }
 
 struct communicator *shim_communicator(handle comm)
 {
-    unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
-    struct recent *recent = recent_of(comm);
-    struct communicator *communicator = recent->communicator;
+    unsigned generation = __atomic_load_n(&shim_generation, __ATOMIC_ACQUIRE);
+    struct communicator *communicator = shim_recent_communicator(comm);
     int found;
 
-    if (communicator && recent->generation == now && communicator->handle == comm)
+    if (communicator)
         return communicator;
     if (pmpi.Comm_get_attr(comm, keyval, &communicator, &found))
         return NULL; /* the MPI has called an error handler */
     if (!found)
         communicator = add(comm);
-    recent->communicator = communicator;
-    recent->generation = now;
+    *shim_recent(comm) = (struct recent){communicator, generation};
     return communicator;
 }
 
 void shim_join_communicator(struct communicator *communicator, int early)
 {
-    struct setting setting;
-
+    communicator->is_to_join = 0;
     communicator->reason = shim_form_job(communicator, early, &communicator->job);
-    if (communicator->reason != NO_REASON)
-        return;
-    setting = shim_setting(communicator);
-    shim_read_thresholds(shim_settings.thresholds, &setting, communicator->ranges);
 }
 
 void shim_communicator_created(handle comm)
 {
-    enum join join = shim_settings.join;
     struct communicator *communicator;
 
-    if (!shim_active || comm == shim_handle(COMM_NULL))
-        return;
-    if (join == JOIN_LATE || (join == JOIN_AUTO && comm != shim_handle(COMM_WORLD)))
+    if (!shim_active || shim_settings.join != JOIN_EARLY || comm == shim_handle(COMM_NULL))
         return;
     communicator = shim_communicator(comm);
     if (communicator && communicator->reason == REASON_NOT_JOINED)
@@ -192,5 +132,4 @@ void shim_communicator_created(handle comm)
 void shim_communicators_end(void)
 {
     shim_leave_all_jobs();
-    pmpi.Group_free(&world_group);
 }

@@ -2,6 +2,7 @@
  * with int counts. Programs that were built for it do not call the others.
  */
 #include "abi/fortran_library.h"
+#include "calls/glance.h"
 #include "entry/entry.h"
 #include "requests/requests.h"
 #include <limits.h>
@@ -52,14 +53,26 @@ static int free_narrowed(const struct call *call, int code)
     return code;
 }
 
-/* An entry. PARAMETER: SHORT or LARGE. MORE: what the form adds to the parameters; GIVEN: the names of that. */
-#define FORM(name, TABLE, PARAMETER, OFFLOADED, OTHERWISE, MORE, GIVEN)                                         \
+/* A call with its arguments. */
+#define CALL(TABLE, PARAMETER)                                      \
+    ({                                                              \
+        struct call call = shim_empty_call(TABLE, IS_##PARAMETER);  \
+        (void)(TABLE##_PARAMETERS(STORE));                          \
+        call;                                                       \
+    })
+
+/* An entry. PARAMETER: SHORT or LARGE. MORE: what the form adds to the parameters; GIVEN: the names of that. LEFT: one
+ * look at the call `seen` tells that the MPI does it. */
+#define FORM(name, TABLE, PARAMETER, LEFT, OFFLOADED, OTHERWISE, MORE, GIVEN)                                   \
     ENTRY int MPI_##name(TABLE##_PARAMETERS(PARAMETER) MORE)                                                    \
     {                                                                                                           \
-        struct call call = shim_empty_call(TABLE, IS_##PARAMETER);                                              \
+        const struct call seen = CALL(TABLE, PARAMETER);                                                        \
+        struct call call;                                                                                       \
         int code;                                                                                               \
-        (void)(TABLE##_PARAMETERS(STORE));                                                                      \
         shim_bind();                                                                                            \
+        if (LEFT && pmpi.name)                                                                                  \
+            return pmpi.name(TABLE##_PARAMETERS(NAME) GIVEN);                                                   \
+        call = seen;                                                                                            \
         if (OFFLOADED)                                                                                          \
             return code;                                                                                        \
         return pmpi.name ? pmpi.name(TABLE##_PARAMETERS(NAME) GIVEN) : OTHERWISE;                               \
@@ -76,12 +89,12 @@ static int free_narrowed(const struct call *call, int code)
 #define INFO_PARAMETER , handle info, void *request
 #define INFO , info, request
 #define BLOCKING_FORM(name, TABLE, PARAMETER, OTHERWISE) \
-    FORM(name, TABLE, PARAMETER, shim_blocking(&call, &code), OTHERWISE, NOTHING, NOTHING)
+    FORM(name, TABLE, PARAMETER, shim_is_left_at_once(&seen), shim_blocking(&call, &code), OTHERWISE, NOTHING, NOTHING)
 #define NONBLOCKING_FORM(name, TABLE, PARAMETER, OTHERWISE)                                                   \
-    FORM(name, TABLE, PARAMETER, !FROM_FORTRAN && shim_make_request(&call, NONBLOCKING, request, &code), OTHERWISE, \
+    FORM(name, TABLE, PARAMETER, 0, !FROM_FORTRAN && shim_make_request(&call, NONBLOCKING, request, &code), OTHERWISE, \
          REQUEST_PARAMETER, REQUEST)
 #define PERSISTENT_FORM(name, TABLE, PARAMETER, OTHERWISE)                                                   \
-    FORM(name, TABLE, PARAMETER, !FROM_FORTRAN && shim_make_request(&call, PERSISTENT, request, &code), OTHERWISE, \
+    FORM(name, TABLE, PARAMETER, 0, !FROM_FORTRAN && shim_make_request(&call, PERSISTENT, request, &code), OTHERWISE, \
          INFO_PARAMETER, INFO)
 
 #define X(name, lower, TABLE, collective)                    \

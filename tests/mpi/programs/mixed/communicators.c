@@ -108,6 +108,22 @@ void become_worth_a_job(void)
     free(out);
 }
 
+/* Non-blocking calls are worth a job. The barrier between them stays with the MPI, and yet joins. */
+void join_between_nonblocking_calls(void)
+{
+    enum { CALLS = 70, LATER_CALLS = 5 };
+    MPI_Request request;
+    int one = 1, sum;
+
+    for (int i = 0; i < CALLS + LATER_CALLS; i++) {
+        if (i == CALLS)
+            MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        expect(sum == ranks, "the sum is wrong");
+    }
+}
+
 /* More communicators than the device has queues, while a long sum is under way on one that has been freed. */
 void use_up_queues(void)
 {

@@ -35,6 +35,7 @@ void change_sizes(void);
 void make_communicators(void);
 void never_block(void);
 void become_worth_a_job(void);
+void join_between_nonblocking_calls(void);
 void use_up_queues(void);
 void use_threads(void);
 

@@ -1,0 +1,148 @@
+#define _GNU_SOURCE
+#include "comm/members.h"
+#include "abi/pmpi.h"
+#include "comm/device.h"
+#include "settings.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LARGEST_CHUNK 4096
+#define FEWER_SLOTS 4      /* there may be many jobs of smaller communicators: each asks for a quarter of the slots */
+
+/* What a rank tells the others. */
+struct member {
+    enum fanin_status status;  /* of its device; without one the rest says nothing */
+    struct fanin_place place;
+    uint32_t chunk;            /* the longest that its device can have */
+    uint32_t host;             /* tells machines apart that have the same loopback addresses */
+};
+
+static struct member *members;
+static int member_count;
+static handle world_group;
+
+static uint32_t host_number(void)
+{
+    char name[256] = {0};
+    uint32_t number = 2166136261u;
+
+    gethostname(name, sizeof name - 1);
+    for (const char *letter = name; *letter; letter++)
+        number = (number ^ (uint8_t)*letter) * 16777619u;
+    return number;
+}
+
+static uint32_t longest_chunk(void)
+{
+    uint32_t chunk = LARGEST_CHUNK;
+
+    while (chunk > fanin_limits(shim_device.context)->max_chunk)
+        chunk /= 2;
+    return chunk;
+}
+
+void shim_exchange_members(enum fanin_status status, int ranks)
+{
+    struct member mine = {.status = status, .place = shim_device.place, .host = host_number()};
+
+    if (status == FANIN_SUCCESS)
+        mine.chunk = longest_chunk();
+    member_count = ranks;
+    members = calloc((size_t)ranks, sizeof *members);
+    /* A rank can not go on alone: the others wait for its message. */
+    if (!members || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), members, sizeof mine,
+                                   shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
+        abort();
+    pmpi.Comm_group(shim_handle(COMM_WORLD), &world_group);
+    world_group = load_handle(&world_group);
+}
+
+void shim_forget_members(void)
+{
+    pmpi.Group_free(&world_group);
+    free(members);
+    members = NULL;
+}
+
+enum fanin_status shim_status_of(int rank)
+{
+    return members[rank].status;
+}
+
+/* The rank in MPI_COMM_WORLD of each rank of a communicator. */
+static int *world_ranks_of(handle comm, int ranks)
+{
+    int *own = calloc((size_t)ranks * 2, sizeof *own), *in_world = own + ranks;
+    handle group = 0;
+
+    if (!own)
+        abort(); /* a rank can not decide this alone: the others would decide otherwise */
+    for (int rank = 0; rank < ranks; rank++) {
+        own[rank] = rank;
+        in_world[rank] = -1;
+    }
+    pmpi.Comm_group(comm, &group);
+    group = load_handle(&group);
+    pmpi.Group_translate_ranks(group, ranks, own, world_group, in_world);
+    pmpi.Group_free(&group);
+    for (int rank = 0; rank < ranks; rank++)
+        own[rank] = in_world[rank];
+    return own;
+}
+
+/* Two machines may have the same loopback addresses. */
+static int can_reach(const struct member *one, const struct member *other)
+{
+    return !shim_is_loopback(one->place.address) || one->host == other->host;
+}
+
+static void ask_for_fewer_slots(struct fanin_job *job)
+{
+    if (job->slots > FEWER_SLOTS * FEWER_SLOTS)
+        job->slots /= FEWER_SLOTS;
+}
+
+/* All ranks of a communicator are in MPI_COMM_WORLD. */
+static void plan_places(const int *world_ranks, struct fanin_place *places, struct plan *plan)
+{
+    const struct member *first = &members[world_ranks[0]];
+    struct fanin_job *job = &plan->job;
+    int is_local = 1;
+
+    job->places = places;
+    job->chunk = first->chunk;
+    for (uint32_t rank = 0; rank < job->ranks; rank++) {
+        const struct member *member = &members[world_ranks[rank]];
+        places[rank] = member->place;
+        is_local &= member->place.address == first->place.address;
+        if (member->chunk < job->chunk)
+            job->chunk = member->chunk;
+        plan->is_reachable &= can_reach(first, member);
+        plan->is_on_one_host &= shim_is_loopback(member->place.address);
+    }
+    if (is_local) { /* segments need not fit into packets, and longer ones need fewer slots */
+        ask_for_fewer_slots(job);
+        job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are short, or a lease would take more */
+    }
+}
+
+void shim_plan_job(handle comm, int ranks, struct plan *plan)
+{
+    struct fanin_place *places = calloc((size_t)ranks, sizeof *places);
+    int *world_ranks = world_ranks_of(comm, ranks);
+
+    if (!places)
+        abort(); /* a rank can not decide this alone: the others would decide otherwise */
+    *plan = (struct plan){.job = {.jid = 1, .route = shim_settings.route, .slots = shim_settings.slots,
+                                  .ranks = (uint32_t)ranks},
+                          .is_of_world = 1, .is_reachable = 1, .is_on_one_host = 1};
+    for (int rank = 0; rank < ranks; rank++)
+        plan->is_of_world &= world_ranks[rank] >= 0 && world_ranks[rank] < member_count;
+    if (comm != shim_handle(COMM_WORLD))
+        ask_for_fewer_slots(&plan->job);
+    if (plan->is_of_world)
+        plan_places(world_ranks, places, plan);
+    else
+        free(places);
+    free(world_ranks);
+}
