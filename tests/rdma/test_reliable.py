@@ -9,7 +9,7 @@ import pytest
 
 from fanin_wire.verbs import RequestOpcode
 
-from .cases import ALL, ATOMICS, FAULTS, RECEIVED, WITH_IMMEDIATE, opcodes, paths, ways
+from .cases import ALL, ATOMICS, FAULTS, RECEIVED, WITH_IMMEDIATE, opcodes, paths, paths_of_many, ways
 from .ends import Completion, End
 
 SOURCE, TARGET = 4096, 1 << 21
@@ -83,7 +83,7 @@ def test_atomics(connect, wire, way, mtu, faults):
         value = after
 
 
-@paths
+@paths_of_many
 @ways
 def test_many_requests_under_way(connect, wire, way, mtu, faults):
     """All kinds at once, posted before the first one ends. They end in their order; the data say that they happened
