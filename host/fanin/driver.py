@@ -47,6 +47,8 @@ TYPES = (
     *("struct fanin_address[]", "struct fanin_attach_reply *", "struct fanin_choice[]", "struct fanin_communicator *"),
     *("struct fanin_communicator **", "struct fanin_context **", "struct fanin_cqe[]", "struct fanin_cursor *"),
     *("struct fanin_job *", "struct fanin_join *", "struct fanin_join_reply *", "struct fanin_membership_request **"),
+    *("struct fanin_ordinary_qp *", "struct fanin_qp_attributes *", "struct fanin_qp_init *"),
+    *("struct fanin_receive_wqe *", "struct fanin_send_wqe *", "struct fanin_wc *"),
     *("struct fanin_place[]", "struct fanin_wqe *", "uint32_t[]"),
 )
 for _type in TYPES:

@@ -7,7 +7,7 @@
 #define FANIN_ABI_H
 #include <stdint.h>
 
-#define FANIN_ABI_VERSION 5
+#define FANIN_ABI_VERSION 6
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
 #define FANIN_ARRIVAL_UNIT 64     /* bytes: what is in an arrival ring takes whole units */
@@ -21,6 +21,9 @@
 #define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node, which sends no packets */
 #define FANIN_LONG_BYTES 4194304  /* of a message: from so many on results are not in the caches when it is complete */
 #define FANIN_NO_ARRIVAL 0xffffffff /* in the place of a length: the rest of the ring is left out */
+#define FANIN_ORDINARY_DEPTH 256  /* work requests in a send or receive ring of ordinary traffic */
+#define FANIN_MAX_SGE 8           /* pieces of memory of a work request of ordinary traffic */
+#define FANIN_MAX_INLINE_DATA 128 /* bytes of data that take the place of the pieces */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
 enum fanin_status {
@@ -116,7 +119,17 @@ enum fanin_job_flags {
     FANIN_JOB_FIXED_START = 8         /* this ring starts all segments at node 0; set for each device, not the whole job */
 };
 
-enum fanin_access { FANIN_ACCESS_READ = 1, FANIN_ACCESS_WRITE = 2 };
+/* What may be done with a region. ORDINARY: ordinary traffic of the queue pairs of its protection domain may read it, and
+ * write it where WRITE is set; only then others count. Without ORDINARY it is for collectives alone. */
+enum fanin_access {
+    FANIN_ACCESS_READ = 1,
+    FANIN_ACCESS_WRITE = 2,
+    FANIN_ACCESS_ORDINARY = 4,
+    FANIN_ACCESS_REMOTE_WRITE = 8,
+    FANIN_ACCESS_REMOTE_READ = 16,
+    FANIN_ACCESS_REMOTE_ATOMIC = 32,
+    FANIN_ACCESS_REMOTE_INVALIDATE = 64 /* a SEND with invalidate may take the rights of the other side away */
+};
 
 /* What a rank brings and what it wants (client's virtual addresses). A message is a run of blocks; each side of a rank
  * is a range of them, which lie one after the other in its memory. No blocks: it brings (or wants) nothing. */
@@ -169,12 +182,100 @@ struct fanin_cqe {
     uint8_t status;           /* enum fanin_status */
     uint8_t opcode;           /* of the WQE */
     uint8_t missing_kind;     /* 0: ranks of this node; k: children of the k-th device above (ring, 1: nodes) */
-    uint8_t reserved8;
+    uint8_t kind;             /* enum fanin_completion_kind: COLLECTIVE */
     uint32_t positions;       /* positions that are complete */
     uint32_t lost_device;     /* PEER_LOST: IPv4 address, host order, of the device that is silent or was started anew; 0:
                                * it is a process, or several devices, or not known */
     uint64_t reserved64[2];
 };
+
+/* ---- Ordinary traffic: RC, UC and UD, beside the offload. Codes are those of infiniband/verbs.h. ---- */
+
+/* A completion ring takes entries of both kinds. `kind` stands at the same place in both. */
+enum fanin_completion_kind { FANIN_COMPLETION_COLLECTIVE = 0, FANIN_COMPLETION_ORDINARY = 1 };
+
+enum fanin_service { FANIN_SERVICE_RC = 2, FANIN_SERVICE_UC = 3, FANIN_SERVICE_UD = 4 };
+
+enum fanin_qp_state {
+    FANIN_QP_RESET = 0,
+    FANIN_QP_INIT = 1,
+    FANIN_QP_RTR = 2,         /* ready to receive */
+    FANIN_QP_RTS = 3,         /* ready to send */
+    FANIN_QP_SQD = 4,         /* no request to send is begun */
+    FANIN_QP_SQE = 5,         /* UC, UD: the send queue has failed */
+    FANIN_QP_ERR = 6
+};
+
+enum fanin_send_opcode {
+    FANIN_SEND_RDMA_WRITE = 0,
+    FANIN_SEND_RDMA_WRITE_WITH_IMM = 1,
+    FANIN_SEND_SEND = 2,
+    FANIN_SEND_SEND_WITH_IMM = 3,
+    FANIN_SEND_RDMA_READ = 4,
+    FANIN_SEND_ATOMIC_CMP_AND_SWP = 5,
+    FANIN_SEND_ATOMIC_FETCH_AND_ADD = 6,
+    FANIN_SEND_SEND_WITH_INV = 9
+};
+
+enum fanin_send_flags {
+    FANIN_SEND_FENCE = 1,     /* begins when all earlier reads and atomics are complete */
+    FANIN_SEND_SIGNALED = 2,
+    FANIN_SEND_SOLICITED = 4,
+    FANIN_SEND_INLINE = 8
+};
+
+/* A piece of memory. */
+struct fanin_sge {
+    uint64_t address;         /* client's virtual address */
+    uint32_t length;
+    uint32_t lkey;
+};
+
+/* Work request to send, 192 bytes. */
+struct fanin_send_wqe {
+    uint64_t wr_id;
+    uint8_t opcode;           /* enum fanin_send_opcode */
+    uint8_t flags;            /* enum fanin_send_flags */
+    uint8_t sge_count;
+    uint8_t reserved;
+    uint32_t immediate;       /* SEND_WITH_INV: the remote key; else immediate data, host order */
+    uint64_t remote_address;  /* WRITE, READ, atomics */
+    uint32_t rkey;
+    uint32_t inline_length;   /* INLINE: bytes of data in the place of the pieces */
+    uint64_t compare_add;     /* atomics: what is compared or added */
+    uint64_t swap;
+    uint32_t destination;     /* UD: IPv4 address, host order */
+    uint32_t remote_qpn;      /* UD */
+    uint32_t remote_qkey;     /* UD; its highest bit stands for the key of the queue pair itself */
+    uint32_t reserved4;
+    struct fanin_sge sge[8];
+};
+
+/* Work request to receive, 144 bytes. */
+struct fanin_receive_wqe {
+    uint64_t wr_id;
+    uint32_t sge_count;
+    uint32_t reserved;
+    struct fanin_sge sge[8];
+};
+
+/* Completion of ordinary traffic, 64 bytes. */
+struct fanin_wc {
+    uint64_t wr_id;
+    uint32_t byte_length;
+    uint32_t immediate;       /* immediate data, host order, or the key that was invalidated */
+    uint32_t source_qpn;      /* of a datagram */
+    uint32_t source;          /* of a datagram: IPv4 address of its sender, host order */
+    uint32_t qpn;
+    uint32_t reserved[2];
+    uint8_t status;           /* enum ibv_wc_status */
+    uint8_t opcode;           /* enum ibv_wc_opcode */
+    uint8_t flags;            /* enum ibv_wc_flags: 1 GRH, 2 WITH_IMM, 8 WITH_INV */
+    uint8_t kind;             /* enum fanin_completion_kind: ORDINARY */
+    uint64_t reserved64[3];
+};
+
+/* ---- */
 
 /* A short message of class ONE whose data have come before this rank has posted its request. A rank that finds it
  * copies the data, which follow, and posts a request that wants nothing. Only a hint: where the ring is full it is left
@@ -213,7 +314,7 @@ struct fanin_doorbell {
 /* Messages on the UNIX socket (SOCK_SEQPACKET): one request, one reply with the same tag; JOIN and LEAVE answer late. */
 enum fanin_message_type {
     FANIN_MSG_ATTACH = 1,     /* request + fd of /proc/self/mem (optional); reply + fds of control region and eventfd */
-    FANIN_MSG_REGISTER = 2,   /* request + fd of a memfd sealed against shrinking */
+    FANIN_MSG_REGISTER = 2,   /* request + fd of a memfd sealed against shrinking; ORDINARY without fd: process memory */
     FANIN_MSG_DEREGISTER = 3,
     FANIN_MSG_CREATE_CQ = 4,
     FANIN_MSG_CREATE_QP = 5,
@@ -222,6 +323,10 @@ enum fanin_message_type {
     FANIN_MSG_STATUS = 8,     /* reply: this head, then UTF-8 JSON */
     FANIN_MSG_DESTROY_QP = 9,
     FANIN_MSG_DESTROY_CQ = 10,
+    FANIN_MSG_CREATE_ORDINARY_QP = 12,
+    FANIN_MSG_DESTROY_ORDINARY_QP = 13,
+    FANIN_MSG_MODIFY_ORDINARY_QP = 14,
+    FANIN_MSG_QUERY_ORDINARY_QP = 15,
     FANIN_MSG_PROFILE = 11    /* as STATUS; until the connection ends, the device counts where its time goes */
 };
 
@@ -247,7 +352,11 @@ struct fanin_attach_reply {
     uint32_t address;         /* IPv4 of the device, host order; 0: none */
     uint32_t aq_offset;       /* of the arrival ring of queue pair 0 */
     uint32_t aq_stride;
-    uint32_t reserved;
+    uint32_t oq_offset;       /* of the send ring of ordinary queue pair 0 */
+    uint32_t oq_stride;
+    uint32_t oq_receive;      /* from a send ring of ordinary traffic to the receive ring of its queue pair */
+    uint32_t max_ordinary_qp; /* of this client; 0: the device has no ordinary traffic */
+    uint32_t path_mtu;        /* bytes: the largest path MTU that the port carries */
 };
 
 struct fanin_register {       /* request and reply */
@@ -256,13 +365,51 @@ struct fanin_register {       /* request and reply */
     uint64_t length;
     uint64_t offset;          /* of the region in the memfd */
     uint32_t access;          /* enum fanin_access, or-ed */
-    uint32_t lkey;            /* reply */
+    uint32_t lkey;            /* reply; of ORDINARY memory also the remote key */
+    uint32_t domain;          /* ORDINARY: protection domain, a number from 0 to 65535 that the client chooses */
+    uint32_t reserved;
 };
 
 struct fanin_queue {          /* CREATE_CQ, CREATE_QP, DESTROY_*, LEAVE: request and reply */
     struct fanin_message head;
     uint32_t cq;              /* index of the completion ring */
     uint32_t qp;              /* index of the send ring */
+};
+
+struct fanin_ordinary_qp {    /* CREATE_ORDINARY_QP, DESTROY_ORDINARY_QP: request and reply */
+    struct fanin_message head;
+    uint32_t qp;              /* index of its rings */
+    uint32_t qpn;             /* reply: its number on the wire */
+    uint32_t service;         /* enum fanin_service */
+    uint32_t domain;          /* protection domain, as in REGISTER */
+    uint32_t send_cq;         /* indices of completion rings */
+    uint32_t receive_cq;
+    uint32_t all_signaled;    /* 1: every request to send has a completion */
+    uint32_t reserved;
+};
+
+struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_ORDINARY_QP: reply, all members */
+    struct fanin_message head;
+    uint32_t qp;
+    uint32_t mask;            /* enum ibv_qp_attr_mask: the members that are given, beside `state` */
+    uint32_t state;           /* enum fanin_qp_state */
+    uint32_t cur_state;
+    uint32_t access;          /* enum ibv_access_flags: what the other side may do */
+    uint32_t qkey;
+    uint32_t destination;     /* IPv4 of the other side, host order (AV) */
+    uint32_t remote_qpn;
+    uint32_t path_mtu;        /* bytes */
+    uint32_t receive_psn;
+    uint32_t send_psn;
+    uint32_t most_reads;      /* MAX_QP_RD_ATOMIC */
+    uint32_t most_responses;  /* MAX_DEST_RD_ATOMIC */
+    uint32_t rnr_timer;       /* MIN_RNR_TIMER */
+    uint32_t timeout;         /* 4.096 us x 2^timeout; 0: none */
+    uint32_t retry_count;
+    uint32_t rnr_retry;
+    uint32_t pkey_index;
+    uint32_t port;
+    uint32_t reserved;
 };
 
 /* One level above a node: the device there, the bit of the lower device at it, and all the bits it waits for. */

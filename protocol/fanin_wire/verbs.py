@@ -115,5 +115,3 @@ class CompletionFlag(enum.IntFlag):
 
 
 MAX_RD_ATOMIC = 16  # reads and atomics that a queue pair may have under way, and may answer; a power of two
-MAX_SGE = 8  # pieces of memory of a work request
-MAX_INLINE_DATA = 128  # bytes: they take the place of the pieces

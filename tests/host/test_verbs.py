@@ -23,7 +23,7 @@ from fanin.verbs import (
     CollectiveQP,
     Context,
     Membership,
-    SendWR,
+    QPInitAttr,
 )
 from fanin_wire.abi import (
     LKEY_PROCESS,
@@ -80,9 +80,13 @@ def test_outside_the_region(pd, joined, shift, length):
 
 def test_rights_of_a_region(pd, joined):
     qp, cq = joined
-    mr = MR(pd, 64, int(Access["READ"]))
-    qp.post_send(request_over(mr.address, mr.address, 64, source_lkey=mr.lkey, destination_lkey=mr.lkey))
+    memory, lkey = ffi.new("void **"), ffi.new("uint32_t *")
+    assert library().fanin_allocate(pd.context.handle, 64, Access["READ"], memory, lkey) == Status["SUCCESS"]
+    place = int(ffi.cast("uintptr_t", memory[0]))
+    qp.post_send(request_over(place, place, 64, source_lkey=lkey[0], destination_lkey=lkey[0]))
     assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+    assert library().fanin_deregister(pd.context.handle, lkey[0]) == Status["SUCCESS"]
+    library().fanin_unmap(memory[0], 64)
 
 
 def test_closed_region_is_gone_from_the_device(pd, joined):
@@ -204,7 +208,8 @@ def test_ordinary_file_is_refused(context, tmp_path):
         ({"length": (1 << 64) - 1}, "INVALID_REQUEST"),
         ({"length": 8192, "address": (1 << 63) - 100}, "INVALID_REQUEST"),
         ({"length": 8192, "access": 0}, "INVALID_REQUEST"),
-        ({"length": 8192, "access": 4}, "INVALID_REQUEST"),
+        ({"length": 8192, "access": 128}, "INVALID_REQUEST"),
+        ({"length": 8192, "access": 2 | 8}, "INVALID_REQUEST"),  # a right of ordinary traffic alone
     ],
     ids=str,
 )
@@ -287,10 +292,12 @@ def test_read_and_write_of_a_region(pd):
         MR(pd, 0)
 
 
-def test_ordinary_traffic_is_refused_by_name():
-    for make in (QP, SendWR):
-        with pytest.raises(errors.NotSupported, match="ordinary RDMA traffic"):
-            make()
+def test_a_device_without_ordinary_traffic_refuses_it(pd, joined):
+    _, cq = joined
+    with pytest.raises(errors.NotSupported):
+        QP(pd, QPInitAttr(scq=cq))
+    with pytest.raises(errors.NotSupported):
+        MR(pd, 64, 1)
 
 
 def test_objects_print_as_columns(pd, joined):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.status import DeviceStatus
 from tests.lanes.stepped_lanes import SteppedLanes
@@ -29,6 +30,7 @@ def fields_of(value: Any, path: str = "") -> Iterator[str]:
 
 def test_page_lists_the_fields(lanes: SteppedLanes) -> None:
     lanes.joined()
+    lanes.cores[0].ordinary = OrdinaryHost("127.0.0.1", mtu=1500)
     reply = DeviceStatus("nic0", lanes.cores, LaneThreads(lanes.cores, lambda *_: None), lanes.splitter)()
     section = PAGE.read_text().partition("### What a device says of itself")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.M)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.fabric.lifecycle import Running
-from tests.libfanin.conftest import CROWD, PACKAGE, PROGRAMS, Compiler, Run
+from tests.libfanin.conftest import BOUND_S, CROWD, PACKAGE, PROGRAMS, Compiler, Run
 
 ROOT = Path(__file__).parents[2]
 SANITIZERS = {"address": "__asan_", "undefined": "__ubsan_", "thread": "__tsan_"}  # symbols that a library needs then
@@ -176,6 +176,13 @@ def test_a_host_with_two_nics(compiler: Compiler, fabrics: dict[str, Running]) -
     sockets = [str(fabrics["nodes"].state.socket(name)) for name in ("nic0", "nic1")]
     program = compiler.build(PROGRAMS / "two_devices.c")
     done = subprocess.run([program, *sockets, str(random.randrange(1, 1 << 31))], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
+def test_ordinary_traffic(compiler: Compiler, fabrics: dict[str, Running]) -> None:
+    sockets = [str(fabrics["nodes"].state.socket(name)) for name in ("nic0", "nic1")]
+    program = compiler.build(PROGRAMS / "ordinary_traffic.c")
+    done = subprocess.run([program, *sockets], capture_output=True, text=True, timeout=BOUND_S)
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 

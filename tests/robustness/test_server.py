@@ -16,6 +16,7 @@ from fanin_nic.daemon.status import MAX_LINKS, OTHER, busiest
 from fanin_nic.hostif.client import Client
 from fanin_nic.hostif.server import ControlServer
 from fanin_tools.stress.fuzz.hostile_client import message
+from fanin_wire.abi import Access
 
 PACKETS = {"rx_packets": 1, "tx_packets": 0}
 
@@ -62,10 +63,24 @@ def test_closed_server_leaves_no_descriptor(path: Path) -> None:
 def test_client_is_told_that_it_is_alone_when_nothing_of_its_is_read_any_more() -> None:
     """A client may use its memory again after the reply. The device reads nothing that was unmapped before."""
     calls = Mock()
-    calls.configure_mock(_queues={0: Mock(queue=7)}, _regions={5: calls.mapping}, index=3)
+    calls.mapping.access = int(sum(Access))
+    calls.configure_mock(
+        _queues={0: Mock(queue=7)}, _regions={5: calls.mapping}, _completion_queues={4}, index=3,
+        _forget_region=lambda lkey: Client._forget_region(calls, lkey),
+    )  # fmt: skip
     Client.close(calls)
-    order = [name.split(".")[-1] for name, _, _ in calls.mock_calls]
-    assert order == ["destroy_queue", "mark_gone", "deregister", "close", "detach", "close"]
+    order = [name.removeprefix("_") for name, _, _ in calls.mock_calls]
+    assert order == [
+        "engine.destroy_queue",
+        "ordinary.close",
+        "ordinary.close_completions",
+        "region.mark_gone",
+        "ordinary.deregister",
+        "engine.deregister",
+        "mapping.close",
+        "engine.detach",
+        "resources.close",
+    ]
 
 
 def test_few_links_are_shown_as_they_are() -> None:

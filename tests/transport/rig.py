@@ -11,8 +11,8 @@ import numpy as np
 
 from fanin_nic.transport.queue_pairs.attributes import VALUES
 from fanin_nic.transport.records.actions import ActionKind
-from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
 from fanin_nic.transport.transport import Limits, Transport
+from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.fields import BTH
 from fanin_wire.rocev2 import CODES, OPCODES
 from fanin_wire.rocev2 import Transport as Service

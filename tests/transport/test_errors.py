@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanin_nic.transport.records.work_requests import SEND_WQE
 from fanin_nic.transport.transport import KeyUnknown
+from fanin_wire.abi import SEND_WQE
 from fanin_wire.rocev2 import Acknowledge, Nak, syndrome
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, QueuePairState, RequestOpcode, SendFlag

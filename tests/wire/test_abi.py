@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from fanin_wire import abi
+from fanin_wire import abi, verbs
 
 STRUCTS = sorted(name for name in abi.ffi.list_types()[1] if name.startswith("fanin_"))
 ENUMS = {
@@ -16,6 +16,12 @@ ENUMS = {
     "fanin_op": (abi.Op, "FANIN_OP_"),
     "fanin_dtype": (abi.DType, "FANIN_DTYPE_"),
     "fanin_message_type": (abi.MessageType, "FANIN_MSG_"),
+    "fanin_access": (abi.Access, "FANIN_ACCESS_"),
+    "fanin_service": (abi.Service, "FANIN_SERVICE_"),
+    "fanin_completion_kind": (abi.CompletionKind, "FANIN_COMPLETION_"),
+    "fanin_qp_state": (verbs.QueuePairState, "FANIN_QP_"),
+    "fanin_send_opcode": (verbs.RequestOpcode, "FANIN_SEND_"),
+    "fanin_send_flags": (verbs.SendFlag, "FANIN_SEND_"),
 }
 
 
@@ -65,6 +71,17 @@ def test_enum_is_the_compilers(compiler_says, name):
 
 def test_sizes_that_are_promised():
     assert (abi.WQE.itemsize, abi.CQE.itemsize) == (128, 64)
+    assert (abi.SEND_WQE.itemsize, abi.RECEIVE_WQE.itemsize, abi.WC.itemsize) == (192, 144, 64)
+
+
+def test_completions_of_both_kinds_are_told_apart_at_one_place():
+    assert abi.WC.itemsize == abi.CQE.itemsize
+    assert abi.WC.fields["kind"] == abi.CQE.fields["kind"]
+
+
+def test_inline_data_fit_where_the_pieces_are():
+    assert abi.SEND_WQE["sge"].itemsize >= abi.MAX_INLINE_DATA
+    assert abi.SEND_WQE["sge"].shape == abi.RECEIVE_WQE["sge"].shape == (abi.MAX_SGE,)
 
 
 @pytest.mark.parametrize("counter", ["producer", "consumer", "waiting"])

@@ -13,6 +13,7 @@ import numpy as np
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.host_port import HostPort
+from fanin_nic.daemon.lanes.ordinary_host import MAX_QUEUE_PAIRS, OrdinaryHost
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.precompile import precompile
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
@@ -64,8 +65,10 @@ class Device:
             settings.address, settings.mtu, settings.lanes, settings.receive_buffer, settings.parent_group or None
         )
         boot_id = secrets.randbits(63) + 1
+        ordinary = None if is_switch else OrdinaryHost(settings.address, settings.mtu)
         self._cores = [
-            LaneCore(number, _engine(settings, is_switch, boot_id, port), port) for number, port in enumerate(ports)
+            LaneCore(number, _engine(settings, is_switch, boot_id, port), port, None if number else ordinary)
+            for number, port in enumerate(ports)
         ]
 
     def _connect_lanes(self) -> Splitter:
@@ -83,8 +86,16 @@ class Device:
             return ControlServer(settings.socket, status, profile=status.profile)
         address = int(ipaddress.IPv4Address(settings.address))
         bound = round(settings.detection * 1000)
-        offer = DeviceLimits(largest_chunk(settings.mtu), settings.slots, address, detection_ms=bound)
-        return ControlServer(settings.socket, status, self.host, offer, profile=status.profile)
+        ordinary = self._cores[0].ordinary
+        offer = DeviceLimits(
+            largest_chunk(settings.mtu),
+            settings.slots,
+            address,
+            max_ordinary_qp=MAX_QUEUE_PAIRS,
+            path_mtu=ordinary.path_mtu if ordinary else 0,
+            detection_ms=bound,
+        )
+        return ControlServer(settings.socket, status, self.host, offer, profile=status.profile, transport=ordinary)
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:
         """Take the notices of another lane than 0, in the thread of that lane."""

@@ -15,15 +15,21 @@ import numpy as np
 from numba import types
 
 from fanin_nic.daemon.lanes import flushing, host_port
+from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.loop import lane
 from fanin_nic.daemon.splitter.flushing import flush_queue
 from fanin_nic.daemon.splitter.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
+from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
+from fanin_nic.transport.transport import Limits as TransportLimits
 from fanin_wire import abi
+from fanin_wire.abi import Service
+from fanin_wire.verbs import QueuePairState
 
 SMALL = Limits(jobs=1, slots=8, queues=1, requests=8, regions=2, actions=64, max_chunk=256)
+SMALL_TRANSPORT = TransportLimits(queue_pairs=1, send_depth=2, receive_depth=2, regions=1, actions=128, window=2)
 MODULE = "fanin_nic.daemon.precompile"
 LOOP = "loop"  # argument: compile the loop only
 
@@ -51,11 +57,23 @@ def _precompile_control() -> None:
     host.destroy_queue(0)
     host.end_job(0, host_port.End(int(abi.Status["ABORTED"]), 0, 0, 0))
     engine.fail(0, abi.Status["ABORTED"], 0)
+    _precompile_transport()
     nothing = np.zeros(1, np.uint64)
     rings.set_sleeping(nothing.ctypes.data, 0, 0)
     flushing.flush_queue.compile((types.int64,) * 4)
     merge_now.compile((types.int64,))
     flush_queue.compile((types.int64,) * 2)
+
+
+def _precompile_transport() -> None:
+    """The same of the transport of ordinary traffic."""
+    ordinary = OrdinaryHost("127.0.0.1", 1500, SMALL_TRANSPORT)
+    key = ordinary.register(0, OrdinaryRegion(0, 1, 0, 0, 0))
+    queue_pair = OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 0, 0)
+    row, _ = ordinary.create(0, queue_pair)
+    ordinary.modify(row, QueuePairState.ERR, {})
+    ordinary.destroy(row)
+    ordinary.deregister(key)
 
 
 def main() -> None:

@@ -95,6 +95,7 @@ class DeviceStatus:
             "slots": add_up(map(_slots, self._cores)),
             "jobs": [job_status(parts) for parts in self._jobs().values()],
             "links": self._links(),
+            "ordinary": self._cores[0].ordinary.holdings() if self._cores[0].ordinary else {},
             "counters": self.counters(),
             "profile": self._stages(),
         }

@@ -12,11 +12,14 @@ import numpy as np
 
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
-from fanin_nic.hostif.mapping import ClientRegion, ControlRegion, is_process_memory
+from fanin_nic.hostif.mapping import COLLECTIVE_ACCESS, ClientRegion, ControlRegion, is_process_memory
+from fanin_nic.hostif.ordinary import OrdinaryClient
+from fanin_nic.hostif.transport_port import TransportPort
 from fanin_wire import abi
-from fanin_wire.abi import MessageType, Status
+from fanin_wire.abi import Access, MessageType, Status
 
 NO_FD = -1
+ORDINARY = int(Access["ORDINARY"])
 MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much fit into our address space
 
 
@@ -29,6 +32,8 @@ class DeviceLimits(NamedTuple):
     max_qp: int = 64
     max_cq: int = 64
     max_regions: int = 256
+    max_ordinary_qp: int = 0  # 0: there is no ordinary traffic
+    path_mtu: int = 0  # bytes: the largest of ordinary traffic
     detection_ms: int = 0  # after which a client may count a device that stands still as lost; 0: never
 
 
@@ -42,7 +47,14 @@ class SendQueue(NamedTuple):
 class Client:
     """State of one attached process. `index` is its number; `eventfd` wakes the device. Owns `memory_fd`."""
 
-    def __init__(self, index: int, engine: EnginePort, limits: DeviceLimits, memory_fd: int = NO_FD) -> None:
+    def __init__(
+        self,
+        index: int,
+        engine: EnginePort,
+        limits: DeviceLimits,
+        memory_fd: int = NO_FD,
+        transport: TransportPort | None = None,
+    ) -> None:
         self.index, self._engine, self._limits = index, engine, limits
         self._regions: dict[int, ClientRegion] = {}
         self._completion_queues: set[int] = set()
@@ -50,79 +62,107 @@ class Client:
         with ExitStack() as undo:
             if memory_fd != NO_FD:
                 undo.callback(os.close, memory_fd)
-            self.region = ControlRegion(limits.max_qp, limits.max_cq)
+            self.region = ControlRegion(limits.max_qp, limits.max_cq, limits.max_ordinary_qp)
             undo.callback(self.region.close)
             self.region.announce(limits.detection_ms)
             self.eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             undo.callback(os.close, self.eventfd)
             engine.attach(index, memory_fd)
             self._resources = undo.pop_all()
+        has_cq = self._completion_queues.__contains__
+        self._ordinary = OrdinaryClient(index, transport, self.region, has_cq, memory_fd != NO_FD)
 
     def attach_reply(self, head: np.void) -> bytes:
         """Answer to ATTACH, sent with the descriptors of the region and of the eventfd."""
         reply = np.zeros(1, abi.ATTACH_REPLY)
         reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status["SUCCESS"], 0)
-        for name in ("max_qp", "max_cq", "max_chunk", "slots", "address"):
+        for name in ("max_qp", "max_cq", "max_chunk", "slots", "address", "max_ordinary_qp", "path_mtu"):
             reply[name] = getattr(self._limits, name)
-        for name in ("sq_offset", "sq_stride", "cq_offset", "cq_stride", "aq_offset", "aq_stride"):
-            reply[name] = getattr(self.region, name)
+        for ring in ("sq", "cq", "aq", "oq"):
+            for name in (f"{ring}_offset", f"{ring}_stride"):
+                reply[name] = getattr(self.region, name)
+        reply["oq_receive"] = self.region.oq_receive
         reply["region_bytes"] = self.region.length
         return reply.tobytes()
 
     def request(self, record: np.void, descriptors: list[int]) -> bytes | None:
         """Carry out a request. Returns its reply, None if that comes late. Raises Refused if the request is wrong."""
-        handler = _HANDLERS.get(int(messages.head_of(record)["type"]))
+        message_type = int(messages.head_of(record)["type"])
+        if ordinary := self._ordinary.handler(message_type):
+            return ordinary(record)
+        handler = _HANDLERS.get(message_type)
         if handler is None:
             raise Refused(Status["INVALID_REQUEST"], "attached already")
         return handler(self, record, descriptors)
 
     def _register(self, record: np.void, descriptors: list[int]) -> bytes:
+        is_ordinary = int(record["access"]) & ORDINARY != 0
+        if len(self._regions) + self._ordinary.regions >= self._limits.max_regions:
+            raise NoResources("regions of a client")
+        if is_ordinary and not descriptors:
+            return self._ordinary.register_process(record)
         if len(descriptors) != 1:
             raise Refused(Status["INVALID_REQUEST"], f"{len(descriptors)} descriptors with REGISTER")
-        if len(self._regions) >= self._limits.max_regions:
-            raise NoResources("regions of a client")
         bounds = (int(record[name]) for name in ("address", "length", "offset", "access"))
         region = ClientRegion(descriptors[0], *bounds)
-        lkey = self._new_lkey()
-        try:
+        with ExitStack() as undo:
+            undo.callback(region.close)
             if region.length + sum(other.length for other in self._regions.values()) > MAX_MAPPED:
                 raise NoResources(f"registered memory of a client: {MAX_MAPPED} bytes at most")
-            self._engine.register(self.index, lkey, region.start, region.length, region.access, region.address)
-        except BaseException:
-            region.close()
-            raise
+            lkey = self._ordinary.register(record, region.address) if is_ordinary else self._new_lkey()
+            if is_ordinary:
+                undo.callback(self._ordinary.deregister, lkey)
+            self._engine.register(
+                self.index, lkey, region.start, region.length, region.access & COLLECTIVE_ACCESS, region.address
+            )
+            undo.pop_all()
         self._regions[lkey] = region
         record["lkey"] = lkey
         return record.tobytes()
 
     def _new_lkey(self) -> int:
-        """A random key, so that a stale key matches nothing; never the key of process memory."""
+        """A random key, so that a stale key matches nothing; never the key of process memory, nor one that a region of
+        ordinary traffic can have."""
         while True:
-            lkey = secrets.randbits(31)
+            lkey = secrets.randbits(30) | 1 << 30
             if lkey not in self._regions:
                 return lkey
 
     def _deregister(self, record: np.void, _descriptors: list[int]) -> bytes:
         lkey = int(record["lkey"])
-        if lkey not in self._regions:
+        if self._ordinary.has_region(lkey):
+            self._ordinary.deregister(lkey)
+        elif lkey in self._regions:
+            self._forget_region(lkey)
+        else:
             raise Refused(Status["INVALID_REQUEST"], f"no region {lkey:#x}")
-        self._engine.deregister(self.index, lkey)
-        self._regions.pop(lkey).close()
         return record.tobytes()
+
+    def _forget_region(self, lkey: int) -> None:
+        region = self._regions.pop(lkey)
+        if region.access & ORDINARY:
+            self._ordinary.deregister(lkey)
+        self._engine.deregister(self.index, lkey)
+        region.close()
 
     def _create_cq(self, record: np.void, _descriptors: list[int]) -> bytes:
         cq = _lowest_free(self._completion_queues, self._limits.max_cq)
         self.region.clear_ring(self.region.completion_ring(cq))
         self._completion_queues.add(cq)
+        self._ordinary.open_completions(cq)
         record["cq"] = cq
         return record.tobytes()
 
     def _destroy_cq(self, record: np.void, _descriptors: list[int]) -> bytes:
         cq = int(record["cq"])
-        if cq not in self._completion_queues or any(entry.cq == cq for entry in self._queues.values()):
+        if cq not in self._completion_queues or self._is_used(cq):
             raise Refused(Status["INVALID_REQUEST"], f"completion queue {cq} does not exist or is in use")
         self._completion_queues.remove(cq)
+        self._ordinary.close_completions(cq)
         return record.tobytes()
+
+    def _is_used(self, cq: int) -> bool:
+        return self._ordinary.uses(cq) or any(entry.cq == cq for entry in self._queues.values())
 
     def _create_qp(self, record: np.void, _descriptors: list[int]) -> bytes:
         cq = int(record["cq"])
@@ -160,10 +200,12 @@ class Client:
         again."""
         for entry in self._queues.values():
             self._engine.destroy_queue(entry.queue)
+        self._ordinary.close()
+        for cq in self._completion_queues:
+            self._ordinary.close_completions(cq)
         self.region.mark_gone()
-        for lkey, region in self._regions.items():
-            self._engine.deregister(self.index, lkey)
-            region.close()
+        for lkey in list(self._regions):
+            self._forget_region(lkey)
         self._engine.detach(self.index)
         self._resources.close()
 

@@ -27,7 +27,10 @@ PAGE = mmap.PAGESIZE
 SQ_BYTES = abi.RING.itemsize + abi.SQ_DEPTH * abi.WQE.itemsize
 CQ_BYTES = abi.RING.itemsize + abi.CQ_DEPTH * abi.CQE.itemsize
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-ALL_ACCESS = int(Access["READ"] | Access["WRITE"])
+COLLECTIVE_ACCESS = int(Access["READ"] | Access["WRITE"])
+ALL_ACCESS = int(sum(Access))
+ORDINARY_SEND_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.SEND_WQE.itemsize
+ORDINARY_RECEIVE_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.RECEIVE_WQE.itemsize
 MAX_ADDRESS = 1 << 63
 TMPFS_MAGIC, PROC_MAGIC = 0x0102_1994, 0x9FA0  # linux/magic.h
 STATFS_BYTES = 256  # more than a struct statfs
@@ -62,17 +65,22 @@ class Mapping:
 
 
 class ControlRegion:
-    """Doorbell page, send, completion and arrival rings of one client, each on pages of its own, in a sealed memfd."""
+    """Doorbell page, send, completion and arrival rings of one client, and the rings of its ordinary traffic, each on
+    pages of its own, in a sealed memfd."""
 
     sq_offset = PAGE
     sq_stride = _pages(SQ_BYTES)
     cq_stride = _pages(CQ_BYTES)
     aq_stride = _pages(ARRIVAL_RING_BYTES)
+    oq_receive = _pages(ORDINARY_SEND_BYTES)
+    oq_stride = oq_receive + _pages(ORDINARY_RECEIVE_BYTES)
 
-    def __init__(self, max_qp: int, max_cq: int) -> None:
+    def __init__(self, max_qp: int, max_cq: int, max_ordinary_qp: int = 0) -> None:
+        self.max_ordinary_qp = max_ordinary_qp
         self.cq_offset = self.sq_offset + max_qp * self.sq_stride
         self.aq_offset = self.cq_offset + max_cq * self.cq_stride
-        self.length = self.aq_offset + max_qp * self.aq_stride
+        self.oq_offset = self.aq_offset + max_qp * self.aq_stride
+        self.length = self.oq_offset + max_ordinary_qp * self.oq_stride
         self.descriptor = os.memfd_create("fanin-control", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.descriptor, self.length)
@@ -100,6 +108,11 @@ class ControlRegion:
         """Address of an arrival ring."""
         return self._mapping.address + self.aq_offset + index * self.aq_stride
 
+    def ordinary_rings(self, index: int) -> tuple[int, int]:
+        """Addresses of the send and the receive ring of a queue pair of ordinary traffic."""
+        send = self._mapping.address + self.oq_offset + index * self.oq_stride
+        return send, send + self.oq_receive
+
     def clear_ring(self, address: int) -> None:
         """Make a ring empty, before it is used again."""
         record_view(address, abi.RING)[:] = 0
@@ -123,7 +136,7 @@ class ClientRegion:
 
     def __init__(self, descriptor: int, start: int, length: int, offset: int, access: int) -> None:
         _require(0 < length < MAX_ADDRESS and start < MAX_ADDRESS and start + length < MAX_ADDRESS)
-        _require(access != 0 and access & ~ALL_ACCESS == 0)
+        _require(access != 0 and access & ~(ALL_ACCESS if access & Access["ORDINARY"] else COLLECTIVE_ACCESS) == 0)
         _check_memfd(descriptor, offset + length)
         skipped = offset % PAGE
         try:

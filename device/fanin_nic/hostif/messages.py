@@ -28,6 +28,10 @@ REQUESTS = {
     int(MessageType["DESTROY_CQ"]): abi.QUEUE,
     int(MessageType["LEAVE"]): abi.QUEUE,
     int(MessageType["JOIN"]): abi.JOIN,
+    int(MessageType["CREATE_ORDINARY_QP"]): abi.ORDINARY_QP,
+    int(MessageType["DESTROY_ORDINARY_QP"]): abi.ORDINARY_QP,
+    int(MessageType["MODIFY_ORDINARY_QP"]): abi.QP_ATTRIBUTES,
+    int(MessageType["QUERY_ORDINARY_QP"]): abi.QP_ATTRIBUTES,
 }
 
 

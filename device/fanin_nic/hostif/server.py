@@ -24,6 +24,7 @@ from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import Client, DeviceLimits, accept_process_memory
 from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.listener import Listener, peer_is_trusted
+from fanin_nic.hostif.transport_port import TransportPort
 from fanin_wire.abi import MessageType, Status
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,8 @@ class ControlServer:
     """Serves the control socket at `path`.
 
     status: called for STATUS. profile: called when the first connection asks for PROFILE, and with False when the last
-    of them has ended. engine: takes the requests of clients; None (a switch): only STATUS is served.
+    of them has ended. engine: takes the requests of clients; None (a switch): only STATUS is served. transport: takes
+    those about ordinary traffic; None: they are refused.
     Raises SocketInUse.
     """
 
@@ -73,9 +75,10 @@ class ControlServer:
         engine: EnginePort | None = None,
         limits: DeviceLimits | None = None,
         profile: Callable[[bool], None] = lambda _begin: None,
+        transport: TransportPort | None = None,
     ) -> None:
         self._status, self._engine, self._limits = status, engine, limits
-        self._profile = profile
+        self._profile, self._transport = profile, transport
         self._listener = Listener(path)
         self._epoll = select.epoll()
         self._epoll.register(self._listener.socket, select.EPOLLIN)
@@ -199,7 +202,7 @@ class ControlServer:
             raise NoResources("clients")
         memory = accept_process_memory(descriptors)
         try:
-            client = Client(index, self._engine, self._limits, memory)
+            client = Client(index, self._engine, self._limits, memory, self._transport)
         except OSError as error:
             log.warning("there is no memory for a client: %s", error)
             raise NoResources(str(error)) from None

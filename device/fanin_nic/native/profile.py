@@ -34,7 +34,8 @@ class Stage(enum.IntEnum):
     LOOK = 11  # there was nothing to do
     YIELD = 12
     SLEEP = 13  # each a wake-up
-    CONTROL = 14  # Python: the control socket, joins, leaves
+    ORDINARY = 14  # ordinary traffic: packets taken in, requests begun, timers
+    CONTROL = 15  # Python: the control socket, joins, leaves
 
 
 # Nanoseconds of the last lap, and for each stage its nanoseconds and laps.

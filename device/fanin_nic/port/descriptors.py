@@ -25,6 +25,10 @@ SEND_MESSAGES = 32  # super-packets of one sendmmsg, at most
 IOVECS_PER_MESSAGE = 2 * SUPER_PACKET_SEGMENTS + 1
 FRAME_SIZE = SUPER_PACKET_SEGMENTS * (TRANSPORT_SIZE + 3 + ICRC_SIZE)  # headers, padding and ICRCs of a super-packet
 
+# Packets of ordinary traffic are put together in a row, in these frames.
+FRAMES_BYTES = BATCH_BYTES + (1 << 16)
+MOST_FRAME = (1 << 16) - 28  # bytes of a super-packet of them: a UDP datagram
+
 PEER_SLOTS = 1024  # power of two; one more entry counts for all devices without a place
 
 
@@ -97,6 +101,10 @@ PORT = np.dtype(
         ("lane", "u4"),
         ("mtu", "u4"),
         ("psn", "u4"),  # of the next packet
+        ("ordinary", "u4"),  # packets of ordinary traffic among those of the last `receive`
+        ("frames_used", "u4"),  # bytes
+        ("frame_messages", "u4"),  # super-packets of ordinary traffic of the present batch
+        ("reserved", "u4"),
         ("receive_used", "u4"),  # receive messages whose lengths the kernel has overwritten
         ("receive_limit", "u4"),  # of them that the next batch may use
         ("send_filled", "u4"),  # send messages of the present batch
@@ -118,6 +126,9 @@ PORT = np.dtype(
         ("send_header_table", "u8"),  # MMSGHDR [SEND_MESSAGES]
         ("send_iovec_table", "u8"),  # IOVEC [SEND_MESSAGES, IOVECS_PER_MESSAGE]
         ("send_frame_table", "u8"),  # bytes [SEND_MESSAGES, FRAME_SIZE]
+        ("frames", "u8"),  # bytes [FRAMES_BYTES]: packets of ordinary traffic, from BTH to ICRC, without gaps
+        ("frame_message_table", "u8"),  # SEND_MESSAGE [SEND_MESSAGES]
+        ("frame_header_table", "u8"),  # MMSGHDR [SEND_MESSAGES]
         ("peer_table", "u8"),  # PEER [PEER_SLOTS + 1]
         ("dropped", "u8", (len(Drop),)),
     ],

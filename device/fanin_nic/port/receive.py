@@ -27,6 +27,7 @@ from fanin_nic.port.descriptors import (
     Drop,
 )
 from fanin_nic.port.icrc import contiguous_icrc
+from fanin_nic.port.identification import is_other_identification
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.tables import UDP_GRO
 from fanin_wire import fields
@@ -94,12 +95,20 @@ def _check_size(packet, size):
 
 
 @compiled
-def _icrc_matches(source, destination, source_port, packet, size):
-    # The kernel numbers the segments of a super-packet from 0 in the IP identification; a lone packet has 0.
-    identification = uint32(load_u8(packet + uint64(SEGMENT_INDEX))) if _is_offload(packet) else uint32(0)
+def _icrc_matches(source, destination, source_port, packet, size, place):
+    """place: of the packet in the super-packet that it came in.
+
+    The kernel numbers the segments of a super-packet from 0 in the IP identification; a lone packet has 0. A packet of
+    the offload names its number. One of ordinary traffic does not. Mostly it is the place, but super-packets may have
+    been split or joined on their way."""
+    is_offload = _is_offload(packet)
+    identification = uint32(load_u8(packet + uint64(SEGMENT_INDEX))) if is_offload else uint32(place)
     covered = uint64(size - ICRC_SIZE)
     icrc = contiguous_icrc(source, destination, source_port, packet, covered, identification)
-    return icrc == load_u32(packet + covered)
+    difference = icrc ^ load_u32(packet + covered)
+    if difference == 0:
+        return True
+    return not is_offload and is_other_identification(difference, place, covered)
 
 
 @compiled
@@ -115,12 +124,13 @@ def _check_offload(port, packet, size):
 
 
 @compiled
-def _check(port, source, destination, source_port, packet, size):
-    """Check a packet of `size` bytes from BTH to ICRC. Returns ACCEPTED or the reason to drop it."""
+def _check(port, source, destination, source_port, packet, size, place):
+    """Check a packet of `size` bytes from BTH to ICRC, the one at `place` in its super-packet. Returns ACCEPTED or the
+    reason to drop it."""
     verdict = _check_size(packet, size)
     if verdict != ACCEPTED:
         return verdict
-    if not _icrc_matches(source, destination, source_port, packet, size):
+    if not _icrc_matches(source, destination, source_port, packet, size, place):
         return ICRC
     return _check_offload(port, packet, size) if _is_offload(packet) else ACCEPTED
 
@@ -151,22 +161,25 @@ def _split(port, message, destination, found):
     source_port = uint32(load_be16(message.name + uint64(SOURCE_PORT)))
     buffer = load_u64(message.iov)  # IOVEC.base
     segment, length = _segment_size(message), int64(message.length)
-    before, offset, wire_bytes, payload_bytes = found, int64(0), uint64(0), uint64(0)
+    before, offset, place, wire_bytes, payload_bytes = found, int64(0), int64(0), uint64(0), uint64(0)
     while offset < length or length == 0:
         packet, size = buffer + uint64(offset), min(segment, length - offset)
         verdict = TABLE_FULL
         if found < RECEIVED_CAPACITY:
-            verdict = _check(port, source, destination, source_port, packet, size)
+            verdict = _check(port, source, destination, source_port, packet, size, place)
         if verdict == ACCEPTED:
             _enter(port, found, source, packet, size)
             found += 1
             wire_bytes += uint64(size + IPV4_UDP_SIZE)
             payload_bytes += _payload_length(packet, size)
+            if not _is_offload(packet):
+                port.ordinary += 1
         else:
             port.dropped[verdict] += 1
         if length == 0:
             break
         offset += segment
+        place += 1
     if found > before:
         peer = peer_at(find_peer(port.peer_table, source))
         peer.rx_packets += uint64(found - before)
@@ -215,6 +228,7 @@ def receive(port_address):
     """
     port = port_at(port_address)
     _arm(port)
+    port.ordinary = 0
     limit = int64(port.receive_limit)
     if port.group_fd >= 0:
         _take(port, port.group_fd, limit - max(1, limit // 4))

@@ -11,6 +11,7 @@ from fanin_nic.native.libc import IOVEC, MMSGHDR
 from fanin_nic.port.descriptors import (
     CONTROL,
     FRAME_SIZE,
+    FRAMES_BYTES,
     IOVECS_PER_MESSAGE,
     PEER,
     PEER_SLOTS,
@@ -44,8 +45,10 @@ class PortTables:
         self.receive_messages = np.zeros(RECEIVE_MESSAGES, MMSGHDR)
         self.send_headers = np.zeros(SEND_MESSAGES, MMSGHDR)
         self.send_messages = np.zeros(SEND_MESSAGES, SEND_MESSAGE)
+        self.frame_messages = np.zeros(SEND_MESSAGES, SEND_MESSAGE)
         self._arrange_receive()
         self._arrange_send()
+        self._arrange_ordinary()
         self._link()
 
     def _arrange_receive(self) -> None:
@@ -67,15 +70,15 @@ class PortTables:
         """Give each message a destination, a control message for UDP_SEGMENT, and memory for its small pieces."""
         self._frames = np.zeros((SEND_MESSAGES, FRAME_SIZE), np.uint8)
         self._send_iovecs = np.zeros((SEND_MESSAGES, IOVECS_PER_MESSAGE), IOVEC)
-        self._destinations = np.zeros(SEND_MESSAGES, SOCKET_ADDRESS)
-        self._destinations["family"], self._destinations["port"] = socket.AF_INET, UDP_PORT
-        self._send_controls = np.zeros(SEND_MESSAGES, CONTROL)
-        self._send_controls["length"] = CONTROL_LENGTH_SEGMENT
-        self._send_controls["level"], self._send_controls["type"] = socket.IPPROTO_UDP, UDP_SEGMENT
-        headers = self.send_headers
-        headers["name"], headers["name_length"] = addresses_of(self._destinations), SOCKET_ADDRESS.itemsize
-        headers["iov"] = addresses_of(self._send_iovecs)
-        headers["control"] = addresses_of(self._send_controls)
+        self._destinations, self._send_controls = _address(self.send_headers, self._send_iovecs)
+
+    def _arrange_ordinary(self) -> None:
+        """The same for ordinary traffic: each message is one piece of the frames."""
+        self._frames_of_ordinary = np.zeros(FRAMES_BYTES, np.uint8)
+        self.frame_headers = np.zeros(SEND_MESSAGES, MMSGHDR)
+        self._frame_iovecs = np.zeros(SEND_MESSAGES, IOVEC)
+        self.frame_headers["iov_count"] = 1
+        self._frame_destinations, self._frame_controls = _address(self.frame_headers, self._frame_iovecs)
 
     def _link(self) -> None:
         tables = {
@@ -85,7 +88,22 @@ class PortTables:
             "send_header_table": self.send_headers,
             "send_iovec_table": self._send_iovecs,
             "send_frame_table": self._frames,
+            "frames": self._frames_of_ordinary,
+            "frame_message_table": self.frame_messages,
+            "frame_header_table": self.frame_headers,
             "peer_table": self.peers,
         }
         for member, table in tables.items():
             self.port[member] = table.ctypes.data
+
+
+def _address(headers: np.ndarray, iovecs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give each of the MMSGHDR records its pieces, a destination and a control message for UDP_SEGMENT. Returns the
+    destinations and the control messages."""
+    destinations, controls = np.zeros(len(headers), SOCKET_ADDRESS), np.zeros(len(headers), CONTROL)
+    destinations["family"], destinations["port"] = socket.AF_INET, UDP_PORT
+    controls["length"] = CONTROL_LENGTH_SEGMENT
+    controls["level"], controls["type"] = socket.IPPROTO_UDP, UDP_SEGMENT
+    headers["name"], headers["name_length"] = addresses_of(destinations), SOCKET_ADDRESS.itemsize
+    headers["iov"], headers["control"] = addresses_of(iovecs), addresses_of(controls)
+    return destinations, controls

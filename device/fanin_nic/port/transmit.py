@@ -13,10 +13,10 @@ from numba import int64, uint32, uint64
 
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.libc import EAGAIN, EINTR, POLLFD, POLLOUT, errno, poll, sendmmsg, stack_bytes
+from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, POLLFD, POLLOUT, errno, poll, sendmmsg, stack_bytes
 from fanin_nic.native.memory import record_at
 from fanin_nic.native.profile import Stage, lap
-from fanin_nic.port.descriptors import BATCH_BYTES, PORT, SEND_MESSAGES, Drop
+from fanin_nic.port.descriptors import BATCH_BYTES, PORT, SEND_MESSAGE, SEND_MESSAGES, Drop
 from fanin_nic.port.payload_crc import forget_payload
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.super_packet import (
@@ -27,7 +27,6 @@ from fanin_nic.port.super_packet import (
     header_at,
     message_address,
     message_at,
-    mmsghdr_address,
     packet_size,
     start,
 )
@@ -37,6 +36,7 @@ port_at = record_at(PORT)
 pollfd_at = record_at(POLLFD)
 
 ACTION_SIZE = ACTION.itemsize
+MMSGHDR_SIZE, SEND_MESSAGE_SIZE = MMSGHDR.itemsize, SEND_MESSAGE.itemsize
 HEADER_SIZE = HEADER.itemsize
 SEND = int(ActionKind.SEND)
 ENCAPSULATE, KERNEL = int(Stage.ENCAPSULATE), int(Stage.SEND)
@@ -113,24 +113,33 @@ def _flush(port):
         peer_at(message_at(message_address(port, i)).peer).open_message = 0
     if filled:
         lap(port.profile, ENCAPSULATE)
+    sent = send_batch(port, port.send_message_table, port.send_header_table, filled)
+    port.send_filled = port.send_length = 0
+    return sent
+
+
+@compiled
+def send_batch(port, messages, headers, filled):
+    """Give `filled` super-packets to the kernel. messages, headers: their SEND_MESSAGE and MMSGHDR tables. Returns the
+    number of packets sent."""
     sent, done = int64(0), uint64(0)
     while done < filled:
-        messages = sendmmsg(port.send_fd, mmsghdr_address(port, done), uint32(filled - done), MSG_DONTWAIT)
-        if messages > 0:
-            for i in range(done, done + uint64(messages)):
-                sent += _count_sent(message_at(message_address(port, i)))
-            done += uint64(messages)
+        header = headers + done * uint64(MMSGHDR_SIZE)
+        taken = sendmmsg(port.send_fd, header, uint32(filled - done), MSG_DONTWAIT)
+        if taken > 0:
+            for i in range(done, done + uint64(taken)):
+                sent += _count_sent(message_at(messages + i * uint64(SEND_MESSAGE_SIZE)))
+            done += uint64(taken)
             continue
         reason = errno()
         if reason in (EAGAIN, EINTR) and port.send_waits < FULL_SOCKET_WAITS:
             _wait_writable(port)
             port.send_waits += 1
         else:
-            _count_dropped(port, message_at(message_address(port, done)), reason)
+            _count_dropped(port, message_at(messages + done * uint64(SEND_MESSAGE_SIZE)), reason)
             done += uint64(1)
     if filled:
         lap(port.profile, KERNEL)
-    port.send_filled = port.send_length = 0
     return sent
 
 

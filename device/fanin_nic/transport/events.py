@@ -79,6 +79,20 @@ def post_receive(base, index, wqe, now):
 
 
 @compiled
+def can_post_send(base, index):
+    """Whether a send queue has room for a request."""
+    t = transport_at(U64(base))
+    return posting.can_post_send(t, queue_pair_at(t, U64(index)))
+
+
+@compiled
+def can_post_receive(base, index):
+    """Whether a receive queue has room for a request."""
+    t = transport_at(U64(base))
+    return posting.can_post_receive(t, queue_pair_at(t, U64(index)))
+
+
+@compiled
 def serve(base, turns, now):
     """Give up to `turns` turns to the queue pairs that have something to do: responses, acknowledgements, requests,
     flushed requests. Returns how many had one. The driver performs the actions and calls again until it is 0."""

@@ -171,6 +171,15 @@ class Transport:
         row["retries_left"], row["rnr_left"] = row["retry_count"], row["rnr_retry"]
         events.wake(self.base, index, now)
 
+    def query(self, index: int) -> tuple[QueuePairState, dict[Attribute, int]]:
+        """State of a queue pair, and its attributes that can be modified, in the units of `modify`."""
+        row = self.tables["queue_pairs"][index]
+        known = {attribute: member for attribute, (member, _) in attributes.VALUES.items() if member}
+        values = {attribute: int(row[member]) for attribute, member in known.items()}
+        values[Attribute.TIMEOUT] = (values[Attribute.TIMEOUT] // TIMEOUT_UNIT_NS).bit_length()
+        values[Attribute.TIMEOUT] -= 1 if values[Attribute.TIMEOUT] else 0
+        return QueuePairState(int(row["state"])), values
+
     def _reset(self, index: int) -> None:
         """Bring a queue pair into the state RESET. Its requests have no completions."""
         row = self.tables["queue_pairs"][index]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import random
 from typing import NamedTuple
 
@@ -90,6 +91,22 @@ def plan_of(seed: int) -> Plan:
     if profile in (Profile.WRONG, Profile.CALM):
         return _with_wrong_request(rng, plan)
     return _with_crash(rng, plan) if profile == Profile.CRASHES else plan
+
+
+def first_plan_of(topology: int) -> Plan:
+    """The plan of the first seed that has a topology."""
+    return next(plan for plan in map(plan_of, itertools.count()) if plan.topology == topology)
+
+
+def names_only_its_own(plan: Plan) -> bool:
+    """Whether the side, the device and the connection that a plan names are there in its topology."""
+    topology = TOPOLOGIES[plan.topology]
+    connections = len(topology.connections)
+    return (
+        plan.wrong_side < 2 * connections
+        and plan.restart_device < topology.devices
+        and plan.abandon_connection < connections
+    )
 
 
 def _rates(rng: random.Random, profile: Profile) -> dict[FaultKind, int]:

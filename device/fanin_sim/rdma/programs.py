@@ -7,7 +7,6 @@ from numba import int64, uint64
 from fanin_nic.native.memory import address_of, copy, fill_zero, store_u32, store_u64
 from fanin_nic.transport.records.accessors import queue_pair_at, transport_at
 from fanin_nic.transport.records.tables import ORIGINAL, QUEUE_PAIR
-from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE, SGE
 from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.counter_rng import GAP, draw, draw_below
 from fanin_sim.fuzz.engine_calls import call_event
@@ -39,6 +38,7 @@ from fanin_sim.rdma.workload import (
     receive_of,
     request_of,
 )
+from fanin_wire.abi import RECEIVE_WQE, SEND_WQE, SGE
 from fanin_wire.rocev2 import PSN_BITS
 from fanin_wire.verbs import MAX_RD_ATOMIC
 

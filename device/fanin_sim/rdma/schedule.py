@@ -8,7 +8,7 @@ import numpy as np
 
 from fanin_sim.rdma.codes import FaultKind, Violation
 from fanin_sim.rdma.event_loop import START, run_schedule
-from fanin_sim.rdma.plan import Plan, Profile, plan_of
+from fanin_sim.rdma.plan import Plan, Profile, first_plan_of, names_only_its_own
 from fanin_sim.rdma.world import TOPOLOGIES, TRACE_LINES, World
 
 _MEMBERS = (
@@ -46,10 +46,16 @@ class ScheduleRunner:
     def prepare(self) -> None:
         """Compile the code and make all worlds."""
         for topology in range(len(TOPOLOGIES)):
-            self.run(plan_of(0)._replace(topology=topology))
+            self.run(first_plan_of(topology))
 
     def run(self, plan: Plan, *, trace: bool = False) -> Outcome:
-        """Run a plan. trace: keep a trace, see `trace_of`."""
+        """Run a plan. trace: keep a trace, see `trace_of`.
+
+        Raises:
+            ValueError: the plan is of another topology; compiled code would write outside of its tables.
+        """
+        if not names_only_its_own(plan):
+            raise ValueError(f"a plan of another topology than {TOPOLOGIES[plan.topology].name}: {plan}")
         world = self.world(plan.topology)
         record = world.record
         record["seed"] = plan.seed % 2**64

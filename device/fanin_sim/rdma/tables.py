@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
 from fanin_sim.fuzz.tables import row_accessor
 from fanin_sim.rdma.codes import FaultKind
+from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 
 NEVER = 2**62  # ns
 KINDS = len(FaultKind) + 1

@@ -28,8 +28,9 @@ from fanin_sim.rdma.tables import (
     request_row,
     side_row,
 )
+from fanin_wire.abi import MAX_INLINE_DATA
 from fanin_wire.rocev2 import Transport
-from fanin_wire.verbs import MAX_INLINE_DATA, CompletionStatus, RequestOpcode, SendFlag
+from fanin_wire.verbs import CompletionStatus, RequestOpcode, SendFlag
 
 RC, UC, UD = int(Transport.RC), int(Transport.UC), int(Transport.UD)
 SEND, SEND_IMM = int(RequestKind.SEND), int(RequestKind.SEND_WITH_IMMEDIATE)

@@ -8,7 +8,6 @@ import numpy as np
 
 from fanin_nic.engine.records.received import RECEIVED
 from fanin_nic.transport import events
-from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
 from fanin_nic.transport.transport import Limits, Transport
 from fanin_sim.fuzz.engine_calls import entry_point
 from fanin_sim.fuzz.tables import EVENT, TRACE
@@ -25,6 +24,7 @@ from fanin_sim.rdma.tables import (
     SIDE_BYTES,
     WORLD,
 )
+from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, QueuePairState
 

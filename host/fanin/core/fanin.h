@@ -462,9 +462,57 @@ enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, st
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
                              uint32_t *count, uint32_t *seen);
 
+/* The completion of a request of ordinary traffic, which stands in a completion queue beside those of collectives; NULL
+ * if `cqe` is not one. */
+const struct fanin_wc *fanin_wc_of(const struct fanin_cqe *cqe);
+
 /* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`.
  * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
+
+/* ---- The lower interface: ordinary RDMA traffic ----
+ *
+ * Queue pairs of RC, UC and UD, beside the offload: docs/transport.md. Codes are those of infiniband/verbs.h. A queue
+ * pair and the memory of its requests are of one protection domain, a number from 0 to 65535 that the program
+ * chooses. The other side is named by IPv4 address and number. */
+
+/* As fanin_register and fanin_allocate, for ordinary traffic of a protection domain: FANIN_ACCESS_ORDINARY is added to
+ * `access`. The key serves as local and as remote key, and for collectives, too. memfd -1: any memory of this process;
+ * then it is not for collectives, and the device reaches it by system calls. It must stay mapped until it is
+ * deregistered. */
+enum fanin_status fanin_register_ordinary(struct fanin_context *context, int memfd, uint64_t offset, void *address,
+                                          uint64_t length, uint32_t access, uint32_t domain, uint32_t *key);
+enum fanin_status fanin_allocate_ordinary(struct fanin_context *context, uint64_t length, uint32_t access,
+                                          uint32_t domain, void **address, uint32_t *key);
+
+/* What a queue pair is made with. */
+struct fanin_qp_init {
+    uint32_t service;         /* enum fanin_service */
+    uint32_t domain;
+    uint32_t send_cq;
+    uint32_t receive_cq;
+    uint32_t all_signaled;    /* every request to send has a completion */
+};
+
+/* Make a queue pair in the state RESET. `qpn` is its number on the wire, `qp` the one for the functions here. */
+enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const struct fanin_qp_init *init,
+                                           uint32_t *qp, uint32_t *qpn);
+/* Its requests have no completions any more. When it returns FANIN_SUCCESS the device touches no memory on behalf of
+ * this queue pair. */
+enum fanin_status fanin_destroy_ordinary_qp(struct fanin_context *context, uint32_t qp);
+
+/* Change the state of a queue pair, and the attributes that `mask` names, as ibv_modify_qp; head and qp are filled in
+ * here. FANIN_INVALID_REQUEST: verbs does not allow the change, and nothing has changed. */
+enum fanin_status fanin_modify_ordinary_qp(struct fanin_context *context, uint32_t qp,
+                                           const struct fanin_qp_attributes *attributes);
+enum fanin_status fanin_query_ordinary_qp(struct fanin_context *context, uint32_t qp,
+                                          struct fanin_qp_attributes *attributes);
+
+/* Post a request. FANIN_QUEUE_FULL: the device has not taken enough yet. FANIN_INVALID_REQUEST: the state of the queue
+ * pair does not allow it (to send: before RTS; to receive: RESET), or it has too many pieces, or too much inline data.
+ * Anything else that is wrong with it is said by its completion. */
+enum fanin_status fanin_post_send(struct fanin_context *context, uint32_t qp, const struct fanin_send_wqe *wqe);
+enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp, const struct fanin_receive_wqe *wqe);
 
 #pragma GCC visibility pop
 

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from fanin.driver import because, check, ffi, library
 from fanin.errors import InvalidRequest
+from fanin.verbs.gid import GID
 from fanin.verbs.resource import Resource, columns
 from fanin_wire import abi
 from fanin_wire.abi import Status
 
+DOMAINS = 1 << 16
 MAX_STATUS_BYTES = 192 * 1024
 NO_ROOM = "Correct what the log of the device names, or end other clients of it."
 
@@ -25,6 +27,8 @@ class DeviceAttributes(NamedTuple):
     max_chunk: int  # bytes: the largest payload of a segment
     slots: int  # seg buffers of the device
     address: int  # IPv4, host order; 0: none
+    max_ordinary_qp: int  # queue pairs of ordinary traffic
+    path_mtu: int  # bytes: the largest of ordinary traffic
 
 
 class Context(Resource):
@@ -46,11 +50,23 @@ class Context(Resource):
             self.close()
             check(status, detail, NO_RESOURCES=NO_ROOM)
         self._attributes = DeviceAttributes(*(getattr(limits, name) for name in DeviceAttributes._fields))
+        self._domains = 0
         _contexts.add(self)
 
     def query_device(self) -> DeviceAttributes:
         """Limits of the device for this client."""
         return self._attributes
+
+    def query_gid(self, port_num: int = 1, index: int = 0) -> GID:
+        """The GID of the device: its IPv4 address, mapped."""
+        if (port_num, index) != (1, 0):
+            raise InvalidRequest(f"GID {index} of port {port_num}", remedy="A device has port 1 with GID 0.")
+        return GID.of_ipv4(self._attributes.address)
+
+    def new_domain(self) -> int:
+        """Number of a new protection domain."""
+        self._domains = (self._domains + 1) % DOMAINS
+        return self._domains
 
     def status(self) -> dict[str, Any]:
         """The device's status: jobs, slots, links, counters (the STATUS reply of the control socket)."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fanin.driver import check, ffi, in_slices, library
 from fanin.verbs.context import Context
+from fanin.verbs.ordinary_wc import OrdinaryWC
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.wc import WC
 from fanin_wire.abi import CQ_DEPTH, Status
 
 BATCH = 64
 FEWER_QUEUES = "Close communicators and persistent requests that are not needed: each takes queues of the device."
+
+
+def _completion_of(entry: Any) -> WC | OrdinaryWC:
+    ordinary = library().fanin_wc_of(ffi.addressof(entry))
+    return OrdinaryWC.of(ordinary) if ordinary else WC.of(entry)
 
 
 class CQ(Resource):
@@ -32,10 +40,12 @@ class CQ(Resource):
         """Completions taken so far, mod 2^32, as of the last poll."""
         return int(self._seen[0])
 
-    def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
-        """Up to `num_entries` completions, without waiting: (how many, list). One thread at a time.
+    def poll(self, num_entries: int = 1) -> tuple[int, list[Any]]:
+        """Up to `num_entries` completions, without waiting: (how many, list). One thread at a time. Those of
+        collectives are WC, those of ordinary traffic OrdinaryWC.
 
-        When none is left: DeviceLost, the device is gone; CqOverrun, a completion found no room and its job was ended.
+        When none is left: DeviceLost, the device is gone; CqOverrun, a completion found no room, and its job was ended,
+        or its queue pair is in error.
         """
         self.require_open()
         wanted = min(num_entries, BATCH)
@@ -43,7 +53,7 @@ class CQ(Resource):
             library().fanin_poll(self.context.handle, self.index, self._entries, wanted, self._count, self._seen)
         )
         count = int(self._count[0])
-        return count, [WC.of(self._entries[i]) for i in range(count)]
+        return count, [_completion_of(self._entries[i]) for i in range(count)]
 
     def wait(self, timeout: float | None = None, seen: int | None = None) -> bool:
         """Sleep until a completion is there. False: `timeout` seconds have passed. Errors as of poll.

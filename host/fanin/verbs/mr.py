@@ -11,8 +11,16 @@ from fanin.verbs.context import Context
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
 from fanin_wire.abi import Access
+from fanin_wire.verbs import Access as Rights
 
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
+RIGHTS = {  # of the host interface, for those of verbs
+    Rights.LOCAL_WRITE: Access["WRITE"],
+    Rights.REMOTE_WRITE: Access["REMOTE_WRITE"],
+    Rights.REMOTE_READ: Access["REMOTE_READ"],
+    Rights.REMOTE_ATOMIC: Access["REMOTE_ATOMIC"],
+    Rights.REMOTE_INVALIDATE: Access["REMOTE_INVALIDATE"],
+}
 MOST = 1 << 62  # bytes that can be asked for, and more than there are
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
 LESS_MEMORY = "Ask for less memory; let go of arrays of alloc() that are not needed, which gives theirs back."
@@ -47,23 +55,37 @@ class MR(Resource):
 
     `buf` is a writable buffer over it (numpy.frombuffer(mr.buf, ...)). The memory itself lives until the last view of
     it is gone, also when the MR, the context or the device is closed before.
+
+    access: IBV_ACCESS_LOCAL_WRITE and so on, for ordinary traffic and collectives; None: all rights, for collectives
+    alone. address: register memory of this process that is there already, for ordinary traffic alone. It must stay
+    where it is until the MR is closed.
     """
 
     collectable = True
 
-    def __init__(self, pd: PD, length: int, access: int = READ_WRITE) -> None:
+    def __init__(self, pd: PD, length: int, access: int | None = None, address: int | None = None) -> None:
         if length <= 0:
             raise InvalidRequest(f"a memory region of {length} bytes", remedy="Ask for a byte or more.")
         pd.require_open()
-        address, lkey = ffi.new("void **"), ffi.new("uint32_t *")
-        status = library().fanin_allocate(pd.context.handle, min(length, MOST), access, address, lkey)
+        place, lkey = ffi.new("void **"), ffi.new("uint32_t *")
+        if address is not None:
+            place[0] = ffi.cast("void *", address)
+            status = library().fanin_register_ordinary(
+                pd.context.handle, -1, 0, place[0], min(length, MOST), _rights(access), pd.domain, lkey
+            )
+        elif access is not None:
+            status = library().fanin_allocate_ordinary(
+                pd.context.handle, min(length, MOST), _rights(access), pd.domain, place, lkey
+            )
+        else:
+            status = library().fanin_allocate(pd.context.handle, min(length, MOST), READ_WRITE, place, lkey)
         detail = f"can not register {length} bytes{because()}"
         check(status, detail, NO_RESOURCES=LARGER_LIMIT if complaint() else LESS_MEMORY)
         self.length = length
-        self.lkey = int(lkey[0])
+        self.lkey = self.rkey = int(lkey[0])
         self._mapping = Mapping(pd.context, length, self.lkey)
-        self._memory = ffi.gc(address[0], self._mapping.unmap)
-        self.address = int(ffi.cast("uintptr_t", address[0]))
+        self._memory = place[0] if address is not None else ffi.gc(place[0], self._mapping.unmap)
+        self.address = int(ffi.cast("uintptr_t", place[0]))
         super().__init__(pd)
 
     @property
@@ -91,3 +113,11 @@ class MR(Resource):
 
     def __str__(self) -> str:
         return columns(lkey=f"{self.lkey:#x}", address=f"{self.address:#x}", length=self.length)
+
+
+def _rights(access: int | None) -> int:
+    """Rights of ordinary traffic at the host interface, from those of verbs."""
+    given = int(Rights.LOCAL_WRITE) if access is None else access
+    if unknown := given & ~int(sum(RIGHTS)):
+        raise InvalidRequest(f"unknown rights {unknown:#x} of a memory region", remedy="Use IBV_ACCESS_...")
+    return int(Access["READ"]) | sum(int(ours) for right, ours in RIGHTS.items() if given & right)

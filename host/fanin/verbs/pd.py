@@ -1,4 +1,4 @@
-"""PD: the protection domain. A device has one for each client; verbs programs expect the object."""
+"""PD: the protection domain. Ordinary traffic reaches memory of its own domain only."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from fanin.verbs.resource import Resource, columns
 
 
 class PD(Resource):
-    """Protection domain of a context: memory regions and queue pairs are made in it."""
+    """Protection domain of a context: memory regions and queue pairs are made in it. Collectives reach the memory of
+    all domains of a context."""
 
     def __init__(self, context: Context) -> None:
         context.require_open()
         self.context = context
+        self.domain = context.new_domain()
         super().__init__(context)
 
     def __str__(self) -> str:
-        return columns(socket=self.context.socket_path)
+        return columns(socket=self.context.socket_path, domain=self.domain)

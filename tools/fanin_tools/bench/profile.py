@@ -32,6 +32,7 @@ TITLES = {
     "look": "looks that found nothing",
     "yield": "yields",
     "sleep": "sleep (laps: wake-ups)",
+    "ordinary": "ordinary RDMA traffic",
     "control": "control socket",
 }
 

@@ -1,19 +1,20 @@
 """A process beside each command that leases a fabric. It ends the lease if the command is killed.
 
-`python -m fanin_tools.fabric.lease_guard NAME PID START_TIME` waits for the end of its input, of which the command has
-the other end, and then ends the lease of that process. It is in a process group of its own: Ctrl-C is for the command.
+`python -m fanin_tools.fabric.lease_guard NAME PID START_TIME` waits for the end of that process, or of its input, of
+which the command has the other end, and then ends the lease of that process. The input alone would not do: children
+that the command has forked have its other end, too, and may outlive it. The guard is in a process group of its own:
+Ctrl-C is for the command.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 
-from fanin_tools.fabric.processes import ProcessIdentity
+from fanin_tools.fabric.processes import ProcessIdentity, wait_for_end
 
 MODULE = "fanin_tools.fabric.lease_guard"
 
@@ -38,8 +39,7 @@ def main() -> None:
     """Entry point of the module."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     name, leaseholder = sys.argv[1], ProcessIdentity(int(sys.argv[2]), int(sys.argv[3]))
-    while os.read(0, 1):
-        pass
+    wait_for_end(leaseholder, pipe=0)
     from fanin_tools.fabric import lifecycle  # late: it takes long to load, and is mostly not needed
 
     if lifecycle.release(name, leaseholder):

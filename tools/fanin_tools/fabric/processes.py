@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -82,6 +83,19 @@ def wait_until_gone(processes: list[ProcessIdentity], seconds: float) -> list[Pr
         _reap(left)
         time.sleep(POLL_SECONDS)
     return left
+
+
+def wait_for_end(process: ProcessIdentity, pipe: int) -> None:
+    """Sleep until `process` has ended, or the other end of `pipe` is closed. It need not be a child."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        if process.alive:
+            select.select([descriptor, pipe], [], [])
+    finally:
+        os.close(descriptor)
 
 
 def terminate(processes: list[ProcessIdentity], grace_seconds: float) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fanin_nic.daemon.lanes.host_port import HostPort
+from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.loop import lane
 from fanin_nic.daemon.loop.lane_record import LANE, MAX_NOTICES
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
@@ -25,11 +26,12 @@ class LaneCore:
     """The parts of lane `number`. `state` is the address of its LANE record.
 
     One thread calls `run`. All other methods except `interrupt` and `jobs_aborted` are for the time when it does not
-    run. The lanes of a device wake each other through doorbells, records of LANE_DOORBELL.
+    run. The lanes of a device wake each other through doorbells, records of LANE_DOORBELL. `ordinary`: the ordinary
+    traffic of the device, if this lane has it.
     """
 
-    def __init__(self, number: int, engine: Engine, port: UdpPort) -> None:
-        self.number, self.engine, self.port = number, engine, port
+    def __init__(self, number: int, engine: Engine, port: UdpPort, ordinary: OrdinaryHost | None = None) -> None:
+        self.number, self.engine, self.port, self.ordinary = number, engine, port, ordinary
         self.host = HostPort(engine)
         self._record = np.zeros(1, LANE)
         self.state = int(self._record.ctypes.data)
@@ -52,6 +54,10 @@ class LaneCore:
         record["staging"] = self._staging.ctypes.data
         record["reads"] = self._reads.ctypes.data
         record["overrun"] = self.host.overrun.ctypes.data
+        if self.ordinary is not None:
+            record["transport"] = self.ordinary.transport.base
+            record["ordinary_rings"] = self.ordinary.rings.ctypes.data
+            record["ordinary_completion_rings"] = self.ordinary.completion_rings.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["receive_fd"], record["group_fd"] = self.port.receive_fd, self.port.group_fd
         for descriptor in ("control_fd", "wake_fd", "lane_doorbell_fd", "doorbells_fd"):
@@ -81,6 +87,7 @@ class LaneCore:
         self._doorbells = np.array(list(doorbells), "u8")
         record = self._record[0]
         record["queues"] = self.engine.header["queue_end"] = self.host.queues_in_use
+        record["ordinary_end"] = self.ordinary.end if self.ordinary else 0
         record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)
 
     def run(self) -> lane.Reason:
@@ -124,14 +131,14 @@ class LaneCore:
         return self._profile.stages()
 
     def counters(self) -> dict[str, int]:
-        """Counters of engine, port and loop. Counters of the same name are added up."""
+        """Counters of engine, port, loop and ordinary traffic. Counters of the same name are added up."""
         total = self.engine.counters()
         for name, value in self.port.drops().items():
             total[name] = total.get(name, 0) + value
         for name in ("cq_overflows", "dma_errors"):
             total[name] = int(self._record[0][name])
         total["cq_overflows"] += self.host.lost_completions
-        return total
+        return total | (self.ordinary.counters() if self.ordinary else {})
 
     def close(self) -> None:
         """Give the sockets back."""

@@ -14,6 +14,7 @@ from numba import int64
 
 from fanin_nic.daemon.loop.action_executor import fence_results, flush, watch_port
 from fanin_nic.daemon.loop.lane_record import WQE_SCRATCH, lane_at
+from fanin_nic.daemon.loop.ordinary import take_ordinary, turn_ordinary
 from fanin_nic.daemon.loop.sleep import is_interrupted, is_only_port, sleep, wait
 from fanin_nic.daemon.splitter.merge import has_overruns, merge
 from fanin_nic.daemon.splitter.split import split
@@ -117,7 +118,8 @@ def has_ended_job(lane):
 
 @compiled
 def turn(lane, now):
-    """One turn: packets in, requests in, data, timers, actions out. Returns whether there was work."""
+    """One turn: packets in, requests in, data, timers, actions out; then ordinary traffic. Returns whether there was
+    work."""
     e = engine_at(lane.engine)
     work = take_packets(lane, e, now)
     if lane.splitter:
@@ -133,6 +135,8 @@ def turn(lane, now):
         events.tick(lane.engine, now)
         lap(lane.profile, TIMERS)
         work += 1 + flush(lane, e, now)
+    if lane.ordinary_end:
+        work += turn_ordinary(lane, now)
     if lane.splitter:
         work += merge(lane.splitter)
     return work != 0
@@ -167,6 +171,8 @@ def take_packets(lane, e, now):
         events.batch_end(lane.engine, now)
         lap(lane.profile, REDUCE)
         flush(lane, e, now)
+    if lane.transport and port_at(lane.port).ordinary:
+        take_ordinary(lane, table, int64(packets), now)
     return int(packets)
 
 

@@ -12,6 +12,9 @@ from fanin_wire import abi
 MAX_NOTICES = 1024
 DESCRIPTORS = 6  # that a sleeping lane polls
 
+# The rings of a queue pair of ordinary traffic, by address; 0: none.
+ORDINARY_RINGS = np.dtype([("send", "u8"), ("receive", "u8")])
+
 LANE = np.dtype(
     [
         ("engine", "u8"),  # address of the arena
@@ -27,11 +30,16 @@ LANE = np.dtype(
         ("splitter", "u8"),  # lane 0 of several: address of the SPLITTER; else 0
         ("host_doorbell", "u8"),  # one of several: address of the LANE_DOORBELL of lane 0; else 0
         ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
+        ("transport", "u8"),  # lane 0 of a NIC: address of the arena of ordinary traffic; else 0
+        ("ordinary_rings", "u8"),  # ORDINARY_RINGS by row of the queue pair
+        ("ordinary_completion_rings", "u8"),  # addresses of the completion rings by number; 0: none
         ("jobs_aborted", "u8"),  # one of several: jobs that had ended before their time when `run` last said so
         ("notice_count", "u4"),
         ("interrupt", "u4"),  # 1: another thread wants `run` to return
         ("queues", "u4"),  # 1 + highest queue in use
         ("first_queue", "u4"),  # whose requests are taken first
+        ("ordinary_end", "u4"),  # 1 + highest row of a queue pair of ordinary traffic; 0: there is none
+        ("ordinary_first", "u4"),  # whose requests are taken first
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
         ("group_fd", "i4"),
@@ -50,13 +58,20 @@ LANE = np.dtype(
         ("dma_errors", "u8"),
         ("wqe", abi.WQE),
         ("cqe", abi.CQE),
+        ("send_wqe", abi.SEND_WQE),
+        ("receive_wqe", abi.RECEIVE_WQE),
+        ("wc", abi.WC),
         ("pollfd", POLLFD, (DESCRIPTORS,)),
     ],
     align=True,
 )
-_SCALARS = [name for name in LANE.names or () if name not in ("wqe", "cqe", "pollfd")]
+_RECORDS = ("wqe", "cqe", "send_wqe", "receive_wqe", "wc", "pollfd")
+_SCALARS = [name for name in LANE.names or () if name not in _RECORDS]
 WQE_SCRATCH = U64(LANE.fields["wqe"][1])  # type: ignore[index]
 CQE_SCRATCH = U64(LANE.fields["cqe"][1])  # type: ignore[index]
+SEND_WQE_SCRATCH = U64(LANE.fields["send_wqe"][1])  # type: ignore[index]
+RECEIVE_WQE_SCRATCH = U64(LANE.fields["receive_wqe"][1])  # type: ignore[index]
+WC_SCRATCH = U64(LANE.fields["wc"][1])  # type: ignore[index]
 POLLFDS = U64(LANE.fields["pollfd"][1])  # type: ignore[index]
 INTERRUPT_FLAG = U64(LANE.fields["interrupt"][1])  # type: ignore[index]
 

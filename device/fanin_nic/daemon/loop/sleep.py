@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.daemon.loop.lane_record import DESCRIPTORS, INTERRUPT_FLAG, POLLFDS
+from fanin_nic.daemon.loop.ordinary import ordinary_waits
 from fanin_nic.daemon.splitter.doorbell import drain_doorbell
 from fanin_nic.daemon.splitter.merge import completions_wait
 from fanin_nic.daemon.splitter.split import requests_wait as clients_wait
@@ -12,6 +13,7 @@ from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EPOLL_EVENT_BYTES, POLLFD, POLLIN, epoll_wait, ppoll, stack_bytes
 from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at, store_u64
+from fanin_nic.transport.records.accessors import transport_at
 
 MAX_SLEEP = U64(10_000_000_000)  # ns
 SECOND = U64(1_000_000_000)
@@ -29,6 +31,8 @@ def sleep(lane, now):
     woken = not is_interrupted(lane)  # a `wait` before may have drained its doorbell
     if woken and not requests_wait(lane):
         deadline = min(engine_at(lane.engine).next_deadline, now + MAX_SLEEP)
+        if lane.ordinary_end:
+            deadline = min(deadline, transport_at(lane.transport).next_deadline)
         ready = wait(lane, deadline - now if deadline > now else U64(0))
         woken = ready >= 0 and is_only_port(lane)
     set_sleeping(lane.doorbells, lane.doorbell_count, 0)
@@ -44,6 +48,8 @@ def is_interrupted(lane):
 @compiled
 def requests_wait(lane):
     """Whether a send ring has a request that there is room for, or other lanes have completed one."""
+    if lane.ordinary_end and ordinary_waits(lane):
+        return True
     if lane.splitter and (clients_wait(lane.splitter) or completions_wait(lane.splitter)):
         return True
     e = engine_at(lane.engine)

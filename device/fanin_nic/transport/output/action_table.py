@@ -9,7 +9,7 @@ from fanin_nic.native.memory import address_of, fill_zero
 from fanin_nic.transport.records.accessors import U64, action_at, count
 from fanin_nic.transport.records.actions import ACTION
 from fanin_nic.transport.records.tables import TRANSPORT, Counter
-from fanin_wire.verbs import MAX_SGE
+from fanin_wire.abi import MAX_SGE
 
 ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
 ACTION_SIZE = U64(ACTION.itemsize)

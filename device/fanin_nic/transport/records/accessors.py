@@ -19,7 +19,7 @@ from fanin_nic.transport.records.tables import (
     SEND_REQUEST,
     TRANSPORT,
 )
-from fanin_nic.transport.records.work_requests import SGE
+from fanin_wire.abi import SGE
 from fanin_wire.rocev2 import GRH_SIZE
 from fanin_wire.verbs import MAX_RD_ATOMIC
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fanin_nic.transport.records.actions import ACTION
 from fanin_nic.transport.records.packets import PACKET
-from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
+from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.verbs import MAX_RD_ATOMIC
 
 RESPONSES = 2 * MAX_RD_ATOMIC  # rows of a queue pair: those that it answers at one time, and repetitions

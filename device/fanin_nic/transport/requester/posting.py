@@ -17,8 +17,8 @@ from fanin_nic.transport.records.accessors import (
     send_row,
 )
 from fanin_nic.transport.records.tables import RequestState
-from fanin_nic.transport.records.work_requests import RECEIVE_WQE, SEND_WQE
-from fanin_wire.verbs import MAX_SGE, QueuePairState
+from fanin_wire.abi import MAX_SGE, RECEIVE_WQE, SEND_WQE
+from fanin_wire.verbs import QueuePairState
 
 POSTED = int(RequestState.POSTED)
 ERR = int(QueuePairState.ERR)

@@ -12,8 +12,9 @@ from fanin_nic.transport.memory.pieces import LOCAL_READ, LOCAL_WRITE, allows, l
 from fanin_nic.transport.records.accessors import pieces_of_send
 from fanin_nic.transport.records.psn import packets_of, psn_after
 from fanin_nic.transport.records.tables import RequestState
+from fanin_wire.abi import MAX_INLINE_DATA, MAX_SGE
 from fanin_wire.rocev2 import ATOMIC_BYTES, MOST_MESSAGE, Transport
-from fanin_wire.verbs import MAX_INLINE_DATA, MAX_SGE, CompletionStatus, RequestOpcode, SendFlag
+from fanin_wire.verbs import CompletionStatus, RequestOpcode, SendFlag
 
 STARTED, REFUSED = int(RequestState.STARTED), int(RequestState.REFUSED)
 RC, UC, UD = int(Transport.RC), int(Transport.UC), int(Transport.UD)

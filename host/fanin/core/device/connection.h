@@ -9,6 +9,7 @@
 #define FANIN_SLICE_MS 100            /* the longest sleep without a look at the device's health */
 #define FANIN_REPLY_BYTES (192 * 1024) /* the longest message of a socket with the kernel's default buffer */
 #define FANIN_MAX_FDS 2
+#define FANIN_MAX_ORDINARY_QP 256     /* of a client, whatever the device offers */
 
 struct fanin_context {
     int socket;
@@ -28,6 +29,8 @@ struct fanin_context {
     uint32_t look_credit;          /* looks without a yield that have helped, less those that have not */
     uint32_t looks_left_out;
     uint32_t sleeps;               /* without any, since that was too few to help */
+
+    uint8_t ordinary_states[FANIN_MAX_ORDINARY_QP]; /* enum fanin_qp_state, as they were set last */
 
     struct region *regions;        /* memory/regions.c: what is registered, ordered by address */
     uint32_t region_count;
@@ -84,6 +87,8 @@ void fanin_wake_device(const struct fanin_context *context);
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
 enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes,
                                    uint32_t capacity, uint32_t *count, uint32_t *seen);
+/* Wake the device, if it sleeps, after something was stored in a ring. */
+void fanin_ring_doorbell(const struct fanin_context *context);
 /* Sleep until as many completions have ever come as `target`, mod 2^32. */
 enum fanin_status fanin_await_completion(struct fanin_context *context, uint32_t cq, uint32_t target,
                                          uint32_t timeout_ms);

@@ -41,7 +41,7 @@ static struct fanin_ring *completion_ring(const struct fanin_context *context, u
     return ring_at(context, cq, context->limits.max_cq, context->limits.cq_offset, context->limits.cq_stride);
 }
 
-static void ring_doorbell(const struct fanin_context *context)
+void fanin_ring_doorbell(const struct fanin_context *context)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;
 
@@ -68,7 +68,7 @@ enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, c
         return FANIN_QUEUE_FULL;
     entries[producer % FANIN_SQ_DEPTH] = *wqe;
     __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
-    ring_doorbell(context);
+    fanin_ring_doorbell(context);
     return FANIN_SUCCESS;
 }
 
@@ -133,6 +133,11 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
     status = fanin_poll_owned(context, cq, cqes, capacity, count, seen);
     pthread_mutex_unlock(&context->ring_lock);
     return status;
+}
+
+const struct fanin_wc *fanin_wc_of(const struct fanin_cqe *cqe)
+{
+    return cqe->kind == FANIN_COMPLETION_ORDINARY ? (const void *)cqe : NULL;
 }
 
 static int is_at(uint32_t counter, uint32_t target)

@@ -8,23 +8,35 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint64_t offset, void *address,
-                                 uint64_t length, uint32_t access, uint32_t *lkey)
+static enum fanin_status register_memory(struct fanin_context *context, int memfd, uint64_t offset, void *address,
+                                         uint64_t length, uint32_t access, uint32_t domain, uint32_t *lkey)
 {
     struct fanin_register message = {
-        .address = (uintptr_t)address, .length = length, .offset = offset, .access = access};
+        .address = (uintptr_t)address, .length = length, .offset = offset, .access = access, .domain = domain};
     enum fanin_status status = fanin_exchange(context, FANIN_MSG_REGISTER, &message.head, sizeof message, memfd);
 
     if (status == FANIN_INVALID_REQUEST)
         fanin_complain("the device refuses the access, the length or the file of the memory");
     if (status != FANIN_SUCCESS)
         return status;
-    if (!fanin_enter_region(context, address, length, message.lkey)) {
+    if (memfd >= 0 && !fanin_enter_region(context, address, length, message.lkey)) {
         fanin_deregister(context, message.lkey);
         return FANIN_NO_RESOURCES;
     }
     *lkey = message.lkey;
     return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint64_t offset, void *address,
+                                 uint64_t length, uint32_t access, uint32_t *lkey)
+{
+    return register_memory(context, memfd, offset, address, length, access, 0, lkey);
+}
+
+enum fanin_status fanin_register_ordinary(struct fanin_context *context, int memfd, uint64_t offset, void *address,
+                                          uint64_t length, uint32_t access, uint32_t domain, uint32_t *key)
+{
+    return register_memory(context, memfd, offset, address, length, access | FANIN_ACCESS_ORDINARY, domain, key);
 }
 
 enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
@@ -60,8 +72,8 @@ static int sealed_memfd(uint64_t length)
     return -1;
 }
 
-enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
-                                        uint32_t *lkey, int *memfd)
+static enum fanin_status allocate(struct fanin_context *context, uint64_t length, uint32_t access, uint32_t domain,
+                                  void **address, uint32_t *lkey, int *memfd)
 {
     enum fanin_status status;
     void *memory;
@@ -80,7 +92,7 @@ enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t 
         return fanin_status_of_errno(errno);
     memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     status = memory == MAP_FAILED ? fanin_status_of_errno(errno)
-                                  : fanin_register(context, file, 0, memory, length, access, lkey);
+                                  : register_memory(context, file, 0, memory, length, access, domain, lkey);
     if (status == FANIN_SUCCESS) {
         *address = memory;
         *memfd = file;
@@ -89,6 +101,23 @@ enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t 
     if (memory != MAP_FAILED)
         munmap(memory, length);
     close(file);
+    return status;
+}
+
+enum fanin_status fanin_allocate_shared(struct fanin_context *context, uint64_t length, uint32_t access, void **address,
+                                        uint32_t *lkey, int *memfd)
+{
+    return allocate(context, length, access, 0, address, lkey, memfd);
+}
+
+enum fanin_status fanin_allocate_ordinary(struct fanin_context *context, uint64_t length, uint32_t access,
+                                          uint32_t domain, void **address, uint32_t *key)
+{
+    int memfd;
+    enum fanin_status status = allocate(context, length, access | FANIN_ACCESS_ORDINARY, domain, address, key, &memfd);
+
+    if (status == FANIN_SUCCESS)
+        close(memfd);
     return status;
 }
 

@@ -21,6 +21,7 @@ from fanin import Communicator, FaninError
 from fanin_sim.findings import Category
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Plan, Shape
+from fanin_tools.fabric.lease import leased
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.launch import job_file
@@ -214,13 +215,11 @@ def _works(command: Sequence[str]) -> bool:
 
 @contextlib.contextmanager
 def fabric() -> Iterator[Running]:
-    """Bring up a fabric for rounds: in namespaces if this user may create them, else on loopback."""
+    """Bring up a fabric for rounds: in namespaces if this user may create them, else on loopback. It goes with this
+    process."""
     netns = not missing_requirements()
     shape = Shape(NODES, RANKS // NODES, netns=netns, detection=DETECTION_SECONDS)
-    running = lifecycle.up(Plan(f"faults-{os.getpid()}", shape), _silent)
-    try:
+    with leased(Plan(f"faults-{os.getpid()}", shape), _silent) as running:
         if netns:
             cut_super_packets(running.fabric)
         yield running
-    finally:
-        lifecycle.down(running.fabric.name)

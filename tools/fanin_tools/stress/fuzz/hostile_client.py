@@ -25,6 +25,8 @@ LENGTH = 4 * file_descriptors.PAGE
 REQUESTS = {"ATTACH": abi.MESSAGE, "STATUS": abi.MESSAGE, "REGISTER": abi.REGISTER, "DEREGISTER": abi.REGISTER}
 REQUESTS |= dict.fromkeys(("CREATE_CQ", "CREATE_QP", "DESTROY_QP", "DESTROY_CQ", "LEAVE"), abi.QUEUE)
 REQUESTS |= {"JOIN": abi.JOIN}
+REQUESTS |= dict.fromkeys(("CREATE_ORDINARY_QP", "DESTROY_ORDINARY_QP"), abi.ORDINARY_QP)
+REQUESTS |= dict.fromkeys(("MODIFY_ORDINARY_QP", "QUERY_ORDINARY_QP"), abi.QP_ATTRIBUTES)
 
 
 def message(kind: str, tag: int = 1, **values: int) -> np.ndarray:

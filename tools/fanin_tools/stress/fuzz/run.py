@@ -10,8 +10,9 @@ from random import Random
 
 from fanin_sim.findings import Category
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import device_query, lifecycle
+from fanin_tools.fabric import device_query
 from fanin_tools.fabric.generate import Plan, Shape
+from fanin_tools.fabric.lease import leased
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.fuzz.control_job import ControlJob
 from fanin_tools.stress.fuzz.engine_fuzz import attack_engines, packet_source
@@ -33,16 +34,14 @@ def run(seconds: float, seed: int, tally: Tally) -> None:
 
 
 def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> None:
-    """Bring a fabric up, attack its devices for `seconds` while the control job runs, and take the fabric down."""
-    name = f"hostile-{secrets.token_hex(4)}"
-    try:
-        running = lifecycle.up(Plan(name, Shape(NODES, 4, lanes=lanes)), lambda _text: None)
+    """Bring a fabric up, attack its devices for `seconds` while the control job runs, and take the fabric down, also
+    if this process is killed."""
+    plan = Plan(f"hostile-{secrets.token_hex(4)}", Shape(NODES, 4, lanes=lanes))
+    with leased(plan, lambda _text: None) as running:
         before = open_descriptors(running)
         with ControlJob(running, tally) as control_job:
             attack_running(running, control_job, seconds, seed, tally)
         check_leaks(running, before, tally)
-    finally:
-        lifecycle.down(name)
 
 
 def attack_running(running: Running, control_job: ControlJob, seconds: float, seed: int, tally: Tally) -> None:

@@ -1,0 +1,149 @@
+"""The transport of ordinary traffic as the control server sees it (hostif.transport_port.TransportPort)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+import numpy as np
+
+from fanin_nic.daemon.loop.lane_record import ORDINARY_RINGS
+from fanin_nic.hostif.engine_port import NoResources, Refused
+from fanin_nic.hostif.server import MAX_CLIENTS
+from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
+from fanin_nic.transport.transport import AttributesInvalid, Limits, TableFull, Transport
+from fanin_wire import fields
+from fanin_wire.abi import Access, Service, Status
+from fanin_wire.rocev2 import MOST_HEADERS, PATH_MTUS
+from fanin_wire.rocev2 import Transport as WireService
+from fanin_wire.verbs import Access as VerbsAccess
+from fanin_wire.verbs import Attribute, QueuePairState
+
+MAX_CQ = 64  # completion queues of a client
+MAX_QUEUE_PAIRS = 64  # of a client
+DOMAINS = 1 << 16  # of a client
+TAGS = (1 << 16) - 1
+SERVICES = {Service["RC"]: WireService.RC, Service["UC"]: WireService.UC, Service["UD"]: WireService.UD}
+RIGHTS = {
+    Access["WRITE"]: VerbsAccess.LOCAL_WRITE,
+    Access["REMOTE_WRITE"]: VerbsAccess.REMOTE_WRITE,
+    Access["REMOTE_READ"]: VerbsAccess.REMOTE_READ,
+    Access["REMOTE_ATOMIC"]: VerbsAccess.REMOTE_ATOMIC,
+    Access["REMOTE_INVALIDATE"]: VerbsAccess.REMOTE_INVALIDATE,
+}
+CHANGING = int(Access["REMOTE_WRITE"] | Access["REMOTE_ATOMIC"])
+
+
+def largest_payload(mtu: int) -> int:
+    """Bytes of the longest datagram in a path MTU, up to the largest of the specification."""
+    room = mtu - fields.IPV4_UDP_SIZE - fields.BTH.size - MOST_HEADERS - fields.ICRC_SIZE
+    return min(room & ~3, PATH_MTUS[-1])
+
+
+def largest_path_mtu(mtu: int) -> int:
+    """The largest path MTU of InfiniBand whose packets a path MTU carries; 0: none."""
+    return max((size for size in PATH_MTUS if size <= largest_payload(mtu)), default=0)
+
+
+class OrdinaryHost:
+    """Queue pairs and regions of the clients of one device.
+
+    For the compiled loop: `rings` by row of the queue pair, `completion_rings` by number.
+    """
+
+    def __init__(self, address: str, mtu: int, limits: Limits | None = None) -> None:
+        self.transport = Transport(
+            address, limits=limits, mtu=largest_payload(mtu), incarnation=secrets.randbelow(1 << 16)
+        )
+        self.path_mtu = largest_path_mtu(mtu)
+        self.rings = np.zeros(self.transport.limits.queue_pairs, ORDINARY_RINGS)
+        self.completion_rings = np.zeros(MAX_CLIENTS * MAX_CQ, np.uint64)
+
+    @property
+    def end(self) -> int:
+        """1 + the highest row of a queue pair; 0: there is none."""
+        used = np.flatnonzero(self.rings["send"])
+        return int(used[-1]) + 1 if len(used) else 0
+
+    def register(self, client: int, region: OrdinaryRegion) -> int:
+        """Register memory of a client. Refused: memory that the other side may change is to be writable here, too."""
+        if region.access & CHANGING and not region.access & Access["WRITE"]:
+            raise Refused(Status["INVALID_REQUEST"], "rights to change memory that is not writable")
+        rights = VerbsAccess(0)
+        for access, right in RIGHTS.items():
+            if region.access & access:
+                rights |= right
+        try:
+            return self.transport.register(
+                region.start,
+                region.length,
+                rights,
+                domain=_domain(client, region.domain),
+                tag=1 + secrets.randbelow(TAGS),
+                mapped=region.mapped,
+                process=0 if region.mapped is not None else client + 1,
+            )
+        except TableFull as error:
+            raise NoResources(f"{error} of ordinary traffic") from None
+
+    def deregister(self, key: int) -> None:
+        """Forget a region."""
+        self.transport.deregister(key)
+
+    def open_completions(self, client: int, cq: int, ring: int) -> None:
+        """Store completions of a completion queue in a ring; 0: no more."""
+        self.completion_rings[_completion_queue(client, cq)] = ring
+
+    def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
+        """Make a queue pair; its row and its number on the wire."""
+        try:
+            row = self.transport.create_queue_pair(
+                SERVICES[wanted.service],
+                send_cq=_completion_queue(client, wanted.send_cq),
+                receive_cq=_completion_queue(client, wanted.receive_cq),
+                domain=_domain(client, wanted.domain),
+                all_signaled=wanted.all_signaled,
+            )
+        except TableFull as error:
+            raise NoResources(f"{error} of ordinary traffic") from None
+        self.rings[row] = (wanted.send_ring, wanted.receive_ring)
+        return row, int(self.transport.queue_pair(row)["qpn"])
+
+    def destroy(self, row: int) -> None:
+        """End a queue pair."""
+        self.transport.destroy_queue_pair(row)
+        self.rings[row] = (0, 0)
+
+    def modify(self, row: int, state: int, values: dict[int, int]) -> None:
+        """Change the state and the attributes of a queue pair."""
+        given = {Attribute(bit): value for bit, value in values.items()}
+        try:
+            wanted = QueuePairState(state)
+            if given.get(Attribute.PATH_MTU, 0) > self.path_mtu:
+                raise AttributesInvalid(f"the path MTU of this port is {self.path_mtu}")
+            self.transport.modify(row, wanted, time.monotonic_ns(), given)
+        except ValueError as error:
+            raise Refused(Status["INVALID_REQUEST"], str(error)) from None
+
+    def query(self, row: int) -> tuple[int, dict[int, int]]:
+        """State and attributes of a queue pair."""
+        state, values = self.transport.query(row)
+        return int(state), {int(attribute): value for attribute, value in values.items()}
+
+    def holdings(self) -> dict[str, int]:
+        """Queue pairs and regions that clients have."""
+        tables = self.transport.tables
+        columns = {"queue_pairs": tables["queue_pairs"]["qpn"], "regions": tables["regions"]["key"]}
+        return {name: int(np.count_nonzero(column)) for name, column in columns.items()}
+
+    def counters(self) -> dict[str, int]:
+        """Counters of the transport, with `ordinary_` before their names."""
+        return {f"ordinary_{name}": value for name, value in self.transport.counters().items()}
+
+
+def _domain(client: int, number: int) -> int:
+    return client * DOMAINS + number + 1
+
+
+def _completion_queue(client: int, cq: int) -> int:
+    return client * MAX_CQ + cq

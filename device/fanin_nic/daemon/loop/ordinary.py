@@ -1,0 +1,127 @@
+"""Ordinary traffic in the loop of a lane: packets and work requests into the transport, its actions out (step S5).
+
+A turn is short, so that collectives and ordinary traffic, which share the port, get their turns one after the other.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.daemon.loop.lane_record import ORDINARY_RINGS, RECEIVE_WQE_SCRATCH, SEND_WQE_SCRATCH
+from fanin_nic.daemon.loop.ordinary_actions import perform
+from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
+from fanin_nic.hostif.rings import fetch_ordinary, pending_ordinary
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import address_of, copy, load_u8, record_at
+from fanin_nic.native.profile import Stage, lap
+from fanin_nic.transport import events
+from fanin_nic.transport.records.accessors import U64, transport_at
+from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
+from fanin_wire.fields import FIRST_OFFLOAD_OPCODE
+
+ORDINARY = int(Stage.ORDINARY)
+TURNS = 4  # of queue pairs in a turn of the lane; each sends up to events.TURN packets
+POSTS_PER_TURN = 32
+RINGS_SIZE = U64(ORDINARY_RINGS.itemsize)
+SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsize)
+
+rings_at = record_at(ORDINARY_RINGS)
+
+
+@compiled
+def take_ordinary(lane, table, packets, now):
+    """Give the transport the packets of ordinary traffic among the first `packets` of a table of RECEIVED, of which the
+    other entries are lost. A receive request that a program has posted before the other side sent is posted first."""
+    t = transport_at(lane.transport)
+    for index in range(lane.ordinary_end):
+        rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
+        if rings.send:
+            take_receives(lane, index, rings.receive, now)
+    count, taken = gather(table, packets), int64(0)
+    while taken < count:
+        taken = events.packets(lane.transport, table, taken, count, now)
+        lap(lane.profile, ORDINARY)
+        perform(lane, t, now)
+
+
+@compiled
+def gather(table, packets):
+    """Move the entries of ordinary packets to the front of a table of RECEIVED. Returns how many there are."""
+    count = int64(0)
+    for index in range(packets):
+        place = table + U64(index) * RECEIVED_SIZE
+        if load_u8(received_at(place).address) < FIRST_OFFLOAD_OPCODE:
+            if index != count:
+                copy(table + U64(count) * RECEIVED_SIZE, place, RECEIVED_SIZE)
+            count += 1
+    return count
+
+
+@compiled
+def turn_ordinary(lane, now):
+    """Requests in, turns of queue pairs, timers, actions out. Returns how much work there was."""
+    t = transport_at(lane.transport)
+    work = take_requests(lane, now)
+    served = events.serve(lane.transport, TURNS, now)
+    if served:
+        lap(lane.profile, ORDINARY)
+        perform(lane, t, now)
+    if now >= t.next_deadline:
+        events.tick(lane.transport, now)
+        lap(lane.profile, ORDINARY)
+        perform(lane, t, now)
+        work += 1
+    return work + served
+
+
+@compiled
+def take_requests(lane, now):
+    """Post the work requests of the rings, as far as the queues have room. Returns how many."""
+    taken, first, end = 0, int64(lane.ordinary_first), int64(lane.ordinary_end)
+    for step in range(end):
+        index = (first + step) % end
+        rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
+        if rings.send:
+            taken += take_receives(lane, index, rings.receive, now)
+            taken += take_sends(lane, index, rings.send, now)
+    if taken:
+        lane.ordinary_first = (first + 1) % end
+    return taken
+
+
+@compiled
+def take_sends(lane, index, ring, now):
+    """Post requests to send of one ring."""
+    wqe = address_of(lane) + SEND_WQE_SCRATCH
+    for number in range(POSTS_PER_TURN):
+        if not events.can_post_send(lane.transport, index) or not fetch_ordinary(ring, wqe, SEND_WQE_SIZE):
+            return number
+        events.post_send(lane.transport, index, wqe, now)
+    return POSTS_PER_TURN
+
+
+@compiled
+def take_receives(lane, index, ring, now):
+    """Post all requests to receive of one ring that there is room for. Returns how many."""
+    wqe, taken = address_of(lane) + RECEIVE_WQE_SCRATCH, 0
+    while events.can_post_receive(lane.transport, index) and fetch_ordinary(ring, wqe, RECEIVE_WQE_SIZE):
+        events.post_receive(lane.transport, index, wqe, now)
+        taken += 1
+    return taken
+
+
+@compiled
+def ordinary_waits(lane):
+    """Whether a ring has a request that there is room for, or a queue pair has something to do."""
+    t = transport_at(lane.transport)
+    if t.ready_head != t.ready_tail:
+        return True
+    for index in range(lane.ordinary_end):
+        rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
+        if not rings.send:
+            continue
+        if events.can_post_send(lane.transport, index) and pending_ordinary(rings.send):
+            return True
+        if events.can_post_receive(lane.transport, index) and pending_ordinary(rings.receive):
+            return True
+    return False

@@ -1,0 +1,168 @@
+"""The actions of ordinary traffic, in the order that `transport.records.actions` prescribes: memory, packets,
+completions."""
+
+from __future__ import annotations
+
+from numba import int64
+
+from fanin_nic.daemon.loop.action_executor import watch_port
+from fanin_nic.daemon.loop.lane_record import WC_SCRATCH
+from fanin_nic.daemon.loop.ordinary_memory import change_word, read, write
+from fanin_nic.hostif.rings import store, wake
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u64, record_at, store_u8
+from fanin_nic.native.profile import Stage, lap
+from fanin_nic.port.descriptors import PORT
+from fanin_nic.port.ordinary import close_frame, flush_frames, open_frame
+from fanin_nic.transport import events
+from fanin_nic.transport.records.accessors import U64, action_at
+from fanin_nic.transport.records.actions import ACTION, ActionKind
+from fanin_wire import abi
+from fanin_wire.verbs import CompletionStatus
+
+NONE, SEND, WRITE, COMPLETE = (int(ActionKind[name]) for name in ("NONE", "SEND", "WRITE", "COMPLETE"))
+COMPARE_SWAP, FETCH_ADD = int(ActionKind.COMPARE_SWAP), int(ActionKind.FETCH_ADD)
+HEADER = U64(ACTION.fields["header"][1])  # type: ignore[index]
+PROTECTION_ERROR = int(CompletionStatus.LOC_PROT_ERR)
+ORDINARY_COMPLETION = int(abi.CompletionKind["ORDINARY"])
+WC_SIZE = U64(abi.WC.itemsize)
+STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
+
+wc_at = record_at(abi.WC)
+port_at = record_at(PORT)
+
+
+@compiled
+def perform(lane, t, now):
+    """Perform all actions, and clear the table."""
+    count = int64(t.action_count)
+    if count == 0:
+        return
+    change_memory(lane, t, count, now)
+    send_packets(lane, t, count, now)
+    store_completions(lane, t, count, now)
+    t.action_count = 0
+
+
+@compiled
+def change_memory(lane, t, count, now):
+    """WRITEs and atomics, in their order."""
+    changed = 0
+    for index in range(count):
+        action = action_at(t, U64(index))
+        done = True
+        if action.kind == WRITE:
+            done = write(lane.memory_fds, action)
+        elif action.kind == COMPARE_SWAP or action.kind == FETCH_ADD:
+            done = change_word(lane.memory_fds, action, action.kind == FETCH_ADD)
+        else:
+            continue
+        changed = 1
+        if not done:
+            fail(lane, t, count, int64(action.queue_pair), now)
+    if changed:
+        lap(lane.profile, STAGE_WRITE)
+
+
+@compiled
+def fail(lane, t, count, queue_pair, now):
+    """The memory of a process can not be reached: its queue pair ends in error. It sends nothing more, and what it has
+    just completed is not so."""
+    lane.dma_errors += U64(1)
+    events.fail(lane.transport, queue_pair, now)
+    for index in range(count):
+        action = action_at(t, U64(index))
+        if int64(action.queue_pair) != queue_pair:
+            continue
+        if action.kind == COMPLETE:
+            if action.status == 0:
+                action.status = PROTECTION_ERROR
+        else:
+            action.kind = NONE
+
+
+@compiled
+def send_packets(lane, t, count, now):
+    """Put the packets together, and send them."""
+    port = port_at(lane.port)
+    for index in range(count):
+        action = action_at(t, U64(index))
+        if action.kind == SEND and not put_together(lane, t, port, index):
+            fail(lane, t, count, int64(action.queue_pair), now)
+    if port.frame_messages and flush_frames(port):
+        watch_port(lane, now)
+
+
+@compiled
+def put_together(lane, t, port, index):
+    """One packet. False: its payload can not be read."""
+    action = action_at(t, U64(index))
+    pieces, size = int64(action.pieces), int64(action.header_length)
+    for number in range(pieces):
+        size += int64(action_at(t, U64(index + number)).length)
+    padded = (size + 3) & ~3
+    place = open_frame(port, action.destination, padded)
+    if place == U64(0):
+        return True
+    copy(place, address_of(action) + HEADER, U64(action.header_length))
+    at = place + U64(action.header_length)
+    for number in range(pieces):
+        piece = action_at(t, U64(index + number))
+        if not read(lane.memory_fds, piece, at):
+            return False
+        at += U64(piece.length)
+    for _ in range(padded - size):
+        store_u8(at, 0)
+        at += U64(1)
+    close_frame(port)
+    return True
+
+
+@compiled
+def store_completions(lane, t, count, now):
+    """Store completions. Then wake those who wait for them."""
+    stored = 0
+    for index in range(count):
+        action = action_at(t, U64(index))
+        if action.kind == COMPLETE and complete(lane, action, now):
+            stored = 1
+    if not stored:
+        return
+    full_fence()
+    for index in range(count):
+        action = action_at(t, U64(index))
+        ring = ring_of(lane, action)
+        if action.kind == COMPLETE and ring:
+            wake(ring)
+    lap(lane.profile, STAGE_COMPLETE)
+
+
+@compiled
+def ring_of(lane, action):
+    """Address of the completion ring of a COMPLETE; 0: it is gone."""
+    return load_u64(lane.ordinary_completion_rings + U64(action.completion_queue) * U64(8))
+
+
+@compiled
+def complete(lane, action, now):
+    """Store a completion. If there is no room, the queue pair ends in error: its program can not know what happened."""
+    ring = ring_of(lane, action)
+    if not ring:
+        return False
+    address = address_of(lane) + WC_SCRATCH
+    fill_zero(address, WC_SIZE)
+    wc = wc_at(address)
+    wc.wr_id = action.wr_id
+    wc.byte_length = action.byte_length
+    wc.immediate = action.immediate
+    wc.source_qpn = action.source_qpn
+    wc.source = action.source
+    wc.qpn = action.qpn
+    wc.status = action.status
+    wc.opcode = action.opcode
+    wc.flags = action.flags
+    wc.kind = ORDINARY_COMPLETION
+    if not store(ring, address):
+        lane.cq_overflows += U64(1)
+        events.fail(lane.transport, int64(action.queue_pair), now)
+    return True

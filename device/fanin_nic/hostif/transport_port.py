@@ -1,0 +1,60 @@
+"""The interface of the control server to the transport of ordinary traffic. The daemon implements it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from fanin_wire.abi import Service
+
+
+class OrdinaryRegion(NamedTuple):
+    """Memory of a client for ordinary traffic. mapped: its address here; None: it is reached through the process."""
+
+    start: int
+    length: int
+    access: int  # enum fanin_access, or-ed
+    domain: int
+    mapped: int | None
+
+
+class OrdinaryQueuePair(NamedTuple):
+    """A queue pair that a client asks for: its protection domain, completion rings by index, and rings by address."""
+
+    service: Service
+    domain: int
+    send_cq: int
+    receive_cq: int
+    all_signaled: bool
+    send_ring: int
+    receive_ring: int
+
+
+class TransportPort(Protocol):
+    """Control calls of the host interface to the transport, all from the thread that calls ControlServer.service().
+
+    Protection domains and completion rings are numbered by each client for itself. register, create and modify may
+    raise Refused.
+    """
+
+    path_mtu: int
+
+    def register(self, client: int, region: OrdinaryRegion) -> int:
+        """Register memory; its key, which is not 0."""
+
+    def deregister(self, key: int) -> None:
+        """Forget a region. The device does not use it after the return."""
+
+    def open_completions(self, client: int, cq: int, ring: int) -> None:
+        """Store completions for a completion queue of a client in the ring at an address; 0: no more."""
+
+    def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
+        """Make a queue pair in the state RESET: its row, and its number on the wire."""
+
+    def destroy(self, row: int) -> None:
+        """End a queue pair. Its requests have no completions."""
+
+    def modify(self, row: int, state: int, values: dict[int, int]) -> None:
+        """Change the state of a queue pair, and attributes by their bits (enum ibv_qp_attr_mask)."""
+
+    def query(self, row: int) -> tuple[int, dict[int, int]]:
+        """State and attributes of a queue pair."""

@@ -1,0 +1,125 @@
+"""Transmission of ordinary traffic: packets that are put together in the frames of the port, one behind the other.
+
+    place = open_frame(port, destination, size)      where the packet is to be written, from BTH to padding; 0: dropped
+    ...
+    close_frame(port)                                its ICRC is added
+    flush_frames(port)                               all are sent
+
+Packets of equal size to one destination become a super-packet. Their data are copied, so that a program that changes
+memory that is being sent changes no checksum. A packet that can not be sent is dropped and counted by reason, as in
+`transmit`: the transport deals with loss.
+"""
+
+from __future__ import annotations
+
+from numba import int64, uint32, uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import IOVEC, MMSGHDR
+from fanin_nic.native.memory import load_u8, record_at, store_be32, store_u32
+from fanin_nic.native.profile import Stage, lap
+from fanin_nic.port.descriptors import CONTROL, FRAMES_BYTES, MOST_FRAME, SEND_MESSAGE, SEND_MESSAGES, Drop
+from fanin_nic.port.icrc import contiguous_icrc
+from fanin_nic.port.peers import find_peer
+from fanin_nic.port.super_packet import DESTINATION_ADDRESS
+from fanin_nic.port.transmit import send_batch
+from fanin_wire.fields import BTH, ICRC_SIZE, IPV4_UDP_SIZE, SUPER_PACKET_SEGMENTS
+
+message_at = record_at(SEND_MESSAGE)
+mmsghdr_at = record_at(MMSGHDR)
+iovec_at = record_at(IOVEC)
+control_at = record_at(CONTROL)
+
+MESSAGE_SIZE, MMSGHDR_SIZE, CONTROL_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize, CONTROL.itemsize
+TOO_LONG = int(Drop.TOO_LONG)
+ENCAPSULATE = int(Stage.ENCAPSULATE)
+BTH_SIZE = BTH.size
+
+
+@compiled
+def _message(port, index):
+    return port.frame_message_table + uint64(index) * uint64(MESSAGE_SIZE)
+
+
+@compiled
+def _header(port, index):
+    return port.frame_header_table + uint64(index) * uint64(MMSGHDR_SIZE)
+
+
+@compiled
+def open_frame(port, destination, size):
+    """Address for the next packet, which has `size` bytes from BTH to padding; 0: it is too long for the path."""
+    length = int64(size) + ICRC_SIZE
+    if length + IPV4_UDP_SIZE > port.mtu:
+        port.dropped[TOO_LONG] += 1
+        return uint64(0)
+    if int64(port.frames_used) + length > FRAMES_BYTES:
+        flush_frames(port)
+    if not port.frame_messages or not _admits(message_at(_message(port, port.frame_messages - 1)), destination, length):
+        if port.frame_messages == SEND_MESSAGES:
+            flush_frames(port)
+        _start(port, destination, length)
+    message = message_at(_message(port, port.frame_messages - 1))
+    message.cursor = uint64(length)  # of the packet that is open
+    return port.frames + uint64(port.frames_used)
+
+
+@compiled
+def _admits(message, destination, length):
+    """Whether a packet of `length` bytes may be the next of a super-packet."""
+    return (
+        message.destination == destination
+        and int64(message.packets) < int64(message.segment_limit)
+        and length <= int64(message.segment_size)
+        and int64(message.length) + length <= MOST_FRAME
+    )
+
+
+@compiled
+def _start(port, destination, length):
+    """Begin a super-packet."""
+    index = uint64(port.frame_messages)
+    message, mmsghdr = message_at(_message(port, index)), mmsghdr_at(_header(port, index))
+    message.destination = destination
+    message.packets = message.length = message.payload_length = 0
+    message.segment_size = length
+    message.segment_limit = SUPER_PACKET_SEGMENTS
+    message.peer = find_peer(port.peer_table, destination)
+    iovec_at(mmsghdr.iov).base = port.frames + uint64(port.frames_used)
+    store_be32(mmsghdr.name + uint64(DESTINATION_ADDRESS), destination)
+    port.frame_messages += 1
+
+
+@compiled
+def close_frame(port):
+    """The packet at the place that `open_frame` has given is written: add its ICRC."""
+    message = message_at(_message(port, port.frame_messages - 1))
+    place, length = port.frames + uint64(port.frames_used), uint64(message.cursor)
+    covered = length - uint64(ICRC_SIZE)
+    icrc = contiguous_icrc(port.address, message.destination, port.source_port, place, covered, uint32(message.packets))
+    store_u32(place + covered, icrc)
+    message.packets += 1
+    message.length += uint32(length)
+    message.payload_length += uint32(covered - uint64(BTH_SIZE) - uint64((load_u8(place + uint64(1)) >> 4) & 3))
+    port.frames_used += uint32(length)
+    if length < message.segment_size:  # only the last segment may be shorter
+        message.segment_limit = message.packets
+
+
+@compiled
+def flush_frames(port):
+    """Send what is in the frames. Returns the number of packets that the kernel took."""
+    filled = uint64(port.frame_messages)
+    for index in range(filled):
+        message, mmsghdr = message_at(_message(port, index)), mmsghdr_at(_header(port, index))
+        iovec_at(mmsghdr.iov).length = message.length
+        mmsghdr.control_length = 0
+        if message.packets > 1:
+            mmsghdr.control_length = CONTROL_SIZE
+            control_at(mmsghdr.control).segment_size = message.segment_size
+    if filled:
+        lap(port.profile, ENCAPSULATE)
+    port.send_waits = 0
+    sent = send_batch(port, port.frame_message_table, port.frame_header_table, filled)
+    port.frame_messages = port.frames_used = 0
+    return sent

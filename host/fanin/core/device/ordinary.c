@@ -1,0 +1,128 @@
+/* Queue pairs of ordinary RDMA traffic: requests about them, and work requests into their rings. */
+#include "complaint.h"
+#include "device/connection.h"
+#include <stddef.h>
+#include <string.h>
+
+enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const struct fanin_qp_init *init,
+                                           uint32_t *qp, uint32_t *qpn)
+{
+    struct fanin_ordinary_qp message = {.service = init->service,
+                                        .domain = init->domain,
+                                        .send_cq = init->send_cq,
+                                        .receive_cq = init->receive_cq,
+                                        .all_signaled = init->all_signaled};
+    enum fanin_status status =
+        fanin_exchange(context, FANIN_MSG_CREATE_ORDINARY_QP, &message.head, sizeof message, -1);
+
+    if (status == FANIN_INVALID_REQUEST)
+        fanin_complain("the device refuses the service, the protection domain or a completion queue");
+    if (status != FANIN_SUCCESS)
+        return status;
+    if (message.qp >= FANIN_MAX_ORDINARY_QP) {
+        fanin_destroy_ordinary_qp(context, message.qp);
+        return FANIN_NO_RESOURCES;
+    }
+    __atomic_store_n(&context->ordinary_states[message.qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
+    *qp = message.qp;
+    *qpn = message.qpn;
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_destroy_ordinary_qp(struct fanin_context *context, uint32_t qp)
+{
+    struct fanin_ordinary_qp message = {.qp = qp};
+
+    return fanin_exchange(context, FANIN_MSG_DESTROY_ORDINARY_QP, &message.head, sizeof message, -1);
+}
+
+enum fanin_status fanin_modify_ordinary_qp(struct fanin_context *context, uint32_t qp,
+                                           const struct fanin_qp_attributes *attributes)
+{
+    struct fanin_qp_attributes message = *attributes;
+    enum fanin_status status;
+
+    message.head = (struct fanin_message){0};
+    message.qp = qp;
+    status = fanin_exchange(context, FANIN_MSG_MODIFY_ORDINARY_QP, &message.head, sizeof message, -1);
+    if (status == FANIN_INVALID_REQUEST)
+        fanin_complain("the change to state %u with the attributes %#x is not allowed, or a value is not",
+                       attributes->state, attributes->mask);
+    if (status == FANIN_SUCCESS && qp < FANIN_MAX_ORDINARY_QP)
+        __atomic_store_n(&context->ordinary_states[qp], attributes->state, __ATOMIC_RELAXED);
+    return status;
+}
+
+enum fanin_status fanin_query_ordinary_qp(struct fanin_context *context, uint32_t qp,
+                                          struct fanin_qp_attributes *attributes)
+{
+    struct fanin_qp_attributes message = {.qp = qp};
+    enum fanin_status status =
+        fanin_exchange(context, FANIN_MSG_QUERY_ORDINARY_QP, &message.head, sizeof message, -1);
+
+    if (status == FANIN_SUCCESS)
+        *attributes = message;
+    return status;
+}
+
+/* Copy a request into the ring that lies `offset` bytes behind the send ring of a queue pair. */
+static enum fanin_status post(struct fanin_context *context, uint32_t qp, uint32_t offset, const void *wqe, size_t size)
+{
+    struct fanin_ring *ring;
+    uint32_t producer;
+
+    if (fanin_device_lost(context))
+        return FANIN_DEVICE_LOST;
+    ring = (void *)(context->region + context->limits.oq_offset + (size_t)qp * context->limits.oq_stride + offset);
+    pthread_mutex_lock(&context->ring_lock);
+    producer = ring->producer;
+    if (producer - ring->consumer_seen >= FANIN_ORDINARY_DEPTH)
+        ring->consumer_seen = __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE);
+    if (producer - ring->consumer_seen >= FANIN_ORDINARY_DEPTH) {
+        pthread_mutex_unlock(&context->ring_lock);
+        return FANIN_QUEUE_FULL;
+    }
+    memcpy((uint8_t *)(ring + 1) + producer % FANIN_ORDINARY_DEPTH * size, wqe, size);
+    __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&context->ring_lock);
+    fanin_ring_doorbell(context);
+    return FANIN_SUCCESS;
+}
+
+/* Whether there is a queue pair, at least in state `least`. */
+static enum fanin_status check(struct fanin_context *context, uint32_t qp, uint32_t least)
+{
+    uint32_t state;
+
+    if (!context->region || qp >= context->limits.max_ordinary_qp || qp >= FANIN_MAX_ORDINARY_QP)
+        return fanin_complain("there is no queue pair %u of ordinary traffic", qp);
+    state = __atomic_load_n(&context->ordinary_states[qp], __ATOMIC_RELAXED);
+    if (state < least)
+        return fanin_complain("a queue pair in state %u takes no such request; it must be in state %u", state, least);
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_post_send(struct fanin_context *context, uint32_t qp, const struct fanin_send_wqe *wqe)
+{
+    enum fanin_status status = check(context, qp, FANIN_QP_RTS);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    if (wqe->sge_count > FANIN_MAX_SGE)
+        return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
+    if (wqe->flags & FANIN_SEND_INLINE && wqe->inline_length > FANIN_MAX_INLINE_DATA)
+        return fanin_complain("%u bytes of inline data; at most %u are possible", wqe->inline_length,
+                              FANIN_MAX_INLINE_DATA);
+    return post(context, qp, 0, wqe, sizeof *wqe);
+}
+
+enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp, const struct fanin_receive_wqe *wqe)
+{
+    enum fanin_status status = check(context, qp, FANIN_QP_INIT);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    if (wqe->sge_count > FANIN_MAX_SGE)
+        return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
+    return post(context, qp, context->limits.oq_receive, wqe, sizeof *wqe);
+}

@@ -1,0 +1,105 @@
+"""SendWR and RecvWR: work requests of ordinary traffic."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from fanin.driver import ffi
+from fanin.errors import InvalidRequest
+from fanin.verbs.ah import AH
+from fanin.verbs.resource import columns
+from fanin.verbs.sge import SGE
+from fanin_wire.abi import MAX_INLINE_DATA, MAX_SGE
+from fanin_wire.verbs import RequestOpcode, SendFlag
+
+SIGNALED, INLINE = int(SendFlag.SIGNALED), int(SendFlag.INLINE)
+
+
+class RecvWR:
+    """Request to receive into the pieces `sg`. The first `num_sge` of them count; 0: all."""
+
+    def __init__(self, wr_id: int = 0, num_sge: int = 0, sg: Sequence[SGE] | None = None) -> None:
+        self.wr_id = wr_id
+        self.sg = _pieces(sg, num_sge)
+
+    def to_c(self) -> Any:
+        """As a struct fanin_receive_wqe."""
+        wqe = ffi.new("struct fanin_receive_wqe *", {"wr_id": self.wr_id, "sge_count": len(self.sg)})
+        _fill(wqe, self.sg)
+        return wqe
+
+    def __str__(self) -> str:
+        return columns(wr_id=self.wr_id, num_sge=len(self.sg))
+
+
+class SendWR:
+    """Request to send the pieces `sg`, or with READ and atomics to fill them.
+
+    imm_data: immediate data; of SEND_WITH_INV the remote key. Data of IBV_SEND_INLINE are copied when it is posted, and
+    need no registered memory.
+    """
+
+    def __init__(
+        self,
+        wr_id: int = 0,
+        opcode: int = int(RequestOpcode.SEND),
+        num_sge: int = 0,
+        imm_data: int = 0,
+        sg: Sequence[SGE] | None = None,
+        send_flags: int = SIGNALED,
+    ) -> None:
+        self.wr_id, self.opcode, self.imm_data, self.send_flags = wr_id, opcode, imm_data, send_flags
+        self.sg = _pieces(sg, num_sge)
+        self._remote: dict[str, int] = {}
+
+    def set_wr_ud(self, ah: AH, rqpn: int, rqkey: int) -> None:
+        """Where a datagram goes."""
+        self._remote |= {"destination": ah.ipv4, "remote_qpn": rqpn, "remote_qkey": rqkey}
+
+    def set_wr_rdma(self, rkey: int, addr: int) -> None:
+        """The memory that a WRITE or READ names."""
+        self._remote |= {"rkey": rkey, "remote_address": addr}
+
+    def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int = 0) -> None:
+        """The memory that an atomic names, what is compared or added, and what takes its place."""
+        self._remote |= {"rkey": rkey, "remote_address": addr, "compare_add": compare_add, "swap": swap}
+
+    def to_c(self) -> Any:
+        """As a struct fanin_send_wqe; InvalidRequest if a value does not fit its field."""
+        members = {"wr_id": self.wr_id, "opcode": self.opcode, "flags": self.send_flags, "immediate": self.imm_data}
+        try:
+            wqe = ffi.new("struct fanin_send_wqe *", members | self._remote)
+        except OverflowError as error:
+            raise InvalidRequest(f"a request with {members | self._remote}: {error}") from None
+        if self.send_flags & INLINE:
+            _copy_inline(wqe, self.sg)
+        else:
+            wqe.sge_count = len(self.sg)
+            _fill(wqe, self.sg)
+        return wqe
+
+    def __str__(self) -> str:
+        return columns(wr_id=self.wr_id, opcode=self.opcode, num_sge=len(self.sg), send_flags=self.send_flags)
+
+
+def _pieces(sg: Sequence[SGE] | None, number: int) -> list[SGE]:
+    pieces = list(sg or ())
+    pieces = pieces[:number] if number else pieces
+    if len(pieces) > MAX_SGE:
+        raise InvalidRequest(f"{len(pieces)} pieces of memory", remedy=f"Give at most {MAX_SGE}.")
+    return pieces
+
+
+def _fill(wqe: Any, pieces: list[SGE]) -> None:
+    for row, piece in zip(wqe.sge, pieces, strict=False):
+        row.address, row.length, row.lkey = piece.addr, piece.length, piece.lkey
+
+
+def _copy_inline(wqe: Any, pieces: list[SGE]) -> None:
+    data = b"".join(ctypes.string_at(piece.addr, piece.length) for piece in pieces)
+    if len(data) > MAX_INLINE_DATA:
+        raise InvalidRequest(f"{len(data)} bytes of inline data", remedy=f"Give at most {MAX_INLINE_DATA}.")
+    wqe.inline_length = len(data)
+    ffi.memmove(wqe.sge, data, len(data))

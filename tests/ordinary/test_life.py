@@ -1,0 +1,195 @@
+"""Queue pairs whose process or device ends, clients that write rubbish, and collectives at the same time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fanin import Communicator, device_status
+from fanin.driver import ffi, library
+from fanin.errors import DeviceLost, QueueFull
+from fanin.verbs import GID, AHAttr, GlobalRoute
+from fanin.verbs.enums import (
+    IBV_QPS_ERR,
+    IBV_QPT_RC,
+    IBV_QPT_UC,
+    IBV_QPT_UD,
+    IBV_WR_RDMA_READ,
+    IBV_WR_RDMA_WRITE,
+    IBV_WR_SEND,
+)
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from fanin_wire import abi
+from tests.e2e.fabrics import Bench, eventually, pid_of
+from tests.e2e.members import placed
+from tests.host.conftest import BOUND_S
+from tests.ordinary import endless_sender
+from tests.ordinary.conftest import Connected
+from tests.ordinary.sides import MEMORY, Side, attributes, connect, sockets
+
+FAST = {"timeout": 10, "retry_cnt": 3}  # 4 ms each
+
+
+def holdings(socket: str) -> dict[str, int]:
+    """Queue pairs and regions that a device has."""
+    return device_status(socket)["ordinary"]
+
+
+@contextmanager
+def sending(socket: str, other: Side) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process that writes into the memory of `other` for ever, and the number of its queue pair."""
+    arguments = [socket, other.gid.gid, other.qp.qp_num, other.mr.rkey, other.mr.address]
+    command = [sys.executable, "-m", endless_sender.__name__, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            qpn = int(process.stdout.readline())
+            other.qp.to_rts(attributes(other, qpn, ah_attr=route_to(socket), **FAST))
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "one is done\n"
+            yield process, qpn
+        finally:
+            process.kill()
+
+
+def route_to(socket: str) -> AHAttr:
+    """The address of a device for QPAttr."""
+    return AHAttr(GlobalRoute(GID(device_status(socket)["address"])))
+
+
+def test_a_process_that_is_killed(running: Running) -> None:
+    """Its queue pairs and regions go with it. The other side notices when it sends."""
+    first, second = sockets(running)
+    before = holdings(first)
+    with closing(Side(second)) as other, sending(first, other) as (process, _):
+        assert holdings(first) == {"queue_pairs": before["queue_pairs"] + 1, "regions": before["regions"] + 1}
+        process.kill()
+        process.wait()
+        assert eventually(lambda: holdings(first), lambda now: now == before)
+        other.send(IBV_WR_SEND, other.piece(8))
+        assert other.statuses(1) == ["RETRY_EXC_ERR"]
+        assert other.qp.qp_state == IBV_QPS_ERR
+    assert device_status(first)["counters"]["ordinary_drop_unknown_queue_pair"] > 0
+
+
+def test_a_process_whose_memory_is_written_is_killed(running: Running) -> None:
+    """The device of the dead process answers no more for it, and lives."""
+    first, second = sockets(running)
+    with closing(Side(second)) as other, sending(first, other) as (process, _):
+        process.kill()
+        process.wait()
+        assert not other.cq.wait(0.1)
+    with closing(Side(first)) as one, closing(Side(second)) as other:
+        connect(one, other)
+        one.send(IBV_WR_RDMA_WRITE, one.piece(1000), remote=(other, 0))
+        one.completion()
+
+
+def test_a_device_that_is_killed(bench: Bench) -> None:
+    running = bench.up(Shape(2, 2))
+    first, second = sockets(running)
+    with closing(Side(first)) as one, closing(Side(second)) as other:
+        connect(one, other, **FAST)
+        one.send(IBV_WR_RDMA_WRITE, one.piece(1000), remote=(other, 0))
+        one.completion()
+        os.kill(pid_of(running, running.fabric.nics[1].name), 9)
+        one.send(IBV_WR_RDMA_WRITE, one.piece(1000), remote=(other, 0))
+        one.send(IBV_WR_RDMA_READ, one.piece(1000), remote=(other, 0))
+        assert one.statuses(2) == ["RETRY_EXC_ERR", "WR_FLUSH_ERR"]
+        with pytest.raises(DeviceLost):
+            other.completions(1)
+        other.context.abandon()
+
+
+def test_rings_full_of_rubbish(running: Running, connected: Connected) -> None:
+    """A client that scribbles over its own rings harms itself only. Requests of random bits reach the transport."""
+    one, other = connected()
+    known = control_regions()
+    victim = Side(sockets(running)[0])
+    (start,) = control_regions() - known
+    rng = np.random.default_rng(5)
+    for number in range(30):
+        victim.qp.close()
+        victim.qp = victim.make_qp((IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD)[number % 3])
+        victim.qp.to_rts(attributes(other, other.qp.qp_num, **FAST))
+        scribble(start, victim, rng, is_likely=number % 2 == 0)
+        with suppress(QueueFull):  # by the counters of the ring
+            victim.receive(victim.piece(8))  # rings the doorbell
+        victim.cq.wait(0.02)
+        while victim.cq.poll(64)[0]:
+            pass
+    one.fill()
+    one.send(IBV_WR_RDMA_WRITE, one.piece(5000), remote=(other, 0))
+    one.completion()
+    assert np.array_equal(one.data[:5000], other.data[:5000])
+    victim.close()
+
+
+def control_regions() -> set[int]:
+    """Where this process has mapped the control regions of its contexts."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {int(line.partition("-")[0], 16) for line in lines if "fanin-control" in line}
+
+
+def scribble(start: int, side: Side, rng: np.random.Generator, *, is_likely: bool) -> None:
+    """Random requests into both rings of a queue pair, with counters as if they were there, or with any. is_likely:
+    opcodes and keys are often right, so that requests come further."""
+    limits = library().fanin_limits(side.context.handle)
+    ring = start + limits.oq_offset + side.qp.index * limits.oq_stride
+    for place, entry in ((ring, abi.SEND_WQE), (ring + limits.oq_receive, abi.RECEIVE_WQE)):
+        entries = rng.integers(0, 256, abi.ORDINARY_DEPTH * entry.itemsize, np.uint8).view(entry)
+        head = np.zeros(1, abi.RING)
+        head["producer"] = 200 if is_likely else rng.integers(0, 1 << 32)
+        if is_likely:
+            entries["sge_count"] %= 3
+            entries["sge"]["lkey"] = side.mr.lkey
+            entries["sge"]["address"] = side.mr.address + entries["sge"]["address"] % MEMORY
+            entries["sge"]["length"] %= 5000
+        if is_likely and entry is abi.SEND_WQE:
+            entries["opcode"] %= 8
+        for data, offset in ((entries, abi.RING.itemsize), (head, 0)):
+            ffi.memmove(ffi.cast("char *", place + offset), data.tobytes(), data.nbytes)
+
+
+def test_beside_an_allreduce(running: Running, connected: Connected) -> None:
+    """Both have right results at the same time."""
+    one, other = connected()
+    job, job_sockets = placed(running, 4, "tree", 64)
+    stop = threading.Event()
+
+    def reduce(rank: int) -> int:
+        with Communicator(job, rank, job_sockets[rank], timeout=BOUND_S) as member:
+            rounds = 0
+            array = member.alloc(1 << 18)
+            while True:
+                array[:] = rank + rounds
+                flag = np.array([1.0 if stop.is_set() else 0.0])
+                result = member.allreduce(array)
+                assert result[0] == result[-1] == 6 + 4 * rounds
+                rounds += 1
+                if member.allreduce(flag)[0]:
+                    return rounds
+
+    with ThreadPoolExecutor(4) as pool:
+        ranks = [pool.submit(reduce, rank) for rank in range(4)]
+        try:
+            for number in range(100):
+                one.fill()
+                one.send(IBV_WR_RDMA_WRITE, one.piece(1 << 20), remote=(other, number % 3), wr_id=number)
+                assert one.completion().wr_id == number
+                assert np.array_equal(other.data[number % 3 :][: 1 << 20], one.data[: 1 << 20])
+        finally:
+            stop.set()
+        assert all(rank.result(BOUND_S) > 1 for rank in ranks)

@@ -1,0 +1,133 @@
+"""Ordinary traffic of a port: frames out, and the IP identification of what comes in."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numba import uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import copy, record_at
+from fanin_nic.port.descriptors import FRAMES_BYTES, PORT
+from fanin_nic.port.ordinary import close_frame, flush_frames, open_frame
+
+UDP_SEGMENT = 103
+port_at = record_at(PORT)
+
+
+@compiled
+def send_frames(state, destination, packets, sizes, count):
+    """Send packets that lie behind each other at `packets`. Returns how many the kernel took at the end."""
+    port, place = port_at(uint64(state)), uint64(packets)
+    for index in range(count):
+        size = sizes[index]
+        frame = open_frame(port, destination, size)
+        if frame:
+            copy(frame, place, uint64(size))
+            close_frame(port)
+        place += uint64(size)
+    return flush_frames(port)
+
+
+def send(port, destination: str, packets: list[bytes]) -> int:
+    """Send packets, without their ICRC; how many were in the last batch."""
+    data = np.frombuffer(b"".join(packets), np.uint8)
+    sizes = np.array([len(packet) for packet in packets])
+    return send_frames(int(port.state), int(ipaddress.IPv4Address(destination)), data.ctypes.data, sizes, len(packets))
+
+
+def packet(rocev2: SimpleNamespace, length: int, number: int = 0) -> bytes:
+    """An ordinary packet with `length` bytes behind its BTH."""
+    return rocev2.bth(0x04, dqpn=number) + bytes((number + k) % 256 for k in range(length))
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[0], [4], [1024] * 3, [1024] * 200, [4096] * 100, [8, 1024, 1024, 1024, 8, 8, 4, 0, 0], [1024, 256, 1024] * 30],
+    ids=str,
+)
+def test_what_is_sent_arrives_in_order(open_port, rocev2, traffic, lengths):
+    """With right ICRCs, whatever the super-packets are."""
+    one, other = open_port(), open_port()
+    packets = [packet(rocev2, length, number) for number, length in enumerate(lengths)]
+    assert send(one, other.address, packets) > 0
+    assert [arrival.content for arrival in traffic.take(other, len(packets))] == packets
+    assert not +Counter(other.drops())
+    assert not +Counter(one.drops())
+    counters = one.peers()[other.address]
+    assert (counters["tx_packets"], counters["tx_payload_bytes"]) == (len(packets), sum(lengths))
+    assert counters["tx_bytes"] == sum(len(content) + 28 + 4 for content in packets)
+
+
+def test_more_than_the_frames_hold(open_port, rocev2, traffic):
+    one, other = open_port(), open_port()
+    packets = [packet(rocev2, 4096, number) for number in range(3 * FRAMES_BYTES // 4096)]
+    send(one, other.address, packets)
+    assert [arrival.content for arrival in traffic.take(other, len(packets))] == packets
+
+
+def test_a_packet_longer_than_the_path_is_dropped(open_port, rocev2, traffic):
+    one, other = open_port(mtu=1500), open_port()
+    longest = 1500 - 28 - 12 - 4
+    send(one, other.address, [packet(rocev2, longest + 4), packet(rocev2, longest)])
+    assert [arrival.content for arrival in traffic.take(other, 1)] == [packet(rocev2, longest)]
+    assert +Counter(one.drops()) == Counter(drop_too_long=1)
+
+
+@pytest.fixture
+def stranger(addresses):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+        opened.bind((next(addresses), 0))
+        yield opened
+
+
+@pytest.mark.parametrize("identification", [0, 1, 5, 31, 63])
+def test_a_packet_may_be_any_of_a_super_packet(open_port, rocev2, traffic, stranger, identification):
+    """A super-packet may come in parts, or joined with others: then the place of a packet is not its number."""
+    port = open_port()
+    source, source_port = stranger.getsockname()
+    covered = packet(rocev2, 1000, 7)
+    sealed = covered + rocev2.icrc_of(source, port.address, source_port, covered, identification)
+    stranger.sendto(sealed, (port.address, 4791))
+    control = [(socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("H", len(sealed)))]
+    stranger.sendmsg([sealed * 3], control, 0, (port.address, 4791))
+    assert [arrival.content for arrival in traffic.take(port, 4)] == [covered] * 4
+    assert not +Counter(port.drops())
+
+
+@pytest.mark.parametrize("identification", [64, 128, 65535])
+def test_no_super_packet_has_such_a_number(open_port, rocev2, traffic, stranger, identification):
+    port = open_port()
+    source, source_port = stranger.getsockname()
+    covered = packet(rocev2, 1000, 7)
+    stranger.sendto(
+        covered + rocev2.icrc_of(source, port.address, source_port, covered, identification), (port.address, 4791)
+    )
+    good = covered + rocev2.icrc_of(source, port.address, source_port, covered)
+    stranger.sendto(good, (port.address, 4791))
+    assert [arrival.content for arrival in traffic.take(port, 1)] == [covered]
+    assert +Counter(port.drops()) == Counter(drop_icrc=1)
+
+
+def test_damage_is_no_other_number(open_port, rocev2, traffic, stranger):
+    """Each flipped bit of a short packet is noticed."""
+    port = open_port()
+    source, source_port = stranger.getsockname()
+    covered = packet(rocev2, 20, 7)
+    sealed = covered + rocev2.icrc_of(source, port.address, source_port, covered)
+    bits = [bit for bit in range(8 * len(sealed)) if bit // 8 not in (1, 4)]  # version and padding; congestion
+    for bit in bits:
+        damaged = bytearray(sealed)
+        damaged[bit // 8] ^= 1 << bit % 8
+        stranger.sendto(bytes(damaged), (port.address, 4791))
+    stranger.sendto(sealed, (port.address, 4791))
+    assert [arrival.content for arrival in traffic.take(port, 1)] == [covered]
+    drops = +Counter(port.drops())
+    assert sum(drops.values()) == len(bits)
+    assert drops["drop_icrc"] >= len(bits) - 8  # a flipped opcode can be one of the offload
