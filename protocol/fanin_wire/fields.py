@@ -125,7 +125,7 @@ CONFIG_ACK_BODY = header("CONFIG_ACK", ("slots", 32), ("window", 32))
 # Body of a WAIT packet: which of the missing children was silent longest, and how long.
 WAIT_BODY = header("WAIT", ("oldest_age_us", 32), ("oldest_child", 8), ("kind", 8), ("resv16", 16))
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 UDP_PORT = 4791
 COLLECTIVE_QPN = 0xFA_0C01  # destination queue pair number of every offload packet
 DEFAULT_PKEY = 0xFFFF
@@ -171,6 +171,7 @@ class Flag(enum.IntFlag):
     WANTS_RESULT = 0x02
     WIDE = 0x04
     HEARS_GROUP = 0x08
+    EARLY = 0x10
 
 
 CLASS_SHIFT = 5

@@ -21,7 +21,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "psn": "running number of the sender's packets; not looked at, positions take its place",
     },
     "CETH": {
-        "version": "version of this protocol, 1",
+        "version": "version of this protocol, 2",
         "op": "operation (table below)",
         "dtype": "type of the elements (table below)",
         "flags": "flags and contributor class (table below)",
@@ -160,4 +160,5 @@ FLAG_MEANINGS = {
     "WANTS_RESULT": "CONTRIBUTION: the sender wants the data of the result",
     "WIDE": "the payload of an f16 or bf16 segment is f32",
     "HEARS_GROUP": "CONTRIBUTION of a tree: the sender hears the multicast group of its parent (section 7.4)",
+    "EARLY": "the data go ahead of the result (section 7.5)",
 }

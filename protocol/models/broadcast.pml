@@ -1,4 +1,4 @@
-/* Data that go ahead of the result in a tree, from decision 0054: one switch over NICs, or two levels.
+/* Data that go ahead of the result in a tree, from SPEC.md, 7.5: one switch over NICs, or two levels.
 
    | message      | way  | a        | b             |
    | ------------ | ---- | -------- | ------------- |
@@ -79,7 +79,7 @@ inline send_up() {
     S.up = 1; y = (S.below -> S.origin : 0); send(CONTRIBUTION, me, p, y, 0, 0)
 }
 
-/* 0054, item 2: once, and nobody repeats it. */
+/* 7.5, item 2: once, and nobody repeats it. */
 inline send_ahead() {
     if
     :: S.origin && !S.ahead -> S.ahead = 1; send_to_children(EARLY_DATA, S.origin)
@@ -87,7 +87,7 @@ inline send_ahead() {
     fi
 }
 
-/* 0054, item 4: without the data where they went ahead. */
+/* 7.5, item 4: without the data where they went ahead. */
 inline distribute() {
     S.state = FINAL;
     if
@@ -145,7 +145,7 @@ inline contribution() {
     fi
 }
 
-/* 0054, item 3, at a device in between. */
+/* 7.5, item 3, at a device in between. */
 inline early_data() {
     if
     :: STALE -> skip
@@ -174,7 +174,7 @@ inline probe() {
     fi
 }
 
-/* 0054, item 5: a device in between that has the RESULT and lacks the data asks at once. */
+/* 7.5, item 5: a device in between that has the RESULT and lacks the data asks at once. */
 inline result() {
     if
     :: CURRENT && S.up && !S.answer && S.state != FINAL ->
@@ -227,7 +227,7 @@ proctype Device(byte me) {
 #define WAITS (held[me] != BIT(sent[me]) - 1)
 #define IS_FREE(p) ((p) < FIRST + N || (held[me] & PLACE((p) - N)))
 
-/* 8, and 0054, item 5: a header asks for the lowest position that is not done. */
+/* 8, and 7.5, item 5: a header asks for the lowest position that is not done. */
 inline ask() {
     p = FIRST;
     do
@@ -244,7 +244,7 @@ inline ask() {
     p = 0
 }
 
-/* 0054, item 4: a position is done when RESULT and data are here. */
+/* 7.5, item 4: a position is done when RESULT and data are here. */
 inline settle(q) {
     if
 #ifdef DATA_COUNT_AS_RESULT /* broken: the window no longer proves what others hold */

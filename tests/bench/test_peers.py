@@ -27,6 +27,7 @@ from tests.fabric.fixtures import Up
 from tests.fabric.test_namespaces import needs_namespaces
 
 FABRIC = make("f", Shape(2, 1, netns=True))
+PROGRAM = ["program", "argument"]
 
 
 def install(folder: Path, *programs: str) -> Path:
@@ -51,15 +52,15 @@ def test_a_peer_is_there_if_it_is_complete(tmp_path: Path) -> None:
 
 def test_a_peer_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "ours")
-    command = peers.PEERS[0].command(tmp_path, 2, Plan("f", Shape(1, 2)).preview(), tmp_path)
+    command = peers.PEERS[0].command(tmp_path, 2, Plan("f", Shape(1, 2)).preview(), tmp_path, PROGRAM)
     assert "PYTHONPATH" not in command.environment
     assert command.environment["PATH"].split(os.pathsep)[0] == str(tmp_path)
-    assert command.line[-4:] == ["-P", str(peers.PROGRAM), "mpi", str(tmp_path / "ranks")]
+    assert command.line[-2:] == PROGRAM
 
 
 def test_only_shim_ranks_get_the_environment_of_the_shim(tmp_path: Path) -> None:
-    line = peers.PEERS[0].command(tmp_path, 2, FABRIC, tmp_path, {"LD_PRELOAD": "shim.so", "A": "1"}).line
-    program = line.index(str(tmp_path / "python"))
+    line = peers.PEERS[0].command(tmp_path, 2, FABRIC, tmp_path, PROGRAM, {"LD_PRELOAD": "shim.so", "A": "1"}).line
+    program = line.index(PROGRAM[0])
     assert line[program - 3 : program] == ["env", "LD_PRELOAD=shim.so", "A=1"]
 
 
@@ -79,7 +80,7 @@ def test_contenders_are_chosen_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("peer", peers.PEERS)
 def test_on_one_node_its_ranks_are_bound_as_ours_are(peer: peers.Peer, tmp_path: Path) -> None:
     node = Plan("f", Shape(1, 2)).preview()
-    bound, free = (peer.command(tmp_path, 2, node, tmp_path, bound=bound).line for bound in (True, False))
+    bound, free = (peer.command(tmp_path, 2, node, tmp_path, PROGRAM, bound=bound).line for bound in (True, False))
     assert any("bind-to" in word for word in bound)
     assert [word for word in bound if word not in peer.binding] == free
     assert Setup(2).binds
@@ -100,7 +101,7 @@ def test_ours_are_bound_in_turn(bound: bool, up: Up, fabric: Fabric, monkeypatch
 
 @pytest.mark.parametrize("peer", peers.PEERS)
 def test_over_namespaces_a_peer_is_started_on_every_host(peer: peers.Peer, tmp_path: Path) -> None:
-    line = peer.command(tmp_path, 2, FABRIC, tmp_path).line
+    line = peer.command(tmp_path, 2, FABRIC, tmp_path, PROGRAM).line
     assert line[:4] == ["ip", "netns", "exec", namespaces.namespace(FABRIC, "host0")]
     assert any("10.77.0.1" in word and "10.77.0.2" in word for word in line)
     assert str(tmp_path / "agent") in line
@@ -109,7 +110,7 @@ def test_over_namespaces_a_peer_is_started_on_every_host(peer: peers.Peer, tmp_p
 def test_open_mpi_is_told_of_slow_links(tmp_path: Path) -> None:
     slow = make("f", Shape(2, 1, netns=True, rate="1gbit"))
     for fabric, told in ((FABRIC, False), (slow, True)):
-        line = peers.PEERS[0].command(tmp_path, 2, fabric, tmp_path).line
+        line = peers.PEERS[0].command(tmp_path, 2, fabric, tmp_path, PROGRAM).line
         assert (str(tmp_path / "rules") in line) == told == (tmp_path / "rules").exists()
 
 

@@ -30,6 +30,12 @@ def test_calls_that_were_left_have_a_star_and_a_remark() -> None:
     assert streams.remarks(ROWS)[0] in streams.markdown(ROWS)
 
 
+def test_the_page_says_where_the_ranks_are() -> None:
+    assert "\nOne node; " in streams.markdown(ROWS)
+    assert "\nA rank on each of several hosts; " in streams.markdown(ROWS, hosts=4)
+    assert "`fanin bench streams --nodes 4 --into`" in streams.markdown(ROWS, hosts=4)
+
+
 @pytest.mark.parametrize("sizes", [(12,), (0,), (2 << 20,)])
 def test_lengths_that_are_not_measured(sizes: tuple[int, ...]) -> None:
     with pytest.raises(UsageError, match="multiples of 8 B"):

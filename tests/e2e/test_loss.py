@@ -15,6 +15,7 @@ from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 3, 6
 ELEMENTS = 1 << 20  # of i32: 1024 segments
+BROADCASTS, ROOT = 300, 2
 PER_MILLE = 15
 LOSSES = ((10, ELEMENTS), (50, ELEMENTS), (200, ELEMENTS // 8))  # per mille, and of how much
 BOUND_S = 60.0
@@ -68,6 +69,28 @@ def test_results_are_right_where_packets_are_lost(running: Running, route: str, 
 def test_many_small_messages_where_packets_are_lost(running: Running, route: str) -> None:
     with loss(running.fabric, PER_MILLE):
         reduce(running, route, 3, repeat=60)
+    assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_broadcasts_where_packets_are_lost(running: Running, route: str) -> None:
+    """In a tree the data go ahead of the result: either may be lost."""
+    before = statuses(running)
+    with loss(running.fabric, 100), job(running, RANKS, route, slots=64) as members:
+
+        def act(rank: int) -> bool:
+            array = np.zeros(3)
+            for message in range(BROADCASTS):
+                array[:] = message if rank == ROOT else -1
+                members[rank].broadcast(array, root=ROOT)
+                if not np.all(array == message):
+                    return False
+            members[rank].flush(BOUND_S)
+            return True
+
+        assert run_ranks(RANKS, act, BOUND_S) == [True] * RANKS
+        assert lost(running.fabric) > 0
+    assert counter(statuses(running), "tx_PROBE") > counter(before, "tx_PROBE")
     assert_released(running)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from fanin_wire import fields
 from fanin_wire.abi import Route, Status
-from fanin_wire.fields import BTH, CETH, Opcode
+from fanin_wire.fields import BTH, CETH, WIRE_VERSION, Opcode
 from tests.engine.rig import (
     ALL,
     JID,
@@ -36,7 +36,7 @@ def snapshot(rig: SwitchRig) -> bytes:
 @pytest.mark.parametrize(
     ("counter", "sender", "ceth"),
     [
-        ("drop_version", 0, {"version": 2}),
+        ("drop_version", 0, {"version": WIRE_VERSION + 1}),
         ("drop_unknown_job", 0, {"jid": JID + 1}),
         ("drop_key", 0, {"key": KEY ^ 1}),
         ("drop_sender", 1, {}),
@@ -86,7 +86,7 @@ def test_ordinary_traffic_is_counted_and_left_alone() -> None:
 
 def test_opcode_beyond_the_last_one() -> None:
     rig = SwitchRig()
-    rig.receive_bytes(pack(BTH, opcode=0xCF) + pack(CETH, version=1, jid=JID, key=KEY), child_address(0))
+    rig.receive_bytes(pack(BTH, opcode=0xCF) + pack(CETH, version=WIRE_VERSION, jid=JID, key=KEY), child_address(0))
     assert rig.count("drop_unknown_opcode") == 1
 
 

@@ -11,12 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin.mpi import library_path
+from fanin_tools.bench import streams
 from fanin_tools.bench.peers import PEERS
 from fanin_tools.cli.app import app
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import launch_agent
 from tests.e2e.fabrics import Bench, counter, statuses
+from tests.fabric.fixtures import ignore
 from tests.fabric.test_namespaces import needs_namespaces
 from tests.mpi.conftest import AS_ROOT, BOUND_S, EVERYTHING, QUIET_WAITING, ROOT, Fabrics, Mpi
 from tests.mpi.report import offloaded
@@ -73,6 +75,17 @@ def test_mpi4py_on_three_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "offset 3.0000" in ended.stdout
     assert all(left == 0 < done for done, left in offloaded(ended.stderr).values())
+
+
+@needs_namespaces
+def test_streams_between_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
+    """`fanin bench streams --nodes`: both contenders are timed, and every call is on the devices."""
+    (tmp_path / mpi.family).symlink_to(mpi.folder)
+    before = counter(statuses(hosts), "tx_RESULT")
+    rows = streams.measure(hosts, tmp_path, [HOSTS], [8], ignore)
+    assert len(rows) == 8
+    assert all(row.alone > 0 and row.with_fanin > 0 and row.left == "" for row in rows)
+    assert counter(statuses(hosts), "tx_RESULT") > before
 
 
 @needs_namespaces

@@ -109,7 +109,7 @@ def test_switch_refuses_config_of_another_version(version: int) -> None:
 def test_all_else_of_another_version_is_dropped(opcode: Opcode) -> None:
     rig = SwitchRig()
     before = rig.job.copy()
-    assert rig.receive(opcode, PARENT, version=2, status=Status.VERSION_MISMATCH) == []
+    assert rig.receive(opcode, PARENT, version=WIRE_VERSION + 1, status=Status.VERSION_MISMATCH) == []
     assert rig.count("drop_version") == 1
     assert rig.job == before
 
@@ -134,7 +134,12 @@ def test_refusal_in_another_version_is_understood(version: int) -> None:
 )
 def test_refusal_in_another_version_of_somebody_else_is_dropped(source: int, change: dict) -> None:
     rig = asking(Route.TREE)
-    assert rig.receive(Opcode.CONFIG_ACK, source, **({"version": 2, "status": Status.VERSION_MISMATCH} | change)) == []
+    assert (
+        rig.receive(
+            Opcode.CONFIG_ACK, source, **({"version": WIRE_VERSION + 1, "status": Status.VERSION_MISMATCH} | change)
+        )
+        == []
+    )
     assert rig.count("drop_version") == 1
     assert rig.count("jobs_aborted") == 0
 
@@ -144,7 +149,7 @@ def test_devices_below_hear_of_it_by_name() -> None:
     above = ((PARENT, 0, 1),)
     rig.join(0, above=above)
     rig.join(1, above=above)
-    sent = rig.receive(Opcode.CONFIG_ACK, PARENT, version=2, status=Status.VERSION_MISMATCH)
+    sent = rig.receive(Opcode.CONFIG_ACK, PARENT, version=WIRE_VERSION + 1, status=Status.VERSION_MISMATCH)
     aborts = [packet for packet in sent if packet.opcode == Opcode.ABORT]
     assert [packet.ceth["status"] for packet in aborts] == [Status.VERSION_MISMATCH] * 2
 

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import fanin
+from fanin_tools.cli.fabric_options import FabricOptions
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
+from fanin_wire.abi import MAX_CHILDREN
 from tests.fabric.fixtures import Up
 
 STAR = make("star", Shape(nodes=4, ranks_per_node=4), "127.77.9")
@@ -114,3 +116,12 @@ def test_environment_of_a_rank(up: Up, fabric) -> None:
         "FANIN_JOB": str(path),
         "FANIN_CONSEQUENCES": str(path.with_suffix(".exit-causes")),
     }
+
+
+def test_one_host_takes_as_many_ranks_as_a_device() -> None:
+    """`fanin fabric up --nodes 1` serves `fanin tune -n 4` and `mpirun -n 64`."""
+    fabric = make("one", FabricOptions(nodes=1).shape(), "127.77.9")
+    assert place(fabric, MAX_CHILDREN, "local").size == MAX_CHILDREN
+    with pytest.raises(ToolError, match="NO_RESOURCES: 65 ranks do not fit") as caught:
+        place(fabric, MAX_CHILDREN + 1, "local")
+    assert "--ranks-per-node" not in str(caught.value)

@@ -19,12 +19,12 @@ NODES = ("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4")
 SWITCH = "192.0.2.100"
 GROUP = "239.0.2.100"  # the multicast group of the switch
 CHILDREN = 0b1111
-JOB = {"version": 1, "jid": 7, "key": 0x5EED0001}
+JOB = {"version": 2, "jid": 7, "key": 0x5EED0001}
 SLOTS = 256
 RANKS = 0b1111
 
 NONE, ONE, ALL = (ContributorClass[name] << CLASS_SHIFT for name in ("NONE", "ONE", "ALL"))
-DATA, WANTS, HEARS = int(Flag.HAS_DATA), int(Flag.WANTS_RESULT), int(Flag.HEARS_GROUP)
+DATA, WANTS, HEARS, EARLY = (int(Flag[name]) for name in ("HAS_DATA", "WANTS_RESULT", "HEARS_GROUP", "EARLY"))
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fanin_wire.abi import Status
+from fanin_wire.abi import DType, Status
 from fanin_wire.fields import Opcode
 
 from .scenes import (
     ALL,
     CHILDREN,
     DATA,
+    EARLY,
     GROUP,
     HEARS,
     NODES,
@@ -136,6 +137,19 @@ CONTRIBUTIONS = (
     ),
     data_scene(
         Opcode.CONTRIBUTION,
+        "contribution_early",
+        "A broadcast of two numbers by a rank of node 2: the whole message, so its data may go ahead of the result.",
+        FROM,
+        TO,
+        [6, 7],
+        dtype=DType.I32,
+        **place(603, 603, mid=5),
+        flags=ONE | DATA | EARLY,
+        contributions=4,
+        **UP,
+    ),
+    data_scene(
+        Opcode.CONTRIBUTION,
         "contribution_ring",
         "Ring: segment 4 of a message begins at node (4 + 1) mod 4 = 1. Node 1 has added its share; nodes 2, 3 and 0 "
         "have not. source is the sender's node index; node 1 wants the result.",
@@ -191,6 +205,19 @@ RESULTS = (
         flags=ALL | DATA,
         contributions=16,
         node_bitmap=CHILDREN,
+    ),
+    data_scene(
+        Opcode.RESULT,
+        "result_early",
+        "The data of contribution_early go ahead to nodes 0, 1 and 3 by the group. This packet acknowledges nothing.",
+        TO,
+        GROUP,
+        [6, 7],
+        dtype=DType.I32,
+        **place(603, 603, mid=5),
+        flags=ONE | DATA | EARLY,
+        contributions=4,
+        node_bitmap=CHILDREN & ~(1 << 2),
     ),
     Scene(
         "result_header_only",

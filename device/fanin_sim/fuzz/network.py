@@ -192,9 +192,12 @@ def corrupt(w, number, packet, ordinal):
     place = data_of(w, number) + uint64(bit >> 3)
     store_u8(place, load_u8(place) ^ (1 << (bit & 7)))
     record_fault(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
-    if w.checks_icrc and icrc_of(w, number, packet) != right:
+    if icrc_of(w, number, packet) == right:
+        return UNDETECTED
+    if w.checks_icrc:
         w.dropped += 1
         return CORRUPTED
+    w.undetected += 1
     return UNDETECTED
 
 

@@ -83,6 +83,7 @@ WORLD = np.dtype(
         ("events", "i8"),
         ("deliveries", "i8"),
         ("dropped", "i8"),  # packets with a wrong ICRC
+        ("undetected", "i8"),  # packets with a wrong ICRC that reach an engine, which does not check it
         ("open_requests", "i8"),
         ("ended", "i8"),  # requests that have ended
         ("failed", "i8"),  # of them with an error

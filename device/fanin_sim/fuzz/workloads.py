@@ -132,5 +132,10 @@ WORKLOADS = (
     Workload("a node", NODE, Route.LOCAL, ranks=4, postings=EVERYTHING),
     Workload("a node, a stream of short messages", NODE, Route.LOCAL, ranks=4, postings=STREAM),
     Workload("a switch, a stream of short messages", THREE, Route.TREE, ranks=2, postings=STREAM),
+    Workload(
+        "two levels, a stream of short messages", Topology.leaves(4, 2), Route.TREE, multicast=True, postings=STREAM
+    ),
+    Workload("three levels, a stream of short messages", UNEVEN, Route.TREE, postings=STREAM),
+    Workload("rings below a switch, a stream of short messages", MIXED, Route.TREE, postings=STREAM),
     Workload("a node, reproducible", NODE, Route.LOCAL, ranks=3, reproducible="run", postings=SMALL_FLOATS),
 )

@@ -111,6 +111,17 @@ INSTANCES = {
     "gather in a ring": Instance(RING, RING_OF_2, collective="gather", losses=1),
     "scatter below a switch": Instance(TREE, RING_BELOW, collective="scatter", messages=(2,), losses=1),
     "barriers": Instance(TREE, SWITCH_OF_2, collective="barrier", messages=(0, 0, 0), losses=1),
+    # Messages of one segment, whose data go ahead of the result.
+    "short broadcasts": Instance(TREE, SWITCH_OF_2, messages=(1, 1, 1), collective="broadcast", losses=1),
+    "short broadcasts in a chain": Instance(TREE, CHAIN, messages=(1, 1), collective="broadcast", losses=1),
+    "a short broadcast over levels": Instance(TREE, TREES, messages=(1,), collective="broadcast", losses=1),
+    "a short broadcast, mixed tree": Instance(TREE, MIXED, messages=(1,), collective="broadcast", losses=1),
+    "short broadcasts to a ring below": Instance(
+        TREE, RING_BELOW, messages=(1, 1, 1), collective="broadcast", losses=1
+    ),
+    "forming a tree, a short broadcast": Instance(
+        TREE, SWITCH_OF_2, messages=(1,), collective="broadcast", losses=1, from_join=True
+    ),
     # Early contributions wait for their turn.
     "fold in order": Instance(TREE, SWITCH_OF_2, reproducible="run", losses=1, copies=1),
     "chain in order": Instance(RING, RING_OF_2, reproducible="shape", losses=1),
@@ -154,6 +165,13 @@ DEEP_INSTANCES = {
     "a death in a chain": Instance(TREE, CHAIN, messages=(1,), deaths=1),
     "a NIC restarts, joins again": Instance(TREE, SWITCH_OF_2, messages=(1,), crashes=1, restarts=1, rejoins=True),
     "formed again, copies": Instance(TREE, SWITCH_OF_2, messages=(1,), copies=1, from_join=True, incarnations=2),
+    "short broadcasts, copies": Instance(
+        TREE, SWITCH_OF_2, messages=(1, 1, 1), collective="broadcast", losses=1, copies=1
+    ),
+    "short broadcasts, early probes": Instance(
+        TREE, SWITCH_OF_2, messages=(1, 1, 1), collective="broadcast", early_timers=1
+    ),
+    "a short broadcast, tree of 3": Instance(TREE, SWITCH_OF_3, messages=(1,), collective="broadcast", losses=1),
     "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
 }
 

@@ -18,9 +18,12 @@ from fanin_sim.fuzz.shrink import shrink
 from fanin_sim.fuzz.tables import SCOPE
 from fanin_sim.fuzz.workloads import WORKLOADS
 from fanin_wire.abi import DType, Op
+from fanin_wire.fields import BTH, CETH, Flag, Opcode
 
 WITHIN = 200  # seeds
 ALL_ACTIONS = 255  # of the event at which a device crashes, are performed
+PACKET_EVENT = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+MID, FLAGS = (BTH.size + CETH.byte_offset(name) for name in ("mid", "flags"))
 
 
 @compiled
@@ -79,6 +82,26 @@ def test_wrong_arithmetic_needs_no_fault_and_one_message(runner: ScheduleRunner)
     short = shrink(runner, broken)
     assert short.faults == ()
     assert short.plan.messages <= len(WORKLOADS[broken.plan.workload].postings)
+
+
+@pytest.mark.parametrize("profile", [Profile.LOSSY, Profile.NO_ICRC], ids=lambda profile: profile.value)
+def test_data_of_no_message_are_found_when_they_arrive(runner: ScheduleRunner, profile: Profile) -> None:
+    """Data ahead of a result come with the number of no message, and no packet was corrupted."""
+    number = next(n for n, one in enumerate(WORKLOADS) if one.name == "a switch, a stream of short messages")
+    record = runner.world(number).record
+    take = PACKET_EVENT(int(record["on_packet"]))
+
+    @PACKET_EVENT
+    def take_for_another(base: int, address: int, length: int, source: int, now: int) -> int:
+        header = (ctypes.c_uint8 * (BTH.size + CETH.size)).from_address(address)
+        if header[0] == Opcode.RESULT and header[FLAGS] & Flag.EARLY:
+            header[MID] = 0xFF
+        return take(base, address, length, source, now)
+
+    calm = {"workload": number, "profile": profile, "rates": {}, "budget": 0, "planned": (), "incarnations": 1}
+    assert not runner.run(runner.plan(0)._replace(**calm)).violation
+    record["on_packet"] = ctypes.cast(take_for_another, ctypes.c_void_p).value
+    first_broken(runner, Violation.STRAY_WRITE, **calm)
 
 
 def test_reports_of_members_that_are_well_are_found(runner: ScheduleRunner) -> None:

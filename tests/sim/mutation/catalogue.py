@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.sim.mutation import (
+    faults_of_data_ahead,
     faults_of_groups,
     faults_of_jobs,
     faults_of_nodes,
@@ -17,5 +18,6 @@ MUTANTS = (
     *faults_of_jobs.FAULTS,
     *faults_of_nodes.FAULTS,
     *faults_of_groups.FAULTS,
+    *faults_of_data_ahead.FAULTS,
     *faults_of_transport.FAULTS,
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fanin_tools.bench import c_program, mpi_shim, peers
-from fanin_tools.bench.peers import PROGRAM, Peer
+from fanin_tools.bench.peers import Peer
 from fanin_tools.bench.session import Command, Session
 from fanin_tools.bench.setups import Setup, Variant
 from fanin_tools.errors import UsageError
@@ -21,6 +21,9 @@ from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
+
+# Run with -P: the folder has modules with the names of standard modules.
+PROGRAM = Path(__file__).with_name("rank_program.py")
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,8 @@ def _peer_session(
 ) -> Iterator[Session]:
     """variables: further environment variables, for the ranks alone."""
     with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
-        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), variables, bound=setup.binds)
+        program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(Path(folder) / "ranks")]
+        command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), program, variables, setup.binds)
         yield from _open(Session(title, bool(variables), setup.ranks, Path(folder), [command]))
 
 

@@ -8,7 +8,7 @@ requested, as by mpi4py, and spins otherwise. Open MPI needs an option if it can
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +19,6 @@ from fanin_tools.launch import launch_agent
 
 NEEDED = ("mpiexec", "python")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
-PROGRAM = Path(__file__).with_name(
-    "rank_program.py"
-)  # run with -P: the folder has modules with the names of standard modules
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,7 @@ class Peer:
         ranks: int,
         fabric: Fabric,
         folder: Path,
+        program: Sequence[str],
         variables: Mapping[str, str] = NO_VARIABLES,
         bound: bool = False,
     ) -> Command:
@@ -55,7 +53,8 @@ class Peer:
             binaries: folder of mpiexec and python.
             ranks: number of ranks.
             fabric: the fabric.
-            folder: for the socket of the ranks and the launch agent.
+            folder: for the launch agent.
+            program: of each rank, with its arguments.
             variables: environment variables of the ranks.
             bound: whether ranks on one node are bound to a core each.
         """
@@ -63,7 +62,6 @@ class Peer:
         if fabric.netns:
             options = self.network(fabric, folder)
             line = [*launch_agent.inside_first(fabric), str(binaries / "mpiexec"), "-n", str(ranks), *options]
-        program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(folder / "ranks")]
         given = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
         return Command([*line, *given, *program], environment(binaries))
 

@@ -53,7 +53,8 @@ def check_sizes(sizes: Sequence[int]) -> None:
 def measure(
     running: Running, folder: Path, ranks: Sequence[int], sizes: Sequence[int], progress: ProgressCallback
 ) -> list[Row]:
-    """Measure every collective with every MPI that is installed in `folder`.
+    """Measure every collective with every MPI that is installed in `folder`, over TCP where the hosts of the fabric
+    are namespaces.
 
     Raises:
         UsageError: NO_PEERS if no MPI is installed there.
@@ -63,10 +64,10 @@ def measure(
     if not present:
         raise UsageError(f"no MPI in {folder}", "make peers installs them; --peers names their folder", "NO_PEERS")
     rows = []
-    with tempfile.TemporaryDirectory(prefix="fanin-streams-") as place:
-        for peer, binaries in present:
+    for peer, binaries in present:
+        with tempfile.TemporaryDirectory(prefix="fanin-streams-") as place:
             remedy = "install a C compiler, and the peers anew: make peers"
-            program = mpi_compiler.build(str(binaries / "mpiexec"), SOURCE, Path(place) / peer.folder, remedy)
+            program = mpi_compiler.build(str(binaries / "mpiexec"), SOURCE, Path(place) / "program", remedy)
             for count in ranks:
                 progress(f"{peer.title}, {counted(count, 'rank')} ...")
                 rows += _measure(running, peer, binaries, program, count, sizes)
@@ -76,13 +77,14 @@ def measure(
 def _measure(
     running: Running, peer: Peer, binaries: Path, program: Path, ranks: int, sizes: Sequence[int]
 ) -> list[Row]:
-    variables = mpi_shim.environment(running, ranks, "local") | YIELDING
-    given = ["env", *(f"{name}={value}" for name, value in variables.items())]
-    line = [str(binaries / "mpiexec"), "-n", str(ranks), *peer.local, *given, str(program), *map(str, sizes)]
+    route = "tree" if running.fabric.netns else "local"
+    variables = mpi_shim.environment(running, ranks, route) | YIELDING
+    line = [str(program), *map(str, sizes)]
+    command = peer.command(binaries, ranks, running.fabric, program.parent, line, variables)
     title = f"{peer.title}, {counted(ranks, 'rank')}"
     try:
         done = subprocess.run(
-            line, env=peers.environment(binaries), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            command.line, env=command.environment, capture_output=True, text=True, stdin=subprocess.DEVNULL,
             timeout=LIMIT_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -129,13 +131,14 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     return [f"* {mpi}, {counted(ranks, 'rank')}: calls were left to the MPI: {why}" for mpi, ranks, why in found]
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """The table for the documentation."""
+def markdown(rows: Sequence[Row], hosts: int = 1) -> str:
+    """The table for the documentation. hosts: nodes of the fabric."""
     columns, lines = cells(rows)
     table = [columns, ("---",) * len(columns), *lines]
+    where, given = ("One node", "") if hosts == 1 else ("A rank on each of several hosts", f" --nodes {hosts}")
     heading = (
         "# Streams of short operations\n\nOperations a second, in thousands: a rank calls one after the other, as fast "
-        "as it can. One node; bytes are those\nof a rank's block. Made by `fanin bench streams --into`.\n\n"
+        f"as it can.\n{where}; bytes are those of a rank's block. Made by `fanin bench streams{given} --into`.\n\n"
     )
     notes = "".join(f"\n{remark}\n" for remark in remarks(rows))
     return heading + "".join(f"| {' | '.join(line)} |\n" for line in table) + notes

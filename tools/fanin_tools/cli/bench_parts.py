@@ -25,6 +25,9 @@ def add_to(app: typer.Typer) -> None:
 @reporting
 def streams(
     ranks: Annotated[str, typer.Option(help="Numbers of ranks on the node.")] = "1,2,4,8",
+    nodes: Annotated[
+        int | None, typer.Option(min=2, help="Hosts, a namespace and a rank each, in place of one node. Needs root.")
+    ] = None,
     sizes: Annotated[str, typer.Option(help="Bytes of a rank's block, as in 8,512,4K.")] = "8,64,512,4K",
     into: Annotated[Path | None, typer.Option(help="Write the table into this file as well.")] = None,
     peers: Annotated[Path, typer.Option(help="Folder of the peers' environments (make peers makes it).")] = Path(
@@ -39,14 +42,15 @@ def streams(
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased
 
-    counts, lengths = _rank_counts(ranks), setups.parse_sizes(sizes)
+    counts, lengths = (nodes,) if nodes else _rank_counts(ranks), setups.parse_sizes(sizes)
     bench_streams.check_sizes(lengths)
     if into is not None:
         _check_writable(into)
-    with leased(Plan(name, FabricOptions(1, max(counts)).shape()), print_progress) as running:
+    fabric = FabricOptions(nodes, 1, netns=True) if nodes else FabricOptions(1, max(counts))
+    with leased(Plan(name, fabric.shape()), print_progress) as running:
         rows = bench_streams.measure(running, peers, counts, lengths, print_progress)
     if into is not None:
-        into.write_text(bench_streams.markdown(rows))
+        into.write_text(bench_streams.markdown(rows, nodes or 1))
     if json_output:
         print_json({"rows": rows})
         return

@@ -25,7 +25,7 @@ class FabricOptions:
     """The options as typer reads them, in the order of the help."""
 
     nodes: options.Nodes = None
-    ranks_per_node: options.RanksPerNode = 2
+    ranks_per_node: options.RanksPerNode = None
     fanout: options.Fanout = ""
     plain_leaves: options.PlainLeaves = False
     direct: options.Direct = False
@@ -41,7 +41,8 @@ class FabricOptions:
 
         levels = _levels(self.fanout)
         nodes = self.nodes or (math.prod(levels) if levels else DEFAULT_NODES)
-        return Shape(**asdict(self) | {"nodes": nodes, "fanout": levels})
+        ranks = self.ranks_per_node or Shape.ranks_per_node
+        return Shape(**asdict(self) | {"nodes": nodes, "ranks_per_node": ranks, "fanout": levels})
 
 
 def _levels(fanout: str) -> tuple[int, ...]:

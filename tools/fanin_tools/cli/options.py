@@ -30,7 +30,9 @@ Fanout = Annotated[
 PlainLeaves = Annotated[
     bool, flag("--plain-leaves", help="The lowest switches only forward; the NICs of each form a ring.")
 ]
-RanksPerNode = Annotated[int, typer.Option(min=1, help="Ranks that may run on each host.")]
+RanksPerNode = Annotated[
+    int | None, typer.Option(min=1, help="Ranks that may run on each host. Default: 64, all that a device takes.")
+]
 Direct = Annotated[bool, flag("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
 Netns = Annotated[bool, flag("--netns", help="A network namespace per host, veth links (needs root).")]
 Rate = Annotated[str, typer.Option(help="Shape every link, for example 1gbit (with --netns).")]

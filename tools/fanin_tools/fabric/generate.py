@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from fanin_tools.fabric.checks import check
 from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, invalid_settings_of
+from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_DEVICE_SLOTS, DEFAULT_MTU, MAX_DEVICES
 
 NETNS_PREFIX = "10.77.0"  # no host outside of the namespaces sees these addresses
@@ -33,7 +34,7 @@ class Shape:
     """
 
     nodes: int = 4
-    ranks_per_node: int = 2
+    ranks_per_node: int = MAX_CHILDREN
     direct: bool = False
     netns: bool = False
     rate: str = ""

@@ -10,6 +10,7 @@ from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.tree import Tree
 from fanin_tools.launch.uplinks import Uplinks, is_one_ring, uplinks_of
 from fanin_tools.quantities import counted
+from fanin_wire.abi import MAX_CHILDREN
 
 ROUTES = ("auto", "tree", "ring", "local")
 
@@ -69,7 +70,9 @@ def _check_capacity(fabric: Fabric, nics: tuple[Device, ...], size: int, route: 
     ranks = f"{counted(size, 'rank')} {'does' if size == 1 else 'do'} not fit on"
     if route == "local":
         cause = f"{ranks} {nics[0].name} of fabric {fabric.name}, which takes {nics[0].ranks}"
-        remedy = "start fewer, use another --route, or more --ranks-per-node"
+        remedy = "start fewer, or use another --route"
+        if nics[0].ranks < MAX_CHILDREN:
+            remedy = "start fewer, use another --route, or more --ranks-per-node"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
     cause = f"{ranks} fabric {fabric.name}: {_describe_capacity([nic.ranks for nic in nics])}"
     remedy = "start fewer, or bring a fabric up with more --nodes or --ranks-per-node"

@@ -22,8 +22,8 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.function_table import abort
-from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave
-from fanin_nic.engine.slots.slot_rule import OPEN, waits_for_departed
+from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave, Upward
+from fanin_nic.engine.slots.slot_rule import LOCAL, OPEN, waits_for_departed
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
@@ -32,7 +32,7 @@ ACTIVE, ABORTED, LEAVING = int(JobState.ACTIVE), int(JobState.ABORTED), int(JobS
 NOT_YET, ACKNOWLEDGED = int(Leave.NOT_YET), int(Leave.ACKNOWLEDGED)
 LEAVE_ACK = int(Opcode.LEAVE_ACK)
 LEAVE = int(MessageType.LEAVE)
-RING = int(Route.RING)
+RING, SENT = int(Route.RING), int(Upward.SENT)
 DROP_UNEXPECTED, DROP_DUPLICATE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_DUPLICATE)
 TIMEOUT, ABORT_STATUS, SUCCESS = int(Status.TIMEOUT), int(Status.ABORTED), int(Status.SUCCESS)
 PEER_LOST = int(Status.PEER_LOST)
@@ -126,7 +126,7 @@ def progress_leave(e, job):
     """When all members below have left, leave the device above and the next node, then free the job."""
     if job.rank_joined & ~job.rank_left != ZERO:
         return
-    if must_leave_above(job) and may_leave(job):
+    if must_leave_above(job) and may_leave(e, job):
         begin_leave(e, job)
     if all_below_left(job) and is_released_above(job):
         if job.state == ABORTED and has_members_to_come(job):
@@ -167,11 +167,24 @@ def all_below_left(job):
 
 
 @internal
-def may_leave(job):
-    """Whether this device needs no more answers from above; in a ring, whether its own sends are acknowledged."""
-    if job.route == RING and job.state != ABORTED:
+def may_leave(e, job):
+    """Whether this device needs no more answers from above; in a ring, whether its own sends are acknowledged. Ranks
+    that had their data ahead of the result may leave before it comes."""
+    if job.state == ABORTED:
+        return all_below_left(job)
+    if job.route == RING:
         return job.rank_left == job.rank_mask and job.in_flight == 0
-    return all_below_left(job)
+    return all_below_left(job) and not awaits_result(e, job)
+
+
+@internal
+def awaits_result(e, job):
+    """Whether a position has been sent up and has no result."""
+    for offset in range(job.slots if job.in_flight else 0):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.upward == SENT and (slot.state == OPEN or slot.state == LOCAL):
+            return True
+    return False
 
 
 @internal

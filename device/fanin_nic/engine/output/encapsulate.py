@@ -8,9 +8,9 @@ from fanin_nic.engine.output.action_table import append, take_row
 from fanin_nic.engine.output.multicast_membership import is_group_member
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, action_at, bit_of, count, header_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
-from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, JOB, Counter
+from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, JOB, Ahead, Counter
 from fanin_nic.engine.slots.arithmetic import WIDE, payload_bytes
-from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, is_one_with_data
+from fanin_nic.engine.slots.contribution import EARLY, HAS_DATA, WANTS_RESULT, is_one_with_data
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, copy, fill_zero
@@ -25,7 +25,8 @@ ACTION_SIZE = U64(ACTION.itemsize)
 CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
 RING = int(Route.RING)
 HEARS_GROUP = int(Flag.HEARS_GROUP)
-SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE  # that are set for each packet
+TAKEN = int(Ahead.TAKEN)
+SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE | EARLY  # that are set for each packet
 
 
 @internal
@@ -116,7 +117,9 @@ def send_contribution(e, job, slot):
             header.flags |= HEARS_GROUP
     if wants_data(job, slot):
         header.flags |= WANTS_RESULT
-    attach_slot_payload(e, job, slot, index)
+    if not slot.ahead & TAKEN:  # data from above do not go up again
+        attach_slot_payload(e, job, slot, index)
+        header.flags |= slot.flags & EARLY
 
 
 @internal

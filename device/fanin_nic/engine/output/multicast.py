@@ -12,15 +12,18 @@ only if most listeners want it.
 from __future__ import annotations
 
 from fanin_nic.engine.output.encapsulate import packet
-from fanin_nic.engine.records.accessors import ONE, U64, ZERO, header_at
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, header_at
+from fanin_nic.engine.records.tables import Ahead
 from fanin_nic.engine.slots.contribution import HAS_DATA
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits, lowest_bit
 from fanin_wire.abi import Route
-from fanin_wire.fields import Opcode
+from fanin_wire.fields import Flag, Opcode
 
 KEEPALIVE = int(Opcode.KEEPALIVE)
+HEARS_GROUP = int(Flag.HEARS_GROUP)
 RING = int(Route.RING)
+SENT = int(Ahead.SENT)
 
 
 @internal
@@ -49,10 +52,28 @@ def is_majority(e, listeners):
 @internal
 def goes_to_group(e, job, slot):
     """Whether one RESULT to the group serves all children: each receives the group, and most want the data, if there
-    are any."""
+    are any in it."""
     if not may_invite(e, job) or slot.group_members != job.node_mask:
         return False
-    if slot.wants == ZERO or slot.status != 0 or not slot.flags & HAS_DATA:
+    if slot.wants == ZERO or slot.status != 0 or not slot.flags & HAS_DATA or slot.ahead & SENT:
         return True
     wanting = count_bits(slot.wants)
     return is_majority(e, wanting) and U64(2) * wanting > count_bits(job.node_mask)
+
+
+@internal
+def note_group(job, slot, flags, bit):
+    """Note whether a contribution, with the flags `flags`, says that its child hears the group."""
+    if flags & HEARS_GROUP:
+        slot.group_members |= bit_of(bit)
+        job.hears_group |= bit_of(bit)
+    else:
+        job.hears_group &= ~bit_of(bit)
+
+
+@internal
+def reach_by_group(e, job, children):
+    """Whether one packet to the group is better than one to each of the children of a bitmap, and reaches them."""
+    if not may_invite(e, job) or children & ~job.hears_group != ZERO or children & (children - ONE) == ZERO:
+        return False
+    return is_majority(e, count_bits(children))

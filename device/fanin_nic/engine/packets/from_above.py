@@ -5,12 +5,13 @@ from __future__ import annotations
 from fanin_nic.engine.jobs import leave, membership
 from fanin_nic.engine.jobs.missing_scope import scope_above, scope_below, scope_from_above, scope_from_peer
 from fanin_nic.engine.jobs.ring_order import next_node
-from fanin_nic.engine.packets import ring, tree
+from fanin_nic.engine.packets import early_result, ring, tree
 from fanin_nic.engine.packets.remote_abort import on_remote_abort, on_remote_restart
 from fanin_nic.engine.packets.sender import note_ring_neighbour
 from fanin_nic.engine.packets.validate import is_acceptable
 from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, count
 from fanin_nic.engine.records.tables import Counter
+from fanin_nic.engine.slots.contribution import EARLY
 from fanin_nic.native.compiled import internal
 from fanin_wire.fields import WAIT_BODY, Opcode
 
@@ -35,6 +36,8 @@ def dispatch_parent(e, job, header, payload):
         on_remote_restart(e, job, scope_above(job), U64(job.parent_mask), job.parent_address)
     elif is_acceptable(e, job, header):
         dispatch_position(e, job, header, payload)
+        if job.rank_left | job.node_left != ZERO:
+            leave.progress_leave(e, job)  # the LEAVE of this device may only have waited for this RESULT
 
 
 @internal
@@ -42,6 +45,8 @@ def dispatch_position(e, job, header, payload):
     """Handle a packet of the device above about a position of a running job."""
     if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
         count(e, DROP_SENDER)
+    elif header.opcode == RESULT and header.flags & EARLY:
+        early_result.on_early_result(e, job, header, payload)
     elif header.opcode == RESULT:
         tree.on_result(e, job, header, payload)
     elif header.opcode == NEED:

@@ -10,6 +10,7 @@ same.)
 
 from __future__ import annotations
 
+from fanin_nic.engine.output.multicast import note_group
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
@@ -32,10 +33,9 @@ from fanin_nic.native.codec import equal_under, mask_without
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
 from fanin_wire.abi import ContributorClass
-from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
+from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Opcode
 
 ACTIVE = int(JobState.ACTIVE)
-HEARS_GROUP = int(Flag.HEARS_GROUP)
 CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
 COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | HAS_DATA | WIDE
 PREDICTED_FLAGS = CLASS_ALL | HAS_DATA  # of COMPARED_FLAGS
@@ -134,8 +134,7 @@ def add_contributor(e, job, slot, address, bit):
     slot.contributions += U64(load_be32(address + CONTRIBUTIONS))
     if flags & WANTS_RESULT:
         slot.wants |= bit_of(bit)
-    if flags & HEARS_GROUP:
-        slot.group_members |= bit_of(bit)
+    note_group(job, slot, flags, bit)
     slot.node_missing &= ~bit_of(bit)
     if slot.node_missing | slot.rank_missing == ZERO or job.node_left | job.rank_left != ZERO:
         proceed(e, job, slot)

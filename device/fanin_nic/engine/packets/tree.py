@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fanin_nic.engine.jobs.missing_scope import scope_above, scope_for_below, scope_from_number_above
 from fanin_nic.engine.output.encapsulate import (
-    HEARS_GROUP,
     attach_payload,
     body_at,
     reply,
     send_contribution,
     slot_packet,
+    wants_data,
 )
+from fanin_nic.engine.output.multicast import note_group
 from fanin_nic.engine.output.multicast_membership import note_group_loss, note_result_path
 from fanin_nic.engine.packets import header_prediction
 from fanin_nic.engine.records.accessors import (
@@ -27,7 +28,7 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.function_table import abort, proceed
-from fanin_nic.engine.records.tables import Counter, OutOfOrder
+from fanin_nic.engine.records.tables import Ahead, Counter, OutOfOrder
 from fanin_nic.engine.segments.arrival import note_result, take_packet
 from fanin_nic.engine.segments.complete import ANSWERED, SENT, distribute, unicast_result
 from fanin_nic.engine.segments.delivery import deliver
@@ -37,14 +38,23 @@ from fanin_nic.engine.segments.rto import (
     measure_rtt,
     note_answer,
     note_loss,
+    note_progress,
     note_proven_loss,
     note_wait,
     probe_token,
+    shorten_deadline,
     start_timer,
     timer_lag,
 )
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, describe, order_of_node
+from fanin_nic.engine.slots.contribution import (
+    CLASS_ONE,
+    HAS_DATA,
+    WANTS_RESULT,
+    contributor_class,
+    describe,
+    order_of_node,
+)
 from fanin_nic.engine.slots.zero_copy import copy_referenced_data
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
@@ -56,11 +66,12 @@ DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE
 DROP_SLOT, DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
 RESENT = int(Counter.RESENT)
 PEER_LOST = int(Status.PEER_LOST)
+SENT_AHEAD = int(Ahead.SENT)
 OPEN, LOCAL, FINAL, DONE = slot_rule.OPEN, slot_rule.LOCAL, slot_rule.FINAL, slot_rule.DONE
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
 WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
 WAIT_SIZE = WAIT_BODY.size
-BY_ALL = int(OutOfOrder.BY_ALL)
+BY_ONE, BY_ALL = int(OutOfOrder.BY_ONE), int(OutOfOrder.BY_ALL)
 CROSSING = U64(2)  # a quarter of the first reorder time
 
 
@@ -91,8 +102,7 @@ def accept(e, job, slot, header, payload):
         header_prediction.store_prediction(e, job, slot, header, payload)
         if header.flags & WANTS_RESULT:
             slot.wants |= bit_of(header.source)
-        if header.flags & HEARS_GROUP:
-            slot.group_members |= bit_of(header.source)
+        note_group(job, slot, header.flags, header.source)
         slot.node_missing &= ~bit_of(header.source)
         proceed(e, job, slot)
 
@@ -102,7 +112,7 @@ def answer_repeated(e, job, slot, header, source):
     """A child sends again, or probes, a position that it has contributed to. It gets the result if there is one. A
     middle device probes its own parent, once for all children, on behalf of the lowest."""
     if slot.state == FINAL:
-        header_at(e, unicast_result(e, job, slot, U64(header.source))).token = header.token
+        header_at(e, unicast_result(e, job, slot, U64(header.source), U64(slot.wants))).token = header.token
     elif slot.state == LOCAL and lowest_bit(job.node_mask) == U64(header.source):
         probe_above(e, job, slot)
 
@@ -140,8 +150,13 @@ def on_probe(e, job, header, source):
 @internal
 def crosses_result(e, job, slot):
     """Whether the result that a PROBE asks for was sent just now, in a job without loss. A second copy would be payload
-    on suspicion; if the result is lost, the next PROBE fetches it."""
-    return slot.state == FINAL and e.now - slot.sent_at < e.reorder >> CROSSING and not is_lossy(e, job)
+    on suspicion; if the result is lost, the next PROBE fetches it. Data that went ahead have not been sent just now."""
+    return (
+        not slot.ahead & SENT_AHEAD
+        and slot.state == FINAL
+        and e.now - slot.sent_at < e.reorder >> CROSSING
+        and not is_lossy(e, job)
+    )
 
 
 @internal
@@ -203,6 +218,9 @@ def on_result(e, job, header, payload):
         count(e, DROP_LENGTH)
         return
     measure_rtt(e, job, header.token)
+    if lacks_data(job, slot, header):
+        ask_for_data(e, job, slot, header)
+        return
     was_lost = note_answer(e, job, slot, header.token)
     if not header.token:
         note_result_path(job, header)
@@ -220,6 +238,30 @@ def on_result(e, job, header, payload):
         if header.flags & HAS_DATA:
             copy(payload_of(e, job, slot.position), payload, U64(slot.length))
         distribute(e, job, slot)
+
+
+@internal
+def lacks_data(job, slot, header):
+    """Whether a RESULT is without data that went ahead of it, are wanted here, and have not come."""
+    if header.flags & HAS_DATA or header.status or contributor_class(slot.flags) != CLASS_ONE:
+        return False
+    return wants_data(job, slot)
+
+
+@internal
+def ask_for_data(e, job, slot, header):
+    """The data that went ahead of a RESULT have been lost, or are late. A switch, which keeps no time, asks at once."""
+    slot.acknowledged = 1
+    note_result(slot, header)
+    note_progress(e, job)
+    if header.token:  # the device above says that this one does not want them
+        return
+    note_result_path(job, header)
+    mark_out_of_order(e, job, slot)
+    if e.is_switch:
+        probe_above(e, job, slot)
+    else:
+        shorten_deadline(e, job, slot, BY_ONE)
 
 
 @internal

@@ -55,6 +55,13 @@ class Upward(enum.IntEnum):
     ANSWERED = 2  # the result has come before all contributions; the position is completed with the last one
 
 
+class Ahead(enum.IntFlag):
+    """Data of a position that went ahead of its result."""
+
+    SENT = 1  # to the devices below
+    TAKEN = 2  # from the device above
+
+
 class Sent(enum.IntFlag):
     """Packets that a ring node has sent for a position and that are not acknowledged."""
 
@@ -169,6 +176,7 @@ JOB = np.dtype(
         ("invitations_ignored", "u1"),  # invitations still to be ignored
         ("last_result_by_group", "u1"),  # 1: the last result came by the group
         ("consecutive_losses", "u1"),  # results lost since one came unasked
+        ("hears_group", "u8"),  # devices below whose last contribution had HEARS_GROUP
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
         ("rank_left", "u8"),
@@ -228,14 +236,16 @@ SLOT = np.dtype(
         ("state", "u1"),
         ("op", "u1"),
         ("dtype", "u1"),
-        ("flags", "u1"),  # of the CETH: contributor class, HAS_DATA, WANTS_RESULT (of a rank here), WIDE (holds f32)
+        # of the CETH: contributor class, HAS_DATA, WANTS_RESULT (of a rank here), WIDE (holds f32), EARLY (of the data)
+        ("flags", "u1"),
         ("status", "u1"),  # of a poisoned position
         ("unacked", "u1"),  # ring: Sent
         ("upward", "u1"),  # Upward: of the partial at the device above
         ("retries", "u1"),  # PROBEs since it was sent
         ("out_of_order", "u1"),  # OutOfOrder: a later position was answered first, so probe soon
         ("unanswered", "u1"),  # PROBEs since the last answer
-        ("reserved", "u1", (2,)),
+        ("ahead", "u1"),  # Ahead
+        ("acknowledged", "u1"),  # 1: the result is here without its data, which are wanted, and lost or late
         ("folded", "u4"),  # reproducible: children that are in the sum, in order
         ("early", "u8"),  # reproducible: bitmap of the children whose contributions wait in buffers
         ("rank_missing", "u8"),  # completion bitmap of this node's ranks

@@ -7,7 +7,15 @@ from fanin_nic.engine.records.accessors import U64, bit_of
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import Upward
 from fanin_nic.engine.slots.arithmetic import WIDE, itemsize, travels_wide
-from fanin_nic.engine.slots.contribution import HAS_DATA, add_data, contributor_class, is_one_with_data, matches, poison
+from fanin_nic.engine.slots.contribution import (
+    EARLY,
+    HAS_DATA,
+    add_data,
+    contributor_class,
+    is_one_with_data,
+    matches,
+    poison,
+)
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Route, Status
 
@@ -27,6 +35,7 @@ def take_packet(e, job, slot, header, payload, order):
         wide = header.flags & WIDE != 0
         fits = wide == (travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags)) != 0)
         fits = fits and add_data(e, job, slot, payload, message_bytes(e, header, wide), wide, order)
+        slot.flags |= header.flags & EARLY
     if fits:
         slot.contributions += U64(header.contributions)
     else:

@@ -6,9 +6,10 @@ from fanin_nic.engine.jobs.leave import abort_departed
 from fanin_nic.engine.jobs.ring_order import all_nodes
 from fanin_nic.engine.output.encapsulate import copy_result, send_contribution, send_result
 from fanin_nic.engine.output.multicast import goes_to_group
-from fanin_nic.engine.records.accessors import ONE, ZERO, bit_of, child_at, child_index, header_at, payload_of
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, payload_of
 from fanin_nic.engine.records.function_table import abort
-from fanin_nic.engine.records.tables import Sent, Upward
+from fanin_nic.engine.records.tables import Ahead, Sent, Upward
+from fanin_nic.engine.segments.data_ahead import goes_ahead_now, send_ahead
 from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.rto import start_timer
 from fanin_nic.engine.slots import slot_rule
@@ -23,6 +24,7 @@ from fanin_wire.abi import ContributorClass, JobFlag, Route, Status
 DONE, LOCAL, FINAL = slot_rule.DONE, slot_rule.LOCAL, slot_rule.FINAL
 SENT_CONTRIBUTION, SENT_RESULT = int(Sent.CONTRIBUTION), int(Sent.RESULT)
 NOTHING, SENT, ANSWERED = (int(state) for state in Upward)
+SENT_AHEAD, TAKEN = int(Ahead.SENT), int(Ahead.TAKEN)
 RING = int(Route.RING)
 CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
 OP_MISMATCH = int(Status.OP_MISMATCH)
@@ -71,6 +73,12 @@ def send_early(e, job, slot):
 
 
 @internal
+def may_go_up(slot):
+    """Whether the data of a slot are to go up: they have not, and have not come from there."""
+    return slot.upward == NOTHING and not slot.ahead & TAKEN
+
+
+@internal
 def forward(e, job, slot):
     """Send the partial to the device above or to the next node, and keep it until the result has come."""
     slot_rule.occupy(e, job, slot, LOCAL)
@@ -108,31 +116,33 @@ def distribute(e, job, slot):
 
 @internal
 def fan_out(e, job, slot):
-    """One RESULT to each device below, or one to the group. A child that does not want the data gets a header only."""
+    """One RESULT to each device below, or one to the group. A child that does not want the data gets a header only, and
+    so do all if the data went ahead."""
     below = job.node_mask
+    wants = ZERO if slot.ahead & SENT_AHEAD else U64(slot.wants)
     job.said_below = e.now
     slot.sent_at = e.now
     if goes_to_group(e, job, slot):
-        send_result(e, job, slot, e.group, lowest_bit(below), below, slot.wants)
+        send_result(e, job, slot, e.group, lowest_bit(below), below, wants)
         return
     first = lowest_bit(below)
-    index = unicast_result(e, job, slot, first)
-    has_data = slot.wants & bit_of(first) != ZERO
+    index = unicast_result(e, job, slot, first, wants)
+    has_data = wants & bit_of(first) != ZERO
     below &= below - ONE
     while below:
         bit = lowest_bit(below)
         below &= below - ONE
-        if (slot.wants & bit_of(bit) != ZERO) == has_data:
+        if (wants & bit_of(bit) != ZERO) == has_data:
             copy_result(e, job, index, child_at(e, child_index(job, bit)).address, bit, bit_of(bit))
         else:
-            unicast_result(e, job, slot, bit)
+            unicast_result(e, job, slot, bit, wants)
 
 
 @internal
-def unicast_result(e, job, slot, bit):
-    """The result to one device below; number of the SEND."""
+def unicast_result(e, job, slot, bit, wants):
+    """The result to one device below, with data if it is one of those that want them (`wants`); number of the SEND."""
     child = child_at(e, child_index(job, bit))
-    return send_result(e, job, slot, child.address, bit, bit_of(bit), slot.wants & bit_of(bit))
+    return send_result(e, job, slot, child.address, bit, bit_of(bit), wants & bit_of(bit))
 
 
 @internal
@@ -163,5 +173,8 @@ def advance_segment(e, job, slot):
         abort_departed(e, job, slot)
     elif slot.rank_missing == ZERO and slot.node_missing == ZERO:
         complete(e, job, slot)
-    elif is_one_with_data(slot) and job.has_parent and job.route != RING and slot.upward == NOTHING:
-        send_early(e, job, slot)
+    else:
+        if is_one_with_data(slot) and job.has_parent and job.route != RING and may_go_up(slot):
+            send_early(e, job, slot)
+        if goes_ahead_now(job, slot):
+            send_ahead(e, job, slot)

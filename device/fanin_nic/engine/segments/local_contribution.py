@@ -9,9 +9,12 @@ from fanin_nic.engine.records.accessors import ONE, REQUEST_SCALARS, U64, bit_of
 from fanin_nic.engine.records.function_table import abort, proceed
 from fanin_nic.engine.records.geometry import brings, segment_length, wants
 from fanin_nic.engine.records.tables import ENGINE
+from fanin_nic.engine.segments.data_ahead import may_go_ahead
 from fanin_nic.engine.segments.delivery import deliver_early, deliver_early_to
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.contribution import (
+    EARLY,
+    HAS_DATA,
     WANTS_RESULT,
     add_data,
     describe,
@@ -81,11 +84,14 @@ def contribute_rank(e, queue_index, request, number, entry, address):
         poison(slot, request.poison)
     elif brings(request, entry, sid):
         order, length = order_of_rank(job, rank), segment_length(request, sid)
-        if request.zero_copy:
+        is_early = may_go_ahead(job, request, length)
+        if request.zero_copy and not is_early and not slot.flags & HAS_DATA:
             reference_data(e, slot, address, length)
         elif not add_data(e, job, slot, address, length, False, order):
             abort(e, job, OP_MISMATCH, 0, bit_of(rank))
             return
+        if is_early:
+            slot.flags |= EARLY
     if wants(request, entry, sid):
         slot.flags |= WANTS_RESULT
     slot.contributions += ONE

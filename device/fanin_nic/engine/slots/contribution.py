@@ -16,6 +16,7 @@ from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 
 HAS_DATA = int(Flag.HAS_DATA)
+EARLY = int(Flag.EARLY)
 WANTS_RESULT = int(Flag.WANTS_RESULT)
 CLASS_ONE = int(ContributorClass.ONE)
 NOTHING = int(Upward.NOTHING)
@@ -126,6 +127,6 @@ def is_early_wide(e, job, slot):
 @internal
 def poison(slot, status):
     """Make a position end with a status. The highest of several is kept, whatever their order of arrival. A position
-    whose data have gone up already fails only for its own ranks."""
-    if slot.upward == NOTHING:
+    whose data have gone up or ahead already fails only for those that have brought the status."""
+    if slot.upward == NOTHING and not slot.ahead:
         slot.status = max(slot.status, status)

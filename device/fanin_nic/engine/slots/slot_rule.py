@@ -53,6 +53,8 @@ def claim(e, job, slot, position):
     slot.retries = 0
     slot.out_of_order = 0
     slot.unanswered = 0
+    slot.ahead = 0
+    slot.acknowledged = 0
     slot.folded = 0
     slot.early = ZERO
     slot.zero_copy_address = ZERO

@@ -1,0 +1,90 @@
+"""Data that come ahead of their result from the device above (SPEC.md, 7.5)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.records.accessors import U64, ZERO, count, distance, payload_of, slot_at, slot_index
+from fanin_nic.engine.records.function_table import proceed
+from fanin_nic.engine.records.tables import Ahead, Counter, JobState
+from fanin_nic.engine.segments.complete import distribute
+from fanin_nic.engine.segments.data_ahead import MAX_ARRIVAL, goes_ahead_now, send_ahead
+from fanin_nic.engine.segments.delivery import deliver_early
+from fanin_nic.engine.segments.local_contribution import claim_for_node
+from fanin_nic.engine.segments.rto import note_answer
+from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.slots.contribution import CLASS_ONE, EARLY, HAS_DATA, contributor_class, describe, matches
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import copy
+from fanin_wire.abi import Route
+
+DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE)
+DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED)
+OPEN, FINAL, DONE = slot_rule.OPEN, slot_rule.FINAL, slot_rule.DONE
+ACTIVE, RING = int(JobState.ACTIVE), int(Route.RING)
+TAKEN = int(Ahead.TAKEN)
+NO_QUEUE = -1  # of this device has brought the data
+
+
+@internal
+def on_early_result(e, job, header, payload):
+    """Event: RESULT with EARLY. Its data are taken if their slot is free for them; it acknowledges nothing."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slot_rule.verdict(job, slot, header.position)
+    if job.state != ACTIVE or not is_whole_message(header):
+        count(e, DROP_UNEXPECTED)
+    elif verdict == slot_rule.STALE:
+        count(e, DROP_STALE)
+    elif verdict == slot_rule.VIOLATION or not is_in_reach(job, header.position):
+        count(e, DROP_SLOT)
+    elif verdict == slot_rule.REPLACE:
+        claim_for_data(e, job, slot, header)
+        take(e, job, slot, header, payload)
+    elif slot.state == FINAL or slot.state == DONE or slot.flags & HAS_DATA:
+        count(e, DROP_DUPLICATE)
+    elif matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
+        take(e, job, slot, header, payload)
+    else:  # the device above ends the job when the contribution of this one has come
+        count(e, DROP_UNEXPECTED)
+
+
+@internal
+def is_whole_message(header):
+    """Whether a packet brings a short message of one rank."""
+    if header.flags & HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_ARRIVAL:
+        return False
+    return contributor_class(header.flags) == CLASS_ONE and header.sid == 0
+
+
+@internal
+def is_in_reach(job, position):
+    """Whether nothing may still read the slot of a position: the position that it served lies before the base of the
+    job. (The base of a switch does not move; it has no ranks to which it writes.)"""
+    return job.rank_mask == ZERO or distance(position, job.base) < job.slots
+
+
+@internal
+def claim_for_data(e, job, slot, header):
+    """Claim a slot for data that come before any contribution."""
+    claim_for_node(e, job, slot, header.position, header.sid)
+    if job.route != RING:
+        slot.node_missing = job.node_mask
+    describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+
+
+@internal
+def take(e, job, slot, header, payload):
+    """Store the data, and give them to the ranks here and to the devices below. If the result was here before them,
+    the position is complete."""
+    copy(payload_of(e, job, slot.position), payload, U64(header.length))
+    slot.length = header.length
+    slot.flags |= HAS_DATA | EARLY
+    slot.ahead |= TAKEN
+    if slot.acknowledged:
+        note_answer(e, job, slot, 0)
+        distribute(e, job, slot)
+        return
+    if slot.status == 0 and job.rank_mask != ZERO and not deliver_early(e, job, slot, NO_QUEUE, True):
+        return
+    if slot.state == OPEN:
+        proceed(e, job, slot)
+    elif goes_ahead_now(job, slot):
+        send_ahead(e, job, slot)

@@ -1,0 +1,55 @@
+"""Data ahead of the result: a short message of one rank goes to the devices below when it is here (SPEC.md, 7.5)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.output.encapsulate import copy_result, send_result
+from fanin_nic.engine.output.multicast import reach_by_group
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at
+from fanin_nic.engine.records.tables import Ahead
+from fanin_nic.engine.slots.contribution import CLASS_ONE, EARLY, is_one_with_data
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire import abi
+from fanin_wire.abi import Route
+
+RING, LOCAL_ROUTE = int(Route.RING), int(Route.LOCAL)
+MAX_ARRIVAL = U64(abi.MAX_ARRIVAL)
+SENT = int(Ahead.SENT)
+
+
+@internal
+def may_go_ahead(job, request, length):
+    """Whether the data of a segment go ahead: they are a whole message of one rank, which a rank can take before it
+    asks. length: bytes of the segment."""
+    if job.route == LOCAL_ROUTE or request.contributors != CLASS_ONE:
+        return False
+    return request.count == 1 and U64(length) == request.length and request.length <= MAX_ARRIVAL
+
+
+@internal
+def goes_ahead_now(job, slot):
+    """Whether a slot holds data that are to go to the devices below and have not."""
+    if job.route == RING or job.node_mask == ZERO or slot.ahead & SENT or slot.status:
+        return False
+    return is_one_with_data(slot) and slot.flags & EARLY != 0
+
+
+@internal
+def send_ahead(e, job, slot):
+    """Send the data of a slot to the devices below that may lack them: those that want them, and those that have not
+    contributed. Nothing acknowledges these packets, and nobody repeats them."""
+    below = U64(slot.wants) | U64(slot.node_missing)
+    if below == ZERO:
+        return
+    slot.ahead |= SENT
+    first = lowest_bit(below)
+    if reach_by_group(e, job, below):
+        header_at(e, send_result(e, job, slot, e.group, first, below, below)).flags |= EARLY
+        return
+    index = send_result(e, job, slot, child_at(e, child_index(job, first)).address, first, bit_of(first), below)
+    header_at(e, index).flags |= EARLY
+    below &= below - ONE
+    while below:
+        bit = lowest_bit(below)
+        below &= below - ONE
+        copy_result(e, job, index, child_at(e, child_index(job, bit)).address, bit, bit_of(bit))

@@ -1,0 +1,192 @@
+/* Completions: what has ended, in the order of its posting, and why. */
+#include "collectives/stream_parts.h"
+
+#define BATCH 32
+
+/* A failed request says to the program why the job has ended, unless the program has taken it for done. */
+static void report(struct stream *stream, const struct fanin_request *request)
+{
+    if (!request->taken_over && !request->detached && stream->end_of_job.status != FANIN_SUCCESS)
+        stream->reported = 1;
+    if (stream->reported)
+        stream->unreported = FANIN_SUCCESS;
+    else if (stream->unreported == FANIN_SUCCESS)
+        stream->unreported = request->status;
+}
+
+void fanin_stream_finish(struct fanin_request *request, int spoiled)
+{
+    struct stream *stream = request->stream;
+
+    if (stream->held == request)
+        stream->held = NULL;
+    fanin_request_release(request, spoiled);
+    if (request->taken_over) {
+        stream->taken_over--;
+        stream->taken_bytes -= request->source.length;
+    }
+    if (request->status != FANIN_SUCCESS)
+        report(stream, request);
+    if (request->detached) {
+        fanin_request_destroy(request);
+        stream->free_request(request);
+        return;
+    }
+    __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
+}
+
+void fanin_stream_fail_requests(struct stream *stream, enum fanin_status status)
+{
+    struct fanin_request *request = stream->first;
+
+    if (stream->end_of_job.status == FANIN_SUCCESS)
+        stream->end_of_job = (struct fanin_cqe){.status = (uint8_t)status, .jid = stream->terms.jid};
+    stream->first = stream->last = stream->posting = NULL;
+    stream->outstanding = 0;
+    while (request) {
+        struct fanin_request *next = request->next;
+        int spoiled = request->posted > request->taken || request->status != FANIN_SUCCESS;
+        if (request->status == FANIN_SUCCESS)
+            request->status = status;
+        fanin_stream_finish(request, spoiled);
+        request = next;
+    }
+}
+
+void fanin_stream_fail(struct stream *stream, enum fanin_status status)
+{
+    __atomic_store_n(&stream->ended, status, __ATOMIC_RELEASE);
+    fanin_stream_fail_requests(stream, status);
+}
+
+static void unlink_request(struct stream *stream, const struct fanin_request *request)
+{
+    struct fanin_request **link = &stream->first, *before = NULL;
+
+    while (*link != request) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = request->next;
+    if (stream->last == request)
+        stream->last = before;
+    if (stream->posting == request)
+        stream->posting = request->next;
+}
+
+/* All its completions are there. If they have only brought the sizes, the message itself begins. */
+static void conclude(struct stream *stream, struct fanin_request *request)
+{
+    if (request->wanted.row && request->status == FANIN_SUCCESS) {
+        enum fanin_status status = fanin_request_expand(request);
+        if (status != FANIN_SUCCESS) { /* nobody shall wait for what will never be posted here */
+            fanin_stream_destroy_qp(stream);
+            fanin_stream_fail(stream, status);
+        }
+        return;
+    }
+    if (request->mismatch && request->status == FANIN_SUCCESS)
+        request->status = FANIN_OP_MISMATCH;
+    unlink_request(stream, request);
+    fanin_stream_finish(request, request->status != FANIN_SUCCESS && !request->mismatch);
+}
+
+static struct fanin_request *request_of(struct stream *stream, uint64_t id)
+{
+    struct fanin_request *request = stream->first;
+
+    while (request && id - request->first_id >= request->posted)
+        request = request->next;
+    return request;
+}
+
+static void answer(struct stream *stream, const struct fanin_cqe *cqe)
+{
+    for (struct inquiry *inquiry = stream->inquiries; inquiry; inquiry = inquiry->next) {
+        uint64_t number = cqe->wr_id - inquiry->first_id;
+        if (number < inquiry->count) {
+            inquiry->answers[number] = *cqe;
+            inquiry->answered |= 1u << number;
+        }
+    }
+}
+
+static int ends_the_job(uint32_t status)
+{
+    return status == FANIN_PEER_LOST || status == FANIN_TIMEOUT || status == FANIN_OP_MISMATCH ||
+           status == FANIN_ABORTED || status == FANIN_CQ_OVERRUN;
+}
+
+static void note_failure(struct stream *stream, struct fanin_request *request, const struct fanin_cqe *cqe)
+{
+    if (request->status == FANIN_SUCCESS) {
+        request->status = cqe->status;
+        request->failure = *cqe;
+    }
+    if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status)) {
+        stream->end_of_job = *cqe;
+        stream->end_of_job_number = request->number;
+    }
+}
+
+/* Requests end in order, so those before this one have ended, too. What fails is never silent. */
+static void complete_silent(struct stream *stream, const struct fanin_request *end)
+{
+    while (stream->first != end) {
+        struct fanin_request *request = stream->first;
+        stream->outstanding -= request->posted - request->taken;
+        request->taken = request->posted;
+        conclude(stream, request);
+    }
+}
+
+/* The job may have ended since: then what is still there has ended before. */
+static void complete_mark(struct stream *stream, const struct fanin_cqe *cqe)
+{
+    const struct fanin_request *last = request_of(stream, cqe->wr_id & ~MARK);
+
+    if (last)
+        complete_silent(stream, last->next);
+    if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status))
+        stream->end_of_job = *cqe;
+}
+
+/* Work requests that are not signaled have no completion of their own; they end in order. */
+static void complete(struct stream *stream, const struct fanin_cqe *cqe)
+{
+    struct fanin_request *request = cqe->opcode == FANIN_WQE_COLLECTIVE ? request_of(stream, cqe->wr_id) : NULL;
+    uint32_t taken;
+
+    if (cqe->opcode == FANIN_WQE_QUERY)
+        answer(stream, cqe);
+    if (cqe->opcode == FANIN_WQE_COLLECTIVE && cqe->wr_id & MARK)
+        complete_mark(stream, cqe);
+    if (!request)
+        return;
+    complete_silent(stream, request);
+    taken = (uint32_t)(cqe->wr_id - request->first_id) + 1;
+    if (cqe->status != FANIN_SUCCESS)
+        note_failure(stream, request, cqe);
+    for (; request->taken < taken; request->taken++) {
+        stream->outstanding--;
+        if (request->status == FANIN_SUCCESS)
+            fanin_request_store(request, request->taken);
+    }
+    if (request->taken == request->count)
+        conclude(stream, request);
+}
+
+enum fanin_status fanin_stream_take_completions(struct stream *stream)
+{
+    struct fanin_cqe cqes[BATCH];
+    enum fanin_status status;
+    uint32_t count, seen;
+
+    do {
+        status = fanin_poll_owned(stream->context, stream->cq, cqes, BATCH, &count, &seen);
+        for (uint32_t i = 0; i < count; i++)
+            complete(stream, &cqes[i]);
+        __atomic_store_n(&stream->seen, seen, __ATOMIC_RELEASE); /* then whoever sees it sees what has ended */
+    } while (count == BATCH);
+    return status;
+}

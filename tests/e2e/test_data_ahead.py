@@ -1,0 +1,55 @@
+"""Short data of one rank reach the ranks of other nodes before all have called, between real devices (SPEC.md, 7.5)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin import errors
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released
+from tests.e2e.members import errors_of, job, run_ranks
+
+MESSAGES = 40
+SHAPES = {"a switch": Shape(4, 1), "two levels": Shape(4, 1, fanout=(2, 2)), "two ranks on each node": Shape(2, 2)}
+ROOT, LATE, RANKS = 0, 3, 4
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def running(bench: Bench, request: pytest.FixtureRequest) -> Running:
+    return bench.up(SHAPES[request.param])
+
+
+def bring(member, count: int) -> None:
+    array = np.zeros(count)
+    for message in range(MESSAGES):
+        array[:] = message
+        member.broadcast(array, root=ROOT)
+
+
+def receive(member, count: int) -> bool:
+    return all(np.all(member.broadcast(np.zeros(count), root=ROOT) == message) for message in range(MESSAGES))
+
+
+@pytest.mark.parametrize("count", [1, 512])
+def test_receivers_do_not_wait_for_a_late_rank(running: Running, count: int) -> None:
+    with job(running, RANKS, "tree", slots=256) as members:
+        bring(members[ROOT], count)
+        early = [rank for rank in range(RANKS) if rank not in (ROOT, LATE)]
+        assert run_ranks(len(early), lambda index: receive(members[early[index]], count), BOUND_S) == [True, True]
+        with pytest.raises(errors.Timeout):
+            members[ROOT].flush(0.05)
+        assert receive(members[LATE], count)
+        members[ROOT].flush(BOUND_S)
+    assert_released(running)
+
+
+def test_the_next_call_tells_of_a_rank_that_never_came(running: Running) -> None:
+    with job(running, RANKS, "tree", slots=256) as members:
+        bring(members[ROOT], 1)
+        others = [member for rank, member in enumerate(members) if rank != LATE]
+        assert receive(members[1], 1)
+        members[LATE].abort()
+        outcomes = run_ranks(len(others), lambda index: others[index].allreduce(np.zeros(1)), BOUND_S)
+        assert errors_of(outcomes) == ["PeerLost"] * len(others)
