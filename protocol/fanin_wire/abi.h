@@ -120,15 +120,16 @@ enum fanin_job_flags {
 };
 
 /* What may be done with a region. ORDINARY: ordinary traffic of the queue pairs of its protection domain may read it, and
- * write it where WRITE is set; only then others count. Without ORDINARY it is for collectives alone. */
+ * write it where WRITE is set; only then others count. Without ORDINARY it is for collectives alone. The first four are
+ * those of enum ibv_access_flags, and serve for queue pairs as well. */
 enum fanin_access {
-    FANIN_ACCESS_READ = 1,
-    FANIN_ACCESS_WRITE = 2,
-    FANIN_ACCESS_ORDINARY = 4,
-    FANIN_ACCESS_REMOTE_WRITE = 8,
-    FANIN_ACCESS_REMOTE_READ = 16,
-    FANIN_ACCESS_REMOTE_ATOMIC = 32,
-    FANIN_ACCESS_REMOTE_INVALIDATE = 64 /* a SEND with invalidate may take the rights of the other side away */
+    FANIN_ACCESS_WRITE = 1,
+    FANIN_ACCESS_REMOTE_WRITE = 2,
+    FANIN_ACCESS_REMOTE_READ = 4,
+    FANIN_ACCESS_REMOTE_ATOMIC = 8,
+    FANIN_ACCESS_READ = 1 << 28,
+    FANIN_ACCESS_ORDINARY = 1 << 29,
+    FANIN_ACCESS_REMOTE_INVALIDATE = 1 << 30 /* a SEND with invalidate may take the rights of the other side away */
 };
 
 /* What a rank brings and what it wants (client's virtual addresses). A message is a run of blocks; each side of a rank
@@ -224,6 +225,61 @@ enum fanin_send_flags {
     FANIN_SEND_INLINE = 8
 };
 
+/* The attributes that a modification of a queue pair gives: enum ibv_qp_attr_mask. */
+enum fanin_qp_attribute {
+    FANIN_ATTR_STATE = 1,
+    FANIN_ATTR_CUR_STATE = 2,
+    FANIN_ATTR_EN_SQD_ASYNC_NOTIFY = 4,
+    FANIN_ATTR_ACCESS_FLAGS = 8,
+    FANIN_ATTR_PKEY_INDEX = 16,
+    FANIN_ATTR_PORT = 32,
+    FANIN_ATTR_QKEY = 64,
+    FANIN_ATTR_AV = 128,
+    FANIN_ATTR_PATH_MTU = 256,
+    FANIN_ATTR_TIMEOUT = 512,
+    FANIN_ATTR_RETRY_CNT = 1024,
+    FANIN_ATTR_RNR_RETRY = 2048,
+    FANIN_ATTR_RQ_PSN = 4096,
+    FANIN_ATTR_MAX_QP_RD_ATOMIC = 8192,
+    FANIN_ATTR_ALT_PATH = 16384,
+    FANIN_ATTR_MIN_RNR_TIMER = 32768,
+    FANIN_ATTR_SQ_PSN = 65536,
+    FANIN_ATTR_MAX_DEST_RD_ATOMIC = 131072,
+    FANIN_ATTR_PATH_MIG_STATE = 262144,
+    FANIN_ATTR_CAP = 524288,
+    FANIN_ATTR_DEST_QPN = 1048576
+};
+
+/* Of a completion: enum ibv_wc_status, as far as the device has them, enum ibv_wc_opcode, enum ibv_wc_flags. */
+enum fanin_wc_status {
+    FANIN_WC_SUCCESS = 0,
+    FANIN_WC_LOC_LEN_ERR = 1,
+    FANIN_WC_LOC_QP_OP_ERR = 2,
+    FANIN_WC_LOC_PROT_ERR = 4,
+    FANIN_WC_WR_FLUSH_ERR = 5,
+    FANIN_WC_REM_INV_REQ_ERR = 9,
+    FANIN_WC_REM_ACCESS_ERR = 10,
+    FANIN_WC_REM_OP_ERR = 11,
+    FANIN_WC_RETRY_EXC_ERR = 12,
+    FANIN_WC_RNR_RETRY_EXC_ERR = 13
+};
+
+enum fanin_wc_opcode {
+    FANIN_WC_SEND = 0,
+    FANIN_WC_RDMA_WRITE = 1,
+    FANIN_WC_RDMA_READ = 2,
+    FANIN_WC_COMP_SWAP = 3,
+    FANIN_WC_FETCH_ADD = 4,
+    FANIN_WC_RECV = 128,
+    FANIN_WC_RECV_RDMA_WITH_IMM = 129
+};
+
+enum fanin_wc_flags {
+    FANIN_WC_GRH = 1,
+    FANIN_WC_WITH_IMM = 2,
+    FANIN_WC_WITH_INV = 8
+};
+
 /* A piece of memory. */
 struct fanin_sge {
     uint64_t address;         /* client's virtual address */
@@ -268,9 +324,9 @@ struct fanin_wc {
     uint32_t source;          /* of a datagram: IPv4 address of its sender, host order */
     uint32_t qpn;
     uint32_t reserved[2];
-    uint8_t status;           /* enum ibv_wc_status */
-    uint8_t opcode;           /* enum ibv_wc_opcode */
-    uint8_t flags;            /* enum ibv_wc_flags: 1 GRH, 2 WITH_IMM, 8 WITH_INV */
+    uint8_t status;           /* enum fanin_wc_status */
+    uint8_t opcode;           /* enum fanin_wc_opcode */
+    uint8_t flags;            /* enum fanin_wc_flags */
     uint8_t kind;             /* enum fanin_completion_kind: ORDINARY */
     uint64_t reserved64[3];
 };
@@ -391,10 +447,10 @@ struct fanin_ordinary_qp {    /* CREATE_ORDINARY_QP, DESTROY_ORDINARY_QP: reques
 struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_ORDINARY_QP: reply, all members */
     struct fanin_message head;
     uint32_t qp;
-    uint32_t mask;            /* enum ibv_qp_attr_mask: the members that are given, beside `state` */
+    uint32_t mask;            /* enum fanin_qp_attribute: the members that are given, beside `state` */
     uint32_t state;           /* enum fanin_qp_state */
     uint32_t cur_state;
-    uint32_t access;          /* enum ibv_access_flags: what the other side may do */
+    uint32_t access;          /* enum fanin_access: what the other side may do */
     uint32_t qkey;
     uint32_t destination;     /* IPv4 of the other side, host order (AV) */
     uint32_t remote_qpn;

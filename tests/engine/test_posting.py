@@ -11,7 +11,6 @@ from fanin_wire.fields import Opcode
 from tests.engine.rig import JID, MILLISECOND, SLOTS, NicRig, f32
 
 BAD = [
-    ({"opcode": 9}, Status.NOT_SUPPORTED),
     ({"contributors": 3}, Status.NOT_SUPPORTED),
     ({"op": 0}, Status.NOT_SUPPORTED),
     ({"op": 15}, Status.NOT_SUPPORTED),
@@ -41,6 +40,20 @@ def test_bad_request(change: dict, status: abi.Status) -> None:
     completion = rig.device.completions[0]
     assert (completion["wr_id"], completion["byte_length"], completion["missing"]) == (50, 0, 1)
     assert Opcode.CONTRIBUTION not in [packet.opcode for packet in sent]
+
+
+@pytest.mark.parametrize("opcode", [0, 9, 255])
+def test_what_is_no_collective_is_refused_by_itself(opcode: int) -> None:
+    """Also in the middle of others, whose job and whose positions it does not touch."""
+    rig = NicRig(Route.LOCAL, ranks=2)
+    first, second = f32(0), f32(0)
+    rig.post(f32(1), first, rank=0)
+    rig.post(f32(9), first, rank=0, opcode=opcode)
+    assert rig.statuses() == [Status.NOT_SUPPORTED]
+    rig.post(f32(2), second, rank=1)
+    assert rig.statuses() == [Status.NOT_SUPPORTED, Status.SUCCESS, Status.SUCCESS]
+    assert (first, second) == (3, 3)
+    assert rig.engine.counters()["not_offloaded"] == 1
 
 
 def test_before_joining() -> None:

@@ -20,9 +20,10 @@ from fanin.verbs import CQ, PD, CollectiveQP, Context
 from fanin_nic.hostif.listener import Listener, SocketInUse
 from fanin_nic.hostif.messages import REQUESTS
 from fanin_wire import abi
-from fanin_wire.abi import MessageType, Status
+from fanin_wire.abi import Access, MessageType, Status
 
 LIMIT_S = 10
+READ_WRITE = int(Access["READ"] | Access["WRITE"])
 
 
 def connect(path):
@@ -105,7 +106,7 @@ def test_no_head_ends_the_connection(device):
 
 def test_register_without_and_with_too_many_descriptors(stream):
     attach(stream)
-    request = message(MessageType["REGISTER"], abi.REGISTER, length=64, access=3)
+    request = message(MessageType["REGISTER"], abi.REGISTER, length=64, access=READ_WRITE)
     with open("/dev/null") as null:
         for count in (0, 1, 2, 4, 20):
             status = ask(stream, request, [null.fileno()] * count)["status"]

@@ -34,6 +34,8 @@ from fanin_wire.abi import (
 )
 from tests.host.work_requests import one_completion, request_over
 
+READ_WRITE = int(Access["READ"] | Access["WRITE"])
+
 
 def test_a_collective_over_registered_memory(pd, joined):
     qp, cq = joined
@@ -166,7 +168,7 @@ def test_join_that_contradicts_itself(pd, wrong):
         qp.join(Membership(**{"jid": 1, "key": 1, **wrong}), 10)
 
 
-def register(context, descriptor, length, offset=0, access=3, address=0x10000):
+def register(context, descriptor, length, offset=0, access=READ_WRITE, address=0x10000):
     lkey = ffi.new("uint32_t *")
     pointer = ffi.cast("void *", address)
     return library().fanin_register(context.handle, descriptor, offset, pointer, length, access, lkey)

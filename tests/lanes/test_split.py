@@ -91,7 +91,13 @@ def test_every_part_is_signalled_and_numbered(make_rig):
 
 @pytest.mark.parametrize(
     "members",
-    [{"segments": 1 << 30}, {"segments": 0xFFFFFFFF}, {"sid": 0xFFFFFFFF}, {"sid": 0xFFFFFFF0, "segments": 32}],
+    [
+        {"segments": 1 << 30},
+        {"segments": 0xFFFFFFFF},
+        {"sid": 0xFFFFFFFF},
+        {"sid": 0xFFFFFFF0, "segments": 32},
+        {"opcode": 9},
+    ],
 )
 def test_malformed_requests_go_unchanged_to_lane_0(make_rig, members):
     rig = make_rig(2)

@@ -25,9 +25,10 @@ from fanin_tools.stress.fuzz import file_descriptors
 from fanin_tools.stress.fuzz.hostile_client import LENGTH, REPLY_SECONDS, HostileClient, collective, local_job, message
 from fanin_tools.stress.tally import Tally
 from fanin_wire import abi
-from fanin_wire.abi import Status
+from fanin_wire.abi import Access, Status
 from tests.e2e.fabrics import eventually
 
+READ, READ_WRITE = int(Access["READ"]), int(Access["READ"] | Access["WRITE"])
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
 REFUSED = dict.fromkeys(file_descriptors.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
 NO_MEMORY = [kind for kind in file_descriptors.KINDS if kind != "process memory"]
@@ -76,7 +77,7 @@ def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
     with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
         assert passed
         hostile.ask(message("ATTACH").tobytes())
-        reply = hostile.ask(message("REGISTER", address=4096, length=4096, access=3).tobytes(), passed)
+        reply = hostile.ask(message("REGISTER", address=4096, length=4096, access=READ_WRITE).tobytes(), passed)
         assert status_of(reply) == REFUSED[kind]
 
 
@@ -92,7 +93,7 @@ def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
         before = descriptors_held(nic)
         for _ in range(100):
             with file_descriptors.opened(["sealed"]) as passed:
-                assert status_of(hostile.ask(message("REGISTER", length=4096, access=1).tobytes(), passed)) == 0
+                assert status_of(hostile.ask(message("REGISTER", length=4096, access=READ).tobytes(), passed)) == 0
         assert descriptors_held(nic) == before
 
 
@@ -100,7 +101,8 @@ def test_one_client_does_not_fill_the_address_space(nic: Path) -> None:
     with client(nic) as hostile:
         hostile.ask(message("ATTACH").tobytes())
         huge = file_descriptors.memfd(length=1 << 39)
-        replies = [hostile.ask(message("REGISTER", length=1 << 39, access=3).tobytes(), [huge]) for _ in range(3)]
+        request = message("REGISTER", length=1 << 39, access=READ_WRITE).tobytes()
+        replies = [hostile.ask(request, [huge]) for _ in range(3)]
         os.close(huge)
         assert [status_of(reply) for reply in replies] == [0, 0, Status["NO_RESOURCES"]]
         assert works(nic)
@@ -125,7 +127,7 @@ def test_hole_in_registered_memory_reads_as_zeros(nic: Path) -> None:
     memory[:] = b"\7" * LENGTH
     with client(nic) as hostile:
         hostile.prepare_valid_state()
-        reply = hostile.ask(message("REGISTER", address=0x10000, length=LENGTH, access=3).tobytes(), [memfd])
+        reply = hostile.ask(message("REGISTER", address=0x10000, length=LENGTH, access=READ_WRITE).tobytes(), [memfd])
         lkey = int(np.frombuffer(reply, abi.REGISTER, count=1)[0]["lkey"])
         flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
         assert libc.fallocate(memfd, flags, ctypes.c_long(0), ctypes.c_long(LENGTH)) == 0

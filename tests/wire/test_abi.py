@@ -20,6 +20,10 @@ ENUMS = {
     "fanin_service": (abi.Service, "FANIN_SERVICE_"),
     "fanin_completion_kind": (abi.CompletionKind, "FANIN_COMPLETION_"),
     "fanin_qp_state": (verbs.QueuePairState, "FANIN_QP_"),
+    "fanin_qp_attribute": (verbs.Attribute, "FANIN_ATTR_"),
+    "fanin_wc_status": (verbs.CompletionStatus, "FANIN_WC_"),
+    "fanin_wc_opcode": (verbs.CompletionOpcode, "FANIN_WC_"),
+    "fanin_wc_flags": (verbs.CompletionFlag, "FANIN_WC_"),
     "fanin_send_opcode": (verbs.RequestOpcode, "FANIN_SEND_"),
     "fanin_send_flags": (verbs.SendFlag, "FANIN_SEND_"),
 }
@@ -67,6 +71,11 @@ def test_layout_is_the_compilers(compiler_says, struct):
 @pytest.mark.parametrize("name", ENUMS)
 def test_enum_is_the_compilers(compiler_says, name):
     assert compiler_says[name] == {member.name: int(member) for member in ENUMS[name][0]}
+
+
+def test_rights_have_the_numbers_of_verbs():
+    rights = {right.name.removeprefix("LOCAL_"): right for right in verbs.Access}
+    assert rights.items() <= abi.Access.__members__.items()
 
 
 def test_sizes_that_are_promised():

@@ -14,13 +14,6 @@ from fanin_wire.abi import Access
 from fanin_wire.verbs import Access as Rights
 
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
-RIGHTS = {  # of the host interface, for those of verbs
-    Rights.LOCAL_WRITE: Access["WRITE"],
-    Rights.REMOTE_WRITE: Access["REMOTE_WRITE"],
-    Rights.REMOTE_READ: Access["REMOTE_READ"],
-    Rights.REMOTE_ATOMIC: Access["REMOTE_ATOMIC"],
-    Rights.REMOTE_INVALIDATE: Access["REMOTE_INVALIDATE"],
-}
 MOST = 1 << 62  # bytes that can be asked for, and more than there are
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
 LESS_MEMORY = "Ask for less memory; let go of arrays of alloc() that are not needed, which gives theirs back."
@@ -118,6 +111,6 @@ class MR(Resource):
 def _rights(access: int | None) -> int:
     """Rights of ordinary traffic at the host interface, from those of verbs."""
     given = int(Rights.LOCAL_WRITE) if access is None else access
-    if unknown := given & ~int(sum(RIGHTS)):
+    if unknown := given & ~int(sum(Rights)):
         raise InvalidRequest(f"unknown rights {unknown:#x} of a memory region", remedy="Use IBV_ACCESS_...")
-    return int(Access["READ"]) | sum(int(ours) for right, ours in RIGHTS.items() if given & right)
+    return int(Access["READ"]) | given

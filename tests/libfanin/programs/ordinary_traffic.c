@@ -10,14 +10,6 @@
 
 enum { SIDES = 2, DOMAIN = 7, MESSAGES = 500, WORDS = 5000, BYTES = WORDS * 4, PLACES = 16, WAIT_MS = 60000 };
 
-/* enum ibv_qp_attr_mask of infiniband/verbs.h */
-enum {
-    STATE = 1 << 0, ACCESS = 1 << 3, PKEY_INDEX = 1 << 4, PORT = 1 << 5, AV = 1 << 7, PATH_MTU = 1 << 8,
-    TIMEOUT = 1 << 9, RETRY_CNT = 1 << 10, RNR_RETRY = 1 << 11, RQ_PSN = 1 << 12, MAX_QP_RD_ATOMIC = 1 << 13,
-    MIN_RNR_TIMER = 1 << 15, SQ_PSN = 1 << 16, MAX_DEST_RD_ATOMIC = 1 << 17, DEST_QPN = 1 << 20
-};
-enum { WC_SUCCESS = 0 };
-
 struct side {
     struct fanin_context *device;
     uint32_t cq, qp, qpn, key;
@@ -50,13 +42,15 @@ static void open_side(struct side *side, const char *socket)
 static void connect_side(const struct side *side, const struct side *other)
 {
     struct fanin_qp_attributes attributes = {
-        .access = 2 | 4 /* IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ */, .port = 1,
+        .access = FANIN_ACCESS_REMOTE_WRITE | FANIN_ACCESS_REMOTE_READ, .port = 1,
         .destination = fanin_limits(other->device)->address, .remote_qpn = other->qpn, .path_mtu = 1024,
         .most_reads = 1, .most_responses = 1, .rnr_timer = 12, .timeout = 14, .retry_count = 7, .rnr_retry = 7};
     const uint32_t masks[] = {
-        [FANIN_QP_INIT] = STATE | PKEY_INDEX | PORT | ACCESS,
-        [FANIN_QP_RTR] = STATE | AV | PATH_MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER,
-        [FANIN_QP_RTS] = STATE | TIMEOUT | RETRY_CNT | RNR_RETRY | SQ_PSN | MAX_QP_RD_ATOMIC};
+        [FANIN_QP_INIT] = FANIN_ATTR_STATE | FANIN_ATTR_PKEY_INDEX | FANIN_ATTR_PORT | FANIN_ATTR_ACCESS_FLAGS,
+        [FANIN_QP_RTR] = FANIN_ATTR_STATE | FANIN_ATTR_AV | FANIN_ATTR_PATH_MTU | FANIN_ATTR_DEST_QPN |
+                         FANIN_ATTR_RQ_PSN | FANIN_ATTR_MAX_DEST_RD_ATOMIC | FANIN_ATTR_MIN_RNR_TIMER,
+        [FANIN_QP_RTS] = FANIN_ATTR_STATE | FANIN_ATTR_TIMEOUT | FANIN_ATTR_RETRY_CNT | FANIN_ATTR_RNR_RETRY |
+                         FANIN_ATTR_SQ_PSN | FANIN_ATTR_MAX_QP_RD_ATOMIC};
 
     for (uint32_t state = FANIN_QP_INIT; state <= FANIN_QP_RTS; state++) {
         attributes.state = state;
@@ -78,7 +72,7 @@ static uint64_t complete(const struct side *side)
         check(fanin_poll(side->device, side->cq, &cqe, 1, &count, &seen), "poll");
     }
     wc = fanin_wc_of(&cqe);
-    if (wc && wc->status == WC_SUCCESS && wc->qpn == side->qpn)
+    if (wc && wc->status == FANIN_WC_SUCCESS && wc->qpn == side->qpn)
         return wc->wr_id;
     fprintf(stderr, "a completion with status %d\n", wc ? wc->status : -1);
     exit(1);

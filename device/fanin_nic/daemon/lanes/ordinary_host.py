@@ -24,13 +24,7 @@ MAX_QUEUE_PAIRS = 64  # of a client
 DOMAINS = 1 << 16  # of a client
 TAGS = (1 << 16) - 1
 SERVICES = {Service["RC"]: WireService.RC, Service["UC"]: WireService.UC, Service["UD"]: WireService.UD}
-RIGHTS = {
-    Access["WRITE"]: VerbsAccess.LOCAL_WRITE,
-    Access["REMOTE_WRITE"]: VerbsAccess.REMOTE_WRITE,
-    Access["REMOTE_READ"]: VerbsAccess.REMOTE_READ,
-    Access["REMOTE_ATOMIC"]: VerbsAccess.REMOTE_ATOMIC,
-    Access["REMOTE_INVALIDATE"]: VerbsAccess.REMOTE_INVALIDATE,
-}
+RIGHTS = int(sum(VerbsAccess))  # those of enum fanin_access that the transport knows
 CHANGING = int(Access["REMOTE_WRITE"] | Access["REMOTE_ATOMIC"])
 
 
@@ -69,15 +63,11 @@ class OrdinaryHost:
         """Register memory of a client. Refused: memory that the other side may change is to be writable here, too."""
         if region.access & CHANGING and not region.access & Access["WRITE"]:
             raise Refused(Status["INVALID_REQUEST"], "rights to change memory that is not writable")
-        rights = VerbsAccess(0)
-        for access, right in RIGHTS.items():
-            if region.access & access:
-                rights |= right
         try:
             return self.transport.register(
                 region.start,
                 region.length,
-                rights,
+                VerbsAccess(region.access & RIGHTS),
                 domain=_domain(client, region.domain),
                 tag=1 + secrets.randbelow(TAGS),
                 mapped=region.mapped,

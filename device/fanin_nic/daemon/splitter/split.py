@@ -32,7 +32,7 @@ from fanin_nic.hostif.rings import consume, peek
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import WqeFlag, WqeOpcode
 
-QUERY, FENCE = int(WqeOpcode.QUERY), int(WqeFlag.FENCE)
+COLLECTIVE, QUERY, FENCE = int(WqeOpcode.COLLECTIVE), int(WqeOpcode.QUERY), int(WqeFlag.FENCE)
 # The least that a lane is given: less is done before another core is awake.
 MIN_SEGMENTS, MIN_BYTES = np.uint64(16), np.uint64(65536)
 MAX_SEGMENTS = np.uint64(0x3FFF_FFFF)  # of a message, as for the engine
@@ -133,9 +133,14 @@ def cut(splitter, place):
 
 @compiled
 def is_divisible(queue, wqe):
-    """Whether a request belongs to a job and its segments can be divided. No check has come before."""
+    """Whether a request is a collective of a job and its segments can be divided. No check has come before."""
     segments = uint64(wqe.segments)
-    return queue.slots != 0 and segments <= MAX_SEGMENTS and uint64(wqe.sid) + segments <= LAST_SEGMENT
+    return (
+        wqe.opcode == COLLECTIVE
+        and queue.slots != 0
+        and segments <= MAX_SEGMENTS
+        and uint64(wqe.sid) + segments <= LAST_SEGMENT
+    )
 
 
 @compiled

@@ -74,6 +74,10 @@ def post(e, queue_index, wqe_address):
     request.signaled = wqe.flags & SIGNALED
     request.mid = wqe.mid
     count(e, REQUESTS)
+    if wqe.opcode != COLLECTIVE:  # it takes no position, so it is refused by itself, and the job goes on
+        count(e, NOT_OFFLOADED)
+        complete_request(e, queue_index, request, NOT_SUPPORTED, 0, ZERO)
+        return
     if not queue.job or job_at(e, queue.job - 1).state < ACTIVE:
         complete_request(e, queue_index, request, NOT_CONFIGURED, 0, ZERO)
         return
@@ -98,7 +102,7 @@ def post(e, queue_index, wqe_address):
 @internal
 def check_request(e, job, queue, wqe):
     """Check a WQE. Returns SUCCESS, or the status of what is wrong."""
-    if wqe.opcode != COLLECTIVE or wqe.contributors > CLASS_ALL:
+    if wqe.contributors > CLASS_ALL:
         return NOT_SUPPORTED
     if wqe.jid != job.jid or wqe.chunk != job.chunk or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
         return INVALID_REQUEST

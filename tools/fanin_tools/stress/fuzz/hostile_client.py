@@ -16,12 +16,13 @@ from fanin_tools.stress.fuzz import file_descriptors
 from fanin_tools.stress.fuzz.record_mutation import corrupt
 from fanin_tools.stress.tally import Tally, Work
 from fanin_wire import abi
-from fanin_wire.abi import MessageType
+from fanin_wire.abi import Access, MessageType
 
 REPLY_SECONDS = 20.0  # a running device replies within this time
 HOSTILE_REPLY_SECONDS = 0.2  # for a client that attacks
 REPLY_BYTES = 1 << 18
 LENGTH = 4 * file_descriptors.PAGE
+READ_WRITE = int(Access["READ"] | Access["WRITE"])
 REQUESTS = {"ATTACH": abi.MESSAGE, "STATUS": abi.MESSAGE, "REGISTER": abi.REGISTER, "DEREGISTER": abi.REGISTER}
 REQUESTS |= dict.fromkeys(("CREATE_CQ", "CREATE_QP", "DESTROY_QP", "DESTROY_CQ", "LEAVE"), abi.QUEUE)
 REQUESTS |= {"JOIN": abi.JOIN}
@@ -105,7 +106,7 @@ class HostileClient:
         """Attach, register, create queues and join a job, so that later requests pass the first checks."""
         self.ask(message("ATTACH").tobytes())
         with file_descriptors.opened(["sealed"]) as passed:
-            reply = self.ask(message("REGISTER", address=4096, length=LENGTH, access=3).tobytes(), passed)
+            reply = self.ask(message("REGISTER", address=4096, length=LENGTH, access=READ_WRITE).tobytes(), passed)
         if len(reply) == abi.REGISTER.itemsize:
             self._lkey = int(np.frombuffer(reply, abi.REGISTER, count=1)[0]["lkey"])
         self.ask(message("CREATE_CQ").tobytes())
