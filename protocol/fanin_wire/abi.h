@@ -379,11 +379,11 @@ enum fanin_message_type {
     FANIN_MSG_STATUS = 8,     /* reply: this head, then UTF-8 JSON */
     FANIN_MSG_DESTROY_QP = 9,
     FANIN_MSG_DESTROY_CQ = 10,
+    FANIN_MSG_PROFILE = 11,   /* as STATUS; until the connection ends, the device counts where its time goes */
     FANIN_MSG_CREATE_ORDINARY_QP = 12,
     FANIN_MSG_DESTROY_ORDINARY_QP = 13,
     FANIN_MSG_MODIFY_ORDINARY_QP = 14,
-    FANIN_MSG_QUERY_ORDINARY_QP = 15,
-    FANIN_MSG_PROFILE = 11    /* as STATUS; until the connection ends, the device counts where its time goes */
+    FANIN_MSG_QUERY_ORDINARY_QP = 15
 };
 
 struct fanin_message {
@@ -444,7 +444,7 @@ struct fanin_ordinary_qp {    /* CREATE_ORDINARY_QP, DESTROY_ORDINARY_QP: reques
     uint32_t reserved;
 };
 
-struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_ORDINARY_QP: reply, all members */
+struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_ORDINARY_QP: reply, with what `mask` names */
     struct fanin_message head;
     uint32_t qp;
     uint32_t mask;            /* enum fanin_qp_attribute: the members that are given, beside `state` */

@@ -79,6 +79,7 @@ class MR(Resource):
         self._mapping = Mapping(pd.context, length, self.lkey)
         self._memory = place[0] if address is not None else ffi.gc(place[0], self._mapping.unmap)
         self.address = int(ffi.cast("uintptr_t", place[0]))
+        self.collectable = address is None  # the device would go on reaching memory that the program frees
         super().__init__(pd)
 
     @property

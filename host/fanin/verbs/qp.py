@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from fanin.driver import because, check, ffi, library
+from fanin.driver import check, ffi, library, refused
 from fanin.errors import InvalidRequest
-from fanin.verbs.cq import CQ, FEWER_QUEUES
+from fanin.verbs.cq import CQ
 from fanin.verbs.enums import PATH_MTU_BYTES
 from fanin.verbs.gid import GID, AHAttr, GlobalRoute
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
-from fanin.verbs.work_requests import RecvWR, SendWR
+from fanin.verbs.work_requests import RecvWR, SendWR, new
 from fanin_wire.abi import MAX_INLINE_DATA, MAX_SGE, ORDINARY_DEPTH, Service, Status
 from fanin_wire.rocev2 import PATH_MTUS
 from fanin_wire.verbs import Attribute as A
 from fanin_wire.verbs import QueuePairState as S
 
 UC, UD = int(Service["UC"]), int(Service["UD"])
+FEWER_QUEUE_PAIRS = "Close queue pairs that are not needed; other programs have theirs from the same device."
 
 
 @dataclass
@@ -117,11 +118,15 @@ class QP(Resource):
         )
         index, number = ffi.new("uint32_t *"), ffi.new("uint32_t *")
         status = library().fanin_create_ordinary_qp(self.context.handle, init, index, number)
-        check(status, f"can not create a queue pair{because()}", NO_RESOURCES=FEWER_QUEUES)
+        check(status, f"can not create a queue pair{refused(status)}", NO_RESOURCES=FEWER_QUEUE_PAIRS)
         self.index, self.qp_num = int(index[0]), int(number[0])
         super().__init__(pd, *{send_cq, receive_cq})
-        if qp_attr is not None:
-            self.to_rts(qp_attr) if self.qp_type == UD else self.to_init(qp_attr)
+        try:
+            if qp_attr is not None:
+                self.to_rts(qp_attr) if self.qp_type == UD else self.to_init(qp_attr)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def qp_state(self) -> int:
@@ -133,16 +138,14 @@ class QP(Resource):
         nothing has changed."""
         self.require_open()
         given, state = A(mask), int(qp_attr.qp_state) if mask & A.STATE else self.qp_state
-        attributes = ffi.new("struct fanin_qp_attributes *", {"mask": int(given), "state": state})
-        for attribute, (ours, theirs) in _MEMBERS.items():
-            if given & attribute:
-                setattr(attributes, theirs, int(getattr(qp_attr, ours)))
+        values = {theirs: int(getattr(qp_attr, ours)) for bit, (ours, theirs) in _MEMBERS.items() if given & bit}
         if given & A.PATH_MTU:
-            attributes.path_mtu = PATH_MTU_BYTES.get(qp_attr.path_mtu, 0)
+            values["path_mtu"] = PATH_MTU_BYTES.get(qp_attr.path_mtu, 0)
         if given & A.AV:
-            attributes.destination = qp_attr.ah_attr.ipv4 if qp_attr.ah_attr else 0
+            values["destination"] = qp_attr.ah_attr.ipv4 if qp_attr.ah_attr else 0
+        attributes = new("struct fanin_qp_attributes *", {"mask": int(given), "state": state} | values)
         status = library().fanin_modify_ordinary_qp(self.context.handle, self.index, attributes)
-        check(status, f"can not modify queue pair {self.qp_num}{because()}")
+        check(status, f"can not modify queue pair {self.qp_num}{refused(status)}")
 
     def to_init(self, qp_attr: QPAttr) -> None:
         """RESET to INIT."""
@@ -187,14 +190,16 @@ class QP(Resource):
     def post_send(self, wr: SendWR) -> None:
         """Post a request to send. InvalidRequest: before RTS. QueueFull: take completions first."""
         self.require_open()
-        status = library().fanin_post_send(self.context.handle, self.index, wr.to_c())
-        check(status, f"can not post to queue pair {self.qp_num}{because() if status != Status['QUEUE_FULL'] else ''}")
+        self._check_post(library().fanin_post_send(self.context.handle, self.index, wr.to_c()))
 
     def post_recv(self, wr: RecvWR) -> None:
         """Post a request to receive. InvalidRequest: in RESET. QueueFull: as many are outstanding as there is room."""
         self.require_open()
-        status = library().fanin_post_receive(self.context.handle, self.index, wr.to_c())
-        check(status, f"can not post to queue pair {self.qp_num}{because() if status != Status['QUEUE_FULL'] else ''}")
+        self._check_post(library().fanin_post_receive(self.context.handle, self.index, wr.to_c()))
+
+    def _check_post(self, status: int) -> None:
+        if status:
+            check(status, f"can not post to queue pair {self.qp_num}{refused(status)}")
 
     def _release(self) -> None:
         status = library().fanin_destroy_ordinary_qp(self.context.handle, self.index)

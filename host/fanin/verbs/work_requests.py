@@ -17,6 +17,14 @@ from fanin_wire.verbs import RequestOpcode, SendFlag
 SIGNALED, INLINE = int(SendFlag.SIGNALED), int(SendFlag.INLINE)
 
 
+def new(kind: str, members: dict[str, Any]) -> Any:
+    """A struct of the host interface; InvalidRequest if a value does not fit its member."""
+    try:
+        return ffi.new(kind, members)
+    except OverflowError as error:
+        raise InvalidRequest(f"{members}: {error}", remedy="Give numbers that fit their fields.") from None
+
+
 class RecvWR:
     """Request to receive into the pieces `sg`. The first `num_sge` of them count; 0: all."""
 
@@ -26,9 +34,8 @@ class RecvWR:
 
     def to_c(self) -> Any:
         """As a struct fanin_receive_wqe."""
-        wqe = ffi.new("struct fanin_receive_wqe *", {"wr_id": self.wr_id, "sge_count": len(self.sg)})
-        _fill(wqe, self.sg)
-        return wqe
+        members = {"wr_id": self.wr_id, "sge_count": len(self.sg), "sge": _rows(self.sg)}
+        return new("struct fanin_receive_wqe *", members)
 
     def __str__(self) -> str:
         return columns(wr_id=self.wr_id, num_sge=len(self.sg))
@@ -69,16 +76,13 @@ class SendWR:
     def to_c(self) -> Any:
         """As a struct fanin_send_wqe; InvalidRequest if a value does not fit its field."""
         members = {"wr_id": self.wr_id, "opcode": self.opcode, "flags": self.send_flags, "immediate": self.imm_data}
-        try:
-            wqe = ffi.new("struct fanin_send_wqe *", members | self._remote)
-        except OverflowError as error:
-            raise InvalidRequest(f"a request with {members | self._remote}: {error}") from None
         if self.send_flags & INLINE:
-            _copy_inline(wqe, self.sg)
-        else:
-            wqe.sge_count = len(self.sg)
-            _fill(wqe, self.sg)
-        return wqe
+            data = _inline_data(self.sg)
+            wqe = new("struct fanin_send_wqe *", members | self._remote | {"inline_length": len(data)})
+            ffi.memmove(wqe.sge, data, len(data))
+            return wqe
+        pieces = {"sge_count": len(self.sg), "sge": _rows(self.sg)}
+        return new("struct fanin_send_wqe *", members | self._remote | pieces)
 
     def __str__(self) -> str:
         return columns(wr_id=self.wr_id, opcode=self.opcode, num_sge=len(self.sg), send_flags=self.send_flags)
@@ -92,14 +96,12 @@ def _pieces(sg: Sequence[SGE] | None, number: int) -> list[SGE]:
     return pieces
 
 
-def _fill(wqe: Any, pieces: list[SGE]) -> None:
-    for row, piece in zip(wqe.sge, pieces, strict=False):
-        row.address, row.length, row.lkey = piece.addr, piece.length, piece.lkey
+def _rows(pieces: list[SGE]) -> list[tuple[int, int, int]]:
+    return [(piece.addr, piece.length, piece.lkey) for piece in pieces]
 
 
-def _copy_inline(wqe: Any, pieces: list[SGE]) -> None:
-    data = b"".join(ctypes.string_at(piece.addr, piece.length) for piece in pieces)
-    if len(data) > MAX_INLINE_DATA:
-        raise InvalidRequest(f"{len(data)} bytes of inline data", remedy=f"Give at most {MAX_INLINE_DATA}.")
-    wqe.inline_length = len(data)
-    ffi.memmove(wqe.sge, data, len(data))
+def _inline_data(pieces: list[SGE]) -> bytes:
+    lengths = [piece.length for piece in pieces]
+    if min(lengths, default=0) < 0 or sum(lengths) > MAX_INLINE_DATA:
+        raise InvalidRequest(f"{lengths} bytes of inline data", remedy=f"Give at most {MAX_INLINE_DATA}.")
+    return b"".join(ctypes.string_at(piece.addr, piece.length) for piece in pieces)

@@ -75,7 +75,8 @@ def _check_capacity(fabric: Fabric, nics: tuple[Device, ...], size: int, route: 
             remedy = "start fewer, use another --route, or more --ranks-per-node"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
     cause = f"{ranks} fabric {fabric.name}: {_describe_capacity([nic.ranks for nic in nics])}"
-    remedy = "start fewer, or bring a fabric up with more --nodes or --ranks-per-node"
+    is_full = all(nic.ranks == MAX_CHILDREN for nic in nics)
+    remedy = f"start fewer, or bring a fabric up with more --nodes{'' if is_full else ' or --ranks-per-node'}"
     raise UsageError(cause, remedy, name="NO_RESOURCES")
 
 

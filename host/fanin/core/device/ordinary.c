@@ -12,9 +12,10 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
                                         .send_cq = init->send_cq,
                                         .receive_cq = init->receive_cq,
                                         .all_signaled = init->all_signaled};
-    enum fanin_status status =
-        fanin_exchange(context, FANIN_MSG_CREATE_ORDINARY_QP, &message.head, sizeof message, -1);
+    enum fanin_status status;
 
+    fanin_forget_complaint();
+    status = fanin_exchange(context, FANIN_MSG_CREATE_ORDINARY_QP, &message.head, sizeof message, -1);
     if (status == FANIN_INVALID_REQUEST)
         fanin_complain("the device refuses the service, the protection domain or a completion queue");
     if (status != FANIN_SUCCESS)
@@ -32,8 +33,12 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
 enum fanin_status fanin_destroy_ordinary_qp(struct fanin_context *context, uint32_t qp)
 {
     struct fanin_ordinary_qp message = {.qp = qp};
+    enum fanin_status status =
+        fanin_exchange(context, FANIN_MSG_DESTROY_ORDINARY_QP, &message.head, sizeof message, -1);
 
-    return fanin_exchange(context, FANIN_MSG_DESTROY_ORDINARY_QP, &message.head, sizeof message, -1);
+    if (status == FANIN_SUCCESS && qp < FANIN_MAX_ORDINARY_QP) /* so that nothing is posted any more */
+        __atomic_store_n(&context->ordinary_states[qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
+    return status;
 }
 
 enum fanin_status fanin_modify_ordinary_qp(struct fanin_context *context, uint32_t qp,
@@ -42,6 +47,7 @@ enum fanin_status fanin_modify_ordinary_qp(struct fanin_context *context, uint32
     struct fanin_qp_attributes message = *attributes;
     enum fanin_status status;
 
+    fanin_forget_complaint();
     message.head = (struct fanin_message){0};
     message.qp = qp;
     status = fanin_exchange(context, FANIN_MSG_MODIFY_ORDINARY_QP, &message.head, sizeof message, -1);
@@ -94,6 +100,7 @@ static enum fanin_status check(struct fanin_context *context, uint32_t qp, uint3
 {
     uint32_t state;
 
+    fanin_forget_complaint();
     if (!context->region || qp >= context->limits.max_ordinary_qp || qp >= FANIN_MAX_ORDINARY_QP)
         return fanin_complain("there is no queue pair %u of ordinary traffic", qp);
     state = __atomic_load_n(&context->ordinary_states[qp], __ATOMIC_RELAXED);

@@ -36,6 +36,7 @@ enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint6
 enum fanin_status fanin_register_ordinary(struct fanin_context *context, int memfd, uint64_t offset, void *address,
                                           uint64_t length, uint32_t access, uint32_t domain, uint32_t *key)
 {
+    fanin_forget_complaint();
     return register_memory(context, memfd, offset, address, length, access | FANIN_ACCESS_ORDINARY, domain, key);
 }
 
