@@ -125,5 +125,5 @@ def test_one_host_takes_as_many_ranks_as_a_device() -> None:
     with pytest.raises(ToolError, match="NO_RESOURCES: 65 ranks do not fit") as caught:
         place(fabric, MAX_CHILDREN + 1, "local")
     assert "--ranks-per-node" not in str(caught.value)
-    with pytest.raises(ToolError, match="more --nodes$"):
+    with pytest.raises(ToolError, match=r"more --nodes$"):
         place(make("star", Shape(nodes=2), "127.77.9"), 2 * MAX_CHILDREN + 1, "tree")
