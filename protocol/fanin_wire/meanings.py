@@ -131,7 +131,7 @@ OPCODE_MEANINGS: dict[Opcode, tuple[str, str, str]] = {
     Opcode.CONFIG_ACK: ("down", "the job is formed, is forming, or is refused", "a device in between: CONFIG_ACK down"),
     Opcode.LEAVE: ("up", "the sender has finished with the job", "LEAVE_ACK, at once"),
     Opcode.LEAVE_ACK: ("down", "the LEAVE is taken", "nothing"),
-    Opcode.QUERY: ("up", "what is the state of this job? (optional)", "STATUS, if implemented"),
+    Opcode.QUERY: ("up", "what is the state of this job?", "STATUS"),
     Opcode.STATUS: ("down", "the state of the job", "nothing"),
     Opcode.ABORT: ("any", "the job is dead", "stop; complete everything with this status"),
     Opcode.NAK: ("any", "the job is not known here", "stop; complete everything with this status"),

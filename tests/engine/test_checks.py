@@ -90,7 +90,7 @@ def test_opcode_beyond_the_last_one() -> None:
     assert rig.count("drop_unknown_opcode") == 1
 
 
-@pytest.mark.parametrize("opcode", [Opcode.RESULT, Opcode.NEED, Opcode.WAIT, Opcode.ACK, Opcode.QUERY])
+@pytest.mark.parametrize("opcode", [Opcode.RESULT, Opcode.NEED, Opcode.WAIT, Opcode.ACK, Opcode.STATUS])
 def test_forbidden_opcodes_of_a_child(opcode: Opcode) -> None:
     rig = SwitchRig()
     before = snapshot(rig)

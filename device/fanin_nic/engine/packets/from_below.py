@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.jobs import leave
 from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_peer
-from fanin_nic.engine.packets import ring, tree
+from fanin_nic.engine.packets import query, ring, tree
 from fanin_nic.engine.packets.remote_abort import on_remote_abort, on_remote_restart
 from fanin_nic.engine.packets.validate import is_acceptable, is_computable
 from fanin_nic.engine.records.accessors import ZERO, bit_of, count
@@ -14,7 +14,7 @@ from fanin_wire.abi import Route
 from fanin_wire.fields import Opcode
 
 CONTRIBUTION, RESULT, PROBE = int(Opcode.CONTRIBUTION), int(Opcode.RESULT), int(Opcode.PROBE)
-LEAVE, ABORT, NAK = int(Opcode.LEAVE), int(Opcode.ABORT), int(Opcode.NAK)
+LEAVE, ABORT, NAK, QUERY = int(Opcode.LEAVE), int(Opcode.ABORT), int(Opcode.NAK), int(Opcode.QUERY)
 RING = int(Route.RING)
 DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 
@@ -33,6 +33,8 @@ def dispatch_below(e, job, header, payload, source):
             return
         on_remote_restart(e, job, scope_below(job), bit_of(header.source), source)
         leave.progress_leave(e, job)
+    elif header.opcode == QUERY:
+        query.on_query(e, job, header, source)
     elif not is_acceptable(e, job, header):
         return
     elif not is_computable(e, header):

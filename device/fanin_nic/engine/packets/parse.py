@@ -22,7 +22,7 @@ from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WIRE_VERSION
 
 CONTRIBUTION, RESULT, PROBE, ACK = (int(Opcode[name]) for name in ("CONTRIBUTION", "RESULT", "PROBE", "ACK"))
 CONFIG, LEAVE, LEAVE_ACK = int(Opcode.CONFIG), int(Opcode.LEAVE), int(Opcode.LEAVE_ACK)
-NAK, KEEPALIVE = int(Opcode.NAK), int(Opcode.KEEPALIVE)
+NAK, QUERY, KEEPALIVE = int(Opcode.NAK), int(Opcode.QUERY), int(Opcode.KEEPALIVE)
 ABORTED = int(JobState.ABORTED)
 NOT_CONFIGURED, LAST_STATUS, STATUS_ABORTED = int(Status.NOT_CONFIGURED), int(max(Status)), int(Status.ABORTED)
 RX_FIRST, ORDINARY_PACKETS = int(Counter.RX_FIRST), int(Counter.ORDINARY_PACKETS)
@@ -122,7 +122,7 @@ def send_nak(e, job, header, source):
 def may_be_nacked(opcode):
     """Whether a NAK may answer an opcode. Only packets that a running job sends unasked are answered, never an
     answer."""
-    return opcode in (CONTRIBUTION, PROBE, KEEPALIVE)
+    return opcode in (CONTRIBUTION, PROBE, QUERY, KEEPALIVE)
 
 
 @internal

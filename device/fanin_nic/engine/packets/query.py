@@ -1,0 +1,24 @@
+"""QUERY of a device below, which asks for the state of the job (SPEC.md, 10.8)."""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.membership import PENDING, set_missing
+from fanin_nic.engine.output.encapsulate import packet
+from fanin_nic.engine.records.accessors import header_at
+from fanin_nic.engine.records.tables import JobState
+from fanin_nic.native.compiled import internal
+from fanin_wire.fields import Opcode
+
+STATUS = int(Opcode.STATUS)
+ACTIVE = int(JobState.ACTIVE)
+
+
+@internal
+def on_query(e, job, header, source):
+    """Event: QUERY. STATUS answers it, and nothing changes."""
+    answer = header_at(e, packet(e, job, STATUS, source))
+    answer.source = header.source
+    answer.token = header.token
+    if job.state < ACTIVE:
+        answer.status = PENDING
+        set_missing(job, answer)
