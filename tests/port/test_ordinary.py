@@ -49,7 +49,16 @@ def packet(rocev2: SimpleNamespace, length: int, number: int = 0) -> bytes:
 
 @pytest.mark.parametrize(
     "lengths",
-    [[0], [4], [1024] * 3, [1024] * 200, [4096] * 100, [8, 1024, 1024, 1024, 8, 8, 4, 0, 0], [1024, 256, 1024] * 30],
+    [
+        [0],
+        [4],
+        [1024] * 3,
+        [1024] * 200,
+        [4096] * 100,
+        [8, 1024, 1024, 1024, 8, 8, 4, 0, 0],
+        [1024, 256, 1024] * 30,
+        [1024] * 62 + [1012],
+    ],
     ids=str,
 )
 def test_what_is_sent_arrives_in_order(open_port, rocev2, traffic, lengths):
