@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 
-from fanin.errors import InvalidRequest
+from fanin.errors import InvalidRequest, QueueFull
 from fanin.verbs import MR, PD, QP, SGE, QPAttr, QPCap, QPInitAttr, RecvWR, SendWR
 from fanin.verbs.enums import (
     IBV_ACCESS_LOCAL_WRITE,
@@ -26,6 +28,7 @@ from fanin.verbs.enums import (
     IBV_WR_RDMA_WRITE,
     IBV_WR_SEND,
 )
+from tests.e2e.fabrics import eventually
 from tests.ordinary.conftest import Connected
 from tests.ordinary.sides import ALL_RIGHTS, MEMORY, Side, attributes, connect
 
@@ -167,6 +170,27 @@ def test_a_queue_pair_is_used_again_after_reset(connected: Connected) -> None:
     assert other.completion().byte_len == 10
 
 
+def test_reset_drops_what_was_posted(connected: Connected) -> None:
+    """What the device has taken, and what still lies in the rings, because the queues of the device are full."""
+    one, other = connected()
+    for number in range(256 + 40):
+        eventually(partial(is_received, one, 1000 + number), bool)
+    for side in (one, other):
+        side.qp.modify(QPAttr(qp_state=IBV_QPS_RESET), IBV_QP_STATE)
+    connect(one, other)
+    one.receive(one.piece(8), wr_id=3)
+    other.send(IBV_WR_SEND, other.piece(8))
+    assert one.completion().wr_id == 3
+
+
+def is_received(side: Side, number: int) -> bool:
+    """Whether its ring of receive requests had room for one more."""
+    with suppress(QueueFull):
+        side.receive(side.piece(8), wr_id=number)
+        return True
+    return False
+
+
 def test_posting_before_its_time(connected: Connected) -> None:
     one, other = connected()
     fresh = one.make_qp()
@@ -202,7 +226,7 @@ def test_rights_that_contradict_themselves(connected: Connected) -> None:
             MR(one.pd, 64, access)
 
 
-def test_objects_that_are_in_use(connected: Connected) -> None:
+def test_a_closed_queue_pair_and_its_number(connected: Connected) -> None:
     one, _ = connected()
     number = one.qp.index
     one.qp.close()
