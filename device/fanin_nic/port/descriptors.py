@@ -109,7 +109,7 @@ PORT = np.dtype(
         ("receive_limit", "u4"),  # of them that the next batch may use
         ("send_filled", "u4"),  # send messages of the present batch
         ("send_length", "u4"),  # UDP payload of them all; looked at where a super-packet begins
-        ("send_waits", "u4"),  # for a full socket, in the present `transmit`
+        ("send_waits", "u4"),  # for a full socket, in the present `transmit` or turn of ordinary traffic
         ("last_error", "u4"),  # errno behind the last SEND_ERROR or failed recvmmsg
         ("receive_errors", "u4"),  # recvmmsg calls that failed
         ("crc_length", "u4"),  # bytes of `crc_payload`
