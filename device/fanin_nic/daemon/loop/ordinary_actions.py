@@ -138,10 +138,16 @@ def store_completions(lane, t, count, now):
     full_fence()
     for index in range(count):
         action = action_at(t, U64(index))
-        ring = ring_of(lane, action)
-        if action.kind == COMPLETE and ring:
-            wake(ring)
+        if action.kind == COMPLETE:
+            wake_ring(ring_of(lane, action))
     lap(lane.profile, STAGE_COMPLETE)
+
+
+@compiled
+def wake_ring(ring):
+    """Wake those who wait for a completion ring, if it is still there."""
+    if ring:
+        wake(ring)
 
 
 @compiled
