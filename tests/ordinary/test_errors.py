@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 
-from fanin.errors import InvalidRequest
-from fanin.verbs import MR, PD, QP, SGE, QPAttr, QPCap, QPInitAttr, RecvWR, SendWR
+from fanin.errors import InvalidRequest, QueueFull
+from fanin.verbs import AH, MR, PD, QP, SGE, AHAttr, GlobalRoute, QPAttr, QPCap, QPInitAttr, RecvWR, SendWR
 from fanin.verbs.enums import (
     IBV_ACCESS_LOCAL_WRITE,
     IBV_ACCESS_REMOTE_READ,
     IBV_ACCESS_REMOTE_WRITE,
+    IBV_QP_CUR_STATE,
     IBV_QP_STATE,
     IBV_QPS_ERR,
     IBV_QPS_INIT,
     IBV_QPS_RESET,
     IBV_QPS_RTR,
     IBV_QPS_RTS,
+    IBV_QPS_SQE,
     IBV_QPT_RC,
+    IBV_QPT_UC,
     IBV_QPT_UD,
     IBV_WR_ATOMIC_FETCH_AND_ADD,
     IBV_WR_RDMA_READ,
     IBV_WR_RDMA_WRITE,
     IBV_WR_SEND,
 )
+from fanin_wire.verbs import CompletionStatus
+from tests.e2e.fabrics import eventually
 from tests.ordinary.conftest import Connected
-from tests.ordinary.sides import ALL_RIGHTS, MEMORY, Side, attributes, connect
+from tests.ordinary.sides import ALL_RIGHTS, MEMORY, QKEY, Side, attributes, connect
+
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = (
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+)  # fmt: skip
+libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 Wrong = Callable[[Side, Side], SendWR]
 
@@ -167,6 +183,70 @@ def test_a_queue_pair_is_used_again_after_reset(connected: Connected) -> None:
     assert other.completion().byte_len == 10
 
 
+def test_reset_drops_what_was_posted(connected: Connected) -> None:
+    """What the device has taken, and what still lies in the rings, because the queues of the device are full."""
+    one, other = connected()
+    for number in range(256 + 40):
+        eventually(partial(is_received, one, 1000 + number), bool)
+    for side in (one, other):
+        side.qp.modify(QPAttr(qp_state=IBV_QPS_RESET), IBV_QP_STATE)
+    connect(one, other)
+    one.receive(one.piece(8), wr_id=3)
+    other.send(IBV_WR_SEND, other.piece(8))
+    assert one.completion().wr_id == 3
+
+
+def is_received(side: Side, number: int) -> bool:
+    """Whether its ring of receive requests had room for one more."""
+    with suppress(QueueFull):
+        side.receive(side.piece(8), wr_id=number)
+        return True
+    return False
+
+
+def without_memory(side: Side, length: int, present: int) -> MR:
+    """Memory of the process that is registered, of which all but the first bytes is unmapped afterwards."""
+    address = libc.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    region = MR(side.pd, length, IBV_ACCESS_LOCAL_WRITE, address=address)
+    libc.munmap(ctypes.c_void_p(address + present), length - present)
+    return region
+
+
+def three(one: Side, other: Side, kind: int, lost: MR) -> None:
+    """A good request, one of memory that is not there, and a good one, posted at once."""
+    length = lost.length if kind != IBV_QPT_UD else 1000
+    pieces = {7: one.piece(100), 8: one.piece(length, mr=lost), 9: one.piece(100)}
+    requests = [SendWR(number, IBV_WR_SEND, sg=[piece], send_flags=0) for number, piece in pieces.items()]
+    for request in requests:
+        if kind == IBV_QPT_UD:
+            request.set_wr_ud(AH(one.pd, AHAttr(GlobalRoute(other.gid))), other.qp.qp_num, QKEY)
+        one.qp.post_send(request)
+
+
+@pytest.mark.parametrize("present", [0, 40960])
+@pytest.mark.parametrize("signal_all", [0, 1])
+@pytest.mark.parametrize("kind", [IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD])
+def test_memory_that_is_unmapped(connected: Connected, kind: int, signal_all: int, present: int) -> None:
+    """The request that names it says so. Those before it are carried out, those behind it are flushed."""
+    if kind == IBV_QPT_UD and present:
+        pytest.skip("a datagram has one packet")
+    one, other = connected(kind)
+    for side in (one, other):
+        side.qp.close()
+        side.qp = side.make_qp(kind, signal_all)
+    connect(one, other)
+    other.receive(other.piece(200))
+    three(one, other, kind, without_memory(one, 65536, present))
+    found = [(done.wr_id, CompletionStatus(done.status).name) for done in one.completions(2 + signal_all)]
+    assert found == [(7, "SUCCESS"), (8, "LOC_PROT_ERR"), (9, "WR_FLUSH_ERR")][1 - signal_all :]
+    assert other.completion().byte_len == 100 + (40 if kind == IBV_QPT_UD else 0)
+    assert one.qp.qp_state == (IBV_QPS_ERR if kind == IBV_QPT_RC else IBV_QPS_SQE)
+    assert not one.cq.wait(0.05)
+    if kind != IBV_QPT_RC:
+        one.qp.modify(QPAttr(qp_state=IBV_QPS_RTS, cur_qp_state=IBV_QPS_SQE), IBV_QP_STATE | IBV_QP_CUR_STATE)
+    assert one.context.status()["counters"]["dma_errors"] > 0
+
+
 def test_posting_before_its_time(connected: Connected) -> None:
     one, other = connected()
     fresh = one.make_qp()
@@ -202,7 +282,7 @@ def test_rights_that_contradict_themselves(connected: Connected) -> None:
             MR(one.pd, 64, access)
 
 
-def test_objects_that_are_in_use(connected: Connected) -> None:
+def test_a_closed_queue_pair_and_its_number(connected: Connected) -> None:
     one, _ = connected()
     number = one.qp.index
     one.qp.close()

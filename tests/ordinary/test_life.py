@@ -17,7 +17,7 @@ import pytest
 from fanin import Communicator, device_status
 from fanin.driver import ffi, library
 from fanin.errors import DeviceLost, QueueFull
-from fanin.verbs import GID, AHAttr, GlobalRoute
+from fanin.verbs import GID, AHAttr, GlobalRoute, SendWR
 from fanin.verbs.enums import (
     IBV_QPS_ERR,
     IBV_QPT_RC,
@@ -33,7 +33,7 @@ from fanin_wire import abi
 from tests.e2e.fabrics import Bench, eventually, pid_of
 from tests.e2e.members import placed
 from tests.host.conftest import BOUND_S
-from tests.ordinary import endless_sender
+from tests.ordinary import endless_sender, written_to
 from tests.ordinary.conftest import Connected
 from tests.ordinary.sides import MEMORY, Side, attributes, connect, sockets
 
@@ -84,17 +84,46 @@ def test_a_process_that_is_killed(running: Running) -> None:
     assert device_status(first)["counters"]["ordinary_drop_unknown_queue_pair"] > 0
 
 
-def test_a_process_whose_memory_is_written_is_killed(running: Running) -> None:
-    """The device of the dead process answers no more for it, and lives."""
+@contextmanager
+def reached(socket: str, other: Side, kind: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """A process whose memory `other` may write: it, and the key and the address of its memory."""
+    command = [sys.executable, "-m", written_to.__name__, socket, other.gid.gid, str(other.qp.qp_num), kind]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            qpn, rkey, address = map(int, process.stdout.readline().split())
+            other.qp.to_rts(attributes(other, qpn, ah_attr=route_to(socket), **FAST))
+            yield process, rkey, address
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("kind", ["mapped", "process"])
+def test_a_process_whose_memory_is_written_is_killed(running: Running, kind: str) -> None:
+    """While the writes arrive. The writer is told, what the process had is gone, and its device lives."""
     first, second = sockets(running)
-    with closing(Side(second)) as other, sending(first, other) as (process, _):
-        process.kill()
-        process.wait()
-        assert not other.cq.wait(0.1)
+    before = holdings(first)
+    with closing(Side(second)) as other, reached(first, other, kind) as (process, rkey, address):
+        statuses: list[str] = []
+        for number in range(5000):
+            request = SendWR(number, IBV_WR_RDMA_WRITE, sg=[other.piece(written_to.LENGTH)])
+            request.set_wr_rdma(rkey, address)
+            other.qp.post_send(request)
+            if number == 50:
+                assert set(statuses) == {"SUCCESS"}
+                process.kill()
+            if number >= 16:
+                statuses += other.statuses(1)
+            if statuses and statuses[-1] != "SUCCESS":
+                break
+        assert len(statuses) > 50 - 16
+        assert statuses[-1] == "RETRY_EXC_ERR"
+        assert eventually(lambda: holdings(first), lambda now: now == before)
     with closing(Side(first)) as one, closing(Side(second)) as other:
         connect(one, other)
-        one.send(IBV_WR_RDMA_WRITE, one.piece(1000), remote=(other, 0))
-        one.completion()
+        for writer, target in ((one, other), (other, one)):
+            writer.send(IBV_WR_RDMA_WRITE, writer.piece(1000), remote=(target, 0))
+            writer.completion()
 
 
 def test_a_device_that_is_killed(bench: Bench) -> None:
@@ -114,16 +143,19 @@ def test_a_device_that_is_killed(bench: Bench) -> None:
 
 
 def test_rings_full_of_rubbish(running: Running, connected: Connected) -> None:
-    """A client that scribbles over its own rings harms itself only. Requests of random bits reach the transport."""
+    """A client that scribbles over its own rings harms itself only. Requests of random bits reach the transport, and
+    those that are likely the queue pair that the victim is connected to."""
     one, other = connected()
+    target = Side(sockets(running)[1])
     known = control_regions()
     victim = Side(sockets(running)[0])
     (start,) = control_regions() - known
     rng = np.random.default_rng(5)
     for number in range(30):
-        victim.qp.close()
-        victim.qp = victim.make_qp((IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD)[number % 3])
-        victim.qp.to_rts(attributes(other, other.qp.qp_num, **FAST))
+        for side in (victim, target):
+            side.qp.close()
+            side.qp = side.make_qp((IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD)[number % 3])
+        connect(victim, target, **FAST)
         scribble(start, victim, rng, is_likely=number % 2 == 0)
         with suppress(QueueFull):  # by the counters of the ring
             victim.receive(victim.piece(8))  # rings the doorbell
@@ -134,7 +166,9 @@ def test_rings_full_of_rubbish(running: Running, connected: Connected) -> None:
     one.send(IBV_WR_RDMA_WRITE, one.piece(5000), remote=(other, 0))
     one.completion()
     assert np.array_equal(one.data[:5000], other.data[:5000])
+    assert target.context.status()["counters"]["ordinary_rx_packets"] > 10
     victim.close()
+    target.close()
 
 
 def control_regions() -> set[int]:

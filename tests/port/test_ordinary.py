@@ -15,31 +15,35 @@ from numba import uint64
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import copy, record_at
 from fanin_nic.port.descriptors import FRAMES_BYTES, PORT
-from fanin_nic.port.ordinary import close_frame, flush_frames, open_frame
+from fanin_nic.port.ordinary import close_frame, drop_frame, flush_frames, open_frame
 
 UDP_SEGMENT = 103
 port_at = record_at(PORT)
 
 
 @compiled
-def send_frames(state, destination, packets, sizes, count):
-    """Send packets that lie behind each other at `packets`. Returns how many the kernel took at the end."""
+def send_frames(state, destination, packets, sizes, count, dropped):
+    """Send packets that lie behind each other at `packets`, but those that a bit of `dropped` names. Returns how many
+    the kernel took at the end."""
     port, place = port_at(uint64(state)), uint64(packets)
     for index in range(count):
         size = sizes[index]
         frame = open_frame(port, destination, size)
-        if frame:
+        if frame and dropped >> index & 1:
+            drop_frame(port)
+        elif frame:
             copy(frame, place, uint64(size))
             close_frame(port)
         place += uint64(size)
     return flush_frames(port)
 
 
-def send(port, destination: str, packets: list[bytes]) -> int:
-    """Send packets, without their ICRC; how many were in the last batch."""
+def send(port, destination: str, packets: list[bytes], dropped: int = 0) -> int:
+    """Send packets, without their ICRC, but those that a bit of `dropped` names; how many were in the last batch."""
     data = np.frombuffer(b"".join(packets), np.uint8)
     sizes = np.array([len(packet) for packet in packets])
-    return send_frames(int(port.state), int(ipaddress.IPv4Address(destination)), data.ctypes.data, sizes, len(packets))
+    address = int(ipaddress.IPv4Address(destination))
+    return send_frames(int(port.state), address, data.ctypes.data, sizes, len(packets), dropped)
 
 
 def packet(rocev2: SimpleNamespace, length: int, number: int = 0) -> bytes:
@@ -49,7 +53,16 @@ def packet(rocev2: SimpleNamespace, length: int, number: int = 0) -> bytes:
 
 @pytest.mark.parametrize(
     "lengths",
-    [[0], [4], [1024] * 3, [1024] * 200, [4096] * 100, [8, 1024, 1024, 1024, 8, 8, 4, 0, 0], [1024, 256, 1024] * 30],
+    [
+        [0],
+        [4],
+        [1024] * 3,
+        [1024] * 200,
+        [4096] * 100,
+        [8, 1024, 1024, 1024, 8, 8, 4, 0, 0],
+        [1024, 256, 1024] * 30,
+        [1024] * 62 + [1012],
+    ],
     ids=str,
 )
 def test_what_is_sent_arrives_in_order(open_port, rocev2, traffic, lengths):
@@ -70,6 +83,19 @@ def test_more_than_the_frames_hold(open_port, rocev2, traffic):
     packets = [packet(rocev2, 4096, number) for number in range(3 * FRAMES_BYTES // 4096)]
     send(one, other.address, packets)
     assert [arrival.content for arrival in traffic.take(other, len(packets))] == packets
+
+
+@pytest.mark.parametrize("dropped", [0b1, 0b10, 0b100, 0b1001, 0b1111])
+def test_a_packet_that_is_given_up(open_port, rocev2, traffic, dropped):
+    """It leaves nothing behind: no empty datagram, no gap."""
+    one, other = open_port(), open_port()
+    packets = [packet(rocev2, length, number) for number, length in enumerate((1024, 1024, 1024, 256))]
+    kept = [content for number, content in enumerate(packets) if not dropped >> number & 1]
+    send(one, other.address, packets, dropped)
+    send(one, other.address, [packet(rocev2, 8, 9)])
+    assert [arrival.content for arrival in traffic.take(other, len(kept) + 1)] == [*kept, packet(rocev2, 8, 9)]
+    assert not +Counter(other.drops())
+    assert one.peers()[other.address]["tx_packets"] == len(kept) + 1
 
 
 def test_a_packet_longer_than_the_path_is_dropped(open_port, rocev2, traffic):

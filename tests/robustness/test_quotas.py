@@ -11,12 +11,15 @@ import pytest
 from fanin import errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
 from fanin_nic.daemon.lanes.host_port import HostPort
+from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.jobs.quota import GENEROSITY, share
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
+from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
+from fanin_nic.transport.transport import Limits
 from fanin_tools.fabric import device_query
-from fanin_wire.abi import Status
+from fanin_wire.abi import Service, Status
 from fanin_wire.fields import Opcode
 from tests.engine.rig import LIMITS, STRANGER, Rig, SwitchRig, child_address, config
 from tests.robustness.test_clients import works
@@ -96,6 +99,28 @@ def test_process_memory_counts_toward_no_quota() -> None:
     with pytest.raises(NoResources, match="2 are left for the others"):
         host.register(0, 6, 0, 1, 1, 4096)
     host.register(1, 0, 0, 1, 1, 4096)
+
+
+@pytest.mark.parametrize("what", ["queue pairs", "regions"])
+def test_shares_of_ordinary_traffic(what: str) -> None:
+    """Of 8 rows the first client gets 6, the others one each. What is given back can be taken again."""
+    limits = Limits(queue_pairs=8, regions=8, send_depth=32, receive_depth=32, actions=128)
+    host = OrdinaryHost("127.0.0.1", 1500, limits)
+
+    def take(client: int) -> int:
+        if what == "regions":
+            return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
+        return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
+
+    taken = [take(0) for _ in range(6)]
+    with pytest.raises(NoResources, match=f"{what} of ordinary traffic: .* 2 are left for the others"):
+        take(0)
+    for client in (1, 63):
+        take(client)
+        with pytest.raises(NoResources):
+            take(client)
+    (host.deregister if what == "regions" else host.destroy)(taken[0])
+    take(7)
 
 
 def test_one_client_leaves_queues_regions_and_slots_of_a_device_to_others(nic: Path) -> None:

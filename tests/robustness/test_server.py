@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from fanin_nic.daemon.status import MAX_LINKS, OTHER, busiest
 from fanin_nic.hostif.client import Client
+from fanin_nic.hostif.engine_port import Refused
+from fanin_nic.hostif.ordinary import OrdinaryClient
 from fanin_nic.hostif.server import ControlServer
 from fanin_tools.stress.fuzz.hostile_client import message
+from fanin_wire import abi
 from fanin_wire.abi import Access
 
 PACKETS = {"rx_packets": 1, "tx_packets": 0}
@@ -95,3 +99,16 @@ def test_strangers_with_many_addresses_are_one_line() -> None:
     assert len(shown) <= MAX_LINKS + 1
     assert members.items() <= shown.items()
     assert sum(link["rx_packets"] for link in shown.values()) == 999 + 10 * 1000 + 5000
+
+
+def test_unknown_rights_of_process_memory_are_refused() -> None:
+    """The library lets none through. Here is a client without it."""
+    transport = Mock()
+    transport.register.return_value = 77
+    client = OrdinaryClient(0, transport, Mock(), lambda cq: True, has_memory=True)
+    record = np.zeros(1, abi.REGISTER)[0]
+    record["address"], record["length"], record["access"] = 4096, 64, Access["ORDINARY"]
+    assert client.register(record, None) == 77
+    record["access"] |= 1 << 20
+    with pytest.raises(Refused, match="rights"):
+        client.register(record, None)

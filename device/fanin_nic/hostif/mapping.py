@@ -117,6 +117,11 @@ class ControlRegion:
         """Make a ring empty, before it is used again."""
         record_view(address, abi.RING)[:] = 0
 
+    def empty_ring(self, address: int) -> None:
+        """Drop the requests that a client has posted to a ring."""
+        ring = record_view(address, abi.RING)
+        ring["consumer"] = ring["producer"]
+
     def announce(self, detection_ms: int) -> None:
         """Tell the client the time after which a device that stands still counts as lost."""
         self._doorbell["detection_ms"] = detection_ms

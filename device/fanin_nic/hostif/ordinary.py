@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from fanin_nic.hostif.engine_port import NoResources, Refused
-from fanin_nic.hostif.mapping import MAX_ADDRESS, ControlRegion
+from fanin_nic.hostif.mapping import ALL_ACCESS, MAX_ADDRESS, ControlRegion
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion, TransportPort
 from fanin_wire.abi import MessageType, Service, Status
 from fanin_wire.verbs import Attribute as A
+from fanin_wire.verbs import QueuePairState
 
 MOST_DOMAIN = 0xFFFF
 # The member of struct fanin_qp_attributes for each attribute that a program gives.
@@ -61,6 +62,7 @@ class OrdinaryClient:
         port = self._transport()
         start, length = int(record["address"]), int(record["length"])
         _require(int(record["domain"]) <= MOST_DOMAIN, "the protection domain of a region")
+        _require(int(record["access"]) & ~ALL_ACCESS == 0, "the rights of a region")
         if mapped is None:
             _require(0 < length < MAX_ADDRESS and start + length < MAX_ADDRESS, "the bounds of a region")
             if not self._has_memory:
@@ -134,6 +136,9 @@ class OrdinaryClient:
         _require(mask & ~known == 0, f"attributes {mask & ~known:#x}")
         values = {int(bit): int(record[member]) for bit, member in MEMBERS.items() if mask & bit}
         self._transport().modify(self._row_of(record), int(record["state"]), values)
+        if record["state"] == QueuePairState.RESET:  # requests that have not been taken go with the others
+            for ring in self._region.ordinary_rings(int(record["qp"])):
+                self._region.empty_ring(ring)
         return record.tobytes()
 
     def _query(self, record: np.void) -> bytes:

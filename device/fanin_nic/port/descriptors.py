@@ -10,7 +10,7 @@ import enum
 
 import numpy as np
 
-from fanin_wire.fields import ICRC_SIZE, SUPER_PACKET_SEGMENTS, TRANSPORT_SIZE
+from fanin_wire.fields import ICRC_SIZE, IPV4_UDP_SIZE, SUPER_PACKET_SEGMENTS, TRANSPORT_SIZE
 
 # Bytes of a batch. The port reads them twice: the kernel copies them and the port checks them, or the other way round.
 # In between they should stay in the second-level cache of a core, which other devices may share.
@@ -27,7 +27,7 @@ FRAME_SIZE = SUPER_PACKET_SEGMENTS * (TRANSPORT_SIZE + 3 + ICRC_SIZE)  # headers
 
 # Packets of ordinary traffic are put together in a row, in these frames.
 FRAMES_BYTES = BATCH_BYTES + (1 << 16)
-MOST_FRAME = (1 << 16) - 28  # bytes of a super-packet of them: a UDP datagram
+MOST_FRAME = (1 << 16) - 1 - IPV4_UDP_SIZE  # bytes of a super-packet of them: the payload of the longest UDP datagram
 
 PEER_SLOTS = 1024  # power of two; one more entry counts for all devices without a place
 
@@ -109,7 +109,7 @@ PORT = np.dtype(
         ("receive_limit", "u4"),  # of them that the next batch may use
         ("send_filled", "u4"),  # send messages of the present batch
         ("send_length", "u4"),  # UDP payload of them all; looked at where a super-packet begins
-        ("send_waits", "u4"),  # for a full socket, in the present `transmit`
+        ("send_waits", "u4"),  # for a full socket, in the present `transmit` or turn of ordinary traffic
         ("last_error", "u4"),  # errno behind the last SEND_ERROR or failed recvmmsg
         ("receive_errors", "u4"),  # recvmmsg calls that failed
         ("crc_length", "u4"),  # bytes of `crc_payload`

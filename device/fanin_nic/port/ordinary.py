@@ -2,7 +2,7 @@
 
     place = open_frame(port, destination, size)      where the packet is to be written, from BTH to padding; 0: dropped
     ...
-    close_frame(port)                                its ICRC is added
+    close_frame(port)                                its ICRC is added; or drop_frame(port): it is not sent
     flush_frames(port)                               all are sent
 
 Packets of equal size to one destination become a super-packet. Their data are copied, so that a program that changes
@@ -107,8 +107,16 @@ def close_frame(port):
 
 
 @compiled
+def drop_frame(port):
+    """The packet of the last `open_frame` is not to be sent."""
+    if message_at(_message(port, port.frame_messages - 1)).packets == 0:  # it would have begun a super-packet
+        port.frame_messages -= 1
+
+
+@compiled
 def flush_frames(port):
-    """Send what is in the frames. Returns the number of packets that the kernel took."""
+    """Send what is in the frames. The caller sets `send_waits` to 0 where the time that a full socket may take begins.
+    Returns the number of packets that the kernel took."""
     filled = uint64(port.frame_messages)
     for index in range(filled):
         message, mmsghdr = message_at(_message(port, index)), mmsghdr_at(_header(port, index))
@@ -119,7 +127,6 @@ def flush_frames(port):
             control_at(mmsghdr.control).segment_size = message.segment_size
     if filled:
         lap(port.profile, ENCAPSULATE)
-    port.send_waits = 0
     sent = send_batch(port, port.frame_message_table, port.frame_header_table, filled)
     port.frame_messages = port.frames_used = 0
     return sent

@@ -22,7 +22,7 @@ from fanin_nic.transport.records.accessors import (
     take_ready,
     transport_at,
 )
-from fanin_nic.transport.requester import posting, timer
+from fanin_nic.transport.requester import posting, timer, unreadable
 from fanin_nic.transport.requester.send import send_requests
 from fanin_nic.transport.responder.owed import respond
 from fanin_wire.verbs import QueuePairState
@@ -143,6 +143,15 @@ def fail(base, index, now):
     t = transport_at(U64(base))
     t.now = now
     failure.fail_queue_pair(t, queue_pair_at(t, U64(index)))
+
+
+@compiled
+def fail_unreadable(base, number, now):
+    """Event: the payload of the action `number`, the SEND of a requester, can not be read. What it takes back in the
+    table becomes NONE, and completions are added."""
+    t = transport_at(U64(base))
+    t.now = now
+    unreadable.fail_unreadable(t, int64(number))
 
 
 @compiled

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.daemon.lanes.flushing import flush_queue
+from fanin_nic.daemon.lanes.shares import check_share
 from fanin_nic.engine import events
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.tables import JobState
@@ -71,10 +72,8 @@ class HostPort:
             raise NoResources("regions of the device")
 
     def _check_share(self, what: str, owners: np.ndarray, total: int, client: int) -> None:
-        """Refuse one more row of a table of `total` rows to a client that has its share. owners: clients of the rows in
-        use."""
-        if self.engine.limits.shared and self.engine.share(int((owners == client).sum()), total - len(owners)) == 0:
-            raise NoResources(f"{what}: this client has its share, and {total - len(owners)} are left for the others")
+        if self.engine.limits.shared:
+            check_share(what, owners, total, client)
 
     def deregister(self, client: int, lkey: int) -> None:
         """Forget a region. A request that still uses it ends with its job."""

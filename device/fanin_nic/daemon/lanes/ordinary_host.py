@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from fanin_nic.daemon.lanes.shares import check_share
 from fanin_nic.daemon.loop.lane_record import ORDINARY_RINGS
 from fanin_nic.hostif.engine_port import NoResources, Refused
 from fanin_nic.hostif.server import MAX_CLIENTS
@@ -63,6 +64,7 @@ class OrdinaryHost:
         """Register memory of a client. Refused: memory that the other side may change is to be writable here, too."""
         if region.access & CHANGING and not region.access & Access["WRITE"]:
             raise Refused(Status["INVALID_REQUEST"], "rights to change memory that is not writable")
+        self._check_share("regions", "key", client)
         try:
             return self.transport.register(
                 region.start,
@@ -76,6 +78,12 @@ class OrdinaryHost:
         except TableFull as error:
             raise NoResources(f"{error} of ordinary traffic") from None
 
+    def _check_share(self, what: str, used: str, client: int) -> None:
+        """Refuse one more row of a table to a client that has its share. used: the member that is 0 in a free row."""
+        table = self.transport.tables[what.replace(" ", "_")]
+        owners = (table["domain"][table[used] != 0] - 1) // DOMAINS
+        check_share(f"{what} of ordinary traffic", owners, len(table), client)
+
     def deregister(self, key: int) -> None:
         """Forget a region."""
         self.transport.deregister(key)
@@ -86,6 +94,7 @@ class OrdinaryHost:
 
     def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
         """Make a queue pair; its row and its number on the wire."""
+        self._check_share("queue pairs", "qpn", client)
         try:
             row = self.transport.create_queue_pair(
                 SERVICES[wanted.service],

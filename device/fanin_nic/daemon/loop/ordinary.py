@@ -1,6 +1,8 @@
 """Ordinary traffic in the loop of a lane: packets and work requests into the transport, its actions out (step S5).
 
 A turn is short, so that collectives and ordinary traffic, which share the port, get their turns one after the other.
+Only requests to receive are taken without limit, because a packet must find those that were posted before it: as many
+as the programs have posted, up to a full queue for each queue pair.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE
 
 ORDINARY = int(Stage.ORDINARY)
-TURNS = 4  # of queue pairs in a turn of the lane; each sends up to events.TURN packets
+TURNS = 4  # of queue pairs in a turn of the lane; each sends up to events.TURN answers and as many requests
 POSTS_PER_TURN = 32
 RINGS_SIZE = U64(ORDINARY_RINGS.itemsize)
 SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsize)

@@ -13,7 +13,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u64, record_at, store_u8
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import PORT
-from fanin_nic.port.ordinary import close_frame, flush_frames, open_frame
+from fanin_nic.port.ordinary import close_frame, drop_frame, flush_frames, open_frame
 from fanin_nic.transport import events
 from fanin_nic.transport.records.accessors import U64, action_at
 from fanin_nic.transport.records.actions import ACTION, ActionKind
@@ -40,7 +40,7 @@ def perform(lane, t, now):
         return
     change_memory(lane, t, count, now)
     send_packets(lane, t, count, now)
-    store_completions(lane, t, count, now)
+    store_completions(lane, t, int64(t.action_count), now)  # a packet that can not be read adds some
     t.action_count = 0
 
 
@@ -66,8 +66,8 @@ def change_memory(lane, t, count, now):
 
 @compiled
 def fail(lane, t, count, queue_pair, now):
-    """The memory of a process can not be reached: its queue pair ends in error. It sends nothing more, and what it has
-    just completed is not so."""
+    """Memory of a process that is to be changed, or to be read for the other side, can not be reached: its queue pair
+    ends in error. It sends nothing more, and what it has just completed is not so."""
     lane.dma_errors += U64(1)
     events.fail(lane.transport, queue_pair, now)
     for index in range(count):
@@ -85,9 +85,16 @@ def fail(lane, t, count, queue_pair, now):
 def send_packets(lane, t, count, now):
     """Put the packets together, and send them."""
     port = port_at(lane.port)
+    port.send_waits = 0  # however often the frames are full
     for index in range(count):
         action = action_at(t, U64(index))
-        if action.kind == SEND and not put_together(lane, t, port, index):
+        if action.kind != SEND or put_together(lane, t, port, index):
+            continue
+        drop_frame(port)
+        if action.of_request:
+            lane.dma_errors += U64(1)
+            events.fail_unreadable(lane.transport, index, now)
+        else:
             fail(lane, t, count, int64(action.queue_pair), now)
     if port.frame_messages and flush_frames(port):
         watch_port(lane, now)
@@ -131,10 +138,16 @@ def store_completions(lane, t, count, now):
     full_fence()
     for index in range(count):
         action = action_at(t, U64(index))
-        ring = ring_of(lane, action)
-        if action.kind == COMPLETE and ring:
-            wake(ring)
+        if action.kind == COMPLETE:
+            wake_ring(ring_of(lane, action))
     lap(lane.profile, STAGE_COMPLETE)
+
+
+@compiled
+def wake_ring(ring):
+    """Wake those who wait for a completion ring, if it is still there."""
+    if ring:
+        wake(ring)
 
 
 @compiled

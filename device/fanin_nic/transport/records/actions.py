@@ -5,6 +5,9 @@ clears the table. So an acknowledgement leaves after what it acknowledges is don
 finds its data. Addresses in an action are valid until the table is cleared, and until then the driver gives no work
 request: inline data stand in the row of their request, which is free again when the request is complete.
 
+If the payload of a packet of a requester can not be read, the driver says so by `events.fail_unreadable`, sends no more
+of what that takes back, and stores the completions that it adds.
+
 A packet has `pieces` of payload: one is in the action itself, further ones are PIECE actions behind it.
 """
 
@@ -41,7 +44,7 @@ ACTION = np.dtype(
         ("opcode", "u1"),  # COMPLETE: CompletionOpcode
         ("flags", "u1"),  # COMPLETE: CompletionFlag
         ("solicited", "u1"),  # COMPLETE: the sender wants the receiver to be woken
-        ("reserved", "u1"),
+        ("of_request", "u1"),  # SEND: it has payload of the request to send `request`, and the PSN `psn`
         ("queue_pair", "u4"),  # row
         ("destination", "u4"),  # SEND: IPv4 address, host order
         ("length", "u4"),  # SEND, PIECE, WRITE: bytes of this piece
@@ -57,6 +60,8 @@ ACTION = np.dtype(
         ("source", "u4"),  # COMPLETE of a datagram: IPv4 address of its sender, host order
         ("byte_length", "u4"),  # COMPLETE
         ("immediate", "u4"),  # COMPLETE: immediate data, or the key that was invalidated
+        ("request", "u4"),  # SEND: free-running number in its queue
+        ("psn", "u4"),  # SEND
         ("header", "u1", (HEADER_ROOM,)),  # SEND: BTH and what follows it
     ],
     align=True,

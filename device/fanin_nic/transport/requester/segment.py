@@ -12,7 +12,7 @@ from numba import int64
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.memory.pieces import LOCAL_READ, allows, gather
 from fanin_nic.transport.output.encapsulate import OUTGOING, add_piece, new_packet, start
-from fanin_nic.transport.records.accessors import U64, packet_at, pieces_of_send
+from fanin_nic.transport.records.accessors import U64, action_at, packet_at, pieces_of_send
 from fanin_nic.transport.records.psn import psn_distance
 from fanin_nic.transport.requester.start import FETCH_ADD, INLINE, READ, UD, is_atomic
 from fanin_wire.rocev2 import CODES
@@ -86,8 +86,19 @@ def send_packet(t, q, request, psn, asks):
     if q.kind == UD:
         destination = request.destination
         address_datagram(q, request, packet)
-    attach(t, q, request, start(t, q, destination, length), offset, length)
+    index = start(t, q, destination, length)
+    name_request(t, q, index, psn)
+    attach(t, q, request, index, offset, length)
     return True
+
+
+@internal
+def name_request(t, q, index, psn):
+    """Note in a SEND which request it is of."""
+    action = action_at(t, U64(index))
+    action.of_request = 1
+    action.request = q.send_next
+    action.psn = psn
 
 
 @internal

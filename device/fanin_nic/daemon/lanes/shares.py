@@ -1,0 +1,16 @@
+"""Shares: what a client may take of a table that all clients of a device use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_nic.engine.engine import Engine
+from fanin_nic.hostif.engine_port import NoResources
+
+
+def check_share(what: str, owners: np.ndarray, total: int, client: int) -> None:
+    """Refuse one more row of a table of `total` rows to a client that has its share. owners: clients of the rows in
+    use."""
+    free = total - len(owners)
+    if Engine.share(int((owners == client).sum()), free) == 0:
+        raise NoResources(f"{what}: this client has its share, and {free} are left for the others")
