@@ -122,10 +122,6 @@ INSTANCES = {
     "short broadcasts to a ring below": Instance(
         TREE, RING_BELOW, messages=(1, 1, 1), collective="broadcast", losses=1
     ),
-    # The root moves from below a middle switch to beside it, after a message without data.
-    "short broadcasts, the root changes": Instance(
-        TREE, UNEVEN, messages=(0, 1, 1), collective="broadcast", roots=(0, 0, 2), losses=1
-    ),
     "forming a tree, a short broadcast": Instance(
         TREE, SWITCH_OF_2, messages=(1,), collective="broadcast", losses=1, from_join=True
     ),
@@ -177,6 +173,10 @@ DEEP_INSTANCES = {
     ),
     "short broadcasts, early probes": Instance(
         TREE, SWITCH_OF_2, messages=(1, 1, 1), collective="broadcast", early_timers=1
+    ),
+    # The root moves from below a middle switch to beside it, after a message without data.
+    "short broadcasts, the root changes": Instance(
+        TREE, UNEVEN, messages=(0, 1, 1), collective="broadcast", roots=(0, 0, 2), losses=1
     ),
     "a short broadcast, tree of 3": Instance(TREE, SWITCH_OF_3, messages=(1,), collective="broadcast", losses=1),
     "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
