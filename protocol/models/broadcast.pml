@@ -116,7 +116,8 @@ inline complete() {
         if
         :: !S.up -> send_up()
         :: else
-        fi
+        fi;
+        send_ahead()
     fi
 }
 

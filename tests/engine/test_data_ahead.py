@@ -215,6 +215,16 @@ def test_data_go_up_and_ahead_at_once() -> None:
     assert down(ahead) == {child_address(bit): (True, NINE.tobytes()) for bit in (1, 2)}
 
 
+def test_data_that_come_last_go_up_and_to_those_that_wait() -> None:
+    rig = SwitchRig(3, above=ABOVE)
+    want(rig, 0)
+    want(rig, 1, flags=0)
+    up, *ahead = bring(rig, 2)
+    assert (up.opcode, up.ceth["flags"] & (EARLY | DATA)) == (Opcode.CONTRIBUTION, EARLY | DATA)
+    assert down(ahead) == {child_address(0): (True, NINE.tobytes())}
+    assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(3)}
+
+
 def test_data_from_above_go_down_and_not_up_again() -> None:
     rig = SwitchRig(2, above=ABOVE)
     want(rig, 0)

@@ -123,6 +123,13 @@ SENDING = (
         test("engine/test_data_ahead.py::test_data_from_above_go_down_and_not_up_again"),
     ),
     Mutant(
+        "data that come last do not go ahead to the children that wait",
+        COMPLETE,
+        "    slot.upward = SENT\n    if goes_ahead_now(job, slot):\n",
+        "    slot.upward = SENT\n    if not MUTANT and goes_ahead_now(job, slot):\n",
+        test("engine/test_data_ahead.py::test_data_that_come_last_go_up_and_to_those_that_wait"),
+    ),
+    Mutant(
         "a contribution has the data that came from above",
         "engine/output/encapsulate.py",
         "    if not slot.ahead & TAKEN:",
