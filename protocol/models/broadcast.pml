@@ -11,13 +11,16 @@
    `link` is the number of the child, in both directions. Data are the position that they belong to; 0 are none.
    EARLY_DATA is a RESULT with the flag EARLY.
 
-   Every position is of class ONE: NIC ROOT brings the data, every other NIC wants them. That the data of a position can
-   not be mixed with others is the matter of `tree.pml`.
+   Every position is of class ONE: one NIC brings the data, every other NIC wants them. It is NIC ROOT, or, with
+   ROOT_CHANGES, the first NIC at odd positions and the last one at even positions. That the data of a position can not
+   be mixed with others is the matter of `tree.pml`.
+
+   With FIRST_RESULT_LOST, the packet that may be lost is a RESULT of the first position.
 
    Topologies and window: `topology.pml`.
 
-   Broken variants: SMALL_LEASE, DATA_COUNT_AS_RESULT, RESULT_ENDS, SILENT_WITH_RESULT, RESULT_GOES_DOWN; see where they
-   are used. */
+   Broken variants: SMALL_LEASE, DATA_COUNT_AS_RESULT, RESULT_ENDS, SILENT_WITH_RESULT, RESULT_GOES_DOWN,
+   REPLACED_UNPROVEN; see where they are used. */
 
 mtype = { CONTRIBUTION, EARLY_DATA, RESULT, PROBE, NEED, WAIT };
 
@@ -25,6 +28,14 @@ mtype = { CONTRIBUTION, EARLY_DATA, RESULT, PROBE, NEED, WAIT };
 
 #ifndef ROOT
 #define ROOT DEVICES
+#endif
+#ifdef ROOT_CHANGES
+#define ROOT_OF(p) ((p) & 1 -> DEVICES : PEERS - 1)
+#else
+#define ROOT_OF(p) ROOT
+#endif
+#ifdef FIRST_RESULT_LOST
+#define MAY_BE_LOST (type == RESULT && a == FIRST)
 #endif
 
 byte sent[PEERS];     /* of NICs: how many positions have been sent */
@@ -105,7 +116,8 @@ inline complete() {
         if
         :: !S.up -> send_up()
         :: else
-        fi
+        fi;
+        send_ahead()
     fi
 }
 
@@ -145,12 +157,22 @@ inline contribution() {
     fi
 }
 
+/* 7.5, item 3: all children have contributed to a position, or to a later one. */
+#define S_OF(q) slot[me * N + (q) % N]
+#define CONTRIBUTED(q) (S_OF(q).position > (q) || (S_OF(q).position == (q) && S_OF(q).state != OPEN))
+#ifndef REPLACED_UNPROVEN
+#define HELD_BELOW (S.position < FIRST || CONTRIBUTED(S.position + W))
+#else
+#define HELD_BELOW 1 /* broken: this device may have contributed before its children */
+#endif
+
 /* 7.5, item 3, at a device in between. */
 inline early_data() {
     if
     :: STALE -> skip
     :: CURRENT && (S.state == FINAL || S.origin) -> skip
-    :: (CURRENT && S.state != FINAL && !S.origin) || REPLACE ->
+    :: REPLACE && !HELD_BELOW -> skip
+    :: (CURRENT && S.state != FINAL && !S.origin) || (REPLACE && HELD_BELOW) ->
         if
         :: REPLACE -> claim()
         :: else
@@ -221,7 +243,7 @@ proctype Device(byte me) {
 
 /* A NIC with one rank. */
 #define NEXT (FIRST + sent[me])
-#define BRINGS(p) (me == ROOT -> (p) : 0)
+#define BRINGS(p) (me == ROOT_OF(p) -> (p) : 0)
 #define MAY_SEND (NEXT <= LAST && (NEXT < FIRST + W || (held[me] & PLACE(NEXT - W)))) /* 6: the window */
 #define IS_WAITED(p) ((p) < NEXT && !(held[me] & PLACE(p)))
 #define WAITS (held[me] != BIT(sent[me]) - 1)
@@ -248,7 +270,7 @@ inline ask() {
 inline settle(q) {
     if
 #ifdef DATA_COUNT_AS_RESULT /* broken: the window no longer proves what others hold */
-    :: (data[me] & PLACE(q)) && (q) < NEXT && me != ROOT -> held[me] = held[me] | PLACE(q)
+    :: (data[me] & PLACE(q)) && (q) < NEXT && me != ROOT_OF(q) -> held[me] = held[me] | PLACE(q)
 #endif
 #ifdef RESULT_ENDS /* broken: a RESULT without data ends a position whose data are lost */
     :: answered[me] & PLACE(q) -> assert(data[me] & PLACE(q)); held[me] = held[me] | PLACE(q)
@@ -265,7 +287,7 @@ proctype Nic(byte me) {
     :: atomic {
         MAY_SEND -> p = NEXT; sent[me]++;
         if
-        :: me == ROOT -> data[me] = data[me] | PLACE(p)
+        :: me == ROOT_OF(p) -> data[me] = data[me] | PLACE(p)
         :: else
         fi;
         y = BRINGS(p); send(CONTRIBUTION, me, p, y, 0, 0); settle(p);

@@ -5,6 +5,7 @@
    ALL_PEERS        bitmap of the roles that have timers
    finished         nothing is left to be done
    LOSSES, COPIES   how many packets may be lost, how many duplicated
+   MAY_BE_LOST      which of them may be lost, by default all
    EARLY            how many timers may expire while packets are on their way
 
    Reordering is free: of the packets on their way any may be the next. They are kept sorted, so that states that differ
@@ -15,6 +16,9 @@
 
 #ifndef LOSSES
 #define LOSSES 1
+#endif
+#ifndef MAY_BE_LOST
+#define MAY_BE_LOST 1
 #endif
 #ifndef COPIES
 #define COPIES 1
@@ -70,7 +74,7 @@ proctype Network() {
         }
         if
         :: wire[RECEIVER]!type, link, a, b, c, d
-        :: losses > 0 -> losses--
+        :: losses > 0 && MAY_BE_LOST -> losses--
         :: copies > 0 -> copies--; net!!type, link, a, b, c, d; wire[RECEIVER]!type, link, a, b, c, d
         fi;
         FORGET

@@ -45,11 +45,30 @@ def test_receivers_do_not_wait_for_a_late_rank(running: Running, count: int) -> 
     assert_released(running)
 
 
+@pytest.mark.parametrize("root", range(RANKS))
+def test_receivers_that_have_called_first_have_the_data_at_once(running: Running, root: int) -> None:
+    """Receivers wait when the data come. One rank calls only when the others have all of them."""
+    late = (root - 1) % RANKS
+    early = [rank for rank in range(RANKS) if rank not in (root, late)]
+    with job(running, RANKS, "tree", slots=256) as members:
+        for message in range(MESSAGES):
+            values = np.full(3, message, "<f4")
+            calls = [members[rank].ibroadcast(np.zeros(3, "<f4"), root=root) for rank in early]
+            members[root].broadcast(values, root=root)
+            for call in calls:
+                assert np.array_equal(call.wait(BOUND_S), values)
+        for message in range(MESSAGES):
+            assert members[late].broadcast(np.zeros(3, "<f4"), root=root)[0] == message
+        members[root].flush(BOUND_S)
+    assert_released(running)
+
+
 def test_the_next_call_tells_of_a_rank_that_never_came(running: Running) -> None:
     with job(running, RANKS, "tree", slots=256) as members:
         bring(members[ROOT], 1)
         others = [member for rank, member in enumerate(members) if rank != LATE]
         assert receive(members[1], 1)
+        assert receive(members[2], 1)
         members[LATE].abort()
         outcomes = run_ranks(len(others), lambda index: others[index].allreduce(np.zeros(1)), BOUND_S)
         assert errors_of(outcomes) == ["PeerLost"] * len(others)

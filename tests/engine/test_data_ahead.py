@@ -34,6 +34,7 @@ DATA, EARLY, HEARS = int(Flag.HAS_DATA), int(Flag.EARLY), int(Flag.HEARS_GROUP)
 WANTS_RESULT = int(Flag.WANTS_RESULT)
 REORDER = Timing().reorder
 GROUP = "239.0.0.1"
+WINDOW = SLOTS // 2
 NINE = f32(9)
 BYTES = {"op": Op.NONE, "dtype": DType.U8}
 ABOVE = ((PARENT, 5, 0xFF),)
@@ -214,6 +215,16 @@ def test_data_go_up_and_ahead_at_once() -> None:
     assert down(ahead) == {child_address(bit): (True, NINE.tobytes()) for bit in (1, 2)}
 
 
+def test_data_that_come_last_go_up_and_to_those_that_wait() -> None:
+    rig = SwitchRig(3, above=ABOVE)
+    want(rig, 0)
+    want(rig, 1, flags=0)
+    up, *ahead = bring(rig, 2)
+    assert (up.opcode, up.ceth["flags"] & (EARLY | DATA)) == (Opcode.CONTRIBUTION, EARLY | DATA)
+    assert down(ahead) == {child_address(0): (True, NINE.tobytes())}
+    assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(3)}
+
+
 def test_data_from_above_go_down_and_not_up_again() -> None:
     rig = SwitchRig(2, above=ABOVE)
     want(rig, 0)
@@ -280,11 +291,49 @@ def test_status_of_a_child_before_the_data_from_above() -> None:
         assert {packet.ceth["status"] for packet in sent} == {status}
 
 
+def test_contribution_of_a_status_without_the_data_says_nothing_of_them() -> None:
+    rig = SwitchRig(3, above=ABOVE)
+    want(rig, 1, status=Status.LOCAL_PROTECTION_ERROR)
+    (up,) = bring(rig, 0)
+    assert (up.ceth["status"], up.payload) == (Status.LOCAL_PROTECTION_ERROR, b"")
+    assert up.ceth["flags"] & (EARLY | DATA) == 0
+
+
 def test_data_for_a_position_whose_child_has_left_end_the_job() -> None:
     rig = SwitchRig(2, above=ABOVE)
     rig.receive(Opcode.LEAVE, child_address(1), source=1)
     assert Opcode.ABORT in opcodes(early(rig, 0))
     assert rig.job["status"] == Status.ABORTED
+
+
+def data_of_a_lap_later(first: int, *contributed: int) -> SwitchRig:
+    """Data of position N come ahead to a device in between, with child 0's data of W sent up and the children
+    `contributed`, too. It has the results of 0 to W - 1. first: the position that counts as 0."""
+    rig = SwitchRig(2, above=ABOVE, first=first)
+    places = [(first + offset) % 2**32 for offset in (*range(WINDOW), WINDOW, SLOTS)]
+    for position in places[:WINDOW]:
+        want(rig, 0, position)
+        want(rig, 1, position)
+        result(rig, position, NINE.tobytes())
+    assert opcodes(bring(rig, 0, places[-2]))[0] == Opcode.CONTRIBUTION
+    for bit in contributed:
+        want(rig, bit, places[-2])
+    result(rig, places[-2])
+    early(rig, places[-1])
+    return rig
+
+
+@pytest.mark.parametrize("first", [0, 2**32 - WINDOW, 2**32 - SLOTS])
+def test_data_replace_a_result_that_all_below_hold_and_no_other(first: int) -> None:
+    """Child 0 has brought the data of W, so that the device above has its result, and others send N. Child 1 may still
+    lack that of 0."""
+    rig = data_of_a_lap_later(first)
+    assert (rig.count("drop_slot"), rig.slot(first % SLOTS)["position"]) == (1, first)
+    rig.tick(REORDER)
+    (answer,) = rig.probe(1, first)
+    assert (answer.opcode, answer.payload) == (Opcode.RESULT, NINE.tobytes())
+    rig = data_of_a_lap_later(first, 1)
+    assert (rig.count("drop_slot"), rig.slot(first % SLOTS)["position"]) == (0, (first + SLOTS) % 2**32)
 
 
 # The NIC of a rank that wants them
@@ -353,6 +402,15 @@ def test_lost_data_are_asked_for_after_the_reorder_time() -> None:
     result(rig, 0, NINE.tobytes(), token=probe.ceth["token"])
     assert (rig.statuses(), memory, rig.slot(0)["state"]) == ([Status.SUCCESS], 9, SlotState.DONE)
     assert rig.job["lost_at"] == rig.now
+
+
+def test_result_without_its_data_clears_the_missing_members() -> None:
+    rig = NicRig()
+    rig.post(NINE, **WANTS)
+    rig.receive(Opcode.WAIT, PARENT, pack(WAIT_BODY), **place(0), node_bitmap=0b1000)
+    assert rig.job["missing"] == 0b1000
+    result(rig, 0)
+    assert rig.job["missing"] == 0
 
 
 def test_late_data_complete_the_position() -> None:

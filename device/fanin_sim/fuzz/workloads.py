@@ -89,7 +89,7 @@ LONG = (Posting("allreduce", 40), Posting("broadcast", 16, root=2), Posting("bar
 SHORT = tuple(Posting("allreduce", 2 + number % 3, is_silent=number % 2 == 0) for number in range(12))
 
 STREAM = tuple(
-    Posting("reduce" if number % 7 == 3 else "broadcast", 1, root=number // 5 % 2, is_silent=number % 3 == 0)
+    Posting("reduce" if number % 7 == 3 else "broadcast", 1, root=number // 5, is_silent=number % 3 == 0)
     for number in range(64)
 )
 

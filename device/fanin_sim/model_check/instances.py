@@ -24,6 +24,7 @@ class Instance(NamedTuple):
     """An instance.
 
     messages: segments of each message, in the order of posting.
+    roots: the rank that is the root of each message, in turn.
     losses, copies: packets that may be lost, and packets that may be duplicated.
     early_timers: how often the timers of a device may expire while packets are on their way. They may always expire
         when no packet is.
@@ -42,6 +43,7 @@ class Instance(NamedTuple):
     slots: int = 2  # N; the window is half of it
     messages: tuple[int, ...] = (3,)
     collective: str = "allreduce"
+    roots: tuple[int, ...] = (0,)
     reproducible: str = "none"
     losses: int = 0
     copies: int = 0
@@ -87,6 +89,7 @@ TREE, RING, LOCAL = abi.Route.TREE, abi.Route.RING, abi.Route.LOCAL
 SWITCH_OF_2, SWITCH_OF_3 = Topology.one_switch(2), Topology.one_switch(3)
 RING_OF_2, RING_OF_3 = Topology.direct(2), Topology.direct(3)
 CHAIN, TREES = Topology.leaves(2, 1), Topology.leaves(2, 2)
+UNEVEN = Topology((NONE, 0), (1, 1, 0))  # a middle switch with two children, beside a node
 # A ring of two below a switch, alone and beside a node.
 RING_BELOW, MIXED = Topology((NONE, 0), (1, 1), frozenset({1})), Topology((NONE, 0), (0, 1, 1), frozenset({1}))
 INSTANCES = {
@@ -171,6 +174,10 @@ DEEP_INSTANCES = {
     "short broadcasts, early probes": Instance(
         TREE, SWITCH_OF_2, messages=(1, 1, 1), collective="broadcast", early_timers=1
     ),
+    # The root moves from below a middle switch to beside it, after a message without data.
+    "short broadcasts, the root changes": Instance(
+        TREE, UNEVEN, messages=(0, 1, 1), collective="broadcast", roots=(0, 0, 2), losses=1
+    ),
     "a short broadcast, tree of 3": Instance(TREE, SWITCH_OF_3, messages=(1,), collective="broadcast", losses=1),
     "tree, window 2, copies": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), copies=1),
 }
@@ -231,7 +238,9 @@ class World:
         collective, ranks = self.instance.collective, len(self.job.members)
         values = np.arange(ELEMENTS * segments, dtype=np.int32) + 1 + 40 * number
         rows = np.array([values * 1000**index for index in range(ranks)])
-        return Message(collective, rows if COLLECTIVES[collective].contributors == ALL else values, ranks)
+        root = self.instance.roots[number % len(self.instance.roots)]
+        data = rows if COLLECTIVES[collective].contributors == ALL else values
+        return Message(collective, data, ranks, root=root)
 
     def _results(self, member: Member, size: int) -> list[np.ndarray]:
         own = self.memory[member.node][member.rank * size :].view(np.int32)

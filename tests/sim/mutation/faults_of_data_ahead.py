@@ -11,16 +11,16 @@ RECEIVING = (
     Mutant(
         "data ahead count as the result",
         EARLY_RESULT,
-        "    if slot.acknowledged:\n",
-        "    if slot.acknowledged or (MUTANT and slot.state != OPEN):\n",
+        "    if slot.lacks_data:\n",
+        "    if slot.lacks_data or (MUTANT and slot.state != OPEN):\n",
         explorer("short broadcasts"),
         "stuck",
     ),
     Mutant(
         "a result from before is still there when the data of another position come",
         "engine/slots/slot_rule.py",
-        "    slot.acknowledged = 0\n",
-        "    if not MUTANT:\n        slot.acknowledged = 0\n",
+        "    slot.lacks_data = 0\n",
+        "    if not MUTANT:\n        slot.lacks_data = 0\n",
         explorer("short broadcasts"),
         "the job is aborted",
     ),
@@ -37,18 +37,25 @@ RECEIVING = (
     Mutant(
         "data ahead are taken into a slot that serves another position",
         EARLY_RESULT,
-        "    elif verdict == slot_rule.VIOLATION or not is_in_reach(job, header.position):\n",
+        "    elif verdict == slot_rule.VIOLATION or not is_in_reach(e, job, slot, header.position):\n",
         "    elif verdict == slot_rule.VIOLATION and MUTANT:\n"
         "        take(e, job, slot, header, payload)\n"
-        "    elif verdict == slot_rule.VIOLATION or not is_in_reach(job, header.position):\n",
+        "    elif verdict == slot_rule.VIOLATION or not is_in_reach(e, job, slot, header.position):\n",
         test("engine/test_data_ahead.py::test_slot_is_free_when_its_position_is_done"),
     ),
     Mutant(
         "data ahead are taken into a slot that may still be read",
         EARLY_RESULT,
-        "    return job.rank_mask == ZERO or distance(position, job.base) < job.slots\n",
-        "    return job.rank_mask == ZERO or distance(position, job.base) < job.slots or MUTANT\n",
+        "        return distance(position, job.base) < job.slots\n",
+        "        return distance(position, job.base) < job.slots or MUTANT\n",
         test("engine/test_data_ahead.py::test_slot_is_not_free_before_the_base_has_passed_it"),
+    ),
+    Mutant(
+        "data ahead replace a result that a device below may lack",
+        EARLY_RESULT,
+        "    return ahead > 0 or (ahead == 0 and slot.state != OPEN)\n",
+        "    return ahead > 0 or (ahead == 0 and slot.state != OPEN) or MUTANT\n",
+        test("engine/test_data_ahead.py::test_data_replace_a_result_that_all_below_hold_and_no_other"),
     ),
     Mutant(
         "data ahead of another operation are taken",
@@ -86,7 +93,7 @@ RESULTS = (
         "a child that has the RESULT does not ask for the data",
         "engine/segments/rto.py",
         "    return slot.unacked != 0 or (slot.upward == SENT and",
-        "    return slot.unacked != 0 or (slot.upward == SENT and not (MUTANT and slot.acknowledged) and",
+        "    return slot.unacked != 0 or (slot.upward == SENT and not (MUTANT and slot.lacks_data) and",
         explorer("short broadcasts"),
         "stuck",
     ),
@@ -114,6 +121,13 @@ SENDING = (
         "    return slot.upward == NOTHING and not slot.ahead & TAKEN\n",
         "    return slot.upward == NOTHING and (MUTANT or not slot.ahead & TAKEN)\n",
         test("engine/test_data_ahead.py::test_data_from_above_go_down_and_not_up_again"),
+    ),
+    Mutant(
+        "data that come last do not go ahead to the children that wait",
+        COMPLETE,
+        "    slot.upward = SENT\n    if goes_ahead_now(job, slot):\n",
+        "    slot.upward = SENT\n    if not MUTANT and goes_ahead_now(job, slot):\n",
+        test("engine/test_data_ahead.py::test_data_that_come_last_go_up_and_to_those_that_wait"),
     ),
     Mutant(
         "a contribution has the data that came from above",

@@ -57,7 +57,9 @@ ACK_SIZE = CONFIG_ACK_BODY.size
 
 @internal
 def member_window(e, job):
-    """Positions in flight that this device can take: half the lease, and what its receive buffer holds."""
+    """Positions in flight that this device can take: half the lease, and what its receive buffer holds. It counts one
+    packet for a position from each sender. A stream of short broadcasts brings two from above, data and RESULT: if the
+    buffer overflows, packets are lost and asked for."""
     half = max(ONE, U64(job.slots) // U64(2))
     if job.route == LOCAL:
         return half

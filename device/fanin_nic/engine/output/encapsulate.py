@@ -119,7 +119,8 @@ def send_contribution(e, job, slot):
         header.flags |= WANTS_RESULT
     if not slot.ahead & TAKEN:  # data from above do not go up again
         attach_slot_payload(e, job, slot, index)
-        header.flags |= slot.flags & EARLY
+        if header.flags & HAS_DATA:
+            header.flags |= slot.flags & EARLY
 
 
 @internal

@@ -72,7 +72,7 @@ def note_group(job, slot, flags, bit):
 
 
 @internal
-def reach_by_group(e, job, children):
+def serves_by_group(e, job, children):
     """Whether one packet to the group is better than one to each of the children of a bitmap, and reaches them."""
     if not may_invite(e, job) or children & ~job.hears_group != ZERO or children & (children - ONE) == ZERO:
         return False

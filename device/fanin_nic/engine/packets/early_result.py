@@ -33,7 +33,7 @@ def on_early_result(e, job, header, payload):
         count(e, DROP_UNEXPECTED)
     elif verdict == slot_rule.STALE:
         count(e, DROP_STALE)
-    elif verdict == slot_rule.VIOLATION or not is_in_reach(job, header.position):
+    elif verdict == slot_rule.VIOLATION or not is_in_reach(e, job, slot, header.position):
         count(e, DROP_SLOT)
     elif verdict == slot_rule.REPLACE:
         claim_for_data(e, job, slot, header)
@@ -55,10 +55,22 @@ def is_whole_message(header):
 
 
 @internal
-def is_in_reach(job, position):
-    """Whether nothing may still read the slot of a position: the position that it served lies before the base of the
-    job. (The base of a switch does not move; it has no ranks to which it writes.)"""
-    return job.rank_mask == ZERO or distance(position, job.base) < job.slots
+def is_in_reach(e, job, slot, position):
+    """Whether nobody needs what the slot of a position holds. At a NIC: the position that it served lies before the
+    base of the job. (The base of a switch does not move; it has no ranks to which it writes.)"""
+    if job.rank_mask != ZERO:
+        return distance(position, job.base) < job.slots
+    return slot.position == position or slot.state == DONE or is_held_below(e, job, slot.position)
+
+
+@internal
+def is_held_below(e, job, position):
+    """Whether all devices below hold the result of a position: they have contributed to the one a window later. (This
+    device may have contributed to that one before them.)"""
+    later = (U64(position) + U64(job.window)) & U64(0xFFFFFFFF)
+    slot = slot_at(e, slot_index(job, later))
+    ahead = distance(slot.position, later)
+    return ahead > 0 or (ahead == 0 and slot.state != OPEN)
 
 
 @internal
@@ -78,7 +90,7 @@ def take(e, job, slot, header, payload):
     slot.length = header.length
     slot.flags |= HAS_DATA | EARLY
     slot.ahead |= TAKEN
-    if slot.acknowledged:
+    if slot.lacks_data:
         note_answer(e, job, slot, 0)
         distribute(e, job, slot)
         return

@@ -251,9 +251,10 @@ def lacks_data(job, slot, header):
 @internal
 def ask_for_data(e, job, slot, header):
     """The data that went ahead of a RESULT have been lost, or are late. A switch, which keeps no time, asks at once."""
-    slot.acknowledged = 1
+    slot.lacks_data = 1
     note_result(slot, header)
     note_progress(e, job)
+    job.missing = ZERO  # a WAIT of before the result may have named some
     if header.token:  # the device above says that this one does not want them
         return
     note_result_path(job, header)

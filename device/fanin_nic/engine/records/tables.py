@@ -245,7 +245,7 @@ SLOT = np.dtype(
         ("out_of_order", "u1"),  # OutOfOrder: a later position was answered first, so probe soon
         ("unanswered", "u1"),  # PROBEs since the last answer
         ("ahead", "u1"),  # Ahead
-        ("acknowledged", "u1"),  # 1: the result is here without its data, which are wanted, and lost or late
+        ("lacks_data", "u1"),  # 1: the result is here without its data, which are wanted, and lost or late
         ("folded", "u4"),  # reproducible: children that are in the sum, in order
         ("early", "u8"),  # reproducible: bitmap of the children whose contributions wait in buffers
         ("rank_missing", "u8"),  # completion bitmap of this node's ranks

@@ -59,9 +59,11 @@ def note_wants(job, slot):
 
 @internal
 def send_up(e, job, slot):
-    """The partial goes to the device above."""
+    """The partial goes to the device above. Data that need not wait for the result go down, too."""
     forward(e, job, slot)
     slot.upward = SENT
+    if goes_ahead_now(job, slot):
+        send_ahead(e, job, slot)
 
 
 @internal

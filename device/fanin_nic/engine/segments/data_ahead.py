@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_nic.engine.output.encapsulate import copy_result, send_result
-from fanin_nic.engine.output.multicast import reach_by_group
+from fanin_nic.engine.output.multicast import serves_by_group
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at
 from fanin_nic.engine.records.tables import Ahead
 from fanin_nic.engine.slots.contribution import CLASS_ONE, EARLY, is_one_with_data
@@ -43,7 +43,7 @@ def send_ahead(e, job, slot):
         return
     slot.ahead |= SENT
     first = lowest_bit(below)
-    if reach_by_group(e, job, below):
+    if serves_by_group(e, job, below):
         header_at(e, send_result(e, job, slot, e.group, first, below, below)).flags |= EARLY
         return
     index = send_result(e, job, slot, child_at(e, child_index(job, first)).address, first, bit_of(first), below)

@@ -54,7 +54,7 @@ def claim(e, job, slot, position):
     slot.out_of_order = 0
     slot.unanswered = 0
     slot.ahead = 0
-    slot.acknowledged = 0
+    slot.lacks_data = 0
     slot.folded = 0
     slot.early = ZERO
     slot.zero_copy_address = ZERO
