@@ -482,7 +482,7 @@ def test_data_behind_a_status_of_the_same_node_wait_for_the_result() -> None:
         (0, {"status": Status.ABORTED}, "drop_unexpected"),
         (0, {"sid": 1}, "drop_unexpected"),
         (0, {"mid": 4}, "drop_unexpected"),
-        (0, {"node_bitmap": 0b10}, "drop_sender"),
+        (0, {"node_bitmap": 0b10}, "drop_not_addressed"),
     ],
 )
 def test_what_is_not_taken(position: int, changes: dict, counter: str) -> None:

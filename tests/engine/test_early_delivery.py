@@ -8,8 +8,8 @@ import pytest
 from fanin_sim.fabric.device import Arrival
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, DType, Op, Route, Status, WqeFlag
-from fanin_wire.fields import Opcode
-from tests.engine.rig import CHUNK, LIMITS, ONE, NicRig, f32
+from fanin_wire.fields import CONFIG_ACK_BODY, Opcode
+from tests.engine.rig import CHUNK, LIMITS, ONE, PARENT, NicRig, Sent, f32, pack, place
 
 ONE_CLASS = {"contributors": ContributorClass.ONE, "op": Op.NONE, "dtype": DType.U8}
 BRINGS = {"source_blocks": 1, "destination_blocks": 0, **ONE_CLASS}
@@ -131,21 +131,30 @@ def test_nothing_arrives_for_a_request_that_is_posted_and_not_begun() -> None:
     assert [arrival.queue for arrival in rig.device.arrivals] == [2]
 
 
-def test_sender_is_no_further_ahead_than_an_arrival_ring_holds() -> None:
+@pytest.mark.parametrize("route", [Route.LOCAL, Route.TREE])
+def test_sender_is_no_further_ahead_than_an_arrival_ring_holds(route: Route) -> None:
     slots, data = 128, np.zeros(abi.MAX_ARRIVAL, np.uint8)
     limits = LIMITS._replace(
         slots=slots, max_lease=slots, max_chunk=data.nbytes, requests=slots, regions=4 * slots, actions=1024
     )
-    rig = NicRig(Route.LOCAL, ranks=2, join=False, limits=limits)
-    for rank in range(2):
+    ranks = 2 if route == Route.LOCAL else 1
+    rig = NicRig(route, ranks=ranks, join=False, limits=limits)
+    for rank in range(ranks):
         rig.join(rank, slots=slots, chunk=data.nbytes)
 
-    def post(rank: int, number: int, **changes: int) -> None:
-        rig.post(data, rank=rank, mid=number, chunk=data.nbytes, segments=1, seg=number, **changes)
+    def post(rank: int, number: int, **changes: int) -> list[Sent]:
+        return rig.post(data, rank=rank, mid=number, chunk=data.nbytes, segments=1, seg=number, **changes)
 
-    for number in range(slots // 2):
-        post(0, number, **BRINGS)
-    held, units = len(rig.device.arrivals), -(-(abi.ARRIVAL.itemsize + data.nbytes) // abi.ARRIVAL_UNIT)
-    assert (held + 1) * units <= abi.ARRIVAL_UNITS < (held + 2) * units
-    post(1, 0, **NOTHING)
-    assert [arrival.mid for arrival in rig.device.arrivals] == list(range(held + 1))
+    if route == Route.TREE:
+        rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=slots, window=slots // 2))
+    sent = [packet for number in range(slots // 2) for packet in post(0, number, **BRINGS)]
+    begun = len(rig.device.arrivals) if route == Route.LOCAL else len(sent)
+    units = -(-(abi.ARRIVAL.itemsize + data.nbytes) // abi.ARRIVAL_UNIT)
+    assert (begun + 1) * units <= abi.ARRIVAL_UNITS < (begun + 2) * units
+    if route == Route.LOCAL:
+        post(1, 0, **NOTHING)
+        assert [arrival.mid for arrival in rig.device.arrivals] == list(range(begun + 1))
+    else:
+        result = {**place(0), "op": Op.NONE, "dtype": DType.U8, "sid": 0, "flags": ONE, "node_bitmap": 0b11}
+        (further,) = rig.receive(Opcode.RESULT, PARENT, **result)
+        assert (further.opcode, further.ceth["position"]) == (Opcode.CONTRIBUTION, begun)

@@ -161,7 +161,7 @@ def test_a_result_for_others_is_not_taken() -> None:
     rig, result = NicRig(), np.zeros(1, "f4")
     rig.post(f32(1), result)
     rig.from_parent(Opcode.RESULT, 0, f32(2).tobytes(), sid=0, node_bitmap=0b10)
-    assert (result[0], rig.count("drop_sender")) == (0, 1)
+    assert (result[0], rig.count("drop_not_addressed")) == (0, 1)
     rig.from_parent(Opcode.RESULT, 0, f32(2).tobytes(), sid=0, node_bitmap=0b11)
     assert result[0] == 2
 

@@ -18,7 +18,7 @@ from fanin_wire.fields import WAIT_BODY, Opcode
 RESULT, NEED = int(Opcode.RESULT), int(Opcode.NEED)
 CONFIG_ACK, LEAVE_ACK = int(Opcode.CONFIG_ACK), int(Opcode.LEAVE_ACK)
 ABORT, NAK = int(Opcode.ABORT), int(Opcode.NAK)
-DROP_LENGTH, DROP_SENDER = int(Counter.DROP_LENGTH), int(Counter.DROP_SENDER)
+DROP_LENGTH, DROP_NOT_ADDRESSED = int(Counter.DROP_LENGTH), int(Counter.DROP_NOT_ADDRESSED)
 WAIT_SIZE = WAIT_BODY.size
 
 
@@ -44,7 +44,7 @@ def dispatch_parent(e, job, header, payload):
 def dispatch_position(e, job, header, payload):
     """Handle a packet of the device above about a position of a running job."""
     if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
-        count(e, DROP_SENDER)
+        count(e, DROP_NOT_ADDRESSED)
     elif header.opcode == RESULT and header.flags & EARLY:
         early_result.on_early_result(e, job, header, payload)
     elif header.opcode == RESULT:

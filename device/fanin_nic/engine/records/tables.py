@@ -387,6 +387,7 @@ class Counter(enum.IntEnum):
     SEGMENTS = 51
     NOT_OFFLOADED = 52  # requests refused because the device can not compute them
     DROP_ENDED = 53  # for an ended job, from a sender that needs no answer
+    DROP_NOT_ADDRESSED = 54  # a RESULT for others: data go ahead by the group to all that listen to it
 
 
 COUNTERS = 64

@@ -34,7 +34,7 @@ from fanin_wire.abi import ContributorClass, Route
 
 ACTIVE = int(JobState.ACTIVE)
 DONE = int(SlotState.DONE)
-RING, LOCAL_ROUTE = int(Route.RING), int(Route.LOCAL)
+RING = int(Route.RING)
 CLASS_ONE = int(ContributorClass.ONE)
 MAX_ARRIVAL, ARRIVAL_UNIT, ARRIVAL_UNITS = U64(abi.MAX_ARRIVAL), U64(abi.ARRIVAL_UNIT), U64(abi.ARRIVAL_UNITS)
 ARRIVAL_HEAD = U64(abi.ARRIVAL.itemsize)
@@ -62,12 +62,12 @@ def has_work(e, queue_index):
 
 @internal
 def is_far_ahead(job, request):
-    """Whether a short message of one rank is further ahead of the slowest rank of its node than an arrival ring holds.
+    """Whether a short message of one rank is further ahead of the slowest rank than an arrival ring holds.
 
     A message that does not fit there would cost its receiver a round trip. All positions between are taken for messages
-    of this length, so behind a long message a short one waits longer than it need.
+    of this length, so behind a long message a short one waits longer than it need. In a ring nothing goes ahead.
     """
-    if job.route != LOCAL_ROUTE or request.contributors != CLASS_ONE:
+    if job.route == RING or request.contributors != CLASS_ONE:
         return False
     if request.count != 1 or request.length > MAX_ARRIVAL:
         return False
