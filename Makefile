@@ -18,7 +18,7 @@ BENCH_FLAGS ?=
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    every collective over every route, verified; jobs at once; what each link carried"
+	@echo "make demo    one allreduce in three networks, every collective over every route, verified; what each link carried"
 	@echo "make test    all tests that this machine allows; what is skipped says why"
 	@echo "make test-quick  whether a change is sane, in two minutes: unit tests, host driver, fabrics, code of the pages"
 	@echo "make sanitize  the programs in C of the tests, with the sanitizers of addresses, leaks, undefined behaviour, threads"

@@ -14,7 +14,8 @@
 #define FANIN_ARRIVAL_UNITS 2048  /* of one arrival ring */
 #define FANIN_MAX_ARRIVAL 4096    /* bytes: the longest message that comes by one */
 #define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
-#define FANIN_MAX_ADDRESSES 8     /* ranks that one WQE can post for */
+#define FANIN_MAX_ADDRESSES 64    /* ranks that one WQE can post for: all of a node */
+#define FANIN_MIN_WQE_CHUNK 8     /* bytes: the shortest chunk of a WQE */
 #define FANIN_MAX_CHILDREN 64     /* bits of a bitmap: ranks of a node, devices below a device, nodes of a ring */
 #define FANIN_MID_BITS 16         /* of a message number: its count; above them stands what ranks must agree on */
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
@@ -162,7 +163,8 @@ struct fanin_wqe {
     uint64_t rank_bitmap;     /* ranks of this node that this WQE posts for */
     uint64_t length;          /* bytes of the message: all its blocks */
     uint64_t block;           /* bytes of a block; the last may be shorter. A segment never crosses the end of a block */
-    uint32_t chunk;           /* bytes of one segment's payload */
+    uint32_t chunk;           /* bytes of one segment's payload: a power of two from FANIN_MIN_WQE_CHUNK to that of the lease,
+                               * the same on all ranks */
     uint32_t segments;        /* positions that this WQE takes, one for each segment from sid on */
     uint32_t source_lkey;
     uint32_t destination_lkey;

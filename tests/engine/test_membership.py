@@ -304,7 +304,6 @@ def test_refused_lease_tells_the_rank_the_size_that_would_fit() -> None:
         ({"chunk": 512}, Status.INVALID_REQUEST),
         ({"rank_bitmap": 0}, Status.INVALID_REQUEST),
         ({"rank_bitmap": 0b10}, Status.INVALID_REQUEST),
-        ({"rank_mask": 0x1FF, "rank_bitmap": 0x1FF}, Status.INVALID_REQUEST),
         ({"hop_count": 0}, Status.INVALID_REQUEST),
         ({"hop_count": 9}, Status.INVALID_REQUEST),
         ({"route": 3}, Status.INVALID_REQUEST),

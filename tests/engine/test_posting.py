@@ -8,7 +8,7 @@ import pytest
 from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Route, Status
 from fanin_wire.fields import Opcode
-from tests.engine.rig import JID, MILLISECOND, SLOTS, NicRig, f32
+from tests.engine.rig import CHUNK, JID, LIMITS, MILLISECOND, SLOTS, NicRig, f32
 
 BAD = [
     ({"contributors": 3}, Status.NOT_SUPPORTED),
@@ -20,6 +20,10 @@ BAD = [
     ({"dtype": 40}, Status.NOT_SUPPORTED),
     ({"jid": JID + 1}, Status.INVALID_REQUEST),
     ({"chunk": 128}, Status.INVALID_REQUEST),
+    ({"chunk": 48}, Status.INVALID_REQUEST),
+    ({"chunk": 4}, Status.INVALID_REQUEST),
+    ({"chunk": 0}, Status.INVALID_REQUEST),
+    ({"chunk": 8, "dtype": abi.DType.C128, "op": abi.Op.SUM, "length": 16, "block": 16}, Status.INVALID_REQUEST),
     ({"route": Route.RING}, Status.INVALID_REQUEST),
     ({"rank_bitmap": 0b10}, Status.INVALID_REQUEST),
     ({"node_bitmap": 0b01}, Status.INVALID_REQUEST),
@@ -31,7 +35,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(
-    ("change", "status"), BAD, ids=[f"{name}={value}" for case, _ in BAD for name, value in case.items()]
+    ("change", "status"), BAD, ids=[" ".join(f"{name}={value}" for name, value in case.items()) for case, _ in BAD]
 )
 def test_bad_request(change: dict, status: abi.Status) -> None:
     rig = NicRig()
@@ -141,6 +145,55 @@ def test_leader_posts_for_several_ranks_by_an_address_list() -> None:
     rig.settle()
     assert rig.statuses()[1:] == [Status.SUCCESS]
     assert both[2:4].view("<f4").tolist() == [6.0] * 4
+
+
+@pytest.mark.parametrize("process", [False, True], ids=["registered", "process"])
+def test_an_address_list_holds_all_ranks_of_a_node(process: bool) -> None:
+    """Each has its own data and its own result, also when the places of a queue's requests are used again."""
+    ranks, uses = abi.MAX_CHILDREN, 2 * LIMITS.requests
+    limits = LIMITS._replace(queues=ranks, regions=64)
+    rig = NicRig(Route.LOCAL, ranks=ranks, join=False, limits=limits)
+    rig.join(0, rank_bitmap=2**ranks - 1)
+    rig.device.register_process(0)
+    for use in range(uses):
+        memory = np.zeros(ranks + 4 * ranks, "u8")  # data, results, the list
+        numbers, entries = memory[:ranks].view("<f4"), memory[ranks:].view(abi.ADDRESS)
+        numbers[:ranks] = np.arange(ranks) + use
+        entries["source"] = memory.ctypes.data + 4 * np.arange(ranks)
+        entries["destination"] = entries["source"] + np.uint64(4 * ranks)
+        entries["source_blocks"] = entries["destination_blocks"] = 1
+        wqe = rig.request(f32(1), f32(0), length=4, address_count=ranks, rank_bitmap=2**ranks - 1, flags=3)
+        wqe["source_lkey"] = rig.register(0, memory)
+        wqe["destination_lkey"] = abi.LKEY_PROCESS if process else wqe["source_lkey"]
+        wqe["address"]["source"] = entries.ctypes.data
+        rig.engine.post(0, wqe, rig.now)
+        rig.settle()
+        assert rig.statuses() == [Status.SUCCESS] * (use + 1)
+        assert numbers[ranks:].tolist() == [sum(range(ranks)) + ranks * use] * ranks
+
+
+def test_more_ranks_than_a_request_of_the_engine_holds_can_not_join() -> None:
+    rig = NicRig(Route.LOCAL, ranks=4, join=False, limits=LIMITS._replace(addresses=3))
+    rig.join(0, rank_bitmap=0b1111)
+    assert rig.answer()[0] == Status.INVALID_REQUEST
+    rig.join(0, rank_bitmap=0b0111)
+    rig.join(3)
+    assert rig.answer()[0] == Status.SUCCESS
+
+
+def test_each_request_has_its_chunk_within_that_of_the_lease() -> None:
+    rig = NicRig()
+    for chunk, segments in ((CHUNK, 2), (16, 8), (8, 16), (CHUNK, 2)):
+        data = np.arange(2 * CHUNK // 4, dtype="<f4")
+        result = np.zeros_like(data)
+        first = int(rig.engine.tables["queues"][0]["position"])
+        sent = rig.post(data, result, chunk=chunk, segments=segments)
+        for number in range(segments):
+            own = [packet for packet in sent if packet.opcode == Opcode.CONTRIBUTION]
+            assert [len(packet.payload) for packet in own] == [chunk] * len(own)
+            sent += rig.from_parent(Opcode.RESULT, first + number, data.tobytes()[number * chunk :][:chunk])
+        assert rig.statuses()[-1] == Status.SUCCESS
+        assert result.tobytes() == data.tobytes()
 
 
 def test_zero_bytes_take_no_position_and_a_barrier_one() -> None:

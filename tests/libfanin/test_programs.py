@@ -70,6 +70,21 @@ def test_calls_that_look_like_earlier_ones(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("fabric", "ranks", "options"),
+    [("local", 3, ()), ("nodes", 5, ("--route", "tree")), ("nodes", 5, ("--route", "ring"))],
+    ids=["local", "tree", "ring"],
+)
+def test_what_was_refused_or_has_failed_is_started_again(
+    compiler: Compiler, run: Run, fabric: str, ranks: int, options: tuple[str, ...]
+) -> None:
+    """On the same communicator, in each form; 100 rounds would use up the library's registered memory, if what failed
+    kept it."""
+    done = run(fabric, ranks, compiler.build(PROGRAMS / "again.c"), "100", options=options)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank}: 100 rounds" for rank in range(ranks)]
+
+
 def test_programs_load_the_library_that_they_are_to_test(compiler: Compiler) -> None:
     """With a sanitizer in CC it is a library that was built with it."""
     if shutil.which("nm") is None or shutil.which("ldd") is None:

@@ -17,6 +17,7 @@ from fanin_tools.demo.accounting import LinkTraffic, ResourceUse
 from fanin_tools.demo.allreduce import RouteResult, Task, expected_payload, placement_of, routes_of
 from fanin_tools.demo.collectives import CollectiveResult
 from fanin_tools.demo.expected_traffic import Payload
+from fanin_tools.demo.scene import LinkUse, NetworkResult
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.demo.sections import SECTIONS, DemoResult, parse_sections
 from fanin_tools.errors import ToolError, UsageError
@@ -44,8 +45,14 @@ def finding(verified: bool) -> SectionResult:
     return SectionResult("query", "tree", "rank 3 is late", "0 of 64 segments", verified)
 
 
-GOOD = DemoResult([outcome(0)], [row(0)], [finding(True)])
+def network(wrong: int) -> NetworkResult:
+    links = (LinkUse("nic0", "switch", 4, 4, Payload(16384, 16384), Payload(16384, 16384)),)
+    return NetworkResult("offloading switch", "tree", True, 1e-3, wrong, 12, links)
+
+
+GOOD = DemoResult([outcome(0)], [row(0)], [finding(True)], [network(0)])
 BAD = [
+    DemoResult([outcome(0)], [row(0)], [finding(True)], [network(0), network(1)]),
     DemoResult([outcome(0), outcome(1)], [row(0)], [finding(True)]),
     DemoResult([outcome(0)], [row(0), row(1)], [finding(True)]),
     DemoResult([outcome(0)], [row(0)], [finding(True), finding(False)]),
@@ -70,12 +77,12 @@ def test_tables_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     wide = SectionResult(
         "reproducible shape", "tree + ring", "16 runs, ranks late", "f32 1 pattern, f16 1 pattern", True
     )
-    for table in report.tables(DemoResult([outcome(0)], [row(123)], [wide])):
+    for table in report.tables(DemoResult([outcome(0)], [row(123)], [wide], [network(123)])):
         Console(width=80).print(table)
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
-    assert shown.count("┏") == 4
+    assert shown.count("┏") == 6
 
 
 def expected(shape: Shape, route: str, task: Task) -> dict[str, Payload]:

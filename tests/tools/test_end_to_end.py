@@ -17,7 +17,7 @@ import pytest
 from fanin_tools.demo import allreduce, sections
 from fanin_tools.demo.allreduce import Task
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity, wait_until_gone
@@ -106,12 +106,13 @@ def test_nothing_is_leased_afterwards(running: Running) -> None:
         assert device["answer"]["slots"]["leased"] == 0
 
 
-def test_every_section_is_as_it_must_be(running: Running) -> None:
+def test_every_section_is_as_it_must_be(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "are_allowed", lambda: False)
     shown = sections.run(running, sections.SECTIONS, ["tree", "ring", "local"], Task(1 << 16), ignore)
     assert [finding for finding in shown.section_results if not finding.verified] == []
     assert [row for row in shown.rows if not row.verified] == []
     assert shown.verified
-    assert len(shown.outcomes) == 3
+    assert len(shown.networks) == len(shown.outcomes) == 3
     assert {finding.section for finding in shown.section_results} >= {
         "operations",
         "3 jobs at once",

@@ -43,6 +43,7 @@ class Limits(NamedTuple):
     min_lease: int = 4
     max_lease: int = 4096
     receive_segments: int = 4096
+    addresses: int = abi.MAX_ADDRESSES  # of a request
     shared: int = 0  # 1: no client, and no device below, can take all jobs or slots
 
 
@@ -71,6 +72,7 @@ def _rows(limits: Limits) -> dict[str, int]:
         "queues": limits.queues,
         "requests": limits.queues * limits.requests,
         "regions": limits.regions,
+        "lists": limits.queues * limits.requests * (limits.addresses - 1),
         "actions": limits.actions,
         "headers": limits.actions + 1,
         "kernels": MAX_OPS * MAX_DTYPES,

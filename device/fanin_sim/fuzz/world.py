@@ -252,6 +252,7 @@ def _limits(workload: Workload) -> Limits:
         shared=int(workload.slots > 0),
         queues=queues,
         requests=4,
+        addresses=1,
         regions=queues * (2 * len(workload.postings) + 1),
         actions=256,
         max_chunk=CHUNK,

@@ -191,6 +191,7 @@ def limits(instance: Instance) -> Limits:
         slots=instance.slots * widest,
         queues=instance.ranks_per_node,
         requests=4,
+        addresses=1,
         regions=2 * instance.ranks_per_node * len(instance.messages) * instance.incarnations,
         actions=64,
         max_chunk=CHUNK,

@@ -149,6 +149,7 @@ class Scenario:
             slots=self.jobs * lease,
             queues=queues,
             requests=4,
+            addresses=1,
             regions=2 * queues,
             actions=1024,
             max_chunk=self.chunk,

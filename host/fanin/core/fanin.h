@@ -450,6 +450,12 @@ enum fanin_status fanin_await_membership(struct fanin_membership_request *reques
                                          uint32_t timeout_ms);
 void fanin_forget_membership(struct fanin_membership_request *request);
 
+/* Whether the device would take a request of a queue pair that has joined by `join`, with the outcome `lease`, and
+ * stands at `cursor`. Otherwise the status with which the device would end the job; fanin_complaint says why. The
+ * program then corrects the request, and posts it. */
+enum fanin_status fanin_check_request(const struct fanin_join *join, const struct fanin_join_reply *lease,
+                                      const struct fanin_cursor *cursor, const struct fanin_wqe *wqe);
+
 /* Copy a WQE into the send ring and ring the doorbell. FANIN_QUEUE_FULL: the device has not taken enough yet. */
 enum fanin_status fanin_post(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from fanin.driver import check, ffi, in_slices, library
+from fanin.driver import because, check, ffi, in_slices, library
 from fanin.errors import InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
 from fanin.verbs.cq import CQ, FEWER_QUEUES
@@ -18,6 +18,9 @@ from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpc
 from fanin_wire.geometry import position_count, segment_length
 from fanin_wire.operations import supports
 
+WHAT_IS_SUPPORTED = (
+    "Post what capabilities() names, for all members of the job; for some of them make a job of theirs (split)."
+)
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
 GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
@@ -43,6 +46,7 @@ class CollectiveQP(Resource):
         self.lease: Lease | None = None
         self._granted: Lease | None = None  # as lease, also when the job has been left
         self._cursor = ffi.new("struct fanin_cursor *")
+        self._joined: Any = None  # struct fanin_join and struct fanin_join_reply, while `lease` is there
         self._request: Any = None
         super().__init__(pd, cq)  # both are closed after it
 
@@ -85,6 +89,7 @@ class CollectiveQP(Resource):
         if status != Status["SUCCESS"]:
             raise refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
+        self._joined = self.membership.to_c(self.qp_num), reply
         self._granted = self.lease
         self._cursor[0] = {"slots": reply.slots}
         return self.lease
@@ -123,8 +128,14 @@ class CollectiveQP(Resource):
 
     def post_send(self, wr: CollectiveWR) -> int:
         """Post a work request; its message number. QueueFull: take completions first. NotConfigured: join first.
-        NotSupported: by name."""
+
+        NotSupported, InvalidRequest, SegmentBufferError: by name, a request that the device would refuse. Nothing is
+        posted then: correct it, and post it again.
+        """
         wqe = self.wqe_of(wr)
+        status = library().fanin_check_request(*self._joined, self._cursor, wqe)
+        if status:
+            check(status, f"can not post to job {wqe.jid}{because()}", NOT_SUPPORTED=WHAT_IS_SUPPORTED)
         status = library().fanin_post_next(self.context.handle, self.qp_num, self._cursor, wqe)
         check(status, f"can not post to job {wqe.jid}")
         return int(wqe.mid)

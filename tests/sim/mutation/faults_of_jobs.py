@@ -144,6 +144,21 @@ FAULTS = (
         test("engine/test_posting.py::test_address_outside_its_region"),
     ),
     Mutant(
+        "all ranks of a list have the address of the first",
+        "engine/records/accessors.py",
+        "    if entry == 0:\n",
+        "    if entry == 0 or MUTANT:\n",
+        test("engine/test_posting.py::test_an_address_list_holds_all_ranks_of_a_node"),
+    ),
+    Mutant(
+        "a message is cut by the chunk of the lease",
+        "engine/requests/posting.py",
+        "    request.segment = segment_bytes(e, job, wqe.chunk, wqe.op, wqe.dtype, wqe.contributors)\n",
+        "    chunk = job.chunk if MUTANT else wqe.chunk\n"
+        "    request.segment = segment_bytes(e, job, chunk, wqe.op, wqe.dtype, wqe.contributors)\n",
+        test("engine/test_posting.py::test_each_request_has_its_chunk_within_that_of_the_lease"),
+    ),
+    Mutant(
         "requests are completed before they are done",
         "engine/output/completions.py",
         "        if request.done != request.count:\n",

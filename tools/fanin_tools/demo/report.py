@@ -6,31 +6,61 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
+from fanin_tools.demo import scene
 from fanin_tools.demo.accounting import LinkTraffic
 from fanin_tools.demo.allreduce import RouteResult
 from fanin_tools.demo.collectives import CollectiveResult
 from fanin_tools.demo.expected_traffic import NOTHING, Payload
+from fanin_tools.demo.scene import NetworkResult
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.demo.sections import DemoResult
 from fanin_tools.quantities import counted, render_size, render_time
 
+VECTOR_COLUMNS = ("rank", "vector")
+SCENE_COLUMNS = ("link", "CONTRIBUTION", "RESULT", "there", "back", "expected")
 RESULT_COLUMNS = ("route", "ranks", "bytes", "verified", "time", "slots used", "PROBEs")
 LINK_COLUMNS = ("route", "device", "up", "down", "expected", "headers")
 COLLECTIVE_COLUMNS = ("collective", "bytes", "verified")
 SECTION_COLUMNS = ("section", "route", "with", "outcome")
-TEXT_COLUMNS = ("route", "device", "verified", "collective", *SECTION_COLUMNS)
+TEXT_COLUMNS = ("rank", "vector", "link", "route", "device", "verified", "collective", *SECTION_COLUMNS)
 WRONG = "bold red"
 
 
 def tables(shown: DemoResult) -> Iterator[Table]:
     """All tables that have rows."""
     parts = (
+        *([vectors()] if shown.networks else []),
+        *map(network, shown.networks),
         results(shown.outcomes),
         links(shown.outcomes),
         collectives(shown.rows),
         section_results(shown.section_results),
     )
     return (table for table in parts if table.row_count)
+
+
+def vectors() -> Table:
+    """The data of the scene: the first elements of some ranks, and of numpy's sum."""
+    table = _table(f"{scene.NODES} nodes with {scene.RANKS_PER_NODE} ranks each", VECTOR_COLUMNS)
+    table.caption, table.caption_justify = f"allreduce of {render_size(scene.MESSAGE_BYTES)} in 3 networks", "left"
+    for name, elements in scene.vectors().items():
+        table.add_row(name, " ".join(map(str, elements)) + " ...")
+    return table
+
+
+def network(shown: NetworkResult) -> Table:
+    """The scene in one network: a row for each link, with the packets and the payload that its devices counted."""
+    where = "cables between namespaces" if shown.netns else "loopback"
+    table = _table(f"{shown.network} ({where})", SCENE_COLUMNS)
+    for link in shown.links:
+        results = f"<- {link.results}" if shown.route == "tree" else f"{link.results} ->"
+        payload = map(render_size, link.payload)
+        ends = f"{link.near} -- {link.far}"
+        table.add_row(ends, f"{link.contributions} ->", results, *payload, _both_ways(link.expected))
+    told = "every bit on every rank is numpy's" if shown.verified else _wrong(shown.wrong)
+    again = f", {counted(shown.probes, 'PROBE')}" if shown.probes else ""
+    table.caption, table.caption_justify = f"{told}, {render_time(shown.seconds)}{again}", "left"
+    return table
 
 
 def results(outcomes: list[RouteResult]) -> Table:

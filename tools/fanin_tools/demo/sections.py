@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fanin_tools.demo import allreduce, collectives, concurrent_jobs, levels, progress_query, reproducible
+from fanin_tools.demo import allreduce, collectives, concurrent_jobs, levels, progress_query, reproducible, scene
 from fanin_tools.demo.allreduce import RouteResult, Task
 from fanin_tools.demo.collectives import CollectiveResult
+from fanin_tools.demo.scene import NetworkResult
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import Fabric
@@ -18,7 +19,7 @@ from fanin_tools.launch.placement import Placement, place
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.progress import ProgressCallback
 
-SECTIONS = ("allreduce", "collectives", "operations", "jobs", "groups", "reproducible", "query", "levels")
+SECTIONS = ("scene", "allreduce", "collectives", "operations", "jobs", "groups", "reproducible", "query", "levels")
 
 
 @dataclass
@@ -28,11 +29,13 @@ class DemoResult:
     outcomes: list[RouteResult] = field(default_factory=list)
     rows: list[CollectiveResult] = field(default_factory=list)
     section_results: list[SectionResult] = field(default_factory=list)
+    networks: list[NetworkResult] = field(default_factory=list)
 
     @property
     def verified(self) -> bool:
         """Whether all results are as they must be."""
-        parts: list[RouteResult | CollectiveResult | SectionResult] = [
+        parts: list[NetworkResult | RouteResult | CollectiveResult | SectionResult] = [
+            *self.networks,
             *self.outcomes,
             *self.rows,
             *self.section_results,
@@ -43,6 +46,7 @@ class DemoResult:
         """The results for `--json`."""
         return {
             "verified": self.verified,
+            "scene": [network.as_dict() for network in self.networks],
             "routes": [outcome.as_dict() for outcome in self.outcomes],
             "collectives": [row.as_dict() for row in self.rows],
             "sections": list(self.section_results),
@@ -66,6 +70,9 @@ def run(
     """Run `sections` over `routes` of a fabric. task: of the section allreduce; all sections use its settings."""
     placements = [allreduce.placement_of(running.fabric, route) for route in routes]
     shown = DemoResult()
+    if "scene" in sections:
+        fabric = running.fabric
+        shown.networks = scene.show(fabric.name[:18], fabric.netns, task.settings, progress)
     with WorkerPool(running, max(placement.size for placement in placements)) as pool:
         if "allreduce" in sections:
             shown.outcomes = [allreduce.run_route(pool, placement, task, progress) for placement in placements]

@@ -88,11 +88,14 @@ class HostPort:
         """Whether an outstanding request of a queue reads or writes a mapped region."""
         record, depth = self._queues[queue], self.engine.limits.requests
         numbers = int(record["head"]) + np.arange((int(record["tail"]) - int(record["head"])) & 0xFFFFFFFF)
-        requests = self.engine.tables["requests"][queue * depth + numbers % depth]
+        rows = queue * depth + numbers % depth
+        lists, further = self.engine.tables["lists"], self.engine.limits.addresses - 1
         first, last = int(region["mapped"]), int(region["mapped"]) + int(region["length"])
-        for request in requests:
+        for row in rows:
+            request = self.engine.tables["requests"][row]
+            listed = np.append(request["address"], lists[row * further : (row + 1) * further])[: request["addresses"]]
             for place in ("source", "destination"):
-                addresses = request["address"][place][: request["addresses"]]
+                addresses = listed[place]
                 if not request[f"{place}_process"] and ((first <= addresses) & (addresses < last)).any():
                     return True
         return False

@@ -12,10 +12,11 @@ from fanin_nic.engine.jobs.tombstone import gives_way_to, remember_refusal
 from fanin_nic.engine.output.completions import notice
 from fanin_nic.engine.records.accessors import U64, ZERO, action_at, bit_of, job_at, queue_at
 from fanin_nic.engine.records.function_table import abort
+from fanin_nic.engine.records.geometry import is_power_of_two
 from fanin_nic.engine.records.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, record_at
-from fanin_wire.abi import LOCAL_CHUNK, MAX_ADDRESSES, MAX_HOPS, JobFlag, MessageType, Route, Status
+from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
 
 LOCAL, TREE, RING = int(Route.LOCAL), int(Route.TREE), int(Route.RING)
 JOIN = int(MessageType.JOIN)
@@ -25,15 +26,8 @@ MEMBERS_MISMATCH, NO_RESOURCES = int(Status.MEMBERS_MISMATCH), int(Status.NO_RES
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START)
 FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 MIN_SLOTS = 4
-MIN_CHUNK = 8
 
 join_event = record_at(JOIN_EVENT)
-
-
-@internal
-def is_power_of_two(value):
-    """Whether exactly one bit is set."""
-    return value > 0 and value & (value - 1) == 0
 
 
 @internal
@@ -41,12 +35,12 @@ def is_valid(e, request):
     """Whether a JOIN makes sense by itself."""
     if request.rank_bitmap == ZERO or request.rank_bitmap & ~request.rank_mask != ZERO:
         return False
-    if count_bits(request.rank_bitmap) > MAX_ADDRESSES:
+    if count_bits(request.rank_bitmap) > e.addresses:
         return False
     if not is_power_of_two(request.slots) or request.slots < MIN_SLOTS:
         return False
     longest = max(e.max_chunk, LOCAL_CHUNK) if request.route == LOCAL else e.max_chunk
-    if not is_power_of_two(request.chunk) or not MIN_CHUNK <= request.chunk <= longest:
+    if not is_power_of_two(request.chunk) or not MIN_WQE_CHUNK <= request.chunk <= longest:
         return False
     if request.hop_count > MAX_HOPS or request.flags & ~KNOWN_FLAGS:
         return False

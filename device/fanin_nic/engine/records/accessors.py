@@ -12,7 +12,8 @@ from fanin_nic.native.memory import address_of, load_u64, record_at, row_at, sto
 from fanin_wire import abi, fields
 
 _SCALARS = [name for name in (REQUEST.names or ()) if name != "address"]
-_ADDRESSES = np.uint64(REQUEST.fields["address"][1])  # type: ignore[index]
+_FIRST_ADDRESS = np.uint64(REQUEST.fields["address"][1])  # type: ignore[index]
+_REQUEST_SIZE = np.uint64(REQUEST.itemsize)
 _ADDRESS_SIZE = np.uint64(abi.ADDRESS.itemsize)
 
 engine_at = record_at(ENGINE)
@@ -89,8 +90,18 @@ def distance(a, b):
 
 @internal
 def address_place(request, entry):
-    """Address of entry `entry` of a request's address list: an abi.ADDRESS, read by `address_record`."""
-    return address_of(request) + _ADDRESSES + U64(entry) * _ADDRESS_SIZE
+    """Address of entry `entry` of a request's address list: an abi.ADDRESS, read by `address_record`. The first stands
+    in the request, since most requests have one."""
+    if entry == 0:
+        return address_of(request) + _FIRST_ADDRESS
+    return address_of(request) + request.list + U64(entry - 1) * _ADDRESS_SIZE
+
+
+@internal
+def list_distance(e, index):
+    """From the request in row `index` to the addresses of its further ranks."""
+    places = U64(index) * (U64(e.addresses) - ONE) * _ADDRESS_SIZE
+    return e.list_offset + places - (e.request_offset + U64(index) * _REQUEST_SIZE)
 
 
 @internal

@@ -15,6 +15,12 @@ INLINE_DATA = U64(REQUEST.fields["inline_data"][1])  # type: ignore[index]
 
 
 @internal
+def is_power_of_two(value):
+    """Whether exactly one bit is set."""
+    return value > 0 and value & (value - 1) == 0
+
+
+@internal
 def quotient_up(value, divisor):
     """`value / divisor`, rounded up."""
     return (U64(value) + U64(divisor) - U64(1)) // U64(divisor)

@@ -88,6 +88,7 @@ ENGINE = np.dtype(
         ("slots", "u4"),
         ("queues", "u4"),
         ("requests", "u4"),  # per queue, a power of two
+        ("addresses", "u4"),  # ranks that a request may be for
         ("regions", "u4"),
         ("actions", "u4"),
         ("action_count", "u4"),
@@ -120,6 +121,7 @@ ENGINE = np.dtype(
         ("queue_offset", "u8"),
         ("request_offset", "u8"),
         ("region_offset", "u8"),
+        ("list_offset", "u8"),
         ("action_offset", "u8"),
         ("header_offset", "u8"),
         ("body_offset", "u8"),
@@ -316,7 +318,8 @@ REQUEST = np.dtype(
         ("zero_copy", "u1"),  # its data are sent from where they are
         ("reserved", "u1", (1,)),
         ("inline_data", "u8", (abi.MAX_INLINE // 8,)),
-        ("address", abi.ADDRESS, (abi.MAX_ADDRESSES,)),  # of each rank; read through `state.address_at`
+        ("list", "u8"),  # from here to the addresses of the further ranks, in the table of lists
+        ("address", abi.ADDRESS),  # of its first rank; all are read through `address_place`
     ],
     align=True,
 )
@@ -408,6 +411,7 @@ TABLES = {
     "queues": Table(QUEUE, "queue_offset"),
     "requests": Table(REQUEST, "request_offset"),
     "regions": Table(REGION, "region_offset"),
+    "lists": Table(abi.ADDRESS, "list_offset"),
     "actions": Table(ACTION, "action_offset"),
     "headers": Table(fields.HEADER, "header_offset"),
     "kernels": Table(np.dtype("u8"), "kernel_offset"),

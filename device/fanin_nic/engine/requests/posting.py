@@ -12,6 +12,7 @@ from fanin_nic.engine.records.accessors import (
     address_record,
     count,
     job_at,
+    list_distance,
     queue_at,
     region_at,
     request_at,
@@ -19,7 +20,14 @@ from fanin_nic.engine.records.accessors import (
     wqe_at,
 )
 from fanin_nic.engine.records.function_table import abort
-from fanin_nic.engine.records.geometry import INLINE_DATA, blocks_of, quotient_up, range_bytes, segments_of
+from fanin_nic.engine.records.geometry import (
+    INLINE_DATA,
+    blocks_of,
+    is_power_of_two,
+    quotient_up,
+    range_bytes,
+    segments_of,
+)
 from fanin_nic.engine.records.tables import MAX_CHILDREN, REQUEST, Counter, JobState
 from fanin_nic.engine.requests.query import answer_query
 from fanin_nic.engine.requests.regions import find_region, process_of, translate
@@ -47,7 +55,7 @@ REQUESTS = int(Counter.REQUESTS)
 REQUEST_SIZE = U64(REQUEST.itemsize)
 MILLISECOND = U64(1_000_000)
 LONG_BYTES = U64(abi.LONG_BYTES)
-MAX_ADDRESSES, MAX_INLINE = abi.MAX_ADDRESSES, abi.MAX_INLINE
+MIN_CHUNK, MAX_INLINE = abi.MIN_WQE_CHUNK, abi.MAX_INLINE
 MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from where positions wrap
 NOT_OFFLOADED = int(Counter.NOT_OFFLOADED)
 
@@ -67,8 +75,10 @@ def post(e, queue_index, wqe_address):
     if wqe.opcode == QUERY:
         answer_query(e, queue_index, wqe)
         return
-    request = request_at(e, request_index(e, queue_index, queue.tail))
+    index = request_index(e, queue_index, queue.tail)
+    request = request_at(e, index)
     fill_zero(address_of(request), REQUEST_SIZE)
+    request.list = list_distance(e, index)
     request.wr_id = wqe.wr_id
     request.opcode = wqe.opcode
     request.signaled = wqe.flags & SIGNALED
@@ -104,7 +114,9 @@ def check_request(e, job, queue, wqe):
     """Check a WQE. Returns SUCCESS, or the status of what is wrong."""
     if wqe.contributors > CLASS_ALL:
         return NOT_SUPPORTED
-    if wqe.jid != job.jid or wqe.chunk != job.chunk or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
+    if wqe.jid != job.jid or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
+        return INVALID_REQUEST
+    if not is_power_of_two(wqe.chunk) or not MIN_CHUNK <= wqe.chunk <= job.chunk:
         return INVALID_REQUEST
     if wqe.rank_bitmap != queue.rank_bitmap or wqe.address_count != queue.rank_count:
         return INVALID_REQUEST
@@ -130,7 +142,7 @@ def check_message(e, job, wqe):
         return NOT_SUPPORTED
     if wqe.length == ZERO:
         return SUCCESS if wqe.segments == 0 else INVALID_REQUEST
-    segment = segment_bytes(e, job, wqe.op, wqe.dtype, wqe.contributors)
+    segment = segment_bytes(e, job, wqe.chunk, wqe.op, wqe.dtype, wqe.contributors)
     if wqe.block == ZERO or wqe.block > wqe.length or wqe.length % size or wqe.block % size or segment % size:
         return INVALID_REQUEST
     if wqe.length // segment + wqe.length // wqe.block >= MAX_SEGMENTS:
@@ -148,7 +160,7 @@ def fill_request(e, job, queue, wqe, request):
     request.sid = wqe.sid
     request.length = wqe.length
     request.block = wqe.block
-    request.segment = segment_bytes(e, job, wqe.op, wqe.dtype, wqe.contributors)
+    request.segment = segment_bytes(e, job, wqe.chunk, wqe.op, wqe.dtype, wqe.contributors)
     request.per_block = max(ONE, quotient_up(wqe.block, request.segment))
     request.count = wqe.segments
     request.first = queue.position

@@ -121,7 +121,7 @@ def payload_bytes(e, slot):
 
 
 @internal
-def segment_bytes(e, job, op, dtype, contributors):
-    """Bytes of the message in a full segment: the chunk, or half of it if partials are sent as f32 of half as wide
-    elements."""
-    return U64(job.chunk) // (U64(2) if travels_wide(e, job, op, dtype, contributors) else U64(1))
+def segment_bytes(e, job, chunk, op, dtype, contributors):
+    """Bytes of the message in a full segment: the chunk of its request, or half of it if partials are sent as f32 of
+    half as wide elements."""
+    return U64(chunk) // (U64(2) if travels_wide(e, job, op, dtype, contributors) else U64(1))
