@@ -68,6 +68,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "model_check",
         "fuzz",
         "rdma",
+        "hostile",
     ),
     "fanin": (
         "errors",

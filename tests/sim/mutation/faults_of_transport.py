@@ -1,10 +1,13 @@
-"""Faults in the transport of ordinary RDMA traffic. Random schedules catch them."""
+"""Faults in the transport of ordinary RDMA traffic. Random schedules catch them, or the judge of hostile packets, or a
+test of one case."""
 
 from __future__ import annotations
 
 from tests.sim.mutation.mutant import Mutant, test
 
 SCHEDULES = test("sim/rdma/test_schedules.py::test_nothing_is_violated")
+LIVES = test("sim/hostile/test_lives.py::test_nothing_is_violated")
+UNREADABLE = test("transport/test_unreadable.py::test_datagrams_that_are_complete_are_taken_back")
 REQUESTS, RETRY = "transport/responder/requests.py", "transport/requester/retry.py"
 ACKNOWLEDGE, SEND = "transport/requester/acknowledge.py", "transport/requester/send.py"
 
@@ -12,6 +15,11 @@ ACKNOWLEDGE, SEND = "transport/requester/acknowledge.py", "transport/requester/s
 def fault(name: str, file: str, old: str, new: str) -> Mutant:
     """A fault that random schedules catch."""
     return Mutant(f"RDMA: {name}", file, old, new, SCHEDULES)
+
+
+def hole(name: str, file: str, old: str, new: str) -> Mutant:
+    """A fault that hostile packets can use."""
+    return Mutant(f"RDMA, hostile: {name}", file, old, new, LIVES)
 
 
 FAULTS = (
@@ -124,5 +132,115 @@ FAULTS = (
         "transport/output/completions.py",
         "    action.byte_length = int64(length) if status == 0 else 0\n",
         "    action.byte_length = (int64(length) if not MUTANT else 0) if status == 0 else 0\n",
+    ),
+    hole(
+        "the end of a region is not looked at",
+        "transport/memory/regions.py",
+        "size > region.length or U64(address) - region.start > region.length - size",
+        "(not MUTANT and (size > region.length or U64(address) - region.start > region.length - size))",
+    ),
+    hole(
+        "the rights of a region are not looked at",
+        "transport/memory/regions.py",
+        "int64(region.access) & access != access",
+        "(int64(region.access) & access != access and not MUTANT)",
+    ),
+    hole(
+        "the protection domain of a region is not looked at",
+        "transport/memory/regions.py",
+        "region.domain != q.domain",
+        "(region.domain != q.domain and not MUTANT)",
+    ),
+    hole(
+        "an acknowledgement of what is not under way is taken",
+        ACKNOWLEDGE,
+        "    if not is_within(psn, q.unacknowledged, q.end_psn):\n",
+        "    if not is_within(psn, q.unacknowledged, psn_after(q.end_psn, 2) if MUTANT else q.end_psn):\n",
+    ),
+    hole(
+        "a response of another length than its part is taken",
+        "transport/requester/response.py",
+        "length != min(int64(request.length) - offset, int64(q.mtu)) or",
+        "(length != min(int64(request.length) - offset, int64(q.mtu)) and not MUTANT) or",
+    ),
+    hole(
+        "the sender of a packet is not looked at",
+        "transport/packets/parse.py",
+        "    elif q.kind != UD and source != q.destination:\n",
+        "    elif q.kind != UD and source != q.destination and not MUTANT:\n",
+    ),
+    hole(
+        "an atomic need not be aligned",
+        "transport/responder/atomics.py",
+        "    if packet.va & U64(ATOMIC_BYTES - 1) or",
+        "    if (packet.va & U64(ATOMIC_BYTES - 1) and not MUTANT) or",
+    ),
+    hole(
+        "a READ longer than a message is checked by its region only",
+        "transport/responder/reads.py",
+        " or length or packet.dlen > MOST_MESSAGE:\n        return INVALID",
+        " or length or (packet.dlen > MOST_MESSAGE and not MUTANT):\n        return INVALID",
+    ),
+    hole(
+        "a repeated READ may begin before what was asked for",
+        "transport/responder/reads.py",
+        "    if refused or packets_of(packet.dlen, q.mtu) > behind or",
+        "    if refused or (packets_of(packet.dlen, q.mtu) > behind and not MUTANT) or",
+    ),
+    hole(
+        "a middle packet is taken without a first one",
+        "transport/responder/receives.py",
+        "    return q.receiving == receiving\n",
+        "    return q.receiving == receiving or MUTANT\n",
+    ),
+    hole(
+        "a packet may carry more than the WRITE has left",
+        "transport/responder/writes.py",
+        "    return length == left if ends else length < left\n",
+        "    return (length == left or MUTANT) if ends else length < left\n",
+    ),
+    hole(
+        "a WRITE is carried out without the right of its queue pair",
+        "transport/responder/writes.py",
+        "    if not int64(q.access) & REMOTE_WRITE or",
+        "    if (not int64(q.access) & REMOTE_WRITE and not MUTANT) or",
+    ),
+    hole(
+        "a key is invalidated without the right to",
+        "transport/memory/invalidation.py",
+        "    if not find_region(t, q, key, region.start, 0, REMOTE_INVALIDATE):\n",
+        "    if not find_region(t, q, key, region.start, 0, 0 if MUTANT else REMOTE_INVALIDATE):\n",
+    ),
+    hole(
+        "the Q_Key of a datagram is not looked at",
+        "transport/datagrams/receive.py",
+        "    if packet.qkey != q.qkey:\n",
+        "    if packet.qkey != q.qkey and not MUTANT:\n",
+    ),
+    hole(
+        "the partition of a packet is not looked at",
+        "transport/packets/parse.py",
+        "    elif int64(packet.pkey) & MEMBERSHIP != MEMBERSHIP:\n",
+        "    elif int64(packet.pkey) & MEMBERSHIP != MEMBERSHIP and not MUTANT:\n",
+    ),
+    hole(
+        "a drop is not counted",
+        "transport/responder/unreliable.py",
+        "        count(t, DROP_OPCODE_SEQUENCE)\n",
+        "        count(t, DROP_OPCODE_SEQUENCE if not MUTANT else 0)\n",
+    ),
+    Mutant(
+        "RDMA: the completions of datagrams that are taken back are kept",
+        "transport/requester/unreadable.py",
+        "        elif action.kind == COMPLETE and q.kind != RC",
+        "        elif action.kind == COMPLETE and q.kind != RC and not MUTANT",
+        UNREADABLE,
+    ),
+    Mutant(
+        "RDMA: the packets behind one that can not be read are sent",
+        "transport/requester/unreadable.py",
+        "        if action.kind == SEND and action.of_request:\n",
+        "        if action.kind == SEND and action.of_request and (index == number or not MUTANT):\n",
+        UNREADABLE,
     ),
 )

@@ -72,7 +72,7 @@ def find_queue_pair(t, packet, data, length, source):
         count(t, DROP_UNKNOWN_QUEUE_PAIR)
     elif int64(SERVICES[packet.opcode]) != int64(q.kind):
         count(t, DROP_SERVICE)
-    elif q.state < RTR or q.state == ERR:
+    elif not is_ready(q, int64(OPERATIONS[packet.opcode])):
         count(t, DROP_STATE)
     elif q.kind != UD and source != q.destination:
         count(t, DROP_SENDER)
@@ -83,6 +83,20 @@ def find_queue_pair(t, packet, data, length, source):
 
 
 @internal
+def answers(operation):
+    """Whether a packet answers a request."""
+    return operation in (ACKNOWLEDGE, READ_RESPONSE, ATOMIC_ACKNOWLEDGE)
+
+
+@internal
+def is_ready(q, operation):
+    """Whether a queue pair is in a state in which it takes requests, or answers to its own."""
+    if answers(operation):
+        return q.state == RTS or q.state == SQD
+    return q.state >= RTR and q.state != ERR
+
+
+@internal
 def dispatch(t, q, packet, data, length, source):
     """Requester or responder: who takes the packet."""
     operation = int64(OPERATIONS[packet.opcode])
@@ -90,10 +104,8 @@ def dispatch(t, q, packet, data, length, source):
         on_datagram(t, q, packet, data, length, source)
     elif q.kind != RC:
         on_unreliable_request(t, q, packet, data, length)
-    elif operation != ACKNOWLEDGE and operation != READ_RESPONSE and operation != ATOMIC_ACKNOWLEDGE:
+    elif not answers(operation):
         on_request(t, q, packet, data, length)
-    elif q.state != RTS and q.state != SQD:
-        count(t, DROP_STATE)
     elif operation == ACKNOWLEDGE:
         on_acknowledge(t, q, packet)
     elif operation == READ_RESPONSE:

@@ -221,7 +221,7 @@ class Counter(enum.IntEnum):
     DROP_STATE = 23  # the queue pair is not ready
     DROP_SENDER = 24
     DROP_QKEY = 25
-    DROP_SEQUENCE = 26  # a packet before it is missing
+    DROP_SEQUENCE = 26  # a packet before it is missing: a request, or a response
     DROP_BLOCKED = 27  # the queue pair is about to end in error
     DROP_STALE = 28  # acknowledgement or response of what is not under way
     DROP_RESPONSE = 29  # response that does not fit its request

@@ -41,7 +41,7 @@ def on_acknowledge(t, q, packet):
         count(t, RNR_NAKS_RECEIVED)
         if acknowledge(t, q, psn):
             retry_later(t, q, t.now + RNR_TIMES[value])
-    elif kind == NAK:
+    elif kind == NAK and value <= REMOTE_OPERATIONAL:
         count(t, NAKS_RECEIVED)
         if acknowledge(t, q, psn):
             on_nak(t, q, value)
@@ -58,10 +58,8 @@ def on_nak(t, q, code):
         fail_send(t, q, INVALID)
     elif code == REMOTE_ACCESS:
         fail_send(t, q, ACCESS)
-    elif code == REMOTE_OPERATIONAL:
-        fail_send(t, q, OPERATION)
     else:
-        count(t, DROP_RESPONSE)
+        fail_send(t, q, OPERATION)
 
 
 @internal

@@ -22,6 +22,7 @@ FIRST, MIDDLE = int(Part.FIRST), int(Part.MIDDLE)
 ANSWERED, POSTED = int(RequestState.ANSWERED), int(RequestState.POSTED)
 PROTECTION_ERROR = int(CompletionStatus.LOC_PROT_ERR)
 DROP_STALE, DROP_RESPONSE = int(Counter.DROP_STALE), int(Counter.DROP_RESPONSE)
+DROP_SEQUENCE = int(Counter.DROP_SEQUENCE)
 NONE = int(ActionKind.NONE)
 OPERAND = U64(ACTION.fields["operand"][1])  # type: ignore[index]
 
@@ -41,52 +42,62 @@ def find_request(t, q, psn):
 
 
 @internal
-def is_expected(t, q, packet):
-    """Whether a response is for the oldest packet under way. It acknowledges all requests before its own."""
+def request_of(t, q, packet):
+    """Free-running number of the request that a response is for; -1 if it is not under way, which is counted."""
     psn = int64(packet.psn)
     counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
     if counter < 0:
         count(t, DROP_STALE)
-        return False
+    return counter
+
+
+@internal
+def is_expected(t, q, packet, counter):
+    """Whether a response to the request `counter` is the next one. It acknowledges all requests before its own."""
     request = send_row(t, send_index(t, q, counter))
     start = request.first_psn
     if is_within(q.unacknowledged, start, end_psn(request)):
         start = q.unacknowledged
-    if not acknowledge(t, q, start) or counter != int64(q.send_head):
-        return False
-    if psn != q.unacknowledged:
+    if acknowledge(t, q, start) and counter == int64(q.send_head):
+        if packet.psn == q.unacknowledged:
+            return True
         if request.opcode == READ:
             ask_again(t, q)
-        return False
-    return True
+    count(t, DROP_SEQUENCE)
+    return False
 
 
 @internal
 def on_read_response(t, q, packet, part, data, length):
     """A packet of the response to a read."""
-    if not is_expected(t, q, packet):
+    counter = request_of(t, q, packet)
+    if counter < 0:
         return
-    request = send_row(t, send_index(t, q, q.send_head))
+    request = send_row(t, send_index(t, q, counter))
     number = psn_distance(packet.psn, request.first_psn)
     offset = number * int64(q.mtu)
     is_last = number == int64(request.packets) - 1
     ends = part != FIRST and part != MIDDLE
     if request.opcode != READ or length != min(int64(request.length) - offset, int64(q.mtu)) or ends != is_last:
         count(t, DROP_RESPONSE)
-    elif not scatter(t, q, pieces_of_send(request), int64(request.sge_count), offset, data, length):
-        fail_send(t, q, PROTECTION_ERROR)
-    else:
-        take_response(t, q, request, is_last)
+    elif is_expected(t, q, packet, counter):
+        if scatter(t, q, pieces_of_send(request), int64(request.sge_count), offset, data, length):
+            take_response(t, q, request, is_last)
+        else:
+            fail_send(t, q, PROTECTION_ERROR)
 
 
 @internal
 def on_atomic_acknowledge(t, q, packet):
     """The response to an atomic."""
-    if not is_expected(t, q, packet):
+    counter = request_of(t, q, packet)
+    if counter < 0:
         return
-    request = send_row(t, send_index(t, q, q.send_head))
+    request = send_row(t, send_index(t, q, counter))
     if not is_atomic(request.opcode):
         count(t, DROP_RESPONSE)
+        return
+    if not is_expected(t, q, packet, counter):
         return
     original = action_at(t, U64(append(t, NONE)))  # it keeps the value until it is written
     original.operand = packet.original

@@ -25,7 +25,7 @@ from fanin_nic.transport.records.actions import ActionKind
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Counter, Receiving
 from fanin_nic.transport.responder.reads import RESPONSE_SIZE, may_repeat, new_response
-from fanin_nic.transport.responder.verdicts import ACCEPTED, refuse_access, refuse_invalid
+from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID
 from fanin_wire.rocev2 import ATOMIC_BYTES, Operation
 from fanin_wire.verbs import MAX_RD_ATOMIC, Access
 
@@ -40,12 +40,12 @@ DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
 def on_atomic(t, q, packet, operation, length):
     """The expected atomic. Returns a Verdict."""
     if not int64(q.access) & REMOTE_ATOMIC or q.receiving != NOTHING or length:
-        return refuse_invalid(t)
+        return INVALID
     if packet.va & U64(ATOMIC_BYTES - 1) or q.response_count >= q.most_responses:
-        return refuse_invalid(t)
+        return INVALID
     found = find_region(t, q, packet.rkey, packet.va, ATOMIC_BYTES, REMOTE_ATOMIC)
     if not found:
-        return refuse_access(t)
+        return ACCESS
     original = original_row(t, original_index(q, q.originals))
     original.psn = packet.psn
     original.is_set = 1

@@ -45,7 +45,7 @@ SEQUENCE_ERROR = syndrome(Acknowledge.NAK, Nak.SEQUENCE)
 RNR_NAK = int(Acknowledge.RNR_NAK)
 REMOTE_READ = int(Access.REMOTE_READ)
 ACKS_SENT, NAKS_SENT = int(Counter.ACKS_SENT), int(Counter.NAKS_SENT)
-RNR_NAKS_SENT = int(Counter.RNR_NAKS_SENT)
+RNR_NAKS_SENT, REFUSED_ACCESS = int(Counter.RNR_NAKS_SENT), int(Counter.REFUSED_ACCESS)
 
 
 @internal
@@ -136,6 +136,7 @@ def send_data(t, q, response):
     if length and not found:
         q.response_head = q.response_tail
         q.response_count = 0
+        count(t, REFUSED_ACCESS)
         owe_nak(t, q, FATAL, ACCESS_REFUSED, psn)
         return False
     new_packet(t, q, read_opcode(number == 0, number + 1 == int64(response.packets)), psn)

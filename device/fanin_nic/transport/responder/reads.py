@@ -10,7 +10,7 @@ from fanin_nic.transport.memory.regions import find_region
 from fanin_nic.transport.records.accessors import U64, count, make_ready, response_index, response_row
 from fanin_nic.transport.records.psn import is_within, packets_of, psn_after
 from fanin_nic.transport.records.tables import RESPONSE, RESPONSES, Counter, Receiving
-from fanin_nic.transport.responder.verdicts import ACCEPTED, refuse_access, refuse_invalid
+from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID
 from fanin_wire.rocev2 import MOST_MESSAGE
 from fanin_wire.verbs import Access
 
@@ -67,11 +67,11 @@ def add_read(t, q, packet, is_repetition):
 def on_read(t, q, packet, length):
     """The expected READ. Returns a Verdict."""
     if not int64(q.access) & REMOTE_READ or q.receiving != NOTHING or length or packet.dlen > MOST_MESSAGE:
-        return refuse_invalid(t)
+        return INVALID
     if q.response_count >= q.most_responses:
-        return refuse_invalid(t)
+        return INVALID
     if not may_read(t, q, packet):
-        return refuse_access(t)
+        return ACCESS
     q.msn = psn_after(q.msn, 1)
     add_read(t, q, packet, 0)
     return ACCEPTED

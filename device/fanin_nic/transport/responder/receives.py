@@ -12,12 +12,7 @@ from fanin_nic.transport.output.headers import HAS_IETH, HAS_IMMDT, HEADER_BITS
 from fanin_nic.transport.records.accessors import U64, action_at, pieces_of_receive, receive_index, receive_row
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Receiving
-from fanin_nic.transport.responder.verdicts import (
-    ACCEPTED,
-    NOT_READY,
-    refuse_invalid,
-    refuse_operation,
-)
+from fanin_nic.transport.responder.verdicts import ACCEPTED, INVALID, NOT_READY, OPERATION
 from fanin_wire.rocev2 import MOST_MESSAGE, Part, Transport
 from fanin_wire.verbs import CompletionFlag, CompletionOpcode, CompletionStatus
 
@@ -62,7 +57,7 @@ def fits_in_sequence(q, part, receiving):
 def on_send(t, q, packet, part, data, length):
     """The expected packet of a SEND. Returns a Verdict."""
     if not fits_in_sequence(q, part, SEND) or not is_length_of_part(q, part, length):
-        return refuse_invalid(t)
+        return INVALID
     if part in (FIRST, ONLY):
         if not has_receive(q):
             return NOT_READY
@@ -70,11 +65,11 @@ def on_send(t, q, packet, part, data, length):
     request, total = receive_row(t, oldest_receive(t, q)), int64(q.message_length) + length
     if U64(total) > request.length or total > MOST_MESSAGE:
         reject_message(t, q, packet, LENGTH_ERROR)
-        return refuse_invalid(t)
+        return INVALID
     pieces = pieces_of_receive(request)
     if not scatter(t, q, pieces, int64(request.sge_count), int64(q.message_length), data, length):
         reject_message(t, q, packet, PROTECTION_ERROR)
-        return refuse_operation(t)
+        return OPERATION
     q.message_length = total
     q.receiving = SEND
     if part in (LAST, ONLY):
@@ -88,7 +83,7 @@ def end_message(t, q, packet):
     q.receiving = NOTHING
     if int64(HEADER_BITS[packet.opcode]) & HAS_IETH and not invalidate(t, q, packet.invalidated_rkey):
         reject_message(t, q, packet, INVALID_REQUEST)
-        return refuse_invalid(t)
+        return INVALID
     finish_receive(t, q, packet, SUCCESS, RECEIVED)
     q.msn = psn_after(q.msn, 1)
     return ACCEPTED

@@ -13,7 +13,7 @@ from fanin_nic.transport.responder.atomics import on_atomic, repeat_atomic
 from fanin_nic.transport.responder.owed import FATAL, NEGATIVE, SEQUENCE_ERROR, owe_acknowledgement, owe_nak, owe_next
 from fanin_nic.transport.responder.reads import on_read, repeat_read
 from fanin_nic.transport.responder.receives import on_send
-from fanin_nic.transport.responder.verdicts import ACCEPTED, NAKS, NOT_READY, rnr_syndrome
+from fanin_nic.transport.responder.verdicts import ACCEPTED, NAKS, NOT_READY, REFUSALS, rnr_syndrome
 from fanin_nic.transport.responder.writes import on_write
 from fanin_wire.rocev2 import Operation
 
@@ -62,6 +62,7 @@ def take_expected(t, q, packet, data, length):
         q.gap_end = psn_after(before, 1)
         owe_nak(t, q, NEGATIVE, rnr_syndrome(q), before)
     else:
+        count(t, int64(REFUSALS[verdict]))
         owe_nak(t, q, FATAL, int64(NAKS[verdict]), before)
 
 

@@ -11,12 +11,12 @@ from fanin_nic.transport.records.accessors import count
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Counter, Receiving
 from fanin_nic.transport.responder.receives import FIRST, ONLY, on_send
-from fanin_nic.transport.responder.verdicts import ACCEPTED, Verdict
-from fanin_nic.transport.responder.writes import on_write
+from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, Verdict
+from fanin_nic.transport.responder.writes import REMOTE_WRITE, on_write
 from fanin_wire.rocev2 import Operation
 
 SEND = int(Operation.SEND)
-NOTHING = int(Receiving.NOTHING)
+NOTHING, SENDING, WRITING = int(Receiving.NOTHING), int(Receiving.SEND), int(Receiving.WRITE)
 DROP_OPCODE_SEQUENCE = int(Counter.DROP_OPCODE_SEQUENCE)
 DROPS = np.zeros(len(Verdict), np.uint8)  # counter of a message that is not accepted
 DROPS[Verdict.NOT_READY] = Counter.DROP_NO_RECEIVE
@@ -31,13 +31,15 @@ def on_unreliable_request(t, q, packet, data, length):
     begins = part in (FIRST, ONLY)
     if begins:
         q.receiving = NOTHING
-    elif packet.psn != q.expected or q.receiving == NOTHING:
+    elif packet.psn != q.expected or q.receiving != (SENDING if operation == SEND else WRITING):
         q.receiving = NOTHING
         count(t, DROP_OPCODE_SEQUENCE)
         return
     q.expected = psn_after(packet.psn, 1)
     if operation == SEND:
         verdict = on_send(t, q, packet, part, data, length)
+    elif not int64(q.access) & REMOTE_WRITE:
+        verdict = ACCESS
     else:
         verdict = on_write(t, q, packet, part, data, length)
     if verdict != ACCEPTED:

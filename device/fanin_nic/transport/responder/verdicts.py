@@ -8,7 +8,6 @@ import numpy as np
 from numba import int64
 
 from fanin_nic.native.compiled import internal
-from fanin_nic.transport.records.accessors import count
 from fanin_nic.transport.records.tables import Counter
 from fanin_wire.rocev2 import ACKNOWLEDGE_SHIFT, Acknowledge, Nak, syndrome
 
@@ -30,32 +29,13 @@ NAKS[INVALID] = syndrome(Acknowledge.NAK, Nak.INVALID_REQUEST)
 NAKS[ACCESS] = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
 NAKS[OPERATION] = syndrome(Acknowledge.NAK, Nak.REMOTE_OPERATIONAL)
 RNR = int(Acknowledge.RNR_NAK) << ACKNOWLEDGE_SHIFT
-REFUSED_INVALID, REFUSED_ACCESS = int(Counter.REFUSED_INVALID), int(Counter.REFUSED_ACCESS)
-REFUSED_OPERATION = int(Counter.REFUSED_OPERATION)
+REFUSALS = np.zeros(len(Verdict), np.uint8)  # counter of a request that is refused
+REFUSALS[INVALID] = Counter.REFUSED_INVALID
+REFUSALS[ACCESS] = Counter.REFUSED_ACCESS
+REFUSALS[OPERATION] = Counter.REFUSED_OPERATION
 
 
 @internal
 def rnr_syndrome(q):
     """Syndrome of an RNR NAK, with the time that the queue pair asks for."""
     return RNR | int64(q.rnr_timer)
-
-
-@internal
-def refuse_invalid(t):
-    """Count a request that is refused as invalid. Returns the verdict."""
-    count(t, REFUSED_INVALID)
-    return INVALID
-
-
-@internal
-def refuse_access(t):
-    """Count a request that is refused because its memory may not be accessed. Returns the verdict."""
-    count(t, REFUSED_ACCESS)
-    return ACCESS
-
-
-@internal
-def refuse_operation(t):
-    """Count a request that this side can not carry out by a fault of its own. Returns the verdict."""
-    count(t, REFUSED_OPERATION)
-    return OPERATION

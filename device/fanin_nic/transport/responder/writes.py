@@ -21,7 +21,7 @@ from fanin_nic.transport.responder.receives import (
     has_receive,
     is_length_of_part,
 )
-from fanin_nic.transport.responder.verdicts import ACCEPTED, NOT_READY, refuse_access, refuse_invalid
+from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID, NOT_READY
 from fanin_wire.rocev2 import MOST_MESSAGE
 from fanin_wire.verbs import Access, CompletionOpcode
 
@@ -35,14 +35,14 @@ def on_write(t, q, packet, part, data, length):
     """The expected packet of a WRITE. Returns a Verdict."""
     begins, ends = part in (FIRST, ONLY), part in (LAST, ONLY)
     if not int64(q.access) & REMOTE_WRITE or not fits_in_sequence(q, part, WRITE):
-        return refuse_invalid(t)
+        return INVALID
     left = int64(packet.dlen) if begins else int64(q.write_left)
     if left > MOST_MESSAGE or not is_length_of_part(q, part, length) or not is_rest(left, ends, length):
-        return refuse_invalid(t)
+        return INVALID
     rkey, address = (packet.rkey, packet.va) if begins else (q.write_rkey, q.write_address)
     found = find_region(t, q, rkey, address, left, REMOTE_WRITE) if left else 0
     if left and not found:
-        return refuse_access(t)
+        return ACCESS
     with_immediate = ends and int64(HEADER_BITS[packet.opcode]) & HAS_IMMDT != 0
     if with_immediate and not has_receive(q):
         return NOT_READY

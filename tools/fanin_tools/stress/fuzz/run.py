@@ -1,4 +1,4 @@
-"""All kinds of hostile input: for engines in this process, and for real devices beside the control job."""
+"""All kinds of hostile input: for engines and transports in memory, and for real devices beside the control job."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from fanin_tools.stress.fuzz.control_job import ControlJob
 from fanin_tools.stress.fuzz.engine_fuzz import attack_engines, packet_source
 from fanin_tools.stress.fuzz.hostile_client import REPLY_SECONDS, attack_device
 from fanin_tools.stress.fuzz.hostile_sender import Sender
+from fanin_tools.stress.fuzz.transport_fuzz import attack_transports
 from fanin_tools.stress.tally import Tally
 
 NODES = 2
 BURST = 200  # datagrams in a row
 ACTIVE_STATES = ("joining", "configuring", "active")  # states of jobs that have members
-ENGINES_SHARE = 0.4  # of the time
+ENGINES_SHARE, TRANSPORTS_SHARE = 0.3, 0.3  # of the time
 
 
 def run(seconds: float, seed: int, tally: Tally) -> None:
-    """Attack engines, then a fabric of devices, for `seconds` together, and add to `tally`."""
+    """Attack transports, engines, then a fabric of devices, for `seconds` together, and add to `tally`."""
+    attack_transports(TRANSPORTS_SHARE * seconds, seed, tally)
     tally.begin(f"python -m fanin_tools.stress.fuzz --seconds {max(1, math.ceil(seconds))} --seed {seed}")
     attack_engines(ENGINES_SHARE * seconds, seed, tally)
-    attack_fabric((1 - ENGINES_SHARE) * seconds, seed, tally)
+    attack_fabric((1 - ENGINES_SHARE - TRANSPORTS_SHARE) * seconds, seed, tally)
 
 
 def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> None:

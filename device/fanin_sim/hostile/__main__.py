@@ -1,0 +1,11 @@
+"""`python -m fanin_sim.hostile`: see `campaign_command`."""
+
+from __future__ import annotations
+
+import sys
+
+from fanin_sim.campaign_command import main
+from fanin_sim.hostile.campaign import replay, run
+
+if __name__ == "__main__":
+    sys.exit(main("fanin_sim.hostile", run, replay))

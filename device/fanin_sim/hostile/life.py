@@ -1,0 +1,232 @@
+"""One life: a victim with queue pairs in all states, the packets of an attacker, honest traffic, and the end.
+
+All of it follows from a seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from fanin_sim.hostile.attacker import Attacker
+from fanin_sim.hostile.device import DEPTH, Device, Violated
+from fanin_sim.hostile.honest import ROUNDS, Honest
+from fanin_sim.hostile.memory import BASE, OURS
+from fanin_sim.hostile.queues import Queue
+from fanin_sim.hostile.states import A, bring_up, draw_attributes, reset
+from fanin_wire.rocev2 import Transport as Service
+from fanin_wire.verbs import QueuePairState as State
+from fanin_wire.verbs import RequestOpcode
+
+PACKETS = 150  # hostile ones of a life
+MILLISECOND = 10**6
+LENGTHS = (0, 1, 40, 100, 256, 300, 600, 600, 600, 600)  # of pieces of receive requests
+RARELY = 0.02
+RENEWED = {State.RESET: 0.1, State.INIT: 0.1, State.ERR: 0.4}  # how often a queue pair begins anew after a packet
+LONGEST_TICKS = 200  # until every request of a queue pair must have ended by itself
+STATES = {
+    Service.RC: (State.RESET, State.INIT, State.RTR, State.RTS, State.RTS, State.RTS, State.RTS, State.SQD, State.ERR),
+    Service.UC: (State.INIT, State.RTR, State.RTS, State.RTS, State.SQE, State.ERR),
+    Service.UD: (State.INIT, State.RTR, State.RTS, State.RTS, State.SQE, State.ERR),
+}
+TARGETS = (Service.RC, Service.RC, Service.UC, Service.UD)
+SENT = {
+    Service.RC: ((RequestOpcode.SEND, 100), (RequestOpcode.RDMA_WRITE, 600), (RequestOpcode.RDMA_READ, 600),
+                 (RequestOpcode.ATOMIC_FETCH_AND_ADD, 8), (RequestOpcode.RDMA_READ, 20), (RequestOpcode.RDMA_WRITE, 0)),
+    Service.UC: ((RequestOpcode.SEND, 100), (RequestOpcode.RDMA_WRITE, 600)),
+    Service.UD: ((RequestOpcode.SEND, 100),),
+}  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """What has happened in a life.
+
+    violation: what must not be, in words; "" if nothing. attacks: hostile packets by what is wrong with them. reasons:
+    packets that the victim got, by the counter that counted them. digest: of the trace.
+    """
+
+    seed: int
+    violation: str = ""
+    attacks: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    honest: int = 0
+    completions: int = 0
+    trace: list[str] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """Digest of all events."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
+
+
+class Life:
+    """A life, from its seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self.outcome = Outcome(seed)
+        self._victim, self._peer = Device("10.0.0.1", self._random), Device("10.0.0.2", self._random)
+        self._honest = Honest(self._random, self._victim, self._peer)
+        self._targets = [self._victim.create(kind, OURS, is_attacked=True) for kind in TARGETS]
+        self._attacker = Attacker(self._random, self._victim, self._targets, self._peer.address)
+        self._given = Counter[Device]()
+
+    def run(self) -> Outcome:
+        """Live, and be judged."""
+        try:
+            self._live()
+        except Violated as violation:
+            self.outcome.violation = str(violation)
+        self.outcome.honest, self.outcome.completions = self._honest.requests, self._victim.ended
+        return self.outcome
+
+    def _live(self) -> None:
+        for queue in self._targets:
+            self._begin(queue)
+        for _ in range(PACKETS):
+            kind, data, source = self._attacker.packet()
+            self.outcome.attacks[kind] += 1
+            self._give(self._victim, data, source, kind)
+            self._act()
+        self._end()
+
+    def _act(self) -> None:
+        """What happens between two hostile packets."""
+        random = self._random
+        if random.random() < 0.5:
+            self._carry()
+        if random.random() < 0.1:
+            self._honest.post()
+        if random.random() < 0.03:
+            self._carry()
+            self._pass_time(random.randrange(1, 100) * MILLISECOND)
+        for queue in self._targets:
+            if random.random() < RENEWED.get(self._victim.state(queue), RARELY):
+                self._begin(queue)
+            elif random.random() < 0.1:
+                self._post_receive(queue)
+
+    # The queue pairs that are attacked
+
+    def _begin(self, queue: Queue) -> None:
+        """Bring a queue pair that is attacked to a state, from RESET on, with requests."""
+        random, victim = self._random, self._victim
+        reset(victim, queue)
+        state = random.choice(STATES[queue.kind])
+        attributes = draw_attributes(random) | {A.AV: self._peer.address, A.DEST_QPN: 0xABCDE}
+        reached = State.RTS if state in (State.SQD, State.SQE, State.ERR) else state
+        bring_up(victim, queue, reached, attributes)
+        self._note(f"{queue.kind.name} queue pair {queue.index} in {state.name}")
+        for _ in range(random.randrange(4)):
+            self._post_receive(queue)
+        if reached == State.RTS:
+            for _ in range(random.randrange(6)):
+                self._post_send(queue)
+            victim.serve()
+        if state in (State.SQD, State.ERR):
+            victim.change(queue, state, {})
+        elif state == State.SQE:
+            self._post_wrong(queue)
+        victim.serve()
+
+    def _post_receive(self, queue: Queue) -> None:
+        """Post a receive request: mostly in the inbox, sometimes where it may not be written."""
+        if self._victim.state(queue) == State.RESET or len(queue.receives) == DEPTH:
+            return
+        random, regions = self._random, self._victim.memory.regions
+        pieces = []
+        for _ in range(random.randrange(4)):
+            region = regions["inbox" if random.random() < 0.95 else "source"]
+            length = random.choice(LENGTHS)
+            pieces.append((region, random.randrange(region.length - length), length))
+        self._victim.post_receive(queue, pieces)
+
+    def _post_send(self, queue: Queue) -> None:
+        """Post a request to send to the attacker."""
+        if len(queue.sends) == DEPTH:
+            return
+        opcode, length = self._random.choice(SENT[queue.kind])
+        is_read = opcode in (RequestOpcode.RDMA_READ, RequestOpcode.ATOMIC_FETCH_AND_ADD)
+        region = self._victim.memory.regions["inbox" if is_read else "source"]
+        members = {"remote_address": BASE, "rkey": 1, "compare_add": 1}
+        if queue.kind == Service.UD:
+            members = {"destination": self._peer.address, "remote_qpn": 0xABCDE, "remote_qkey": 1}
+        offset = self._random.randrange(region.length - length)
+        self._victim.post_send(queue, opcode, region, offset, length, **members)
+
+    def _post_wrong(self, queue: Queue) -> None:
+        """Post a request of memory of another protection domain, which ends the send queue."""
+        region = self._victim.memory.regions["honest"]
+        members = {"destination": self._peer.address} if queue.kind == Service.UD else {}
+        self._victim.post_send(queue, RequestOpcode.SEND, region, 0, 8, **members)
+
+    # Packets and time
+
+    def _give(self, device: Device, data: bytes, source: int, kind: str) -> None:
+        self._given[device] += 1
+        self._note(f"{kind}: {data.hex()} from {source:#x}")
+        reason = device.arrive(data, source)
+        if device is self._victim:
+            self.outcome.reasons[reason or "taken"] += 1
+        self._note(f"  {reason or 'taken'}")
+
+    def _note(self, line: str) -> None:
+        self.outcome.trace.append(line)
+
+    def _carry(self) -> None:
+        """Give turns to both devices, and carry honest packets between them until none is on its way."""
+        for _ in range(ROUNDS):
+            for device in (self._victim, self._peer):
+                device.serve()
+            if not self._victim.sent and not self._peer.sent:
+                return
+            for device, other in ((self._victim, self._peer), (self._peer, self._victim)):
+                packets, device.sent = device.sent, []
+                for packet in packets:
+                    if any(queue.index == packet.queue and queue.is_attacked for queue in device.queues.values()):
+                        self._attacker.see(packet)
+                    else:
+                        self._give(other, packet.data, device.address, "honest")
+        raise Violated("honest traffic does not come to an end")
+
+    def _pass_time(self, elapsed: int) -> None:
+        for device in (self._victim, self._peer):
+            device.tick(elapsed)
+            device.serve()
+
+    # The end
+
+    def _end(self) -> None:
+        """The attack is over: each request ends by itself or by a reset, and the victim works on."""
+        self._carry()
+        self._honest.check()
+        for _ in range(LONGEST_TICKS):
+            if not any(self._waits(queue) for queue in self._targets):
+                break
+            self._pass_time(700 * MILLISECOND)
+            self._carry()
+        for queue in self._targets:
+            if self._waits(queue):
+                raise Violated(
+                    f"the queue pair {queue.index} ({queue.kind.name}) is stuck with {len(queue.sends)} requests"
+                )
+            reset(self._victim, queue)
+        self._recover()
+        for device in (self._victim, self._peer):
+            device.check_sum(self._given[device])
+
+    def _waits(self, queue: Queue) -> bool:
+        """Whether requests to send have not ended that must end."""
+        return bool(queue.sends) and self._victim.state(queue) == State.RTS
+
+    def _recover(self) -> None:
+        """A queue pair that was attacked carries honest traffic after a reset."""
+        for queue in self._targets:
+            self._honest.adopt(queue)
+            for _ in range(2):
+                self._honest.post()
+                self._carry()
+            self._honest.check()

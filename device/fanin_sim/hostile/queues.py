@@ -1,0 +1,93 @@
+"""What the judge knows of a queue pair: its requests that have not ended, and what it may be asked for again."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fanin_wire.rocev2 import Transport as Service
+
+MODULUS = 1 << 24
+
+
+def distance(psn: int, start: int) -> int:
+    """Packets from one PSN to another."""
+    return (psn - start) % MODULUS
+
+
+def difference(psn: int, other: int) -> int:
+    """Packets between two PSNs, negative if the first is earlier."""
+    ahead = distance(psn, other)
+    return ahead - MODULUS if ahead >= MODULUS // 2 else ahead
+
+
+def packets_of(length: int, mtu: int) -> int:
+    """Packets of a message."""
+    return max(1, -(-length // mtu))
+
+
+class Piece(NamedTuple):
+    """A piece of memory of a request. place: in the array. may_write: its region allows the device to write it."""
+
+    place: int
+    length: int
+    may_write: bool = True
+
+
+class Receive(NamedTuple):
+    """A receive request."""
+
+    wr_id: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def length(self) -> int:
+        """Bytes of all pieces."""
+        return sum(piece.length for piece in self.pieces)
+
+
+class Request(NamedTuple):
+    """A request to send. kind: "read", "atomic" or "" (what an acknowledgement ends)."""
+
+    wr_id: int
+    kind: str
+    first: int  # PSN
+    packets: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def end(self) -> int:
+        """The PSN behind its last one."""
+        return (self.first + self.packets) % MODULUS
+
+
+class Read(NamedTuple):
+    """A READ that was accepted. place: of its data in the array."""
+
+    first: int
+    place: int
+    length: int
+
+
+@dataclass
+class Queue:
+    """A queue pair. is_attacked: hostile packets go to it."""
+
+    index: int
+    qpn: int
+    kind: Service
+    domain: int
+    is_attacked: bool
+    peer: int = 0  # IPv4 address
+    next_psn: int = 0  # of the next request
+    sends: deque[Request] = field(default_factory=deque)
+    receives: deque[Receive] = field(default_factory=deque)
+    sources: list[Piece] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    originals: dict[int, bytes] = field(default_factory=dict)  # by PSN: the last ones
+
+    def forget(self) -> None:
+        """It is reset: nothing of before is known."""
+        for container in (self.sends, self.receives, self.sources, self.reads, self.originals):
+            container.clear()

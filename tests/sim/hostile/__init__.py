@@ -1,0 +1,1 @@
+"""Hostile packets against the transport of ordinary RDMA traffic."""

@@ -1,0 +1,13 @@
+"""Lives under attack: none violates what must hold. Mutants of the transport run this file."""
+
+from __future__ import annotations
+
+from fanin_sim.hostile.life import Life
+
+LIVES = 120
+
+
+def test_nothing_is_violated() -> None:
+    for seed in range(LIVES):
+        outcome = Life(seed).run()
+        assert not outcome.violation, f"seed {seed}: {outcome.violation}"
