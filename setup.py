@@ -1,8 +1,8 @@
-"""Builds the driver `libfanin.so`, the MPI shim with the driver in it, and Python's binding of the driver.
+"""Builds the driver `libfanin.so`, the MPI shim and the verbs library with the driver in them, and Python's binding.
 
-The first two are plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h). The binding
-uses CPython's limited API, so that one build serves every version from 3.11 on, and numpy's headers. Everything else is
-in pyproject.toml.
+All but the binding are plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h, no
+infiniband/verbs.h). The binding uses CPython's limited API, so that one build serves every version from 3.11 on, and
+numpy's headers. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from setuptools.command.editable_wheel import editable_wheel
 
 DRIVER = Path("host/fanin/core")
 SHIM = Path("host/fanin/mpi")
+VERBS = Path("host/fanin/verbs_lib")
 BINDING = Path("host/fanin/binding")
 ABI = Path("protocol/fanin_wire")
 PUBLIC_HEADERS = (DRIVER / "fanin.h", ABI / "abi.h")
@@ -140,6 +141,7 @@ setup(
         ),
         # Of the driver nothing may be visible in a program that loads libfanin.so as well.
         library("fanin.libfanin_mpi", [SHIM, DRIVER], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
+        library("fanin.libfanin_verbs", [VERBS, DRIVER], f"-Wl,--version-script={VERBS / 'exports.map'}", "-ldl"),
         library("fanin._binding", [BINDING], "-l:libfanin.so", "-Wl,-rpath,$ORIGIN", includes=(DRIVER,)),
     ],
     cmdclass={"build_ext": BuildLibraries, "editable_wheel": EditableInstall},

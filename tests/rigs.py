@@ -45,6 +45,7 @@ PATHS = {  # folder or file -> what its tests need; all others are unit tests
     "tests/mpi/test_fortran.py": "mpi",
     "tests/mpi/test_hosts.py": "mpi",
     "tests/sim/fuzz/test_campaign.py": "process",
+    "tests/verbs_lib/": "process",
 }
 DEEP = (
     "tests/host/test_failures.py::test_device_that_hangs",

@@ -81,6 +81,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "collectives",
         "api",
         "mpi",
+        "verbs_lib",
     ),
     "fanin_tools": (
         "errors",

@@ -24,7 +24,8 @@ RECORDS = sorted((ROOT / "docs").glob("*/*.md"))  # dated: links hold, files and
 CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
-FOREIGN = {"fabric.toml", "program.py", "cost.py", "picture.png", "mpif.h"}  # the user's, or another software's
+# The user's, or another software's
+FOREIGN = {"fabric.toml", "program.py", "cost.py", "picture.png", "mpif.h", "infiniband/verbs.h"}
 REASONS = {  # why something is not offloaded: the page with its table, the file of the code
     "docs/mpi.md": ("host/fanin/mpi/report.h", r"^    X\((\w+), \""),
     "docs/collectives.md": ("host/fanin/collectives/offload.py", r"^    (\w+) = \"\1\""),

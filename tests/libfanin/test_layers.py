@@ -1,4 +1,4 @@
-"""The rooms of the C code include downwards only, and the driver knows neither Python nor MPI."""
+"""The rooms of the C code include downwards only, and the driver knows neither Python nor MPI nor verbs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_driver_includes_downwards(path: Path) -> None:
             assert CORE.index(room(included)) <= own, f"{path.name} includes {included}, of a room above its own"
 
 
-@pytest.mark.parametrize("folder", ["binding", "mpi"])
+@pytest.mark.parametrize("folder", ["binding", "mpi", "verbs_lib"])
 def test_bindings_use_the_public_header_only(folder: str) -> None:
     for path in sorted((HOST / folder).rglob("*.[ch]")):
         for included in INCLUDE.findall(path.read_text()):
@@ -36,7 +36,8 @@ def test_bindings_use_the_public_header_only(folder: str) -> None:
 
 
 def test_lines_have_at_most_120_columns() -> None:
-    sources = [*(HOST / "binding").rglob("*.[ch]"), *(HOST / "mpi").rglob("*.[ch]"), *SOURCES]
+    others = [path for folder in ("binding", "mpi", "verbs_lib") for path in (HOST / folder).rglob("*.[ch]")]
+    sources = [*others, *SOURCES]
     texts = {path: path.read_text() for path in sources if path.name != "tables.c"}
     assert [
         f"{path.relative_to(HOST)}:{number}"

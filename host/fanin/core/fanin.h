@@ -153,6 +153,20 @@ enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank
  * 0.0.0.0, if it is not known yet. FANIN_INVALID_REQUEST: as above. */
 enum fanin_status fanin_place_of_text(const char *text, struct fanin_place *place);
 
+enum fanin_nic_limit { FANIN_MAX_NICS = 64 };
+
+/* A NIC, by its control socket, and what lies above it; where that is not known, `place` is all 0. */
+struct fanin_nic {
+    char socket[256];
+    struct fanin_place place;
+};
+
+/* The NICs of this host (or network namespace), by their addresses: of those whose sockets the environment variable
+ * FANIN_SOCKET names, with ':' between, or else of the fabric `default` that `fanin fabric up` has brought up. A NIC
+ * whose address is not known is one of this host; and if all that FANIN_SOCKET names are elsewhere, they are taken all
+ * the same. Returns how many there are; `elsewhere`: how many were left out. Whether they answer is not looked at. */
+uint32_t fanin_find_nics(struct fanin_nic nics[FANIN_MAX_NICS], uint32_t *elsewhere);
+
 /* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no
  * job. */
 enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join);
@@ -475,6 +489,10 @@ const struct fanin_wc *fanin_wc_of(const struct fanin_cqe *cqe);
 /* Wait until the device has stored more than `seen` completions. FANIN_PENDING: none within `timeout_ms`.
  * FANIN_CQ_OVERRUN: none will come. */
 enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms);
+
+/* The number of completions that the device has ever stored, taken or not: for fanin_wait_cq, to wait for the next one
+ * that comes. */
+enum fanin_status fanin_stored(struct fanin_context *context, uint32_t cq, uint32_t *stored);
 
 /* ---- The lower interface: ordinary RDMA traffic ----
  *

@@ -19,6 +19,7 @@ from fanin_tools.cli.run import run
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
 from fanin_tools.cli.tune import tune
+from fanin_tools.cli.verbs_lib import verbs_lib
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +29,7 @@ app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
 app.command()(run)
 app.command()(mpi_lib)
+app.command()(verbs_lib)
 app.command()(tune)
 app.add_typer(bench.app, name="bench")
 app.command()(matrix)

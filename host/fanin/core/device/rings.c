@@ -135,6 +135,16 @@ enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct 
     return status;
 }
 
+enum fanin_status fanin_stored(struct fanin_context *context, uint32_t cq, uint32_t *stored)
+{
+    const struct fanin_ring *ring = completion_ring(context, cq);
+
+    if (!ring)
+        return fanin_complain("there is no completion queue %u", cq);
+    *stored = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
+    return FANIN_SUCCESS;
+}
+
 const struct fanin_wc *fanin_wc_of(const struct fanin_cqe *cqe)
 {
     return cqe->kind == FANIN_COMPLETION_ORDINARY ? (const void *)cqe : NULL;

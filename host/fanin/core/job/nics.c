@@ -1,0 +1,106 @@
+/* The NICs that a process may use when nobody has named one: see fanin_find_nics. */
+#define _GNU_SOURCE
+#include "fanin.h"
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAX_ROW 512
+#define MAX_PATH sizeof ((struct fanin_nic *)0)->socket
+
+/* Whether an address belongs to this host (or network namespace). */
+static int is_local(uint32_t address)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    int descriptor = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), bound;
+
+    bound = descriptor >= 0 && bind(descriptor, (struct sockaddr *)&name, sizeof name) == 0;
+    if (descriptor >= 0)
+        close(descriptor);
+    return bound;
+}
+
+/* A row that makes no sense is none. */
+static uint32_t parse_row(const char *folder, const char *line, struct fanin_nic *nic)
+{
+    int length = (int)strcspn(line, " ");
+
+    return *line != '#' && !fanin_place_of_text(line + length, &nic->place) &&
+           snprintf(nic->socket, MAX_PATH, "%s/%.*s", folder, length, line) < (int)MAX_PATH;
+}
+
+static uint32_t read_rows(const char *folder, struct fanin_nic *nics)
+{
+    char path[MAX_PATH], line[MAX_ROW];
+    uint32_t count = 0;
+    FILE *file;
+
+    if (snprintf(path, MAX_PATH, "%s/uplinks", folder) >= (int)MAX_PATH || !(file = fopen(path, "re")))
+        return 0;
+    while (count < FANIN_MAX_NICS && fgets(line, sizeof line, file))
+        count += parse_row(folder, line, &nics[count]);
+    fclose(file);
+    return count;
+}
+
+/* The place of a NIC in the fabric, by the file beside its socket; all 0 if there is no such file. */
+static struct fanin_place place_of(const char *socket)
+{
+    struct fanin_nic nics[FANIN_MAX_NICS];
+    char folder[MAX_PATH], *end;
+    uint32_t count;
+
+    strcpy(folder, socket);
+    end = strrchr(folder, '/');
+    if (end)
+        *end = 0;
+    count = read_rows(end ? folder : ".", nics);
+    for (uint32_t i = 0; i < count; i++)
+        if (!strcmp(nics[i].socket, socket))
+            return nics[i].place;
+    return (struct fanin_place){0};
+}
+
+/* The NICs whose sockets are named. */
+static uint32_t read_sockets(const char *sockets, struct fanin_nic *nics)
+{
+    char *list = strdup(sockets), *rest;
+    uint32_t count = 0;
+
+    for (char *word = list ? strtok_r(list, ":", &rest) : NULL; word; word = strtok_r(NULL, ":", &rest))
+        if (count < FANIN_MAX_NICS && snprintf(nics[count].socket, MAX_PATH, "%s", word) < (int)MAX_PATH)
+            nics[count++].place = place_of(word);
+    free(list);
+    return count;
+}
+
+/* The NICs of the fabric `default`. */
+static uint32_t read_fabric(struct fanin_nic *nics)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char folder[MAX_PATH];
+
+    if (runtime && *runtime)
+        snprintf(folder, sizeof folder, "%.200s/fanin/default", runtime);
+    else
+        snprintf(folder, sizeof folder, "/tmp/fanin-%u/default", (unsigned)getuid());
+    return read_rows(folder, nics);
+}
+
+uint32_t fanin_find_nics(struct fanin_nic nics[FANIN_MAX_NICS], uint32_t *elsewhere)
+{
+    const char *sockets = getenv("FANIN_SOCKET");
+    int named = sockets && *sockets;
+    uint32_t count = named ? read_sockets(sockets, nics) : read_fabric(nics), local = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (!nics[i].place.address || is_local(nics[i].place.address))
+            nics[local++] = nics[i];
+    if (local == 0 && named)
+        local = count;
+    *elsewhere = count - local;
+    return local;
+}

@@ -1,0 +1,23 @@
+/* Completion queues, and the events that tell of new completions. */
+#ifndef FANIN_VERBS_COMPLETIONS_H
+#define FANIN_VERBS_COMPLETIONS_H
+#include "objects.h"
+
+/* poll.c */
+int our_poll_cq(struct ibv_cq *cq, int capacity, struct ibv_wc *wc);
+/* extended_poll.c */
+void our_offer_extended_poll(struct ibv_cq_ex *cq);
+/* queues.c */
+struct ibv_cq_ex *our_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *init);
+
+/* channel.c: events of several queues, in order. */
+void our_tell(struct ibv_cq *cq);
+/* Forget the events of a queue that nobody has read, then wait until all that were read are acknowledged. */
+void our_forget_events(struct ibv_cq *cq);
+
+/* watch.c: waits for the next completion of a queue, and tells its channel. NULL: no memory, or no thread. */
+struct our_watch *our_start_watch(struct ibv_cq *cq);
+void our_end_watch(struct our_watch *watch);
+int our_request_event(struct ibv_cq *cq, int solicited_only);
+
+#endif

@@ -1,0 +1,41 @@
+/* Completions, from the form of the host interface into that of verbs. */
+#include "completions/completions.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+
+enum { AT_ONCE = 16 };
+
+static void convert(const struct fanin_wc *from, struct ibv_wc *wc)
+{
+    *wc = (struct ibv_wc){
+        .wr_id = from->wr_id,
+        .status = from->status,
+        .opcode = from->opcode,
+        .byte_len = from->byte_length,
+        .imm_data = from->flags & FANIN_WC_WITH_IMM ? htonl(from->immediate) : from->immediate,
+        .qp_num = from->qpn,
+        .src_qp = from->source_qpn,
+        .wc_flags = from->flags,
+    };
+}
+
+int our_poll_cq(struct ibv_cq *cq, int capacity, struct ibv_wc *wc)
+{
+    struct fanin_cqe cqes[AT_ONCE];
+    uint32_t count = AT_ONCE, seen;
+    int taken = 0;
+
+    while (taken < capacity && count == AT_ONCE) {
+        uint32_t room = (uint32_t)(capacity - taken);
+        enum fanin_status status = fanin_poll(our_fanin(cq->context), our_cq(cq)->number, cqes,
+                                              room < AT_ONCE ? room : AT_ONCE, &count, &seen);
+        for (uint32_t i = 0; i < count; i++)
+            convert(fanin_wc_of(&cqes[i]), &wc[taken++]);
+        if (status != FANIN_SUCCESS && taken == 0)
+            return our_minus_one(our_errno(status));
+    }
+    if (taken == 0 && capacity > 0)
+        sched_yield(); /* the device is a program, too, and may need this core to get on */
+    return taken;
+}

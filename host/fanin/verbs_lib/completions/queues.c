@@ -1,0 +1,97 @@
+/* Making and freeing completion queues. Each has the depth that the host interface gives it. */
+#include "abi/next.h"
+#include "completions/completions.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static struct our_cq *create(struct ibv_context *context, int64_t entries, void *cq_context,
+                             struct ibv_comp_channel *channel, int vector)
+{
+    struct our_cq *ours;
+    struct ibv_cq *cq;
+    int error;
+
+    if (entries < 1 || entries > FANIN_CQ_DEPTH || vector < 0 || vector >= context->num_comp_vectors)
+        return our_null(EINVAL);
+    ours = calloc(1, sizeof *ours);
+    if (!ours)
+        return our_null(ENOMEM);
+    error = our_errno(fanin_create_cq(our_fanin(context), &ours->number));
+    if (error) {
+        free(ours);
+        return our_null(error);
+    }
+    cq = &ours->base.cq;
+    cq->context = context;
+    cq->channel = channel;
+    cq->cq_context = cq_context;
+    cq->handle = ours->number;
+    cq->cqe = FANIN_CQ_DEPTH;
+    pthread_mutex_init(&cq->mutex, NULL);
+    pthread_cond_init(&cq->cond, NULL);
+    if (channel && !(ours->watch = our_start_watch(cq))) {
+        fanin_destroy_cq(our_fanin(context), ours->number);
+        free(ours);
+        return our_null(ENOMEM);
+    }
+    if (channel)
+        __atomic_add_fetch(&channel->refcnt, 1, __ATOMIC_RELAXED);
+    return ours;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries, void *cq_context,
+                                    struct ibv_comp_channel *channel, int vector)
+{
+    struct our_cq *made;
+
+    if (!our_context_is(context))
+        return NEXT(ibv_create_cq, "IBVERBS_1.1")(context, entries, cq_context, channel, vector);
+    made = create(context, entries, cq_context, channel, vector);
+    return made ? &made->base.cq : NULL;
+}
+
+struct ibv_cq_ex *our_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *init)
+{
+    struct our_cq *made;
+
+    if (init->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS || init->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
+        return our_null(EOPNOTSUPP);
+    if (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && init->flags)
+        return our_null(EOPNOTSUPP);
+    made = create(context, init->cqe, init->cq_context, init->channel, (int)init->comp_vector);
+    if (!made)
+        return NULL;
+    our_offer_extended_poll(&made->base.ex);
+    return &made->base.ex;
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *cq, int entries)
+{
+    if (!our_context_is(cq->context))
+        return NEXT(ibv_resize_cq, "IBVERBS_1.1")(cq, entries);
+    return entries >= 1 && entries <= FANIN_CQ_DEPTH ? 0 : EINVAL;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+    struct our_cq *ours = our_cq(cq);
+    int error;
+
+    if (!our_context_is(cq->context))
+        return NEXT(ibv_destroy_cq, "IBVERBS_1.1")(cq);
+    if (our_in_use(&ours->users))
+        return EBUSY;
+    if (ours->watch) {
+        our_end_watch(ours->watch);
+        ours->watch = NULL;
+        our_forget_events(cq);
+        __atomic_sub_fetch(&cq->channel->refcnt, 1, __ATOMIC_RELAXED);
+    }
+    error = our_errno(fanin_destroy_cq(our_fanin(cq->context), ours->number));
+    if (error && error != EIO) /* of a device that is lost nothing is left to destroy */
+        return error;
+    pthread_mutex_destroy(&cq->mutex);
+    pthread_cond_destroy(&cq->cond);
+    free(ours);
+    return 0;
+}

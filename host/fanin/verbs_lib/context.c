@@ -1,0 +1,85 @@
+/* Contexts: the connection of this process to a device. */
+#include "abi/next.h"
+#include "completions/completions.h"
+#include "device/device.h"
+#include "objects.h"
+#include "queue_pairs/queue_pairs.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int our_context_is(const struct ibv_context *context)
+{
+    return context->ops.poll_cq == our_poll_cq;
+}
+
+static const struct verbs_context model = {
+    .query_port = our_query_port,
+    .create_cq_ex = our_create_cq_ex,
+    .query_device_ex = our_query_device_ex,
+    .create_qp_ex = our_create_qp_ex,
+    .sz = sizeof(struct verbs_context),
+    .context = {.ops = {.poll_cq = our_poll_cq,
+                        .req_notify_cq = our_request_event,
+                        .post_send = our_post_send,
+                        .post_recv = our_post_receive},
+                .cmd_fd = -1,
+                .num_comp_vectors = 1,
+                .abi_compat = IBV_EXTENDED},
+};
+
+/* No asynchronous event ever comes. */
+static int open_asynchronous_events(struct our_context *context)
+{
+    context->base.context.async_fd = eventfd(0, EFD_CLOEXEC);
+    return context->base.context.async_fd >= 0;
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    struct our_context *context;
+    int error;
+
+    if (!our_device_is(device))
+        return NEXT(ibv_open_device, "IBVERBS_1.1")(device);
+    context = malloc(sizeof *context);
+    if (!context)
+        return our_null(ENOMEM);
+    *context = (struct our_context){.base = model};
+    context->base.context.device = device;
+    error = our_errno(fanin_open(((struct our_device *)device)->socket, &context->fanin));
+    if (!error && fanin_limits(context->fanin)->max_ordinary_qp == 0)
+        error = EOPNOTSUPP;
+    if (!error && !open_asynchronous_events(context))
+        error = errno;
+    if (error) {
+        fanin_close(context->fanin);
+        free(context);
+        return our_null(error);
+    }
+    pthread_mutex_init(&context->base.context.mutex, NULL);
+    return &context->base.context;
+}
+
+EXPORT int ibv_close_device(struct ibv_context *context)
+{
+    if (!our_context_is(context))
+        return NEXT(ibv_close_device, "IBVERBS_1.1")(context);
+    close(context->async_fd);
+    fanin_close(our_fanin(context));
+    pthread_mutex_destroy(&context->mutex);
+    free(our_context(context));
+    return 0;
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    uint64_t ticks;
+
+    if (!our_context_is(context))
+        return NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
+    if (read(context->async_fd, &ticks, sizeof ticks) >= 0) /* waits, or says EAGAIN, as the program has set it */
+        errno = EIO;
+    return -1;
+}

@@ -1,0 +1,106 @@
+/* The objects behind the handles of verbs: each begins with what infiniband/verbs.h shows of it. */
+#ifndef FANIN_VERBS_OBJECTS_H
+#define FANIN_VERBS_OBJECTS_H
+#include "abi/ibv.h"
+#include "fanin.h"
+
+enum {
+    OUR_PORT = 1,             /* a device has one, with one GID and one partition */
+    OUR_PARTITION = 0xffff,
+    /* Work requests of a queue: as many as its ring holds, and as many again that the device has taken. */
+    OUR_QUEUE_DEPTH = 2 * FANIN_ORDINARY_DEPTH
+};
+
+struct our_device {
+    struct ibv_device base;
+    char socket[256];
+    uint32_t number;
+};
+
+struct our_context {
+    struct verbs_context base;
+    struct fanin_context *fanin;
+    uint32_t domains;         /* protection domains ever made */
+};
+
+struct our_pd {
+    struct ibv_pd base;
+    uint32_t domain;
+    uint32_t users;           /* regions, queue pairs and addresses in it */
+};
+
+struct our_ah {
+    struct ibv_ah base;
+    uint32_t ipv4;            /* host order */
+};
+
+struct our_cq {
+    union {
+        struct ibv_cq cq;
+        struct ibv_cq_ex ex;
+    } base;
+    uint32_t number;
+    uint32_t users;           /* queue pairs */
+    struct ibv_wc current;    /* of the extended poll */
+    struct our_watch *watch;  /* completions/watch.c; NULL: it has no channel */
+    uint32_t events_read;     /* by the program, which acknowledges them; `mutex` of the queue guards it */
+};
+
+struct our_qp {
+    struct ibv_qp_ex base;
+    uint32_t number;
+    int all_signaled;
+    struct our_batch *batch;  /* queue_pairs/extended_post.c; NULL: made without the extended form */
+};
+
+/* Whether verbs calls for a device, or for what was made from a context, are ours to answer. */
+int our_device_is(const struct ibv_device *device);
+int our_context_is(const struct ibv_context *context);
+
+static inline struct our_context *our_context(struct ibv_context *context)
+{
+    return (void *)((char *)context - offsetof(struct our_context, base.context));
+}
+
+static inline struct fanin_context *our_fanin(struct ibv_context *context)
+{
+    return our_context(context)->fanin;
+}
+
+static inline struct our_pd *our_pd(struct ibv_pd *pd)
+{
+    return (struct our_pd *)pd;
+}
+
+static inline struct our_cq *our_cq(struct ibv_cq *cq)
+{
+    return (struct our_cq *)cq;
+}
+
+static inline struct our_qp *our_qp(struct ibv_qp *qp)
+{
+    return (struct our_qp *)qp;
+}
+
+static inline void our_use(uint32_t *users)
+{
+    __atomic_add_fetch(users, 1, __ATOMIC_RELAXED);
+}
+
+static inline void our_release(uint32_t *users)
+{
+    __atomic_sub_fetch(users, 1, __ATOMIC_RELAXED);
+}
+
+static inline int our_in_use(const uint32_t *users)
+{
+    return __atomic_load_n(users, __ATOMIC_RELAXED) != 0;
+}
+
+/* The errno of verbs for a status; 0: success. */
+int our_errno(enum fanin_status status);
+/* Set errno, and return NULL or -1. */
+void *our_null(int error);
+int our_minus_one(int error);
+
+#endif

@@ -1,0 +1,126 @@
+/* Making and freeing queue pairs. */
+#include "abi/next.h"
+#include "queue_pairs/queue_pairs.h"
+#include <errno.h>
+#include <stdlib.h>
+
+const struct ibv_qp_cap our_capacities = {.max_send_wr = OUR_QUEUE_DEPTH,
+                                          .max_recv_wr = OUR_QUEUE_DEPTH,
+                                          .max_send_sge = FANIN_MAX_SGE,
+                                          .max_recv_sge = FANIN_MAX_SGE,
+                                          .max_inline_data = FANIN_MAX_INLINE_DATA};
+
+static int fits(const struct ibv_qp_cap *wanted)
+{
+    return wanted->max_send_wr <= our_capacities.max_send_wr && wanted->max_recv_wr <= our_capacities.max_recv_wr &&
+           wanted->max_send_sge <= our_capacities.max_send_sge && wanted->max_recv_sge <= our_capacities.max_recv_sge &&
+           wanted->max_inline_data <= our_capacities.max_inline_data;
+}
+
+static int is_service(int type)
+{
+    return type == FANIN_SERVICE_RC || type == FANIN_SERVICE_UC || type == FANIN_SERVICE_UD;
+}
+
+static int create_at_device(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init, struct our_qp *qp)
+{
+    struct fanin_qp_init wanted = {.service = (uint32_t)init->qp_type,
+                                   .domain = ((const struct our_pd *)pd)->domain,
+                                   .send_cq = our_cq(init->send_cq)->number,
+                                   .receive_cq = our_cq(init->recv_cq)->number,
+                                   .all_signaled = init->sq_sig_all != 0};
+
+    return our_errno(fanin_create_ordinary_qp(our_fanin(pd->context), &wanted, &qp->number, &qp->base.qp_base.qp_num));
+}
+
+static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    struct our_qp *ours;
+    struct ibv_qp *qp;
+    int error;
+
+    if (!is_service(init->qp_type) || init->srq)
+        return our_null(EOPNOTSUPP);
+    if (!init->send_cq || !init->recv_cq || !fits(&init->cap))
+        return our_null(EINVAL);
+    ours = calloc(1, sizeof *ours);
+    if (!ours)
+        return our_null(ENOMEM);
+    error = create_at_device(pd, init, ours);
+    if (error) {
+        free(ours);
+        return our_null(error);
+    }
+    init->cap = our_capacities;
+    ours->all_signaled = init->sq_sig_all;
+    qp = &ours->base.qp_base;
+    qp->context = pd->context;
+    qp->qp_context = init->qp_context;
+    qp->pd = pd;
+    qp->send_cq = init->send_cq;
+    qp->recv_cq = init->recv_cq;
+    qp->handle = ours->number;
+    qp->qp_type = init->qp_type;
+    pthread_mutex_init(&qp->mutex, NULL);
+    pthread_cond_init(&qp->cond, NULL);
+    our_use(&our_pd(pd)->users);
+    our_use(&our_cq(qp->send_cq)->users);
+    our_use(&our_cq(qp->recv_cq)->users);
+    return ours;
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    struct our_qp *made;
+
+    if (!our_context_is(pd->context))
+        return NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, init);
+    made = create(pd, init);
+    return made ? &made->base.qp_base : NULL;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+    struct our_qp *ours = our_qp(qp);
+    int error;
+
+    if (!our_context_is(qp->context))
+        return NEXT(ibv_destroy_qp, "IBVERBS_1.1")(qp);
+    error = our_errno(fanin_destroy_ordinary_qp(our_fanin(qp->context), ours->number));
+    if (error && error != EIO) /* of a device that is lost nothing is left to destroy */
+        return error;
+    our_end_extended_post(ours);
+    our_release(&our_pd(qp->pd)->users);
+    our_release(&our_cq(qp->send_cq)->users);
+    our_release(&our_cq(qp->recv_cq)->users);
+    pthread_mutex_destroy(&qp->mutex);
+    pthread_cond_destroy(&qp->cond);
+    free(ours);
+    return 0;
+}
+
+struct ibv_qp *our_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
+{
+    const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    int is_extended = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    struct our_qp *made;
+
+    (void)context;
+    if (init->comp_mask & ~known || (is_extended && init->send_ops_flags & ~(uint64_t)IBV_QP_EX_WITH_ALL_HERE))
+        return our_null(EOPNOTSUPP);
+    if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD))
+        return our_null(EINVAL);
+    made = create(init->pd, (struct ibv_qp_init_attr *)init);
+    if (made && is_extended && !our_offer_extended_post(made)) {
+        ibv_destroy_qp(&made->base.qp_base);
+        return our_null(ENOMEM);
+    }
+    return made ? &made->base.qp_base : NULL;
+}
+
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+    if (!our_context_is(qp->context))
+        return NEXT(ibv_qp_to_qp_ex, "IBVERBS_1.6")(qp);
+    return our_qp(qp)->batch ? &our_qp(qp)->base : NULL;
+}

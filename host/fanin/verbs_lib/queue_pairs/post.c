@@ -1,0 +1,141 @@
+/* Work requests, from the form of verbs into that of the host interface. */
+#include "queue_pairs/queue_pairs.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+enum {
+    FLAGS = FANIN_SEND_FENCE | FANIN_SEND_SIGNALED | FANIN_SEND_SOLICITED | FANIN_SEND_INLINE,
+    PATIENCE_MS = 50          /* for the device to take a request out of the ring, as far as it has room */
+};
+
+/* A program may have more requests under way than the ring holds. Then the device is about to take some, or it has as
+ * many as it can have: ENOMEM. */
+static int post_patiently(struct our_qp *qp, const struct fanin_send_wqe *send, const struct fanin_receive_wqe *receive)
+{
+    struct fanin_context *fanin = our_fanin(qp->base.qp_base.context);
+    enum fanin_status status;
+    uint64_t deadline = 0;
+
+    for (;;) {
+        status = send ? fanin_post_send(fanin, qp->number, send) : fanin_post_receive(fanin, qp->number, receive);
+        if (status != FANIN_QUEUE_FULL)
+            return our_errno(status);
+        if (!deadline)
+            deadline = fanin_now_ms() + PATIENCE_MS;
+        if (fanin_now_ms() > deadline)
+            return ENOMEM;
+        sched_yield();
+    }
+}
+
+int our_post_wqe(struct our_qp *qp, const struct fanin_send_wqe *wqe)
+{
+    return post_patiently(qp, wqe, NULL);
+}
+
+int our_append_inline(struct fanin_send_wqe *wqe, const void *data, size_t length)
+{
+    if (length > FANIN_MAX_INLINE_DATA - wqe->inline_length)
+        return 0;
+    memcpy((char *)wqe->sge + wqe->inline_length, data, length);
+    wqe->inline_length += (uint32_t)length;
+    return 1;
+}
+
+static void copy_pieces(struct fanin_sge *to, const struct ibv_sge *from, int count)
+{
+    for (int i = 0; i < count; i++)
+        to[i] = (struct fanin_sge){.address = from[i].addr, .length = from[i].length, .lkey = from[i].lkey};
+}
+
+static int gather(const struct ibv_send_wr *wr, struct fanin_send_wqe *wqe)
+{
+    if (wr->num_sge < 0 || wr->num_sge > FANIN_MAX_SGE)
+        return 0;
+    if (!(wr->send_flags & FANIN_SEND_INLINE)) {
+        copy_pieces(wqe->sge, wr->sg_list, wr->num_sge);
+        wqe->sge_count = (uint8_t)wr->num_sge;
+        return 1;
+    }
+    for (int i = 0; i < wr->num_sge; i++)
+        if (!our_append_inline(wqe, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length))
+            return 0;
+    return 1;
+}
+
+/* Where a request goes at the other side; 0: no device of ours knows the operation. */
+static int address(const struct ibv_send_wr *wr, int service, struct fanin_send_wqe *wqe)
+{
+    switch (wr->opcode) {
+    case FANIN_SEND_RDMA_WRITE:
+    case FANIN_SEND_RDMA_WRITE_WITH_IMM:
+    case FANIN_SEND_RDMA_READ:
+        wqe->remote_address = wr->wr.rdma.remote_addr;
+        wqe->rkey = wr->wr.rdma.rkey;
+        return 1;
+    case FANIN_SEND_ATOMIC_CMP_AND_SWP:
+    case FANIN_SEND_ATOMIC_FETCH_AND_ADD:
+        wqe->remote_address = wr->wr.atomic.remote_addr;
+        wqe->rkey = wr->wr.atomic.rkey;
+        wqe->compare_add = wr->wr.atomic.compare_add;
+        wqe->swap = wr->wr.atomic.swap;
+        return 1;
+    case FANIN_SEND_SEND:
+    case FANIN_SEND_SEND_WITH_IMM:
+    case FANIN_SEND_SEND_WITH_INV:
+        if (service != FANIN_SERVICE_UD)
+            return 1;
+        if (!wr->wr.ud.ah)
+            return 0;
+        wqe->destination = ((const struct our_ah *)wr->wr.ud.ah)->ipv4;
+        wqe->remote_qpn = wr->wr.ud.remote_qpn;
+        wqe->remote_qkey = wr->wr.ud.remote_qkey;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int post_one(struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct fanin_send_wqe wqe = {.wr_id = wr->wr_id, .opcode = (uint8_t)wr->opcode,
+                                 .flags = (uint8_t)(wr->send_flags & FLAGS)};
+
+    if (wr->send_flags & ~(unsigned int)FLAGS || !address(wr, qp->qp_type, &wqe) || !gather(wr, &wqe))
+        return EINVAL;
+    wqe.immediate = wr->opcode == FANIN_SEND_SEND_WITH_INV ? wr->imm_data : ntohl(wr->imm_data);
+    return our_post_wqe(our_qp(qp), &wqe);
+}
+
+int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    int error = 0;
+
+    for (; wr && !error; wr = wr->next)
+        if ((error = post_one(qp, wr)))
+            *bad = wr;
+    return error;
+}
+
+static int post_one_receive(struct ibv_qp *qp, const struct ibv_recv_wr *wr)
+{
+    struct fanin_receive_wqe wqe = {.wr_id = wr->wr_id};
+
+    if (wr->num_sge < 0 || wr->num_sge > FANIN_MAX_SGE)
+        return EINVAL;
+    wqe.sge_count = (uint32_t)wr->num_sge;
+    copy_pieces(wqe.sge, wr->sg_list, wr->num_sge);
+    return post_patiently(our_qp(qp), NULL, &wqe);
+}
+
+int our_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    int error = 0;
+
+    for (; wr && !error; wr = wr->next)
+        if ((error = post_one_receive(qp, wr)))
+            *bad = wr;
+    return error;
+}

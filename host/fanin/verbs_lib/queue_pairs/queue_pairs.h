@@ -1,0 +1,22 @@
+/* Queue pairs and their work requests. */
+#ifndef FANIN_VERBS_QUEUE_PAIRS_H
+#define FANIN_VERBS_QUEUE_PAIRS_H
+#include "objects.h"
+
+/* create.c; every queue pair has these, whatever was asked for. */
+extern const struct ibv_qp_cap our_capacities;
+struct ibv_qp *our_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
+
+/* post.c */
+int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int our_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* Post a request to send; errno. */
+int our_post_wqe(struct our_qp *qp, const struct fanin_send_wqe *wqe);
+/* Append data to the inline data of a request; 0: they do not fit. */
+int our_append_inline(struct fanin_send_wqe *wqe, const void *data, size_t length);
+
+/* extended_post.c: 0: no memory. */
+int our_offer_extended_post(struct our_qp *qp);
+void our_end_extended_post(struct our_qp *qp);
+
+#endif

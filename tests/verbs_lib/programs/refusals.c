@@ -1,0 +1,147 @@
+/* What a device does not have, or must refuse, has the errno of verbs. Needs the device fanin0. */
+#include "check.h"
+
+static void device(const struct end *end)
+{
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    struct ibv_gid_entry entry;
+    struct ibv_device_attr_ex attr;
+    uint16_t pkey;
+
+    REFUSES(ibv_query_port(end->context, 2, &port), EINVAL);
+    REFUSES(ibv_query_gid(end->context, 1, 1, &gid), -1);
+    REFUSES(ibv_query_gid_ex(end->context, 1, 1, &entry, 0), ENODATA);
+    REFUSES(ibv_query_pkey(end->context, 1, 1, &pkey), -1);
+    REFUSES(ibv_get_pkey_index(end->context, 1, htobe16(0x1234)), -1);
+    CHECK(ibv_get_pkey_index(end->context, 1, htobe16(0xffff)) == 0);
+    CHECK(!ibv_query_gid_ex(end->context, 1, 0, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V2);
+    CHECK(!ibv_query_device_ex(end->context, NULL, &attr) && attr.orig_attr.phys_port_cnt == 1);
+    CHECK(attr.orig_attr.node_guid == ibv_get_device_guid(end->context->device));
+}
+
+static void memory(const struct end *end)
+{
+    REFUSES_NULL(ibv_alloc_mw(end->pd, IBV_MW_TYPE_1), EOPNOTSUPP);
+    REFUSES_NULL(ibv_reg_mr(end->pd, end->memory, MEMORY, IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+    REFUSES_NULL(ibv_reg_mr(end->pd, end->memory, MEMORY, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+    REFUSES_NULL(ibv_reg_mr(end->pd, end->memory, 0, 0), EINVAL);
+    REFUSES_NULL(ibv_reg_mr_iova(end->pd, end->memory, MEMORY, 0, 0), EOPNOTSUPP);
+    REFUSES_NULL(ibv_reg_dmabuf_mr(end->pd, 0, MEMORY, 0, 0, 0), EOPNOTSUPP);
+    REFUSES_NULL(ibv_alloc_dm(end->context, &(struct ibv_alloc_dm_attr){.length = 64}), EOPNOTSUPP);
+    CHECK(ibv_rereg_mr(end->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT);
+    REFUSES(ibv_dealloc_pd(end->pd), EBUSY);
+    struct ibv_mr *relaxed = ibv_reg_mr(end->pd, end->memory, MEMORY, IBV_ACCESS_RELAXED_ORDERING);
+    CHECK(relaxed && !ibv_dereg_mr(relaxed));
+}
+
+static void completions(const struct end *end)
+{
+    struct ibv_cq_init_attr_ex stamped = {.cqe = 1, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+    struct ibv_cq *quiet = ibv_create_cq(end->context, 1, NULL, NULL, 0);
+
+    REFUSES_NULL(ibv_create_cq(end->context, 0, NULL, NULL, 0), EINVAL);
+    REFUSES_NULL(ibv_create_cq(end->context, 1 << 20, NULL, NULL, 0), EINVAL);
+    REFUSES_NULL(ibv_create_cq(end->context, 1, NULL, NULL, 1), EINVAL);
+    REFUSES_NULL(ibv_create_cq_ex(end->context, &stamped), EOPNOTSUPP);
+    REFUSES(ibv_resize_cq(quiet, 1 << 20), EINVAL);
+    REFUSES(ibv_req_notify_cq(quiet, 0), EINVAL);
+    REFUSES(ibv_destroy_cq(end->cq), EBUSY);
+    REFUSES(ibv_destroy_comp_channel(end->channel), EBUSY);
+    CHECK(!ibv_destroy_cq(quiet));
+}
+
+static void addresses(const struct end *end)
+{
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = end->gid}};
+    struct ibv_ah *ah = ibv_create_ah(end->pd, &attr);
+
+    CHECK(ah && !ibv_destroy_ah(ah));
+    attr.is_global = 0;
+    REFUSES_NULL(ibv_create_ah(end->pd, &attr), EINVAL);
+    attr.is_global = 1;
+    attr.grh.dgid.raw[12] = 224;
+    REFUSES_NULL(ibv_create_ah(end->pd, &attr), EINVAL); /* multicast */
+    attr.grh.dgid.raw[0] = 0xfe;
+    REFUSES_NULL(ibv_create_ah(end->pd, &attr), EINVAL); /* no IPv4 address */
+}
+
+static void queue_pairs(const struct end *end)
+{
+    struct ibv_qp_init_attr init = wanted(end, IBV_QPT_RAW_PACKET);
+    struct ibv_srq_init_attr srq = {.attr = {.max_wr = 1, .max_sge = 1}};
+    struct ibv_xrcd_init_attr xrcd = {.comp_mask = 0};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+    struct ibv_sge piece = {.addr = (uintptr_t)end->memory, .length = 1, .lkey = end->mr->lkey};
+    struct ibv_send_wr second = {.sg_list = &piece, .num_sge = 9, .opcode = IBV_WR_SEND}, *bad = NULL;
+    struct ibv_recv_wr receive = {.sg_list = &piece, .num_sge = 1}, *bad_receive = NULL;
+    struct ibv_ece ece;
+
+    REFUSES_NULL(ibv_create_qp(end->pd, &init), EOPNOTSUPP);
+    init = wanted(end, IBV_QPT_RC);
+    init.cap.max_send_wr = 100000;
+    REFUSES_NULL(ibv_create_qp(end->pd, &init), EINVAL);
+    REFUSES_NULL(ibv_create_srq(end->pd, &srq), EOPNOTSUPP);
+    REFUSES_NULL(ibv_open_xrcd(end->context, &xrcd), EOPNOTSUPP);
+    REFUSES(ibv_attach_mcast(end->qp, &end->gid, 0), EOPNOTSUPP);
+    REFUSES(ibv_query_ece(end->qp, &ece), EOPNOTSUPP);
+    REFUSES(ibv_modify_qp(end->qp, &attr, IBV_QP_STATE), EINVAL);
+    CHECK(end->qp->state == IBV_QPS_RESET);
+    REFUSES(ibv_post_send(end->qp, &second, &bad), EINVAL);
+    CHECK(bad == &second);
+    REFUSES(ibv_post_recv(end->qp, &receive, &bad_receive), EINVAL); /* in RESET */
+    CHECK(bad_receive == &receive);
+}
+
+/* In a list the requests before the bad one are posted. */
+static void lists(struct end *end)
+{
+    struct ibv_sge piece = {.addr = (uintptr_t)end->memory, .length = 1, .lkey = end->mr->lkey};
+    struct ibv_send_wr wrs[3] = {{.sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+                                  .send_flags = IBV_SEND_SIGNALED, .wr_id = 1,
+                                  .wr.rdma = {(uintptr_t)end->memory, end->mr->rkey}}}, *bad = NULL;
+
+    wrs[1] = wrs[2] = wrs[0];
+    wrs[0].next = &wrs[1];
+    wrs[1].next = &wrs[2];
+    wrs[1].opcode = IBV_WR_BIND_MW;
+    connect_to(end, end);
+    REFUSES(ibv_post_send(end->qp, wrs, &bad), EINVAL);
+    CHECK(bad == &wrs[1]);
+    CHECK(next_completion(end).wr_id == 1);
+}
+
+/* As many receive requests as the device says, and one more. */
+static void full_queue(struct end *end)
+{
+    struct ibv_sge piece = {.addr = (uintptr_t)end->memory, .length = 1, .lkey = end->mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &piece, .num_sge = 1}, *bad;
+    struct ibv_device_attr attr;
+    int posted = 0, error;
+
+    CHECK(!ibv_query_device(end->context, &attr));
+    while (!(error = ibv_post_recv(end->qp, &wr, &bad)))
+        posted++;
+    CHECK(error == ENOMEM);
+    CHECK(posted == attr.max_qp_wr);
+}
+
+int main(void)
+{
+    struct ibv_qp_init_attr init;
+    struct end end;
+
+    open_end(&end, "fanin0");
+    init = wanted(&end, IBV_QPT_RC);
+    CHECK((end.qp = ibv_create_qp(end.pd, &init)));
+    CHECK(init.cap.max_send_wr >= 10 && init.cap.max_inline_data >= 64);
+    device(&end);
+    memory(&end);
+    completions(&end);
+    addresses(&end);
+    queue_pairs(&end);
+    lists(&end);
+    full_queue(&end);
+    close_end(&end);
+    return 0;
+}

@@ -1,0 +1,27 @@
+"""The rooms of the verbs library include downwards only."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).parents[2] / "host/fanin/verbs_lib"
+# From the bottom up
+LAYERS = ["abi", "objects", "errors", "device", "memory", "completions", "queue_pairs", "refusals", "context"]
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+SOURCES = sorted(LIBRARY.rglob("*.[ch]"))
+
+
+def layer(path: str) -> int:
+    """Of a file of the library, by its folder or its name."""
+    return LAYERS.index(path.partition("/")[0].partition(".")[0])
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(LIBRARY).as_posix())
+def test_library_includes_downwards(path: Path) -> None:
+    name = path.relative_to(LIBRARY).as_posix()
+    for included in INCLUDE.findall(path.read_text()):
+        if (LIBRARY / included).exists():
+            assert layer(included) <= layer(name), f"{name} includes {included}, of a layer above its own"
