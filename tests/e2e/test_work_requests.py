@@ -4,6 +4,7 @@ posted again in the same job."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanin import Job, JobNode, errors
+from fanin import Communicator, Job, JobNode, errors
 from fanin.verbs import CQ, MR, PD, Address, CollectiveQP, CollectiveWR, Context, packed
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_wire.abi import MAX_CHILDREN, DType, Op, Status, WqeFlag
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, statuses
-from tests.e2e.members import describe, run_ranks, socket_of
+from tests.e2e.members import describe, job, run_ranks, socket_of
 
 NODES = 2
 ROUTES = [("tree", NODES), ("ring", NODES), ("local", 1)]
@@ -26,9 +27,9 @@ ELEMENTS = 3000  # of f32: two whole segments of a lease and a part
 REGION = 1 << 16
 
 
-@pytest.fixture(scope="module")
-def running(bench: Bench) -> Running:
-    return bench.up(Shape(NODES, MAX_CHILDREN))
+@pytest.fixture(scope="module", params=[1, 2], ids=["one lane", "two lanes"])
+def running(bench: Bench, request: pytest.FixtureRequest) -> Running:
+    return bench.up(Shape(NODES, MAX_CHILDREN, lanes=request.param))
 
 
 @dataclasses.dataclass
@@ -234,15 +235,47 @@ def test_what_has_failed_is_posted_again(running: Running, route: str, size: int
         def act(member: Member) -> list[int]:
             wrong = {"source_lkey": 77} if member.number == size - 1 else {}
             found = []
-            for _ in range(120):
+            for _ in range(90):
                 for changes in (wrong, {}, wrong):
                     member.qp.post_send(member.request(**changes))
                 found += [member.end() for _ in range(3)]
             return found
 
-        assert all_do(members, act) == [[failed, fine, failed] * 120] * size
+        assert all_do(members, act) == [[failed, fine, failed] * 90] * size
         assert all_do(members, lambda member: member.do(member.request())) == [fine] * size
         assert all((member.result() == sum(range(size + 1))).all() for member in members)
+
+
+@pytest.mark.parametrize(("route", "size"), [("tree", 4), ("ring", 4), ("local", 2)])
+def test_a_call_that_was_refused_or_has_failed_is_made_again(
+    running: Running, monkeypatch: pytest.MonkeyPatch, route: str, size: int
+) -> None:
+    """On the same communicator, in every form. The last rank brings memory that is not there, as its device finds out;
+    the program has been told, so the end of the communicator says nothing of it."""
+    monkeypatch.setenv("FANIN_STAGING", "0")  # devices read ordinary memory, not the library
+    gone = np.ctypeslib.as_array((ctypes.c_double * ELEMENTS).from_address(4096))
+    total = size * (size + 1) // 2
+
+    def act(communicator: Communicator) -> None:
+        data = np.full(ELEMENTS, communicator.rank + 1.0)
+        wrong = gone if communicator.rank == size - 1 else data
+        for _ in range(10):
+            for call in (
+                communicator.allreduce,
+                lambda array: communicator.iallreduce(array).wait(BOUND_S),
+                lambda array: communicator.allgather(array).sum(axis=0),
+            ):
+                with pytest.raises(errors.NotSupported):
+                    communicator.allreduce(data, op="land")
+                with pytest.raises(errors.LocalProtectionError):
+                    call(wrong)
+                assert (call(data) == total).all()
+        communicator.flush(BOUND_S)
+
+    with job(running, size, route) as members:
+        outcomes = run_ranks(size, lambda rank: act(members[rank]))
+        assert outcomes == [None] * size
+    assert_released(running)
 
 
 def test_a_job_of_a_part_of_the_members_is_a_job_of_its_own(running: Running) -> None:

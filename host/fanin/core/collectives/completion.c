@@ -3,14 +3,16 @@
 
 #define BATCH 32
 
-/* A failed request says to the program why the job has ended, unless the program has taken it for done. */
+/* A failed request says so to the program, and if the job has ended, why; unless the program has taken it for done. */
 static void report(struct stream *stream, const struct fanin_request *request)
 {
-    if (!request->taken_over && !request->detached && stream->end_of_job.status != FANIN_SUCCESS)
+    int tells = !request->taken_over && !request->detached;
+
+    if (tells && stream->end_of_job.status != FANIN_SUCCESS)
         stream->reported = 1;
     if (stream->reported)
         stream->unreported = FANIN_SUCCESS;
-    else if (stream->unreported == FANIN_SUCCESS)
+    else if (!tells && stream->unreported == FANIN_SUCCESS)
         stream->unreported = request->status;
 }
 
