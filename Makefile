@@ -14,7 +14,7 @@ CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel matrix models rdma peers mpi4py-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel matrix models rdma hostile peers mpi4py-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    ordinary RDMA traffic against the kernel's RoCE in a virtual machine, every case (minutes; Debian)"
+	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
@@ -86,6 +87,9 @@ models: $(VENV)/.tested
 
 rdma: $(VENV)/.tested
 	@FANIN_TEST_RDMA=all $(BIN)/python -m pytest tests/rdma $(PYTEST_FLAGS)
+
+hostile: $(VENV)/.installed
+	@$(BIN)/python -m fanin_sim.hostile --seconds $$((60 * $(MINUTES))) --processes 2 $(HOSTILE_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

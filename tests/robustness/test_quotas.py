@@ -123,6 +123,33 @@ def test_shares_of_ordinary_traffic(what: str) -> None:
     take(7)
 
 
+@pytest.mark.parametrize("what", ["queue pairs", "regions"])
+def test_five_greedy_clients_of_ordinary_traffic(what: str) -> None:
+    """Each takes what it is given: three quarters of what it finds, so that the fifth finds nothing. What the first
+    gives back it can not take again as a whole: the others, who have less, find their shares of it."""
+    limits = Limits(queue_pairs=64, regions=64, send_depth=32, receive_depth=32, actions=128)
+    host = OrdinaryHost("127.0.0.1", 1500, limits)
+
+    def take(client: int) -> int:
+        if what == "regions":
+            return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
+        return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
+
+    def take_all(client: int) -> list[int]:
+        taken = []
+        with contextlib.suppress(NoResources):
+            while True:
+                taken.append(take(client))
+        return taken
+
+    held = [take_all(client) for client in range(5)]
+    assert [len(rows) for rows in held] == [48, 12, 3, 1, 0]
+    assert len(set().union(*held)) == 64
+    for row in held[0][:16]:
+        (host.deregister if what == "regions" else host.destroy)(row)
+    assert [len(take_all(client)) for client in range(5)] == [4, 6, 3, 2, 1]
+
+
 def test_one_client_leaves_queues_regions_and_slots_of_a_device_to_others(nic: Path) -> None:
     with contextlib.ExitStack() as stack:
         refused = []

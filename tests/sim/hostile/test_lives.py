@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_sim.hostile.life import Life
 
-LIVES = 120
+LIVES = 200
 
 
 def test_nothing_is_violated() -> None:

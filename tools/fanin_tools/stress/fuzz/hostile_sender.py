@@ -37,8 +37,11 @@ class Sender:
         if kind & 1:
             packet_mutation.aim(packets.place, jid, key ^ (1 << kind), 256, packets.random)
         packet_mutation.make_plausible(packets.place, np.uint64(length), packets.random)
-        covered = packets.packet[:length].tobytes()
-        icrc = b"\0" * 4 if kind == 0 else self._icrc(device, covered)
+        self.send_packet(device, packets.packet[:length].tobytes(), is_whole=kind != 0)
+
+    def send_packet(self, device: str, covered: bytes, *, is_whole: bool = True) -> None:
+        """Send a packet, from BTH to padding, to a device. is_whole: with a right ICRC."""
+        icrc = self._icrc(device, covered) if is_whole else b"\0" * 4
         self._socket.sendto(covered + icrc, (device, UDP_PORT))
         self._tally.work[Work.DATAGRAMS] += 1
 
