@@ -107,7 +107,9 @@ struct ibv_qp *our_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
     struct our_qp *made;
 
     (void)context;
-    if (init->comp_mask & ~known || has_flags || (is_extended && init->send_ops_flags & ~(uint64_t)IBV_QP_EX_WITH_ALL_HERE))
+    if (init->comp_mask & ~known || has_flags)
+        return our_null(EOPNOTSUPP);
+    if (is_extended && init->send_ops_flags & ~(uint64_t)IBV_QP_EX_WITH_ALL_HERE)
         return our_null(EOPNOTSUPP);
     if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD))
         return our_null(EINVAL);
