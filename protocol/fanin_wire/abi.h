@@ -7,7 +7,7 @@
 #define FANIN_ABI_H
 #include <stdint.h>
 
-#define FANIN_ABI_VERSION 6
+#define FANIN_ABI_VERSION 7
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
 #define FANIN_ARRIVAL_UNIT 64     /* bytes: what is in an arrival ring takes whole units */
@@ -22,7 +22,7 @@
 #define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node, which sends no packets */
 #define FANIN_LONG_BYTES 4194304  /* of a message: from so many on results are not in the caches when it is complete */
 #define FANIN_NO_ARRIVAL 0xffffffff /* in the place of a length: the rest of the ring is left out */
-#define FANIN_ORDINARY_DEPTH 256  /* work requests in a send or receive ring of ordinary traffic */
+#define FANIN_ORDINARY_DEPTH 1024 /* work requests in a send or receive ring of ordinary traffic */
 #define FANIN_MAX_SGE 8           /* pieces of memory of a work request of ordinary traffic */
 #define FANIN_MAX_INLINE_DATA 128 /* bytes of data that take the place of the pieces */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */

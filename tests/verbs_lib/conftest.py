@@ -47,10 +47,11 @@ class Programs:
         sockets = ":".join(str(self.running.state.socket(nic.name)) for nic in self.running.fabric.nics)
         return os.environ | {"FANIN_SOCKET": sockets, "LD_PRELOAD": str(library_path())}
 
-    def run(self, *command: str | Path, **more: str) -> Ended:
+    def run(self, *command: str | Path, cwd: Path | None = None, **more: str) -> Ended:
         return subprocess.run(
             [require(command[0]), *command[1:]],
             env=self.variables() | more,
+            cwd=cwd,
             capture_output=True,
             text=True,
             timeout=BOUND_S,

@@ -17,7 +17,6 @@ LEFT_OUT = {
     "ibv_modify_srq",
     "ibv_query_srq",
     "ibv_destroy_srq",
-    "ibv_import_device",
     "ibv_unimport_pd",
     "ibv_unimport_mr",
     "ibv_unimport_dm",

@@ -1,13 +1,19 @@
 /* Contexts: the connection of this process to a device. */
+#define _GNU_SOURCE
 #include "abi/next.h"
 #include "completions/completions.h"
 #include "device/device.h"
 #include "objects.h"
 #include "queue_pairs/queue_pairs.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#define DESCRIPTOR "fanin-verbs"
 
 int our_context_is(const struct ibv_context *context)
 {
@@ -25,15 +31,38 @@ static const struct verbs_context model = {
                         .post_send = our_post_send,
                         .post_recv = our_post_receive},
                 .cmd_fd = -1,
+                .async_fd = -1,
                 .num_comp_vectors = 1,
                 .abi_compat = IBV_EXTENDED},
 };
 
-/* No asynchronous event ever comes. */
-static int open_asynchronous_events(struct our_context *context)
+/* No asynchronous event ever comes. Nobody reads the other descriptor: it is known by its name when a program passes
+ * it on. */
+static int open_descriptors(struct ibv_context *context)
 {
-    context->base.context.async_fd = eventfd(0, EFD_CLOEXEC);
-    return context->base.context.async_fd >= 0;
+    context->async_fd = eventfd(0, EFD_CLOEXEC);
+    context->cmd_fd = memfd_create(DESCRIPTOR, MFD_CLOEXEC);
+    return context->async_fd >= 0 && context->cmd_fd >= 0;
+}
+
+static void close_descriptors(const struct ibv_context *context)
+{
+    if (context->async_fd >= 0)
+        close(context->async_fd);
+    if (context->cmd_fd >= 0)
+        close(context->cmd_fd);
+}
+
+/* A context is of one process. */
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+    static const char target[] = "/memfd:" DESCRIPTOR;
+    char link[64], found[sizeof target] = "";
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", cmd_fd);
+    if (readlink(link, found, sizeof target - 1) < 0 || strcmp(found, target) != 0)
+        return NEXT(ibv_import_device, "IBVERBS_1.10")(cmd_fd);
+    return our_null(EOPNOTSUPP);
 }
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
@@ -51,9 +80,10 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
     error = our_errno(fanin_open(((struct our_device *)device)->socket, &context->fanin));
     if (!error && fanin_limits(context->fanin)->max_ordinary_qp == 0)
         error = EOPNOTSUPP;
-    if (!error && !open_asynchronous_events(context))
+    if (!error && !open_descriptors(&context->base.context))
         error = errno;
     if (error) {
+        close_descriptors(&context->base.context);
         fanin_close(context->fanin);
         free(context);
         return our_null(error);
@@ -66,7 +96,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 {
     if (!our_context_is(context))
         return NEXT(ibv_close_device, "IBVERBS_1.1")(context);
-    close(context->async_fd);
+    close_descriptors(context);
     fanin_close(our_fanin(context));
     pthread_mutex_destroy(&context->mutex);
     free(our_context(context));

@@ -7,8 +7,7 @@
 enum {
     OUR_PORT = 1,             /* a device has one, with one GID and one partition */
     OUR_PARTITION = 0xffff,
-    /* Work requests of a queue: as many as its ring holds, and as many again that the device has taken. */
-    OUR_QUEUE_DEPTH = 2 * FANIN_ORDINARY_DEPTH
+    OUR_QUEUE_DEPTH = FANIN_ORDINARY_DEPTH /* the device may take some more out of the ring */
 };
 
 struct our_device {

@@ -1,4 +1,5 @@
-/* Events of a completion channel: one for the next completion after each request, and none else. Needs fanin0, fanin1. */
+/* Events of a completion channel: one for the next completion after each request, and none else. Needs fanin0 and
+ * fanin1. */
 #include "check.h"
 #include <fcntl.h>
 #include <poll.h>

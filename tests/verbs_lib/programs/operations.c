@@ -1,4 +1,5 @@
-/* Every operation, posted in both forms and polled in both forms, with its data and its completion. Needs fanin0, fanin1. */
+/* Every operation, posted in both forms and polled in both forms, with its data and its completion. Needs fanin0 and
+ * fanin1. */
 #include "check.h"
 
 enum { SIZE = 3000, IMMEDIATE = 0x12345678, KEY = 0x1234 };

@@ -9,6 +9,7 @@ static void device(const struct end *end)
     struct ibv_device_attr_ex attr;
     uint16_t pkey;
 
+    REFUSES_NULL(ibv_import_device(end->context->cmd_fd), EOPNOTSUPP);
     REFUSES(ibv_query_port(end->context, 2, &port), EINVAL);
     REFUSES(ibv_query_gid(end->context, 1, 1, &gid), -1);
     REFUSES(ibv_query_gid_ex(end->context, 1, 1, &entry, 0), ENODATA);
@@ -123,7 +124,7 @@ static void full_queue(struct end *end)
     while (!(error = ibv_post_recv(end->qp, &wr, &bad)))
         posted++;
     CHECK(error == ENOMEM);
-    CHECK(posted == attr.max_qp_wr);
+    CHECK(posted >= attr.max_qp_wr);
 }
 
 int main(void)

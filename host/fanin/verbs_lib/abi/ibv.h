@@ -228,7 +228,11 @@ struct ibv_qp_init_attr {
     int sq_sig_all;
 };
 
-enum ibv_qp_init_attr_mask { IBV_QP_INIT_ATTR_PD = 1, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6 };
+enum ibv_qp_init_attr_mask {
+    IBV_QP_INIT_ATTR_PD = 1,
+    IBV_QP_INIT_ATTR_CREATE_FLAGS = 1 << 2,
+    IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6
+};
 /* RDMA_WRITE to ATOMIC_FETCH_AND_ADD, SEND_WITH_INV */
 enum ibv_qp_create_send_ops_flags { IBV_QP_EX_WITH_ALL_HERE = 0x7f | 1 << 9 };
 

@@ -65,11 +65,21 @@ struct ibv_cq_ex *our_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
     return &made->base.ex;
 }
 
+/* A queue keeps its size, and refuses one that it could not have. */
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int entries)
 {
+    uint32_t stored, taken, count;
+    struct fanin_cqe none;
+    int error;
+
     if (!our_context_is(cq->context))
         return NEXT(ibv_resize_cq, "IBVERBS_1.1")(cq, entries);
-    return entries >= 1 && entries <= FANIN_CQ_DEPTH ? 0 : EINVAL;
+    error = our_errno(fanin_stored(our_fanin(cq->context), our_cq(cq)->number, &stored));
+    if (!error)
+        error = our_errno(fanin_poll(our_fanin(cq->context), our_cq(cq)->number, &none, 0, &count, &taken));
+    if (error)
+        return error;
+    return entries >= 1 && entries <= FANIN_CQ_DEPTH && (uint32_t)entries >= stored - taken ? 0 : EINVAL;
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)

@@ -11,6 +11,7 @@
 enum {
     ONE_LANE = 1,             /* active_width */
     EDR = 32,                 /* active_speed: 25 Gbit/s. A software port has no rate of its own, and must name one. */
+    NO_VENDOR = 0xffffff,     /* vendor_id */
     LINK_UP = 5,              /* phys_state */
     MOST_READS = 16,
     PLENTY = 1 << 16          /* of what only memory limits */
@@ -32,6 +33,7 @@ static void describe(struct ibv_context *context, struct ibv_device_attr *attr)
         .sys_image_guid = guid_of(limits->address),
         .max_mr_size = (uint64_t)1 << 46,
         .page_size_cap = ~(uint64_t)0xfff,
+        .vendor_id = NO_VENDOR,
         .max_qp = (int)limits->max_ordinary_qp,
         .max_qp_wr = OUR_QUEUE_DEPTH,
         .max_sge = FANIN_MAX_SGE,

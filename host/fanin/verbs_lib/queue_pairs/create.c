@@ -101,12 +101,15 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 
 struct ibv_qp *our_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
 {
-    const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    int has_flags = init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags;
     int is_extended = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     struct our_qp *made;
 
     (void)context;
-    if (init->comp_mask & ~known || (is_extended && init->send_ops_flags & ~(uint64_t)IBV_QP_EX_WITH_ALL_HERE))
+    if (init->comp_mask & ~known || has_flags)
+        return our_null(EOPNOTSUPP);
+    if (is_extended && init->send_ops_flags & ~(uint64_t)IBV_QP_EX_WITH_ALL_HERE)
         return our_null(EOPNOTSUPP);
     if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD))
         return our_null(EINVAL);

@@ -2,37 +2,13 @@
 #include "queue_pairs/queue_pairs.h"
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
-enum {
-    FLAGS = FANIN_SEND_FENCE | FANIN_SEND_SIGNALED | FANIN_SEND_SOLICITED | FANIN_SEND_INLINE,
-    PATIENCE_MS = 50          /* for the device to take a request out of the ring, as far as it has room */
-};
-
-/* A program may have more requests under way than the ring holds. Then the device is about to take some, or it has as
- * many as it can have: ENOMEM. */
-static int post_patiently(struct our_qp *qp, const struct fanin_send_wqe *send, const struct fanin_receive_wqe *receive)
-{
-    struct fanin_context *fanin = our_fanin(qp->base.qp_base.context);
-    enum fanin_status status;
-    uint64_t deadline = 0;
-
-    for (;;) {
-        status = send ? fanin_post_send(fanin, qp->number, send) : fanin_post_receive(fanin, qp->number, receive);
-        if (status != FANIN_QUEUE_FULL)
-            return our_errno(status);
-        if (!deadline)
-            deadline = fanin_now_ms() + PATIENCE_MS;
-        if (fanin_now_ms() > deadline)
-            return ENOMEM;
-        sched_yield();
-    }
-}
+enum { FLAGS = FANIN_SEND_FENCE | FANIN_SEND_SIGNALED | FANIN_SEND_SOLICITED | FANIN_SEND_INLINE };
 
 int our_post_wqe(struct our_qp *qp, const struct fanin_send_wqe *wqe)
 {
-    return post_patiently(qp, wqe, NULL);
+    return our_errno(fanin_post_send(our_fanin(qp->base.qp_base.context), qp->number, wqe));
 }
 
 int our_append_inline(struct fanin_send_wqe *wqe, const void *data, size_t length)
@@ -127,7 +103,7 @@ static int post_one_receive(struct ibv_qp *qp, const struct ibv_recv_wr *wr)
         return EINVAL;
     wqe.sge_count = (uint32_t)wr->num_sge;
     copy_pieces(wqe.sge, wr->sg_list, wr->num_sge);
-    return post_patiently(our_qp(qp), NULL, &wqe);
+    return our_errno(fanin_post_receive(our_fanin(qp->context), our_qp(qp)->number, &wqe));
 }
 
 int our_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
