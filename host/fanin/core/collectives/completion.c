@@ -77,10 +77,13 @@ static void unlink_request(struct stream *stream, const struct fanin_request *re
 }
 
 /* Whether the device may still write to the memory of a request that has all its completions. Memory that a rank may
- * not use fails one operation; its positions are done, and the job goes on. */
-static int may_be_written(const struct fanin_request *request)
+ * not use fails one operation; its positions are done, if the job goes on. */
+static int may_be_written(const struct stream *stream, const struct fanin_request *request)
 {
-    return request->status != FANIN_SUCCESS && request->status != FANIN_LOCAL_PROTECTION_ERROR && !request->mismatch;
+    int is_done = request->status == FANIN_SUCCESS ||
+                  (request->status == FANIN_LOCAL_PROTECTION_ERROR && !stream->ended);
+
+    return !is_done && !request->mismatch;
 }
 
 /* All its completions are there. If they have only brought the sizes, the message itself begins. */
@@ -97,7 +100,7 @@ static void conclude(struct stream *stream, struct fanin_request *request)
     if (request->mismatch && request->status == FANIN_SUCCESS)
         request->status = FANIN_OP_MISMATCH;
     unlink_request(stream, request);
-    fanin_stream_finish(request, may_be_written(request));
+    fanin_stream_finish(request, may_be_written(stream, request));
 }
 
 static struct fanin_request *request_of(struct stream *stream, uint64_t id)

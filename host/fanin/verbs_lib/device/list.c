@@ -68,6 +68,15 @@ static uint32_t find_ours(struct ibv_device **devices)
     return found;
 }
 
+EXPORT void ibv_free_device_list(struct ibv_device **devices)
+{
+    struct list *list = (void *)((char *)devices - offsetof(struct list, devices));
+
+    if (list->others)
+        NEXT(ibv_free_device_list, "IBVERBS_1.1")(list->others);
+    free(list);
+}
+
 EXPORT struct ibv_device **ibv_get_device_list(int *count)
 {
     __typeof__(&ibv_get_device_list) next = FIND_NEXT(ibv_get_device_list, "IBVERBS_1.1");
@@ -76,12 +85,17 @@ EXPORT struct ibv_device **ibv_get_device_list(int *count)
     int other_count = 0;
     struct list *list;
 
+    if (count)
+        *count = 0;
     others = next ? next(&other_count) : NULL;
     if (!others && next && found == 0)
         return NULL; /* with its errno */
     list = calloc(1, sizeof *list + (found + (size_t)other_count + 1) * sizeof list->devices[0]);
-    if (!list)
+    if (!list) {
+        if (others)
+            NEXT(ibv_free_device_list, "IBVERBS_1.1")(others);
         return our_null(ENOMEM);
+    }
     list->others = others;
     memcpy(list->devices, ours, found * sizeof ours[0]);
     if (others)
@@ -89,15 +103,6 @@ EXPORT struct ibv_device **ibv_get_device_list(int *count)
     if (count)
         *count = (int)found + other_count;
     return list->devices;
-}
-
-EXPORT void ibv_free_device_list(struct ibv_device **devices)
-{
-    struct list *list = (void *)((char *)devices - offsetof(struct list, devices));
-
-    if (list->others)
-        NEXT(ibv_free_device_list, "IBVERBS_1.1")(list->others);
-    free(list);
 }
 
 EXPORT const char *ibv_get_device_name(struct ibv_device *device)

@@ -14,6 +14,7 @@ enum {
     NO_VENDOR = 0xffffff,     /* vendor_id */
     LINK_UP = 5,              /* phys_state */
     MOST_READS = 16,
+    MOST_REGIONS = 256,       /* of a client of a device: `max_regions` in device/fanin_nic/hostif/client.py */
     PLENTY = 1 << 16          /* of what only memory limits */
 };
 #define LONGEST_MESSAGE 0x80000000u
@@ -40,7 +41,7 @@ static void describe(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_sge_rd = FANIN_MAX_SGE,
         .max_cq = (int)limits->max_cq,
         .max_cqe = FANIN_CQ_DEPTH,
-        .max_mr = PLENTY,
+        .max_mr = MOST_REGIONS,
         .max_pd = PLENTY,
         .max_qp_rd_atom = MOST_READS,
         .max_res_rd_atom = MOST_READS * (int)limits->max_ordinary_qp,

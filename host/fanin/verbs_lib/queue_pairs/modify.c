@@ -4,6 +4,8 @@
 #include "queue_pairs/queue_pairs.h"
 #include <errno.h>
 
+#define MOST_PSN 0xffffffu
+
 /* Attributes that are a number in both. */
 #define NUMBERS(X)                                        \
     X(CUR_STATE, cur_state, cur_qp_state)                 \
@@ -61,6 +63,9 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 #undef X
         .path_mtu = bytes_of(attr->path_mtu),
     };
+    change.send_psn &= MOST_PSN; /* as RDMA NICs do: programs draw random numbers of 32 bits */
+    change.receive_psn &= MOST_PSN;
+    change.access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
     if (mask & FANIN_ATTR_AV && !(change.destination = destination_of(&attr->ah_attr)))
         return EINVAL;
     error = our_errno(fanin_modify_ordinary_qp(our_fanin(qp->context), our_qp(qp)->number, &change));
