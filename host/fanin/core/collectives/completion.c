@@ -192,7 +192,7 @@ enum fanin_status fanin_stream_take_completions(struct stream *stream)
 {
     struct fanin_cqe cqes[BATCH];
     enum fanin_status status;
-    uint32_t count, seen;
+    uint32_t count, seen = stream->seen; /* if the queue is gone */
 
     do {
         status = fanin_poll_owned(stream->context, stream->cq, cqes, BATCH, &count, &seen);
