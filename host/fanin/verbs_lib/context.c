@@ -96,6 +96,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 {
     if (!our_context_is(context))
         return NEXT(ibv_close_device, "IBVERBS_1.1")(context);
+    if (our_in_use(&our_context(context)->watches)) /* their threads use the connection */
+        return EBUSY;
     close_descriptors(context);
     fanin_close(our_fanin(context));
     pthread_mutex_destroy(&context->mutex);

@@ -20,6 +20,7 @@ struct our_context {
     struct verbs_context base;
     struct fanin_context *fanin;
     uint32_t domains;         /* protection domains ever made */
+    uint32_t watches;         /* completion queues with a thread */
 };
 
 struct our_pd {
@@ -40,9 +41,10 @@ struct our_cq {
     } base;
     uint32_t number;
     uint32_t users;           /* queue pairs */
+    pthread_mutex_t poll_lock; /* from a start of the extended poll to its end */
     struct ibv_wc current;    /* of the extended poll */
     struct our_watch *watch;  /* completions/watch.c; NULL: it has no channel */
-    uint32_t events_read;     /* by the program, which acknowledges them; `mutex` of the queue guards it */
+    uint32_t events_read;     /* by the program, which acknowledges them; the lock of the channel guards it */
 };
 
 struct our_qp {

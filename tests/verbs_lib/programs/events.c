@@ -82,6 +82,8 @@ int main(void)
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
     send_one();
     CHECK(has_event(receiver.channel->fd, 2000)); /* an event that nobody reads goes with its queue */
+    CHECK(!ibv_req_notify_cq(receiver.cq, 0));
+    CHECK(ibv_close_device(receiver.context) == EBUSY); /* the library still looks at the queue */
     CHECK(!ibv_destroy_qp(receiver.qp) && !ibv_destroy_cq(receiver.cq));
     CHECK(!has_event(receiver.channel->fd, 0));
     CHECK(!ibv_destroy_comp_channel(receiver.channel));

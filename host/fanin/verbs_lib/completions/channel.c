@@ -1,8 +1,10 @@
-/* Completion channels: an eventfd that counts the events, and a list that says whose they are. */
+/* Completion channels: an eventfd that counts the events, and a list that says whose they are. A reader takes one from
+ * the count, then one from the list. If the events of a queue that ends are forgotten between the two, the reader finds
+ * none, and reads again. */
 #include "abi/next.h"
 #include "completions/completions.h"
 #include <errno.h>
-#include <poll.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,7 +16,7 @@ struct event {
 
 struct our_channel {
     struct ibv_comp_channel base;
-    pthread_mutex_t lock;     /* of the list */
+    pthread_mutex_t lock;     /* of the list, of what is added to the count, and of `events_read` of its queues */
     struct event *first, **end;
 };
 
@@ -61,9 +63,9 @@ void our_tell(struct ibv_cq *cq)
     pthread_mutex_lock(&channel->lock);
     *channel->end = event;
     channel->end = &event->next;
-    pthread_mutex_unlock(&channel->lock);
     while (write(channel->base.fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
+    pthread_mutex_unlock(&channel->lock);
 }
 
 /* Take the first event, of `cq` unless that is NULL, out of the list; NULL: there is none. */
@@ -71,7 +73,6 @@ static struct event *take(struct our_channel *channel, const struct ibv_cq *cq)
 {
     struct event *found;
 
-    pthread_mutex_lock(&channel->lock);
     for (struct event **place = &channel->first; (found = *place); place = &found->next)
         if (!cq || found->cq == cq) {
             *place = found->next;
@@ -79,8 +80,31 @@ static struct event *take(struct our_channel *channel, const struct ibv_cq *cq)
                 channel->end = place;
             break;
         }
+    return found;
+}
+
+/* Take the first event for the program, whose queue then waits for an acknowledgement before it ends. */
+static struct event *take_for_program(struct our_channel *channel)
+{
+    struct event *found;
+
+    pthread_mutex_lock(&channel->lock);
+    found = take(channel, NULL);
+    if (found)
+        our_cq(found->cq)->events_read++;
     pthread_mutex_unlock(&channel->lock);
     return found;
+}
+
+/* Whether the program wants no waiting. `our_forget_events` does not, either, while it holds the lock. */
+static int is_nonblocking(struct our_channel *channel)
+{
+    int flags;
+
+    pthread_mutex_lock(&channel->lock);
+    flags = fcntl(channel->base.fd, F_GETFL);
+    pthread_mutex_unlock(&channel->lock);
+    return flags < 0 || flags & O_NONBLOCK;
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
@@ -90,16 +114,16 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 
     if (!our_context_is(channel->context))
         return NEXT(ibv_get_cq_event, "IBVERBS_1.1")(channel, cq, cq_context);
-    while (!event) { /* an event may be forgotten between the two */
-        if (read(channel->fd, &one, sizeof one) < 0)
+    while (!event) {
+        if (read(channel->fd, &one, sizeof one) >= 0)
+            event = take_for_program((struct our_channel *)channel);
+        else if (errno != EAGAIN)
             return -1;
-        event = take((struct our_channel *)channel, NULL);
+        else if (is_nonblocking((struct our_channel *)channel))
+            return our_minus_one(EAGAIN);
     }
     *cq = event->cq;
     *cq_context = event->cq->cq_context;
-    pthread_mutex_lock(&event->cq->mutex);
-    our_cq(event->cq)->events_read++;
-    pthread_mutex_unlock(&event->cq->mutex);
     free(event);
     return 0;
 }
@@ -116,25 +140,23 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
     pthread_mutex_unlock(&cq->mutex);
 }
 
-/* Take one from the count of events, if somebody else has not. */
-static void uncount(const struct ibv_comp_channel *channel)
-{
-    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
-    uint64_t one;
-
-    if (poll(&ready, 1, 0) == 1 && read(channel->fd, &one, sizeof one) < 0)
-        return;
-}
-
 void our_forget_events(struct ibv_cq *cq)
 {
     struct our_channel *channel = (struct our_channel *)cq->channel;
     struct event *event;
+    uint64_t one;
+    int flags;
 
+    pthread_mutex_lock(&channel->lock);
+    flags = fcntl(channel->base.fd, F_GETFL);
+    fcntl(channel->base.fd, F_SETFL, flags | O_NONBLOCK); /* a reader may have taken it from the count already */
     while ((event = take(channel, cq))) {
-        uncount(&channel->base);
+        if (read(channel->base.fd, &one, sizeof one) < 0)
+            one = 0;
         free(event);
     }
+    fcntl(channel->base.fd, F_SETFL, flags);
+    pthread_mutex_unlock(&channel->lock);
     pthread_mutex_lock(&cq->mutex);
     while (cq->comp_events_completed != our_cq(cq)->events_read)
         pthread_cond_wait(&cq->cond, &cq->mutex);

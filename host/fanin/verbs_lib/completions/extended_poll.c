@@ -21,12 +21,21 @@ static int next_poll(struct ibv_cq_ex *cq)
 
 static int start_poll(struct ibv_cq_ex *cq, const void *attr)
 {
-    return attr && *(const uint32_t *)attr ? EINVAL : next_poll(cq);
+    struct our_cq *ours = (struct our_cq *)cq;
+    int error;
+
+    if (attr && *(const uint32_t *)attr)
+        return EINVAL;
+    pthread_mutex_lock(&ours->poll_lock);
+    error = next_poll(cq);
+    if (error)
+        pthread_mutex_unlock(&ours->poll_lock);
+    return error;
 }
 
 static void end_poll(struct ibv_cq_ex *cq)
 {
-    (void)cq; /* nothing is held between two completions */
+    pthread_mutex_unlock(&((struct our_cq *)cq)->poll_lock);
 }
 
 #define READ(type, name, member)                         \

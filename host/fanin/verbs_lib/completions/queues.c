@@ -29,13 +29,16 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
     cq->cqe = FANIN_CQ_DEPTH;
     pthread_mutex_init(&cq->mutex, NULL);
     pthread_cond_init(&cq->cond, NULL);
+    pthread_mutex_init(&ours->poll_lock, NULL);
     if (channel && !(ours->watch = our_start_watch(cq))) {
         fanin_destroy_cq(our_fanin(context), ours->number);
         free(ours);
         return our_null(ENOMEM);
     }
-    if (channel)
+    if (channel) {
         __atomic_add_fetch(&channel->refcnt, 1, __ATOMIC_RELAXED);
+        our_use(&our_context(context)->watches);
+    }
     return ours;
 }
 
@@ -94,6 +97,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     if (ours->watch) {
         our_end_watch(ours->watch);
         ours->watch = NULL;
+        our_release(&our_context(cq->context)->watches);
         our_forget_events(cq);
         __atomic_sub_fetch(&cq->channel->refcnt, 1, __ATOMIC_RELAXED);
     }
@@ -102,6 +106,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
         return error;
     pthread_mutex_destroy(&cq->mutex);
     pthread_cond_destroy(&cq->cond);
+    pthread_mutex_destroy(&ours->poll_lock);
     free(ours);
     return 0;
 }
