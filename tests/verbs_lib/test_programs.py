@@ -9,7 +9,7 @@ import pytest
 from tests.verbs_lib.conftest import Programs, build
 
 
-@pytest.mark.parametrize("name", ["refusals", "events", "operations"])
+@pytest.mark.parametrize("name", ["refusals", "events", "operations", "pollers"])
 def test_program(programs: Programs, tmp_path: Path, name: str) -> None:
     ended = programs.run(build(f"{name}.c", tmp_path))
     assert ended.returncode == 0, ended.stderr
