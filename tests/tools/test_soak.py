@@ -79,6 +79,7 @@ def test_finding_of_a_simulated_schedule_is_kept_with_its_replay(
 def test_malformed_input_is_replayed_for_at_least_its_own_time(
     seconds: float, replayed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(fuzz_run, "attack_transports", lambda seconds, seed, tally: None)
     monkeypatch.setattr(fuzz_run, "attack_engines", lambda seconds, seed, tally: tally.find(Category.OTHER, "first"))
     monkeypatch.setattr(fuzz_run, "attack_fabric", lambda seconds, seed, tally: None)
     tally = Tally(1)
