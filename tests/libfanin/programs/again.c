@@ -133,6 +133,9 @@ int main(int count, char **arguments)
     }
     fanin_free(persistent);
     expect(fanin_leave(communicator, TIMEOUT_MS), FANIN_SUCCESS, "leave");
+    fanin_close(device);
+    munmap(data, BYTES);
+    free(result);
     printf("rank %u: %d rounds\n", rank, rounds);
     return 0;
 }
