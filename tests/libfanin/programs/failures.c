@@ -1,4 +1,4 @@
-/* What a rank gets when another one does not do its part. Argument: the scenario.
+/* What a rank gets when another one does not do its part. Arguments: the scenario, an empty folder.
  *
  * Prints "rank R: STATUS" lines of what it got; exits with 0 also when that is an error, and with 1 when a call that
  * must work does not.
@@ -17,6 +17,36 @@ static struct fanin_context *device;
 static struct fanin_job job;
 static uint32_t rank, ranks;
 static int32_t data[COUNT] = {1, 2, 3}, result[COUNT];
+static const char *folder;
+
+/* Ranks tell each other how far they are by files, however slow a machine or a sanitizer is. */
+static void path_of(char *path, size_t size, uint32_t of)
+{
+    snprintf(path, size, "%s/%u", folder, of);
+}
+
+static void tell_the_others(void)
+{
+    char path[4096];
+    FILE *file;
+
+    path_of(path, sizeof path, rank);
+    file = fopen(path, "w");
+    if (!file || fclose(file))
+        exit(1);
+}
+
+static void wait_until_told_by(uint32_t other)
+{
+    char path[4096];
+
+    path_of(path, sizeof path, other);
+    for (int waited_ms = 0; access(path, F_OK); waited_ms += 10) {
+        if (waited_ms > TIMEOUT_MS)
+            exit(1);
+        usleep(10000);
+    }
+}
 
 static struct fanin_operation allreduce(void)
 {
@@ -89,10 +119,13 @@ static int scenario_late(void)
 {
     struct fanin_operation operation = allreduce();
 
-    operation.timeout_ms = 200;
-    if (rank == 1)
-        sleep(2);
+    operation.timeout_ms = 1000;
+    if (rank == 1) {
+        wait_until_told_by(0);
+        wait_until_told_by(2);
+    }
     call(&operation);
+    tell_the_others();
     return 0;
 }
 
@@ -118,14 +151,14 @@ static int scenario_left(void)
     return 0;
 }
 
-/* A rank leaves while a call of its own is under way. */
+/* Rank 0 leaves while a call of its own is under way. */
 static int scenario_flushed(void)
 {
     struct fanin_operation operation = allreduce();
     struct fanin_request *request;
 
-    if (rank == 1) {
-        sleep(1);
+    if (rank) {
+        wait_until_told_by(0);
         return fanin_leave(communicator, TIMEOUT_MS) != FANIN_SUCCESS;
     }
     if (fanin_start(communicator, &operation, &request) || fanin_test(request) != FANIN_PENDING ||
@@ -133,6 +166,7 @@ static int scenario_flushed(void)
         return 1;
     report(fanin_test(request), request);
     fanin_free(request);
+    tell_the_others();
     return 0;
 }
 
@@ -143,16 +177,21 @@ static int scenario_asked(void)
     struct fanin_request_progress progress;
     struct fanin_request *request;
 
-    if (rank == 1)
-        sleep(1);
+    if (rank == 1) {
+        wait_until_told_by(0);
+        wait_until_told_by(2);
+    }
     if (fanin_start(communicator, &operation, &request))
         return 1;
     if (rank != 1) {
-        usleep(200000);
-        if (fanin_query(request, &progress) || fanin_test(request) != FANIN_PENDING)
-            return 1;
+        do { /* until the third rank has called, too */
+            usleep(10000);
+            if (fanin_query(request, &progress) || fanin_test(request) != FANIN_PENDING)
+                return 1;
+        } while (progress.missing != 1 << 1);
         printf("rank %u: %llu of %llu missing %llx\n", rank, (unsigned long long)progress.done,
                (unsigned long long)progress.segments, (unsigned long long)progress.missing);
+        tell_the_others();
     }
     report(fanin_wait(request, TIMEOUT_MS), NULL);
     fanin_free(request);
@@ -191,10 +230,11 @@ static const struct {
 
 int main(int count, char **arguments)
 {
-    if (count < 2 || fanin_job_of_environment(&job, &rank) || fanin_open(NULL, &device) ||
+    if (count < 3 || fanin_job_of_environment(&job, &rank) || fanin_open(NULL, &device) ||
         fanin_join(device, &job, rank, TIMEOUT_MS, &communicator))
         return 1;
     ranks = job.ranks;
+    folder = arguments[2];
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
         if (!strcmp(scenarios[i].name, arguments[1]))
             return scenarios[i].run();
