@@ -127,7 +127,7 @@ void join_between_nonblocking_calls(void)
 /* More communicators than the device has queues, while a long sum is under way on one that has been freed. */
 void use_up_queues(void)
 {
-    enum { MANY = 66, LONG = 1 << 22 };
+    enum { MANY = 66, LONG = 1 << 20 };
     double *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out);
     MPI_Comm twin, others[MANY];
     MPI_Request request;
