@@ -85,6 +85,16 @@ void shim_finish_leaving(uint32_t timeout_ms)
     }
 }
 
+int shim_is_leaving(void)
+{
+    int found;
+
+    pthread_mutex_lock(&lock);
+    found = leaving != NULL;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 /* Begin to leave a job; NULL: any. Returns 0 if there is none. */
 static int begin_leave(const struct fanin_communicator *communicator)
 {

@@ -20,4 +20,7 @@ void shim_leave_all_jobs(void);
 
 /* Jobs that have queues of the device: those that are being left, too. */
 uint32_t shim_jobs_in_use(void);
+
+/* Whether a job is still being left. */
+int shim_is_leaving(void);
 #endif

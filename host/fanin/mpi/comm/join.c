@@ -18,6 +18,7 @@
 struct record {
     uint32_t jid, key;         /* random: those of rank 0 count */
     uint32_t has_queues;       /* half of those of its device */
+    uint32_t is_leaving;       /* jobs that its device has not let go */
 };
 
 static struct record describe_self(void)
@@ -27,7 +28,8 @@ static struct record describe_self(void)
     if (getrandom(random, sizeof random, 0) != sizeof random)
         random[0] = (uint32_t)getpid() * 2654435761u;
     return (struct record){.jid = random[0] ? random[0] : 1, .key = random[1],
-                           .has_queues = shim_jobs_in_use() < fanin_limits(shim_device.context)->max_qp / 2};
+                           .has_queues = shim_jobs_in_use() < fanin_limits(shim_device.context)->max_qp / 2,
+                           .is_leaving = shim_is_leaving()};
 }
 
 static int have_queues(const struct record *records, int ranks)
@@ -36,6 +38,15 @@ static int have_queues(const struct record *records, int ranks)
 
     for (int rank = 0; rank < ranks; rank++)
         found &= (int)records[rank].has_queues;
+    return found;
+}
+
+static int is_any_leaving(const struct record *records, int ranks)
+{
+    int found = 0;
+
+    for (int rank = 0; rank < ranks; rank++)
+        found |= (int)records[rank].is_leaving;
     return found;
 }
 
@@ -110,6 +121,12 @@ static enum reason form(const struct communicator *communicator, int early, cons
         return REASON_REFUSED;
     if (early && !have_queues(records, communicator->ranks))
         return REASON_NOT_JOINED;
+    if (!have_queues(records, communicator->ranks) && is_any_leaving(records, communicator->ranks)) {
+        /* A device has room for a job again when all its ranks have left another one. */
+        shim_finish_leaving(SHIM_LEAVE_MS);
+        if (tell_all(&mine, records, sizeof mine, communicator->handle))
+            return REASON_REFUSED;
+    }
     description.jid = records[0].jid;
     description.key = records[0].key;
     if (plan->is_reachable) {
