@@ -40,6 +40,7 @@ COMMANDS = (
 ROW = re.compile(r"^ *\d+ +(\d+) +[\d.]+ +([\d.]+)", re.M)
 ITERATIONS = 40
 READS = "16"  # under way, as many as Fanin has; rxe has 128, and the programs take that of their own device
+TIMEOUT = "20"  # 4 s: a machine with much else to do takes its time
 PORT = 18515
 SECONDS = 100
 GIDS = {"fanin0": "0", "rxe0": "1"}  # index of the IPv4 address of each device
@@ -57,7 +58,7 @@ def side(device: str, command: str) -> Side:
     sizes = [] if " -s " in command or "atomic" in command else ["-s", "4096" if "-c UD" not in command else "1024"]
     if "read" in command or "atomic" in command:
         sizes += ["-o", READS]
-    options = ["-d", device, "-x", GIDS[device], "-n", str(ITERATIONS), "-p", str(PORT), "-F", *sizes]
+    options = ["-d", device, "-x", GIDS[device], "-n", str(ITERATIONS), "-p", str(PORT), "-F", "-u", TIMEOUT, *sizes]
     return Side(device, [*command.split(), *options])
 
 
