@@ -44,6 +44,7 @@ PATHS = {  # folder or file -> what its tests need; all others are unit tests
     "tests/libfanin/test_programs.py": "process",
     "tests/mpi/test_fortran.py": "mpi",
     "tests/mpi/test_hosts.py": "mpi",
+    "tests/rdma/daemon/": "netns",
     "tests/sim/fuzz/test_campaign.py": "process",
     "tests/verbs_lib/": "process",
 }

@@ -26,14 +26,7 @@ FAULTS = {
 }
 PATH_MTUS = (256, 1024, 4096)
 SAMPLE = ((1024, "none"), (256, "all"))  # of path MTU and faults
-SAMPLE_OF_MANY = ((1024, "none"), (256, "repetition"))  # with others it fails in some runs (docs/interoperability.md)
-
-
-def _paths(sample: tuple[tuple[int, str], ...]) -> pytest.MarkDecorator:
-    every = [(mtu, faults) for mtu in PATH_MTUS for faults in FAULTS]
-    return pytest.mark.parametrize(("mtu", "faults"), every if ALL else sample)
-
-
-paths, paths_of_many = _paths(SAMPLE), _paths(SAMPLE_OF_MANY)
+EVERY = tuple((mtu, faults) for mtu in PATH_MTUS for faults in FAULTS)
+paths = pytest.mark.parametrize(("mtu", "faults"), EVERY if ALL else SAMPLE)
 ways = pytest.mark.parametrize("way", WAYS)
 opcodes = pytest.mark.parametrize("opcode", [*SENDS, *WRITES, RequestOpcode.RDMA_READ], ids=lambda opcode: opcode.name)

@@ -30,7 +30,8 @@ FANIN_ADDRESS = "10.0.0.2"
 MEMORY = 1 << 22
 LIMITS = Limits(queue_pairs=8, send_depth=64, receive_depth=64, regions=16, actions=1024, window=64)
 RIGHTS = ("LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
-SECONDS = 100  # in which a request ends
+SECONDS = 100  # in which a request ends, by the clock of the network
+POLL_SECONDS = 5  # of the guest's clock, in which it looks for completions before it is asked again
 QKEY = 0x1EE7
 ATTRIBUTES = {A.PATH_MTU: 1024, A.RETRY_CNT: 7, A.RNR_RETRY: 7, A.MIN_RNR_TIMER: 12, A.QKEY: QKEY}
 # Fanin: long enough for a guest with much to do. rxe takes no second NAK without an ACK between, so its time-out has
@@ -60,10 +61,20 @@ class Completion(NamedTuple):
     source_qpn: int
 
 
+class Network(Protocol):
+    """What is between a guest and the other ends. Its text says what has been seen, for a failure's message."""
+
+    guest: Guest
+
+    @property
+    def now(self) -> int:
+        """Time in ns, without the time in which this process was stopped."""
+
+
 class End(Protocol):
     """One end, with its memory and one queue pair. Offsets are in its memory."""
 
-    wire: Wire
+    wire: Network
     name: str
     text: str
     qpn: int
@@ -236,11 +247,11 @@ class Rxe:
     """A queue pair and a region of rxe in the guest."""
 
     name = "rxe"
-    text = GUEST_ADDRESS
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Network) -> None:
         self.wire = wire
         self.guest: Guest = wire.guest
+        self.text = self.guest.address
         self.address = address_bytes(self.text)
         region = self.guest.call("register", length=MEMORY, access=RIGHTS)
         self.region, self.start, self.local_key, self.key = (
@@ -330,9 +341,14 @@ class Rxe:
         return self._completions("receive", count, seconds)
 
     def _completions(self, queue: str, count: int, seconds: float) -> list[Completion]:
-        found = self.guest.call("poll", pair=self.pair, queue=queue, count=count, seconds=seconds, within=seconds * 2)
-        if len(found) < count:
-            raise self.guest.failure(f"has {len(found)} of {count} completions after {seconds:.0f} s; {self.wire}")
+        found: list[dict] = []
+        end = self.wire.now + int(seconds * 1e9)
+        while len(found) < count:
+            if self.wire.now > end:
+                raise self.guest.failure(f"has {len(found)} of {count} completions after {seconds:.0f} s; {self.wire}")
+            found += self.guest.call(
+                "poll", pair=self.pair, queue=queue, count=count - len(found), seconds=POLL_SECONDS
+            )
         return [
             Completion(
                 done["wr_id"],

@@ -174,10 +174,11 @@ class Wire:
     # Steps
 
     def run(self, done: Callable[[], bool], seconds: float, what: str) -> None:
-        """Go on until something is so. Raises GuestFailed, with the counts, if it is not after `seconds`."""
-        end = time.monotonic() + seconds
+        """Go on until something is so. Raises GuestFailed, with the counts, if it is not after `seconds` of this
+        clock."""
+        end = self.now + int(seconds * 1e9)
         while not done():
-            if time.monotonic() > end:
+            if self.now > end:
                 raise self.guest.failure(f"and the NIC did not come to this in {seconds:.0f} s: {what}; {self}")
             self.step(0.05)
 

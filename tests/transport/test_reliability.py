@@ -149,6 +149,31 @@ def test_repeated_requests_change_nothing():
     assert pair.two.count("duplicates") == 2
 
 
+@pytest.mark.parametrize("answered", [FETCH_ADD, READ])
+def test_acknowledgement_of_a_repetition_is_none_of_what_has_a_response_of_its_own(answered: RequestOpcode):
+    """The response may still be on its way, or lost, and nothing but the response is to complete its request."""
+    pair = Pair(psns=(0xFFFFFE, 0))
+    write(pair, 600)
+    for _ in range(2):
+        length = 8 if answered == FETCH_ADD else 700
+        pair.one.post(answered, (SOURCE + 1000, length), compare_add=1, **remote(pair, TARGET + 1000))
+    pair.run()
+    repeated, pair.log = pair.log[0], []
+    pair.two.receive(repeated)
+    pair.run()
+    (acknowledgement,) = pair.log
+    assert acknowledgement.bth["psn"] == 0  # of the last of three packets
+    assert acknowledgement.header("AETH")["msn"] == 1
+    assert pair.one.count("implied_naks") == 0
+
+    pair.log = []
+    write(pair, 10)
+    pair.run()
+    (acknowledgement,) = [packet for packet in pair.log if packet.name == "RC_ACKNOWLEDGE"]
+    assert acknowledgement.bth["psn"] == (3 if answered == FETCH_ADD else 7)
+    assert acknowledgement.header("AETH")["msn"] == 4
+
+
 def test_late_repetition_of_a_write_does_not_undo_a_later_one():
     pair = Pair()
     write(pair, 10)

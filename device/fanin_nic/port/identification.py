@@ -1,8 +1,11 @@
 """The IP identification of a packet of ordinary traffic, which its ICRC covers and no UDP receiver sees.
 
-The kernel numbers the segments of a super-packet in it. The ICRC is affine: two identifications change it by what they
-differ in, whatever else the packet holds. So from the right and the computed ICRC follows whether the packet would be
-right with another number.
+The kernel numbers the segments of a super-packet in it; other devices number their packets in their own ways. The ICRC
+is affine: two identifications change it by what they differ in, whatever else the packet holds. So the right and the
+computed ICRC say with which identification the packet would be right, if there is one.
+
+What the ICRCs differ by is what the identifications differ by, 16 bits as a polynomial, times x^32 for the register and
+x^8 for each byte behind them. Divided by both, it must be a polynomial of 16 bits again.
 """
 
 from __future__ import annotations
@@ -11,28 +14,26 @@ import numpy as np
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
-from fanin_nic.port.crc import crc_multiply, crc_power
-from fanin_nic.port.polynomial import byte_tables
-from fanin_wire.fields import IPV4_UDP_SIZE, SUPER_PACKET_SEGMENTS
+from fanin_nic.port.crc import crc_multiply
+from fanin_nic.port.polynomial import DEGREE, inverse_power
+from fanin_wire.fields import IPV4_UDP_SIZE
 
 BEHIND = IPV4_UDP_SIZE - 6  # bytes of the headers behind the identification
-BITS = (SUPER_PACKET_SEGMENTS - 1).bit_length()
-# What each bit of the identification does to the CRC register right behind it.
-EFFECTS = np.array([byte_tables(1)[0, 1 << bit] for bit in range(BITS)], np.uint32)
+NONE = -1
+OFF_REGISTER = np.uint32(inverse_power(DEGREE))
+# The factor that takes back 2^k bytes, for each bit k of a length.
+OFF_BYTES = np.array([inverse_power(8 << bit) for bit in range(17)], np.uint32)
 
 
 @compiled
-def is_other_identification(difference, place, length):
-    """Whether a packet whose ICRC differs by `difference` from that with the identification `place` has one from 0 to
-    SUPER_PACKET_SEGMENTS - 1. length: from its BTH to the end of the padding."""
-    power = crc_power(uint64(BEHIND) + uint64(length))
-    for other in range(SUPER_PACKET_SEGMENTS):
-        changed, effect = int64(other) ^ int64(place), uint32(0)
-        if changed >> BITS:
-            continue
-        for bit in range(BITS):
-            if changed >> bit & 1:
-                effect ^= EFFECTS[bit]
-        if crc_multiply(effect, power) == difference:
-            return True
-    return False
+def other_identification(difference, identification, length):
+    """The identification with which a packet would be right whose ICRC differs by `difference` from the one computed
+    with `identification`; NONE if there is none. length: from its BTH to the end of the padding."""
+    changed, left = crc_multiply(uint32(difference), OFF_REGISTER), uint64(BEHIND) + uint64(length)
+    for bit in range(len(OFF_BYTES)):
+        if left >> uint64(bit) & uint64(1):
+            changed = crc_multiply(changed, OFF_BYTES[bit])
+    if changed & uint32(0xFFFF):
+        return int64(NONE)
+    high, low = int64(changed) >> 16 & 0xFF, int64(changed) >> 24 & 0xFF
+    return int64(identification) ^ (high << 8 | low)

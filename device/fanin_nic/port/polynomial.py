@@ -36,6 +36,14 @@ def multiplier(exponent: int) -> int:
     return reflect(divide(1 << (exponent - 1))[1], 64)
 
 
+def inverse_power(exponent: int) -> int:
+    """x^-exponent modulo the polynomial, reflected. The polynomial has the coefficient 1, so x divides it + 1."""
+    remainder = 1
+    for _ in range(exponent):
+        remainder = (remainder ^ (POLYNOMIAL if remainder & 1 else 0)) >> 1
+    return reflect(remainder, DEGREE)
+
+
 def fold_multipliers(distance: int) -> tuple[int, int]:
     """Factors for the low and the high word of a 128-bit accumulator that moves `distance` bits on in the message."""
     return multiplier(distance + 64), multiplier(distance)

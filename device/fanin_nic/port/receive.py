@@ -27,7 +27,7 @@ from fanin_nic.port.descriptors import (
     Drop,
 )
 from fanin_nic.port.icrc import contiguous_icrc
-from fanin_nic.port.identification import is_other_identification
+from fanin_nic.port.identification import NONE, other_identification
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.tables import UDP_GRO
 from fanin_wire import fields
@@ -100,7 +100,7 @@ def _icrc_matches(source, destination, source_port, packet, size, place):
 
     The kernel numbers the segments of a super-packet from 0 in the IP identification; a lone packet has 0. A packet of
     the offload names its number. One of ordinary traffic does not. Mostly it is the place, but super-packets may have
-    been split or joined on their way."""
+    been split or joined on their way, and other devices number their packets as they like: any number will do."""
     is_offload = _is_offload(packet)
     identification = uint32(load_u8(packet + uint64(SEGMENT_INDEX))) if is_offload else uint32(place)
     covered = uint64(size - ICRC_SIZE)
@@ -108,7 +108,7 @@ def _icrc_matches(source, destination, source_port, packet, size, place):
     difference = icrc ^ load_u32(packet + covered)
     if difference == 0:
         return True
-    return not is_offload and is_other_identification(difference, place, covered)
+    return not is_offload and other_identification(difference, place, covered) != NONE
 
 
 @compiled

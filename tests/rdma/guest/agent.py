@@ -29,6 +29,7 @@ DEPTH = 256
 PIECES = 4
 SECONDS_FOR_GID = 60
 PAUSE = 0.001
+LISTENING = "0A"  # in /proc/net/tcp
 
 
 def in_network_order(number):
@@ -61,6 +62,7 @@ class Calls:
         self.regions = {}
         self.pairs = {}
         self.routes = {}
+        self.programs = {}
         self.last = 0
 
     def _add(self, table, thing):
@@ -89,6 +91,23 @@ class Calls:
     def run(self, command):
         """Output of a program."""
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    def start(self, command, port):
+        """Start a program. With a port, wait until it listens to this port of TCP, or has ended."""
+        program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while port and program.poll() is None and not is_listening(port):
+            time.sleep(PAUSE)
+        return self._add(self.programs, program)
+
+    def finish(self, program, seconds):
+        """Exit status and output of a program; it is ended if it takes too long."""
+        program = self.programs.pop(program)
+        try:
+            output, _ = program.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            output, _ = program.communicate()
+        return {"status": program.returncode, "output": output}
 
     # Memory
 
@@ -189,12 +208,24 @@ class Calls:
             time.sleep(PAUSE)
 
 
-def wait_for_gid():
+def is_listening(port):
+    """Whether a program listens to a port of TCP."""
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/net/{table}") as file:
+            for row in file:
+                place, state = row.split()[1], row.split()[3]
+                if state == LISTENING and place.endswith(f":{port:04X}"):
+                    return True
+    return False
+
+
+def wait_for_gid(address):
     """The address becomes a GID some time after it has been given."""
+    one, two, three, four = (int(part) for part in address.split("."))
     end = time.monotonic() + SECONDS_FOR_GID
     while time.monotonic() < end:
         with open(f"/sys/class/infiniband/{DEVICE}/ports/1/gids/{GID_INDEX}") as file:
-            if file.read().strip().endswith("0a00:0001"):
+            if file.read().strip().endswith(f"ffff:{one:02x}{two:02x}:{three:02x}{four:02x}"):
                 return
         time.sleep(PAUSE)
     raise TimeoutError(f"{DEVICE} has no GID of its IPv4 address after {SECONDS_FOR_GID} s")
@@ -222,7 +253,7 @@ def lines(file):
 def main():
     file = port()
     try:
-        wait_for_gid()
+        wait_for_gid(sys.argv[1])
         calls = Calls()
         answer = {"result": "ready"}
     except Exception:

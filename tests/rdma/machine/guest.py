@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .image import Image, with_agent
 
@@ -30,6 +30,7 @@ CALL_SECONDS = 120
 TAIL_LINES = 30
 BUFFER = 1 << 22
 PR_SET_PDEATHSIG = 1
+ADDRESS = "10.0.0.1/24"
 MAC = "52:54:00:00:00:01"
 _libc = ctypes.CDLL(None)
 
@@ -42,14 +43,30 @@ class CallFailed(Exception):
     """The agent could not do what it was asked for: the message is its error."""
 
 
+class Place(NamedTuple):
+    """A network of the host that a guest is part of. prefix: words before a command that runs there."""
+
+    prefix: Sequence[str]
+    tap: str  # its interface of the guest
+    address: str  # of the guest, with the length of its network's prefix
+
+    @property
+    def device(self) -> str:
+        """The network of the emulator."""
+        return f"tap,id=wire,ifname={self.tap},script=no,downscript=no"
+
+
 class Guest:
     """A running guest. `frames` is its network: a stream of frames, each behind its length in 4 bytes.
 
     serve: what is to go on while a call waits, above all the wire; it may block for up to the seconds that it is given,
     until one of the file descriptors that it is given can be read.
+    place: where its network is, if not here.
     """
 
-    def __init__(self, image: Image, folder: Path) -> None:
+    def __init__(self, image: Image, folder: Path, place: Place | None = None) -> None:
+        interface = place.address if place else ADDRESS
+        self.address = interface.partition("/")[0]
         self.console = folder / "console.log"
         self.serve: Callable[[float, Sequence[int]], None] = wait_only
         file_system = folder / "file-system"
@@ -60,12 +77,13 @@ class Guest:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
         with open(self.console, "wb") as console, its_frames, its_channel:
             command = [
+                *(place.prefix if place else ()),
                 *(str(image.emulator), *image.emulator_options),
                 *("-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "pc", "-m", MEMORY, "-smp", "2"),
                 *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
                 *("-kernel", str(image.kernel), "-initrd", str(file_system)),
-                *("-append", "console=ttyS0 quiet panic=-1 edd=off net.ifnames=0"),
-                *("-netdev", f"socket,id=wire,fd={its_frames.fileno()}"),
+                *("-append", f"console=ttyS0 quiet panic=-1 edd=off net.ifnames=0 fanin.address={interface}"),
+                *("-netdev", place.device if place else f"socket,id=wire,fd={its_frames.fileno()}"),
                 *("-device", f"virtio-net-pci,netdev=wire,mac={MAC},romfile="),
                 *("-chardev", f"socket,id=agent,fd={its_channel.fileno()}"),
                 *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=agent"),
@@ -170,10 +188,10 @@ def die_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def running(image: Image):
+def running(image: Image, place: Place | None = None):
     """A guest, which is stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="fanin-rdma-") as folder:
-        guest = Guest(image, Path(folder))
+        guest = Guest(image, Path(folder), place)
         try:
             guest.boot()
             yield guest

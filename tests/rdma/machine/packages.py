@@ -25,6 +25,7 @@ GUEST = (  # the guest's whole user land: nothing of this machine is in it
     *("iproute2", "libbpf1", "libelf1", "libmnl0", "libcap2", "libselinux1", "libpcre2-8-0", "libbsd0", "libmd0"),
     *("libdb5.3", "libtirpc3", "libxtables12", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3", "libcom-err2"),
     *("libkrb5support0", "libkeyutils1", "libssl3"),
+    *("perftest", "libibumad3", "libpci3", "libudev1"),
 )
 TOOLS = ("apt-get", "apt-cache", "dpkg-deb")
 SECONDS = 600  # for one command

@@ -124,8 +124,8 @@ FAULTS = (
     fault(
         "an acknowledgement is sent before what it acknowledges has come",
         "transport/responder/owed.py",
-        "psn_after(q.expected, -1))\n",
-        "psn_after(q.expected, 0 if MUTANT else -1))\n",
+        "psn_after(q.expected, -1 - int64(q.answered_psns))\n",
+        "psn_after(q.expected, (0 if MUTANT else -1) - int64(q.answered_psns))\n",
     ),
     fault(
         "completions of a receive request say the wrong length",

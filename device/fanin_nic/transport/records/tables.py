@@ -120,6 +120,8 @@ QUEUE_PAIR = np.dtype(
         ("receive_tail", "u4"),
         ("expected", "u4"),  # PSN
         ("msn", "u4"),  # messages completed, modulo 2^24
+        ("answered_psns", "u4"),  # of the reads and atomics since the last packet of a SEND or WRITE
+        ("answered_messages", "u4"),  # their number
         ("receiving", "u1"),  # Receiving
         ("due", "u1"),  # Due
         ("due_syndrome", "u1"),

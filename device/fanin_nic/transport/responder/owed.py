@@ -50,7 +50,7 @@ RNR_NAKS_SENT, REFUSED_ACCESS = int(Counter.RNR_NAKS_SENT), int(Counter.REFUSED_
 
 @internal
 def owe_acknowledgement(t, q):
-    """All that came before `expected` is to be acknowledged."""
+    """All SENDs and WRITEs that have been carried out are to be acknowledged, and what was before them."""
     q.due = ACK
     make_ready(t, q)
 
@@ -159,12 +159,18 @@ def read_opcode(is_first, is_last):
 
 @internal
 def send_acknowledgement(t, q):
-    """Send the acknowledgement that is due. After a fatal one the queue pair is in error."""
+    """Send the acknowledgement that is due. After a fatal one the queue pair is in error. A positive one is of the last
+    packet of a SEND or WRITE: one of a read or atomic behind it would say that its response is lost, and rxe even takes
+    it for the response."""
     due = q.due
-    new_packet(t, q, ACKNOWLEDGE, q.due_psn if due != ACK else psn_after(q.expected, -1))
+    psn, msn = int64(q.due_psn), int64(q.msn)
+    if due == ACK:
+        psn = psn_after(q.expected, -1 - int64(q.answered_psns))
+        msn = psn_after(msn, -int64(q.answered_messages))
+    new_packet(t, q, ACKNOWLEDGE, psn)
     packet = packet_at(t, OUTGOING)
     packet.syndrome = POSITIVE if due == ACK else q.due_syndrome
-    packet.msn = q.msn
+    packet.msn = msn
     send(t, q)
     q.due = NOTHING
     if due == ACK:

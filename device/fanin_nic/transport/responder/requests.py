@@ -55,7 +55,9 @@ def take_expected(t, q, packet, data, length):
     before = q.expected
     verdict = carry_out(t, q, packet, data, length)
     if verdict == ACCEPTED:
-        q.expected = psn_after(before, psns_of(q, packet))
+        psns = psns_of(q, packet)
+        q.expected = psn_after(before, psns)
+        note_answered(q, packet, psns)
         owe_next(t, q, packet.ackreq, is_answered(packet))
     elif verdict == NOT_READY:
         q.gap_reported = 1
@@ -71,6 +73,17 @@ def is_answered(packet):
     """Whether a response to a request packet is sent, and no acknowledgement."""
     operation = int64(OPERATIONS[packet.opcode])
     return operation != SEND and operation != WRITE
+
+
+@internal
+def note_answered(q, packet, psns):
+    """Count the reads and atomics since the last packet of a SEND or WRITE. psns: those that the packet takes."""
+    if is_answered(packet):
+        q.answered_psns += psns
+        q.answered_messages += 1
+    else:
+        q.answered_psns = 0
+        q.answered_messages = 0
 
 
 @internal
