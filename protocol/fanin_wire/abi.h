@@ -12,7 +12,7 @@
 #define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
 #define FANIN_ARRIVAL_UNIT 64     /* bytes: what is in an arrival ring takes whole units */
 #define FANIN_ARRIVAL_UNITS 2048  /* of one arrival ring */
-#define FANIN_MAX_ARRIVAL 4096    /* bytes: the longest message that comes by one */
+#define FANIN_MAX_ARRIVAL 16384   /* bytes: the longest message that comes by one, within one node */
 #define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
 #define FANIN_MAX_ADDRESSES 64    /* ranks that one WQE can post for: all of a node */
 #define FANIN_MIN_WQE_CHUNK 8     /* bytes: the shortest chunk of a WQE */

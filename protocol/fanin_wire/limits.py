@@ -7,6 +7,7 @@ MIN_MTU, MAX_MTU, DEFAULT_MTU = 1280, 65535, 9000  # bytes of an IP packet
 # Bytes of payload of a segment. Every device takes jobs of a chunk up to what fits into its MTU.
 MIN_CHUNK, MAX_CHUNK = 256, 8192
 MAX_JOB_CHUNK = 4096  # the largest path MTU of InfiniBand; `fanin run` asks for no more
+MAX_AHEAD = 4096  # bytes of a message of one rank that goes ahead of its result (SPEC.md, 7.5)
 
 # Segment buffers: of each lane of a device, and of the lease of a job on each device. Both are powers of two.
 MIN_DEVICE_SLOTS, MAX_DEVICE_SLOTS, DEFAULT_DEVICE_SLOTS = 2, 1 << 20, 4096

@@ -9,6 +9,7 @@ from fanin_sim.fabric.device import Arrival
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, DType, Op, Route, Status, WqeFlag
 from fanin_wire.fields import CONFIG_ACK_BODY, Opcode
+from fanin_wire.limits import MAX_AHEAD, MAX_CHUNK
 from tests.engine.rig import CHUNK, LIMITS, ONE, PARENT, NicRig, Sent, f32, pack, place
 
 ONE_CLASS = {"contributors": ContributorClass.ONE, "op": Op.NONE, "dtype": DType.U8}
@@ -131,22 +132,51 @@ def test_nothing_arrives_for_a_request_that_is_posted_and_not_begun() -> None:
     assert [arrival.queue for arrival in rig.device.arrivals] == [2]
 
 
-@pytest.mark.parametrize("route", [Route.LOCAL, Route.TREE])
-def test_sender_is_no_further_ahead_than_an_arrival_ring_holds(route: Route) -> None:
-    slots, data = 128, np.zeros(abi.MAX_ARRIVAL, np.uint8)
-    limits = LIMITS._replace(
-        slots=slots, max_lease=slots, max_chunk=data.nbytes, requests=slots, regions=4 * slots, actions=1024
-    )
-    ranks = 2 if route == Route.LOCAL else 1
-    rig = NicRig(route, ranks=ranks, join=False, limits=limits)
-    for rank in range(ranks):
-        rig.join(rank, slots=slots, chunk=data.nbytes)
+class LongRig(NicRig):
+    """A job whose segments are as long as those of a real one. Its requests bring or want a message of one segment."""
+
+    slots = 128
+
+    def __init__(self, route: Route, ranks: int, chunk: int) -> None:
+        limits = LIMITS._replace(
+            slots=self.slots, max_lease=self.slots, max_chunk=chunk, requests=self.slots, regions=4 * self.slots,
+            actions=1024,
+        )  # fmt: skip
+        super().__init__(route, ranks=ranks, join=False, limits=limits)
+        self.chunk = chunk
+        for rank in range(ranks):
+            self.join(rank, slots=self.slots, chunk=chunk)
+        if route == Route.TREE:
+            self.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=self.slots, window=self.slots // 2))
+
+    def post_segment(self, data: np.ndarray, rank: int, number: int, **changes: int) -> list[Sent]:
+        """Rank `rank` posts message `number`."""
+        return self.post(data, rank=rank, mid=number, chunk=self.chunk, segments=1, seg=number, **changes)
+
+
+@pytest.mark.parametrize(
+    ("route", "chunk", "length", "arrives"),
+    [
+        (Route.LOCAL, abi.LOCAL_CHUNK, abi.MAX_ARRIVAL, True),
+        (Route.TREE, MAX_CHUNK, MAX_AHEAD, True),
+        (Route.TREE, MAX_CHUNK, MAX_AHEAD + 1, False),
+    ],
+)
+def test_longest_message_that_arrives(route: Route, chunk: int, length: int, arrives: bool) -> None:
+    rig, data = LongRig(route, 2, chunk), (np.arange(length) % 251).astype(np.uint8)
+    rig.post_segment(data, 0, 0, **BRINGS)
+    assert rig.device.arrivals == [Arrival(1, 0, data.tobytes())] * arrives
+
+
+@pytest.mark.parametrize(("route", "length"), [(Route.LOCAL, abi.MAX_ARRIVAL), (Route.TREE, MAX_AHEAD)])
+def test_sender_is_no_further_ahead_than_an_arrival_ring_holds(route: Route, length: int) -> None:
+    data = np.zeros(length, np.uint8)
+    rig = LongRig(route, 2 if route == Route.LOCAL else 1, length)
+    slots = rig.slots
 
     def post(rank: int, number: int, **changes: int) -> list[Sent]:
-        return rig.post(data, rank=rank, mid=number, chunk=data.nbytes, segments=1, seg=number, **changes)
+        return rig.post_segment(data, rank, number, **changes)
 
-    if route == Route.TREE:
-        rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=slots, window=slots // 2))
     sent = [packet for number in range(slots // 2) for packet in post(0, number, **BRINGS)]
     begun = len(rig.device.arrivals) if route == Route.LOCAL else len(sent)
     units = -(-(abi.ARRIVAL.itemsize + data.nbytes) // abi.ARRIVAL_UNIT)

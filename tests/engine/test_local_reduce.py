@@ -7,9 +7,10 @@ import pytest
 
 from fanin_nic.engine.records.actions import ActionKind
 from fanin_wire.abi import ContributorClass, Op, Route, Status, WqeFlag
-from tests.engine.rig import CHUNK, JID, MILLISECOND, NicRig, f32
+from tests.engine.rig import CHUNK, JID, LIMITS, MILLISECOND, NicRig, f32
 
 RANKS = 3
+SHORT_BYTES = 4096  # sums of more are computed from memory to memory
 LONG = CHUNK // 4 * 11 + 3  # elements: three windows of segments
 
 
@@ -42,6 +43,20 @@ def test_nothing_waits_in_a_seg_buffer_if_all_have_posted() -> None:
     assert all(np.array_equal(result, sum(data)) for result in results)
     assert rig.job["high_water"] == 0
     assert rig.count("segments") == RANKS * 12
+
+
+def test_longer_sum_bypasses_the_seg_buffers_where_a_broadcast_of_its_length_arrives() -> None:
+    length, slots = SHORT_BYTES + 4, 8
+    limits = LIMITS._replace(slots=slots, max_lease=slots, max_chunk=2 * SHORT_BYTES)
+    rig = NicRig(Route.LOCAL, ranks=RANKS, join=False, limits=limits)
+    for rank in range(RANKS):
+        rig.join(rank, slots=slots, chunk=2 * SHORT_BYTES)
+    data = [numbers(rank, length // 4) for rank in range(RANKS)]
+    results = posted(rig, data, chunk=2 * SHORT_BYTES, segments=1)
+    rig.engine.serve(rig.now)
+    assert ActionKind.REDUCE in kinds(rig)
+    rig.settle()
+    assert all(np.array_equal(result, sum(data)) for result in results)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])

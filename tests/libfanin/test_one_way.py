@@ -10,7 +10,19 @@ import pytest
 from tests.libfanin.conftest import PROGRAMS, Compiler, Run
 
 PLACES = [("local", 4, ()), ("nodes", 3, ("--route", "tree")), ("nodes", 3, ("--route", "ring"))]
-SCENARIOS = ["inline", "copied", "stream", "reduce", "requests", "persistent", "leave", "close", "left", "fence"]
+SCENARIOS = [
+    "inline",
+    "copied",
+    "longest",
+    "stream",
+    "reduce",
+    "requests",
+    "persistent",
+    "leave",
+    "close",
+    "left",
+    "fence",
+]
 OUTCOMES = {  # what ranks 0, 1 and 2 print
     "limit": [f"rank {rank}: TIMEOUT" for rank in range(3)],
     "told": ["rank 0: PEER_LOST, flush SUCCESS", "rank 2: PEER_LOST, flush SUCCESS"],

@@ -12,7 +12,8 @@ from fanin_sim.fuzz.codes import EventKind, RankState, Violation
 from fanin_sim.fuzz.tables import message_row, rank_row
 from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
-from fanin_wire.abi import MAX_ARRIVAL, MessageType, Status
+from fanin_wire.abi import MessageType, Status
+from fanin_wire.limits import MAX_AHEAD
 
 DMA_WRITE = int(ActionKind.DMA_WRITE)
 SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
@@ -187,7 +188,7 @@ def arrive(w, vertex, action):
     """
     number, place = rank_of(w, vertex, int64(action.queue)), int64(action.mid)
     rank = rank_row(w.ranks, max(number, 0))
-    if number < 0 or rank.state == DEAD or action.length == 0 or int64(action.length) > MAX_ARRIVAL:
+    if number < 0 or rank.state == DEAD or action.length == 0 or int64(action.length) > MAX_AHEAD:
         report_violation(w, STRAY_WRITE, number, place)
         return
     if place < rank.posted or place >= rank.messages:

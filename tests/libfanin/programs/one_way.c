@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 60000, AHEAD = 100, STREAM = 1000, WORDS = 1024, LONG_WORDS = 1 << 20 };
+enum { TIMEOUT_MS = 60000, AHEAD = 100, STREAM = 1000, WORDS = 1024, FOUR_SEGMENTS = 4096, LONG_WORDS = 1 << 20 };
 
 static struct fanin_communicator *communicator;
 static struct fanin_context *device;
@@ -114,11 +114,17 @@ static void scenario_copied(void)
     move_on(WORDS);
 }
 
+/* Within one node they are one segment, which arrives before a rank asks. */
+static void scenario_longest(void)
+{
+    move_on(FOUR_SEGMENTS);
+}
+
 /* More than may be under way, of all lengths. */
 static void scenario_stream(void)
 {
     for (uint32_t i = 0; i < STREAM; i++) {
-        uint32_t words = i % 100 == 99 ? LONG_WORDS : 1 + i * 7 % WORDS;
+        uint32_t words = i % 100 == 99 ? LONG_WORDS : 1 + i * 7 % FOUR_SEGMENTS;
         if (rank) {
             take(words, (int32_t)i);
             continue;
@@ -403,12 +409,12 @@ static void scenario_flushed(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} scenarios[] = {{"inline", scenario_inline}, {"copied", scenario_copied},     {"stream", scenario_stream},
-                 {"reduce", scenario_reduce}, {"requests", scenario_requests}, {"limit", scenario_limit},
-                 {"leave", scenario_leave},   {"close", scenario_close},       {"killed", scenario_killed},
-                 {"told", scenario_told},     {"flushed", scenario_flushed},   {"persistent", scenario_persistent},
-                 {"left", scenario_left},     {"counted", scenario_counted},
-                 {"parts", scenario_parts},   {"fence", scenario_fence}};
+} scenarios[] = {{"inline", scenario_inline},   {"copied", scenario_copied},         {"longest", scenario_longest},
+                 {"stream", scenario_stream},   {"reduce", scenario_reduce},         {"requests", scenario_requests},
+                 {"limit", scenario_limit},     {"leave", scenario_leave},           {"close", scenario_close},
+                 {"killed", scenario_killed},   {"told", scenario_told},             {"flushed", scenario_flushed},
+                 {"left", scenario_left},       {"persistent", scenario_persistent}, {"counted", scenario_counted},
+                 {"parts", scenario_parts},     {"fence", scenario_fence}};
 
 int main(int count, char **arguments)
 {

@@ -6,7 +6,7 @@ from fanin_nic.engine.records.accessors import U64, ZERO, count, distance, paylo
 from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import Ahead, Counter, JobState
 from fanin_nic.engine.segments.complete import distribute
-from fanin_nic.engine.segments.data_ahead import MAX_ARRIVAL, goes_ahead_now, send_ahead
+from fanin_nic.engine.segments.data_ahead import MAX_AHEAD, goes_ahead_now, send_ahead
 from fanin_nic.engine.segments.delivery import deliver_early
 from fanin_nic.engine.segments.local_contribution import claim_for_node
 from fanin_nic.engine.segments.rto import note_answer
@@ -49,7 +49,7 @@ def on_early_result(e, job, header, payload):
 @internal
 def is_whole_message(header):
     """Whether a packet brings a short message of one rank."""
-    if header.flags & HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_ARRIVAL:
+    if header.flags & HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_AHEAD:
         return False
     return contributor_class(header.flags) == CLASS_ONE and header.sid == 0
 

@@ -37,7 +37,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.geometry import brings, destination_of, place_in_message, segment_length, source_of, wants
-from fanin_nic.engine.segments.delivery import bypasses_caches, is_lowest_rank
+from fanin_nic.engine.segments.delivery import arrival_limit, bypasses_caches, is_lowest_rank
 from fanin_nic.engine.slots.arithmetic import (
     CLASS_ALL,
     accumulate,
@@ -59,7 +59,7 @@ REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(Act
 # write at the same time.
 BLOCK, BLOCK_OF_MEMORY = U64(2048), U64(512)
 REMOTE, ACTION_SIZE = U64(ACTION.fields["remote"][1]), U64(ACTION.itemsize)  # type: ignore[index]
-SHORT_BYTES = U64(4096)  # of what is copied in less time than it takes to look who else has posted
+SHORT_BYTES = U64(4096)  # of what is added up in less time than it takes to look who else has posted
 MAX_BYTES = U64(2 << 20)  # that one REDUCE reads: no other queue is served meanwhile
 
 
@@ -109,9 +109,10 @@ def entry_of(queue, rank):
 
 
 @internal
-def is_short(request):
+def is_short(job, request):
     """Whether a message is one short segment. All that can arrive early must be."""
-    return request.count == 1 and request.length <= SHORT_BYTES
+    most = arrival_limit(job) if request.contributors == CLASS_ONE else SHORT_BYTES
+    return request.count == 1 and request.length <= most
 
 
 @internal
@@ -121,7 +122,7 @@ def reduce_mode(e, job, request, read):
     A rank that is behind comes later, and a rank that is ahead has contributed the segment already. While other ranks
     have not posted the segment, one open position is enough to show the missing ranks.
     """
-    if not is_node_local(job) or is_short(request) or not is_mapped(request):
+    if not is_node_local(job) or is_short(job, request) or not is_mapped(request):
         return BUFFERED
     position = U64(request.first + read) & U64(0xFFFFFFFF)
     mode, sources, ranks = LOCAL, 0, U64(job.rank_mask)

@@ -25,6 +25,7 @@ from fanin_nic.engine.records.actions import READ_BYTES, ActionKind
 from fanin_nic.engine.records.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_nic.engine.requests.local_reduce import LOCAL, WAIT, advance, append_reduce, reduce_mode
+from fanin_nic.engine.segments.delivery import arrival_limit
 from fanin_nic.engine.segments.local_contribution import contribute_rank
 from fanin_nic.engine.segments.rto import is_lossy
 from fanin_nic.native.compiled import internal
@@ -36,7 +37,7 @@ ACTIVE = int(JobState.ACTIVE)
 DONE = int(SlotState.DONE)
 RING = int(Route.RING)
 CLASS_ONE = int(ContributorClass.ONE)
-MAX_ARRIVAL, ARRIVAL_UNIT, ARRIVAL_UNITS = U64(abi.MAX_ARRIVAL), U64(abi.ARRIVAL_UNIT), U64(abi.ARRIVAL_UNITS)
+ARRIVAL_UNIT, ARRIVAL_UNITS = U64(abi.ARRIVAL_UNIT), U64(abi.ARRIVAL_UNITS)
 ARRIVAL_HEAD = U64(abi.ARRIVAL.itemsize)
 DMA_READ = int(ActionKind.DMA_READ)
 
@@ -69,7 +70,7 @@ def is_far_ahead(job, request):
     """
     if job.route == RING or request.contributors != CLASS_ONE:
         return False
-    if request.count != 1 or request.length > MAX_ARRIVAL:
+    if request.count != 1 or request.length > arrival_limit(job):
         return False
     units = (ARRIVAL_HEAD + U64(request.length) + ARRIVAL_UNIT - U64(1)) // ARRIVAL_UNIT
     return U64(distance(request.first, job.base) + 2) * units > ARRIVAL_UNITS  # one may not fit at the end of the ring

@@ -9,11 +9,11 @@ from fanin_nic.engine.records.tables import Ahead
 from fanin_nic.engine.slots.contribution import CLASS_ONE, EARLY, is_one_with_data
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
-from fanin_wire import abi
 from fanin_wire.abi import Route
+from fanin_wire.limits import MAX_AHEAD as LONGEST
 
 RING, LOCAL_ROUTE = int(Route.RING), int(Route.LOCAL)
-MAX_ARRIVAL = U64(abi.MAX_ARRIVAL)
+MAX_AHEAD = U64(LONGEST)
 SENT = int(Ahead.SENT)
 
 
@@ -23,7 +23,7 @@ def may_go_ahead(job, request, length):
     asks. length: bytes of the segment."""
     if job.route == LOCAL_ROUTE or request.contributors != CLASS_ONE:
         return False
-    return request.count == 1 and U64(length) == request.length and request.length <= MAX_ARRIVAL
+    return request.count == 1 and U64(length) == request.length and request.length <= MAX_AHEAD
 
 
 @internal

@@ -27,10 +27,12 @@ from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire import abi
-from fanin_wire.abi import Status, WqeOpcode
+from fanin_wire.abi import Route, Status, WqeOpcode
+from fanin_wire.limits import MAX_AHEAD
 
 DMA_WRITE, COMPLETE, ARRIVAL = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.ARRIVAL)
-MAX_ARRIVAL = U64(abi.MAX_ARRIVAL)
+LOCAL_ROUTE = int(Route.LOCAL)
+MAX_ARRIVAL, MAX_ARRIVAL_OVER_NETWORK = U64(abi.MAX_ARRIVAL), U64(MAX_AHEAD)
 COLLECTIVE = int(WqeOpcode.COLLECTIVE)
 OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_PROTECTION_ERROR)
 
@@ -196,10 +198,17 @@ def deliver_early_to(e, job, slot, queue_index):
 
 
 @internal
+def arrival_limit(job):
+    """Bytes of the longest message that arrives at a rank before it asks. Over the network a longer one does not go
+    ahead, so its sender need not wait for room in an arrival ring."""
+    return MAX_ARRIVAL if job.route == LOCAL_ROUTE else MAX_ARRIVAL_OVER_NETWORK
+
+
+@internal
 def append_arrival(e, job, slot, queue_index):
     """The message of a slot arrives at a rank that has not posted its request for it."""
     queue = queue_at(e, queue_index)
-    if queue.rank_count != 1 or U64(slot.length) > MAX_ARRIVAL or distance(queue.position, slot.position) > 0:
+    if queue.rank_count != 1 or U64(slot.length) > arrival_limit(job) or distance(queue.position, slot.position) > 0:
         return
     action = action_at(e, append(e, ARRIVAL))
     action.queue = queue_index
