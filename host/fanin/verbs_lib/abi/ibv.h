@@ -83,6 +83,13 @@ struct ibv_port_attr {
     uint16_t port_cap_flags2; /* not in the port attributes of the symbol ibv_query_port */
 };
 
+enum ibv_event_type {
+    IBV_EVENT_CQ_ERR = 0,
+    IBV_EVENT_QP_FATAL = 1,
+    IBV_EVENT_COMM_EST = 4,
+    IBV_EVENT_DEVICE_FATAL = 8
+};
+
 struct ibv_async_event {
     void *element;
     int event_type;
@@ -202,6 +209,7 @@ struct ibv_cq_ex {            /* begins as a struct ibv_cq */
 enum ibv_create_cq_wc_flags { IBV_WC_STANDARD_FLAGS = 0x7f }; /* what read_... up to dlid_path_bits gives */
 
 enum ibv_cq_init_attr_mask { IBV_CQ_INIT_ATTR_MASK_FLAGS = 1 };
+enum ibv_create_cq_attr_flags { IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 };
 
 struct ibv_cq_init_attr_ex {
     uint32_t cqe;

@@ -42,6 +42,8 @@ static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t l
     access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
     if (access & ~(unsigned int)RIGHTS)
         return our_null(EOPNOTSUPP);
+    if (our_is_inherited(pd->context))
+        return our_null(EIO);
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return our_null(ENOMEM);
@@ -91,8 +93,8 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
     if (!our_context_is(mr->context))
         return NEXT(ibv_dereg_mr, "IBVERBS_1.1")(mr);
-    error = our_errno(fanin_deregister(our_fanin(mr->context), mr->lkey));
-    if (error && error != EIO) /* of a lost device nothing is left to forget */
+    error = our_end_at_device(mr->context, fanin_deregister, mr->lkey);
+    if (error)
         return error;
     our_release(&our_pd(mr->pd)->users);
     free(mr);
