@@ -95,7 +95,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
         return NEXT(ibv_close_device, "IBVERBS_1.1")(context);
     if (our_is_inherited(context))
         fanin_close_inherited(our_fanin(context));
-    else if (our_in_use(&our_context(context)->watches)) /* their threads use the connection */
+    else if (our_in_use(&our_context(context)->users))
         return EBUSY;
     else
         fanin_close(our_fanin(context));

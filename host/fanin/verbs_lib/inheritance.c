@@ -27,7 +27,8 @@ int our_is_inherited(const struct ibv_context *context)
 int our_end_at_device(const struct ibv_context *context, enum fanin_status (*end)(struct fanin_context *, uint32_t),
                       uint32_t number)
 {
-    int error = our_is_inherited(context) ? 0 : our_errno(end(our_context((struct ibv_context *)context)->fanin, number));
+    struct fanin_context *fanin = our_fanin((struct ibv_context *)context);
+    int error = our_is_inherited(context) ? 0 : our_errno(end(fanin, number));
 
     return error == EIO ? 0 : error; /* of a device that is lost nothing is left to end */
 }

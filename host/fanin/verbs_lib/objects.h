@@ -4,6 +4,7 @@
 #include "abi/ibv.h"
 #include "events.h"
 #include "fanin.h"
+#include "registry.h"
 
 enum {
     OUR_PORT = 1,             /* a device has one, with one GID and one partition */
@@ -31,18 +32,33 @@ struct our_context {
     struct verbs_context base;
     struct fanin_context *fanin;
     uint32_t domains;         /* protection domains ever made */
-    uint32_t watches;         /* completion queues with a thread */
+    uint32_t users;           /* completion queues with a thread, and send queues of collectives */
     uint32_t forks;           /* inheritance.c */
     struct our_events events; /* asynchronous ones: device/async_events.c */
     struct our_async_event lost;
     pthread_mutex_t owners_lock;
     struct our_qp *owners[OUR_OWNERS]; /* completions/owners.c */
+    struct our_collectives *collectives; /* completions/collectives.c; of the same lock */
+};
+
+/* A send queue of collectives. */
+struct our_collectives {
+    struct our_collectives *next;
+    uint32_t number;
+    struct fanin_cqe last;    /* that was polled */
 };
 
 struct our_pd {
     struct ibv_pd base;
     uint32_t domain;
     uint32_t users;           /* regions, queue pairs and addresses in it */
+    struct our_known known;
+};
+
+struct our_mr {
+    struct ibv_mr base;
+    unsigned int access;      /* enum ibv_access_flags */
+    struct our_known known;
 };
 
 struct our_ah {
@@ -57,6 +73,7 @@ struct our_cq {
     } base;
     uint32_t number;
     uint32_t users;           /* queue pairs */
+    struct our_known known;
     pthread_mutex_t poll_lock; /* from a start of the extended poll to its end */
     struct ibv_wc current;    /* of the extended poll */
     struct our_watch *watch;  /* completions/watch.c; NULL: it has no channel */

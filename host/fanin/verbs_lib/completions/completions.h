@@ -16,6 +16,13 @@ void our_tell(struct ibv_cq *cq);
  * acknowledged. */
 void our_forget_events(struct ibv_cq *cq);
 
+/* collectives.c */
+void our_add_collectives(struct our_context *context, struct our_collectives *collectives);
+void our_remove_collectives(struct our_context *context, struct our_collectives *collectives);
+void our_read_collectives(struct our_context *context, const struct our_collectives *collectives,
+                          struct fanin_cqe *cqe);
+void our_convert_collective(struct our_context *context, const struct fanin_cqe *from, struct ibv_wc *wc);
+
 /* owners.c: which queue pair a completion is of. */
 void our_add_owner(struct our_qp *qp);
 void our_remove_owner(struct our_qp *qp);

@@ -1,5 +1,5 @@
-/* Which queue pair a completion is of: a table by numbers. It says how many receive requests of each are outstanding, and
- * what there is to tell of it. */
+/* Which queue pair a completion is of: a table by numbers. It says how many receive requests of each are outstanding,
+ * and what there is to tell of it. */
 #include "completions/completions.h"
 #include "device/device.h"
 
@@ -46,19 +46,24 @@ static void note_receive(struct our_qp *qp, const struct ibv_wc *wc)
         our_report(qp->base.qp_base.context, &qp->established, IBV_EVENT_COMM_EST, qp);
 }
 
+static int is_receive(const struct ibv_wc *wc)
+{
+    return wc->opcode == FANIN_WC_RECV || wc->opcode == FANIN_WC_RECV_RDMA_WITH_IMM;
+}
+
 void our_note_completions(struct ibv_context *context, const struct ibv_wc *wcs, int count)
 {
     struct our_context *ours = our_context(context);
     struct our_qp *qp;
     int i = 0;
 
-    while (i < count && !(wcs[i].opcode & FANIN_WC_RECV))
+    while (i < count && !is_receive(&wcs[i]))
         i++;
     if (i == count)
         return;
     pthread_mutex_lock(&ours->owners_lock);
     for (; i < count; i++) {
-        if (!(wcs[i].opcode & FANIN_WC_RECV))
+        if (!is_receive(&wcs[i]))
             continue;
         for (qp = *place_of(ours, wcs[i].qp_num); qp; qp = qp->next_owner)
             if (qp->base.qp_base.qp_num == wcs[i].qp_num)

@@ -6,8 +6,14 @@
 
 enum { AT_ONCE = 16 };
 
-static void convert(const struct fanin_wc *from, struct ibv_wc *wc)
+static void convert(struct ibv_context *context, const struct fanin_cqe *cqe, struct ibv_wc *wc)
 {
+    const struct fanin_wc *from = fanin_wc_of(cqe);
+
+    if (!from) {
+        our_convert_collective(our_context(context), cqe, wc);
+        return;
+    }
     *wc = (struct ibv_wc){
         .wr_id = from->wr_id,
         .status = from->status,
@@ -33,7 +39,7 @@ int our_poll_cq(struct ibv_cq *cq, int capacity, struct ibv_wc *wc)
         enum fanin_status status = fanin_poll(our_fanin(cq->context), our_cq(cq)->number, cqes,
                                               room < AT_ONCE ? room : AT_ONCE, &count, &seen);
         for (uint32_t i = 0; i < count; i++)
-            convert(fanin_wc_of(&cqes[i]), &wc[taken + (int)i]);
+            convert(cq->context, &cqes[i], &wc[taken + (int)i]);
         our_note_completions(cq->context, &wc[taken], (int)count);
         taken += (int)count;
         if (status != FANIN_SUCCESS && taken == 0)

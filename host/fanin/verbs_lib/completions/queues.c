@@ -27,7 +27,7 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
     cq->context = context;
     cq->channel = channel;
     cq->cq_context = cq_context;
-    cq->handle = ours->number;
+    cq->handle = our_new_number();
     cq->cqe = FANIN_CQ_DEPTH;
     pthread_mutex_init(&cq->mutex, NULL);
     pthread_cond_init(&cq->cond, NULL);
@@ -39,8 +39,9 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
     }
     if (channel) {
         __atomic_add_fetch(&channel->refcnt, 1, __ATOMIC_RELAXED);
-        our_use(&our_context(context)->watches);
+        our_use(&our_context(context)->users);
     }
+    our_know(OUR_CQS, &ours->known, cq->handle);
     return ours;
 }
 
@@ -101,12 +102,13 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     if (ours->watch) {
         our_end_watch(ours->watch);
         ours->watch = NULL;
-        our_release(&our_context(cq->context)->watches);
+        our_release(&our_context(cq->context)->users);
         __atomic_sub_fetch(&cq->channel->refcnt, 1, __ATOMIC_RELAXED);
     }
     error = our_end_at_device(cq->context, fanin_destroy_cq, ours->number);
     if (error)
         return error;
+    our_unknow(OUR_CQS, &ours->known);
     if (!our_is_inherited(cq->context)) { /* whom the parent waits for never comes in a child */
         our_forget_events(cq);
         pthread_cond_destroy(&cq->cond);
