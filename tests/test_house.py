@@ -74,6 +74,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "errors",
         "timeouts",
         "driver",
+        "preloaded",
         "memory",
         "verbs",
         "job",

@@ -28,15 +28,15 @@ SLICE_MS = 100  # longest stay in a C call, so that Ctrl-C gets through
 MEANWHILE_MS = 5  # between two calls of `meanwhile`
 
 
-def _declarations() -> str:
-    """The header without what is for a preprocessor, or for C++."""
-    text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif$", "", HEADER_PATH.read_text(), flags=re.M | re.S)
+def declarations(header: Path) -> str:
+    """A header without what is for a preprocessor, or for C++."""
+    text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif$", "", header.read_text(), flags=re.M | re.S)
     return re.sub(r"^#.*$", "", text, flags=re.M)
 
 
 ffi = cffi.FFI()
 ffi.include(abi.ffi)
-ffi.cdef(_declarations())
+ffi.cdef(declarations(HEADER_PATH))
 ffi.cdef("void free(void *memory);")  # of the C library
 
 # The types that this package makes and casts. cffi reads the name of a type at its first use, with a lock that it takes

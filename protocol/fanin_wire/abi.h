@@ -7,9 +7,9 @@
 #define FANIN_ABI_H
 #include <stdint.h>
 
-#define FANIN_ABI_VERSION 7
+#define FANIN_ABI_VERSION 8
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
-#define FANIN_CQ_DEPTH 1024       /* CQEs of one completion queue */
+#define FANIN_CQ_DEPTH 2048       /* CQEs of one completion queue */
 #define FANIN_ARRIVAL_UNIT 64     /* bytes: what is in an arrival ring takes whole units */
 #define FANIN_ARRIVAL_UNITS 2048  /* of one arrival ring */
 #define FANIN_MAX_ARRIVAL 16384   /* bytes: the longest message that comes by one, within one node */

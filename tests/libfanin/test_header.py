@@ -41,4 +41,4 @@ def test_preloaded_libraries_show_nothing_of_the_driver(library: str) -> None:
     listed = subprocess.run(
         ["nm", "--dynamic", "--defined-only", PACKAGE / library], capture_output=True, text=True, check=True
     )
-    assert " T fanin_" not in listed.stdout
+    assert not re.findall(r" T fanin_(?!verbs_)", listed.stdout)

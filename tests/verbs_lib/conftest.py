@@ -57,6 +57,11 @@ class Programs:
             timeout=BOUND_S,
         )
 
+    def started(self, *command: str | Path) -> subprocess.Popen[str]:
+        """A program that goes on, with pipes."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=self.variables(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
     def run_pair(self, *command: str) -> tuple[Ended, Ended]:
         """The server of a test program on fanin0, its client on fanin1; they talk over a port of this machine."""
         port = free_port()

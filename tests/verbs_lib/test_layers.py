@@ -9,7 +9,10 @@ import pytest
 
 LIBRARY = Path(__file__).parents[2] / "host/fanin/verbs_lib"
 # From the bottom up
-LAYERS = ["abi", "objects", "errors", "device", "memory", "completions", "queue_pairs", "refusals", "context"]
+LAYERS = [
+    *("abi", "events", "registry", "objects", "errors", "inheritance", "device", "memory", "completions"),
+    *("collectives", "queue_pairs", "refusals", "context"),
+]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 SOURCES = sorted(LIBRARY.rglob("*.[ch]"))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 HEADER = Path(__file__).parents[2] / "host/fanin/verbs_lib/abi/ibv.h"
+ABI = Path(__file__).parents[2] / "protocol/fanin_wire/abi.h"
 REAL = Path("/usr/include/infiniband/verbs.h")
 LEFT_OUT = {  # names of our own for runs of members that the device does not have
     "ibv_device": "ops",
@@ -21,6 +22,19 @@ LEFT_OUT = {  # names of our own for runs of members that the device does not ha
     "verbs_context": "advise_mr_to_query_rt_values flows_and_open_qp get_srq_num_to_close_xrcd placeholder",
 }
 OWN_NAMES = {"IBV_EXTENDED", "IBV_QP_EX_WITH_ALL_HERE", "IBV_GID_TYPE_SYSFS_ROCE_V2"}
+SHARED = {  # of abi.h: beginnings of the names, here and in verbs
+    "fanin_service": ("FANIN_SERVICE_", "IBV_QPT_"),
+    "fanin_qp_state": ("FANIN_QP_", "IBV_QPS_"),
+    "fanin_send_opcode": ("FANIN_SEND_", "IBV_WR_"),
+    "fanin_send_flags": ("FANIN_SEND_", "IBV_SEND_"),
+    "fanin_qp_attribute": ("FANIN_ATTR_", "IBV_QP_"),
+    "fanin_wc_status": ("FANIN_WC_", "IBV_WC_"),
+    "fanin_wc_opcode": ("FANIN_WC_", "IBV_WC_"),
+    "fanin_wc_flags": ("FANIN_WC_", "IBV_WC_"),
+    "fanin_access": ("FANIN_ACCESS_", "IBV_ACCESS_"),
+}
+OTHER_NAMES = {"FANIN_ACCESS_WRITE": "IBV_ACCESS_LOCAL_WRITE"}
+OWN_CODES = {"FANIN_ACCESS_READ", "FANIN_ACCESS_ORDINARY", "FANIN_ACCESS_REMOTE_INVALIDATE"}
 PATHS = {"ibv_send_wr": ["wr.rdma.rkey", "wr.atomic.compare_add", "wr.atomic.rkey", "wr.ud.remote_qkey"]}
 
 
@@ -68,3 +82,34 @@ def test_layouts_and_codes_are_those_of_libibverbs(tmp_path: Path) -> None:
     ours = measured(f'"{HEADER}"', tmp_path)
     assert len(ours) > 300
     assert ours == measured("<infiniband/verbs.h>", tmp_path)
+
+
+def codes() -> dict[str, str]:
+    """Codes of the host interface that stand for those of verbs, and their names there."""
+    text = ABI.read_text()
+    found = {}
+    for enum, (prefix, theirs) in SHARED.items():
+        body = re.search(rf"^enum {enum} \{{(.*?)\}};", text, flags=re.S | re.M)
+        assert body is not None, enum
+        names = re.findall(rf"\b({prefix}\w+) = ", body[1])
+        assert names, enum
+        found |= {name: OTHER_NAMES.get(name, name.replace(prefix, theirs)) for name in names}
+    return {name: other for name, other in found.items() if name not in OWN_CODES}
+
+
+def test_codes_of_the_host_interface_are_those_of_libibverbs(tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("a C compiler")
+    if not REAL.exists():
+        pytest.skip(f"{REAL} (Debian: libibverbs-dev)")
+    pairs = codes()
+    assert len(pairs) > 60
+    lines = [
+        f'if ((long long){ours} != (long long){theirs}) puts("{ours} is not {theirs}");'
+        for ours, theirs in pairs.items()
+    ]
+    includes = [f'#include "{ABI}"', "#include <infiniband/verbs.h>", "#include <stdio.h>"]
+    source = "\n".join([*includes, "int main(void)", "{", *lines, "return 0;", "}"])
+    program = tmp_path / "codes"
+    subprocess.run(["cc", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == ""

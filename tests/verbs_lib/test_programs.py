@@ -6,10 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.verbs_lib.conftest import Programs, build
+from fanin_tools.stress.faults.process_faults import frozen_device
+from tests.verbs_lib.conftest import BOUND_S, Programs, build
 
 
-@pytest.mark.parametrize("name", ["refusals", "events", "operations", "pollers"])
+@pytest.mark.parametrize("name", ["refusals", "events", "operations", "pollers", "readers", "forked", "async_events"])
 def test_program(programs: Programs, tmp_path: Path, name: str) -> None:
     ended = programs.run(build(f"{name}.c", tmp_path))
     assert ended.returncode == 0, ended.stderr
+
+
+def test_batches_and_lists_for_a_queue_with_little_room(programs: Programs, tmp_path: Path) -> None:
+    with programs.started(build("batches.c", tmp_path)) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with frozen_device(programs.running, programs.running.fabric.nics[0].name):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            said = process.stdout.readline()
+        _, complaint = process.communicate(timeout=BOUND_S)
+    assert (said, process.returncode) == ("posted\n", 0), complaint

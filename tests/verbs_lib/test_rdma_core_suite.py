@@ -15,9 +15,6 @@ PACKAGED = Path("/usr/share/doc/rdma-core/tests")  # some of the files are compr
 PYTHON = "/usr/bin/python3"
 LEAST_PASSED = 70
 EXPLAINED = {  # a test that fails, or may fail: why
-    "test_cqex.CqExTestCase.test_rc_traffic_cq_ex": "asks for 2000 completions, where the device says 1024",
-    "test_cqex.CqExTestCase.test_ud_traffic_cq_ex": "asks for 2000 completions, where the device says 1024",
-    "test_qpex.QpExTestCase.test_full_rq_bad_flow": "the device takes requests out of the ring: more find room",
     "test_cq.CQTest.test_resize_cq": "expects that requests are complete before the device had a turn",
 }
 

@@ -69,6 +69,9 @@ const struct fanin_attach_reply *fanin_limits(const struct fanin_context *contex
 /* Version of the host interface that the device speaks, as its last reply says; 0: it has not answered. */
 uint32_t fanin_device_version(const struct fanin_context *context);
 
+/* Whether the device is lost: it has ended, or it stands still. */
+int fanin_device_is_lost(struct fanin_context *context);
+
 /* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under
  * way. */
 int fanin_device_stands_still(const struct fanin_context *context);
@@ -537,6 +540,10 @@ enum fanin_status fanin_query_ordinary_qp(struct fanin_context *context, uint32_
  * Anything else that is wrong with it is said by its completion. */
 enum fanin_status fanin_post_send(struct fanin_context *context, uint32_t qp, const struct fanin_send_wqe *wqe);
 enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp, const struct fanin_receive_wqe *wqe);
+/* Post several requests to send, one after the other, or none of them: with the status of the first that is refused, or
+ * FANIN_QUEUE_FULL if there is no room for all. */
+enum fanin_status fanin_post_sends(struct fanin_context *context, uint32_t qp, const struct fanin_send_wqe *wqes,
+                                   uint32_t count);
 
 #pragma GCC visibility pop
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fanin.errors import DriverMissing
+from fanin.preloaded import built
 
 LIBRARY = Path(__file__).parents[1] / "libfanin_mpi.so"
 
@@ -21,7 +21,4 @@ def library_path() -> Path:
     Raises:
         DriverMissing: The library has not been built.
     """
-    if not LIBRARY.exists():
-        remedy = "Build it: install a C compiler (Debian: gcc), then `pip install -e .` in the project's folder."
-        raise DriverMissing(f"the MPI shim is not at {LIBRARY}", remedy=remedy)
-    return LIBRARY
+    return built(LIBRARY, "the MPI shim")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 from fanin.driver import because, check, ffi, in_slices, library
-from fanin.errors import InvalidRequest, NotConfigured, NotSupported, Timeout
+from fanin.errors import FaninError, InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
-from fanin.verbs.cq import CQ, FEWER_QUEUES
+from fanin.verbs.cq import CQ
 from fanin.verbs.membership import Lease, Membership
 from fanin.verbs.pd import PD
 from fanin.verbs.refusal import refusal
 from fanin.verbs.resource import Resource, columns
+from fanin.verbs.send_queue import OwnQueue, PyverbsQueue
+from fanin.verbs.wc import WC
 from fanin_wire.abi import MID_BITS, ContributorClass, DType, Op, Status, WqeOpcode
 from fanin_wire.geometry import position_count, segment_length
 from fanin_wire.operations import supports
@@ -32,23 +37,26 @@ class CollectiveQP(Resource):
     """Posts the collectives of one job, in order. It knows where the job's stream of segments stands, and fills it in.
 
     `position` and `mid` are equal on all ranks.
+
+    pd and cq: of fanin.verbs, or of pyverbs on a device of the preloaded verbs library. Then completions are in the
+    completion queue of pyverbs, in the form of verbs (docs/verbs.md), and the queue pair is to be closed before what it
+    was made from.
     """
 
-    def __init__(self, pd: PD, cq: CQ) -> None:
-        cq.require_open()
-        pd.require_open()
-        self.context, self.cq = pd.context, cq
-        index = ffi.new("uint32_t *")
-        status = library().fanin_create_qp(self.context.handle, cq.index, index)
-        check(status, "can not create a queue pair", NO_RESOURCES=FEWER_QUEUES)
-        self.qp_num = int(index[0])
+    def __init__(self, pd: PD | Any, cq: CQ | Any) -> None:
+        is_own = isinstance(pd, PD) and isinstance(cq, CQ)
+        self._queue = OwnQueue(pd, cq) if is_own else PyverbsQueue(pd, cq)
+        self.cq = cq
+        self.qp_num = self._queue.number
         self.membership: Membership | None = None
         self.lease: Lease | None = None
         self._granted: Lease | None = None  # as lease, also when the job has been left
         self._cursor = ffi.new("struct fanin_cursor *")
         self._joined: Any = None  # struct fanin_join and struct fanin_join_reply, while `lease` is there
         self._request: Any = None
-        super().__init__(pd, cq)  # both are closed after it
+        super().__init__(*((pd, cq) if is_own else ()))  # both are closed after it
+        if not is_own:
+            _on_pyverbs.add(self)
 
     @property
     def position(self) -> int:
@@ -75,7 +83,7 @@ class CollectiveQP(Resource):
         if self._request is not None or self.lease is not None:
             raise InvalidRequest(f"queue pair {self.qp_num} has joined already")
         started = ffi.new("struct fanin_membership_request **")
-        status = library().fanin_join_qp(self.context.handle, membership.to_c(self.qp_num), started)
+        status = self._queue.calls.fanin_join_qp(self._queue.handle, membership.to_c(self.qp_num), started)
         check(status, f"can not join job {membership.jid}")
         self.membership, self._request = membership, started[0]
 
@@ -110,7 +118,7 @@ class CollectiveQP(Resource):
 
     def _send_leave(self) -> int:
         started = ffi.new("struct fanin_membership_request **")
-        status = int(library().fanin_leave_qp(self.context.handle, self.qp_num, started))
+        status = int(self._queue.calls.fanin_leave_qp(self._queue.handle, self.qp_num, started))
         if not status:
             self._request = started[0]
         return status
@@ -120,7 +128,7 @@ class CollectiveQP(Resource):
         reply = ffi.new("struct fanin_join_reply *")
         try:
             status = in_slices(
-                lambda ms: library().fanin_await_membership(self._request, reply, ms), timeout, meanwhile
+                lambda ms: self._queue.calls.fanin_await_membership(self._request, reply, ms), timeout, meanwhile
             )
         finally:
             self._forget_request()
@@ -136,7 +144,7 @@ class CollectiveQP(Resource):
         status = library().fanin_check_request(*self._joined, self._cursor, wqe)
         if status:
             check(status, f"can not post to job {wqe.jid}{because()}", NOT_SUPPORTED=WHAT_IS_SUPPORTED)
-        status = library().fanin_post_next(self.context.handle, self.qp_num, self._cursor, wqe)
+        status = self._queue.calls.fanin_post_next(self._queue.handle, self.qp_num, self._cursor, wqe)
         check(status, f"can not post to job {wqe.jid}")
         return int(wqe.mid)
 
@@ -145,7 +153,7 @@ class CollectiveQP(Resource):
         lease, membership = self._require_joined()
         if wr.contributors == ALL:
             _require_supported(wr.op, wr.dtype)
-        return wr.to_c(
+        wqe = wr.to_c(
             {
                 "jid": membership.jid,
                 "mid": self.mid | wr.agreement << MID_BITS,
@@ -157,6 +165,8 @@ class CollectiveQP(Resource):
                 "route": membership.route,
             }
         )
+        self._queue.localize(wqe)
+        return wqe
 
     def positions_of(self, wr: CollectiveWR) -> int:
         """Positions of the job's stream that a work request takes, or took before the job was left."""
@@ -178,8 +188,16 @@ class CollectiveQP(Resource):
         """
         _, membership = self._require_joined()
         wqe = ffi.new("struct fanin_wqe *", {"opcode": QUERY, "jid": membership.jid, "mid": mid, "wr_id": wr_id})
-        status = library().fanin_post(self.context.handle, self.qp_num, wqe)
+        status = self._queue.calls.fanin_post(self._queue.handle, self.qp_num, wqe)
         check(status, f"can not post to job {membership.jid}")
+
+    def last_completion(self) -> WC:
+        """On objects of pyverbs: the last completion that was polled, with what verbs can not say, such as who is
+        missing."""
+        if not isinstance(self._queue, PyverbsQueue):
+            raise NotSupported("the last completion of a queue pair that is not on pyverbs", remedy="Poll its CQ.")
+        self.require_open()
+        return WC.of(self._queue.last_completion())
 
     def _require_joined(self) -> tuple[Lease, Membership]:
         self.require_open()
@@ -189,18 +207,19 @@ class CollectiveQP(Resource):
 
     def _forget_request(self) -> None:
         if self._request is not None:
-            library().fanin_forget_membership(self._request)
+            self._queue.calls.fanin_forget_membership(self._request)
             self._request = None
 
     def _release(self) -> None:
         self._forget_request()
-        status = library().fanin_destroy_qp(self.context.handle, self.qp_num)
+        _on_pyverbs.discard(self)
+        status = self._queue.destroy()
         if status != Status["DEVICE_LOST"]:
             check(status, f"can not destroy queue pair {self.qp_num}")
 
     def __str__(self) -> str:
         job = self.membership.jid if self.membership else None
-        return columns(qp=self.qp_num, cq=self.cq.index, jid=job, position=self.position, mid=self.mid)
+        return columns(qp=self.qp_num, cq=self._queue.cq_name, jid=job, position=self.position, mid=self.mid)
 
 
 @functools.cache  # of what is supported: a refusal is made anew
@@ -212,3 +231,22 @@ def _require_supported(op: int, dtype: int) -> None:
             f"the devices do not compute operation {operation} of type {kind}",
             remedy="Post an operation and type that capabilities() names.",
         )
+
+
+_on_pyverbs: set[CollectiveQP] = set()  # nobody else closes them
+
+
+def _close_all() -> None:
+    for qp in list(_on_pyverbs):
+        with contextlib.suppress(FaninError):  # the device is gone
+            qp.close()
+
+
+def _close_inherited() -> None:
+    for qp in list(_on_pyverbs):
+        qp._request = None  # the parent's, as all that the device knows
+    _close_all()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_close_inherited)

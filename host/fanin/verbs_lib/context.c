@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,21 +35,17 @@ static const struct verbs_context model = {
                 .abi_compat = IBV_EXTENDED},
 };
 
-/* No asynchronous event ever comes. Nobody reads the other descriptor: it is known by its name when a program passes
- * it on. */
-static int open_descriptors(struct ibv_context *context)
+/* Nobody reads the descriptor for commands: it is known by its name when a program passes it on. */
+static int open_descriptors(struct our_context *context)
 {
-    context->async_fd = eventfd(0, EFD_CLOEXEC);
-    context->cmd_fd = memfd_create(DESCRIPTOR, MFD_CLOEXEC);
-    return context->async_fd >= 0 && context->cmd_fd >= 0;
-}
-
-static void close_descriptors(const struct ibv_context *context)
-{
-    if (context->async_fd >= 0)
-        close(context->async_fd);
-    if (context->cmd_fd >= 0)
-        close(context->cmd_fd);
+    if (!our_open_events(&context->events))
+        return 0;
+    context->base.context.async_fd = context->events.fd;
+    context->base.context.cmd_fd = memfd_create(DESCRIPTOR, MFD_CLOEXEC);
+    if (context->base.context.cmd_fd >= 0)
+        return 1;
+    our_close_events(&context->events);
+    return 0;
 }
 
 /* A context is of one process. */
@@ -80,15 +75,17 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
     error = our_errno(fanin_open(((struct our_device *)device)->socket, &context->fanin));
     if (!error && fanin_limits(context->fanin)->max_ordinary_qp == 0)
         error = EOPNOTSUPP;
-    if (!error && !open_descriptors(&context->base.context))
+    if (!error && !open_descriptors(context))
         error = errno;
     if (error) {
-        close_descriptors(&context->base.context);
         fanin_close(context->fanin);
         free(context);
         return our_null(error);
     }
+    our_note_address(device, fanin_limits(context->fanin)->address);
+    our_own(context);
     pthread_mutex_init(&context->base.context.mutex, NULL);
+    pthread_mutex_init(&context->owners_lock, NULL);
     return &context->base.context;
 }
 
@@ -96,22 +93,16 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 {
     if (!our_context_is(context))
         return NEXT(ibv_close_device, "IBVERBS_1.1")(context);
-    if (our_in_use(&our_context(context)->watches)) /* their threads use the connection */
+    if (our_is_inherited(context))
+        fanin_close_inherited(our_fanin(context));
+    else if (our_in_use(&our_context(context)->users))
         return EBUSY;
-    close_descriptors(context);
-    fanin_close(our_fanin(context));
+    else
+        fanin_close(our_fanin(context));
+    close(context->cmd_fd);
+    our_close_events(&our_context(context)->events);
     pthread_mutex_destroy(&context->mutex);
+    pthread_mutex_destroy(&our_context(context)->owners_lock);
     free(our_context(context));
     return 0;
-}
-
-EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
-{
-    uint64_t ticks;
-
-    if (!our_context_is(context))
-        return NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
-    if (read(context->async_fd, &ticks, sizeof ticks) >= 0) /* waits, or says EAGAIN, as the program has set it */
-        errno = EIO;
-    return -1;
 }

@@ -2,31 +2,63 @@
 #ifndef FANIN_VERBS_OBJECTS_H
 #define FANIN_VERBS_OBJECTS_H
 #include "abi/ibv.h"
+#include "events.h"
 #include "fanin.h"
+#include "registry.h"
 
 enum {
     OUR_PORT = 1,             /* a device has one, with one GID and one partition */
     OUR_PARTITION = 0xffff,
-    OUR_QUEUE_DEPTH = FANIN_ORDINARY_DEPTH /* the device may take some more out of the ring */
+    OUR_QUEUE_DEPTH = FANIN_ORDINARY_DEPTH,
+    OUR_OWNERS = 256          /* of a table; a power of two */
+};
+
+/* An asynchronous event, which is told once. */
+struct our_async_event {
+    struct our_event event;
+    int type;                 /* enum ibv_event_type */
+    uint32_t is_told;
+    void *element;
 };
 
 struct our_device {
     struct ibv_device base;
     char socket[256];
     uint32_t number;
+    uint32_t address;         /* IPv4, host order; 0: not known yet */
 };
 
 struct our_context {
     struct verbs_context base;
     struct fanin_context *fanin;
     uint32_t domains;         /* protection domains ever made */
-    uint32_t watches;         /* completion queues with a thread */
+    uint32_t users;           /* completion queues with a thread, and send queues of collectives */
+    uint32_t forks;           /* inheritance.c */
+    struct our_events events; /* asynchronous ones: device/async_events.c */
+    struct our_async_event lost;
+    pthread_mutex_t owners_lock;
+    struct our_qp *owners[OUR_OWNERS]; /* completions/owners.c */
+    struct our_collectives *collectives; /* completions/collectives.c; of the same lock */
+};
+
+/* A send queue of collectives. */
+struct our_collectives {
+    struct our_collectives *next;
+    uint32_t number;
+    struct fanin_cqe last;    /* that was polled */
 };
 
 struct our_pd {
     struct ibv_pd base;
     uint32_t domain;
     uint32_t users;           /* regions, queue pairs and addresses in it */
+    struct our_known known;
+};
+
+struct our_mr {
+    struct ibv_mr base;
+    unsigned int access;      /* enum ibv_access_flags */
+    struct our_known known;
 };
 
 struct our_ah {
@@ -41,17 +73,22 @@ struct our_cq {
     } base;
     uint32_t number;
     uint32_t users;           /* queue pairs */
+    struct our_known known;
     pthread_mutex_t poll_lock; /* from a start of the extended poll to its end */
     struct ibv_wc current;    /* of the extended poll */
     struct our_watch *watch;  /* completions/watch.c; NULL: it has no channel */
-    uint32_t events_read;     /* by the program, which acknowledges them; the lock of the channel guards it */
+    struct our_event completion; /* in its channel */
+    struct our_async_event overrun;
 };
 
 struct our_qp {
     struct ibv_qp_ex base;
     uint32_t number;
     int all_signaled;
+    uint32_t receives;        /* posted, and no completion of them polled */
     struct our_batch *batch;  /* queue_pairs/extended_post.c; NULL: made without the extended form */
+    struct our_qp *next_owner; /* completions/owners.c */
+    struct our_async_event failed, established;
 };
 
 /* Whether verbs calls for a device, or for what was made from a context, are ours to answer. */
@@ -97,6 +134,13 @@ static inline int our_in_use(const uint32_t *users)
 {
     return __atomic_load_n(users, __ATOMIC_RELAXED) != 0;
 }
+
+/* inheritance.c: whether a context was opened before this process was forked from the one that has it. */
+int our_is_inherited(const struct ibv_context *context);
+void our_own(struct our_context *context);
+/* End something at the device; errno. 0 also if it is not there any more, or not this process's. */
+int our_end_at_device(const struct ibv_context *context, enum fanin_status (*end)(struct fanin_context *, uint32_t),
+                      uint32_t number);
 
 /* The errno of verbs for a status; 0: success. */
 int our_errno(enum fanin_status status);

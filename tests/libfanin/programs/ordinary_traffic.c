@@ -130,20 +130,33 @@ static void send_all(const struct side *side)
     }
 }
 
-/* WRITE place 1 into the last place of the other side, and READ it back into place 2. */
+/* WRITE place 1 into the last place of the other side, and READ it back into place 2, with one post. If one of the
+ * requests is refused, none is posted. */
 static void write_and_read(const struct side *side, const struct side *other)
 {
+    static struct fanin_send_wqe too_many[FANIN_ORDINARY_DEPTH + 1];
     static const uint8_t opcodes[] = {FANIN_SEND_RDMA_WRITE, FANIN_SEND_RDMA_READ};
+    struct fanin_send_wqe wqes[2];
 
     for (uint32_t i = 0; i < WORDS; i++)
         side->memory[WORDS + i] = 3 * i;
     for (uint32_t step = 0; step < 2; step++) {
-        struct fanin_send_wqe wqe = {.wr_id = step, .opcode = opcodes[step], .sge_count = 1, .rkey = other->key,
-                                     .remote_address = piece(other, PLACES, BYTES).address};
-        wqe.sge[0] = piece(side, 1 + step, BYTES);
-        check(fanin_post_send(side->device, side->qp, &wqe), "post a WRITE or a READ");
-        complete(side);
+        wqes[step] = (struct fanin_send_wqe){.wr_id = step, .opcode = opcodes[step], .rkey = other->key,
+                                             .remote_address = piece(other, PLACES, BYTES).address};
+        wqes[step].sge[0] = piece(side, 1 + step, BYTES);
     }
+    wqes[0].sge_count = 1;
+    wqes[1].sge_count = FANIN_MAX_SGE + 1;
+    if (fanin_post_sends(side->device, side->qp, wqes, 2) != FANIN_INVALID_REQUEST ||
+        fanin_post_sends(side->device, side->qp, too_many, FANIN_ORDINARY_DEPTH + 1) != FANIN_QUEUE_FULL)
+        check(FANIN_OP_MISMATCH, "what is refused");
+    wqes[1].sge_count = 1;
+    check(fanin_post_sends(side->device, side->qp, wqes, 2), "post a WRITE and a READ");
+    for (uint64_t step = 0; step < 2; step++)
+        if (complete(side) != step)
+            check(FANIN_OP_MISMATCH, "the order of the completions of WRITE and READ");
+    if (fanin_device_is_lost(side->device))
+        check(FANIN_DEVICE_LOST, "the device");
     if (memcmp(&side->memory[WORDS], &other->memory[PLACES * WORDS], BYTES) ||
         memcmp(&side->memory[WORDS], &side->memory[2 * WORDS], BYTES))
         check(FANIN_OP_MISMATCH, "the data of WRITE and READ");

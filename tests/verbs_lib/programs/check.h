@@ -73,21 +73,27 @@ static inline void close_end(struct end *end)
     free(end->memory);
 }
 
-static inline void connect_to(struct end *end, const struct end *other)
+/* Both ends count from the same packet sequence number. */
+static inline void connect_from(const struct end *end, const struct end *other, uint32_t psn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
 
     CHECK(!ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = other->qp->qp_num,
-                                .rq_psn = 7, .max_dest_rd_atomic = 4, .min_rnr_timer = 12,
+                                .rq_psn = psn, .max_dest_rd_atomic = 4, .min_rnr_timer = 12,
                                 .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = other->gid}}};
     CHECK(!ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = 7, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
                                 .max_rd_atomic = 4};
     CHECK(!ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
     CHECK(end->qp->state == IBV_QPS_RTS);
+}
+
+static inline void connect_to(const struct end *end, const struct end *other)
+{
+    connect_from(end, other, 7);
 }
 
 static inline struct ibv_qp_init_attr wanted(const struct end *end, enum ibv_qp_type type)

@@ -112,9 +112,22 @@ static void lists(struct end *end)
     CHECK(next_completion(end).wr_id == 1);
 }
 
-/* As many receive requests as the device says, and one more. */
+/* Of packet sequence numbers the low 24 bits count, as with RDMA NICs. */
+static void sequence_numbers(const struct end *end)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    struct ibv_qp_init_attr init;
+
+    CHECK(!ibv_modify_qp(end->qp, &attr, IBV_QP_STATE));
+    connect_from(end, end, 0xab000007);
+    CHECK(!ibv_query_qp(end->qp, &attr, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init));
+    CHECK(attr.sq_psn == 7 && attr.rq_psn == 7);
+}
+
+/* As many receive requests as the device says, and one more when a completion of one has been polled. */
 static void full_queue(struct end *end)
 {
+    struct ibv_send_wr send = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
     struct ibv_sge piece = {.addr = (uintptr_t)end->memory, .length = 1, .lkey = end->mr->lkey};
     struct ibv_recv_wr wr = {.sg_list = &piece, .num_sge = 1}, *bad;
     struct ibv_device_attr attr;
@@ -124,7 +137,15 @@ static void full_queue(struct end *end)
     while (!(error = ibv_post_recv(end->qp, &wr, &bad)))
         posted++;
     CHECK(error == ENOMEM);
-    CHECK(posted >= attr.max_qp_wr);
+    CHECK(posted == attr.max_qp_wr);
+    CHECK(!ibv_post_send(end->qp, &send, &bad_send));
+    for (int i = 0; i < 2; i++) { /* the completions of both may come in any order */
+        CHECK(ibv_post_recv(end->qp, &wr, &bad) == ENOMEM);
+        if (next_completion(end).opcode == IBV_WC_RECV)
+            break;
+    }
+    CHECK(!ibv_post_recv(end->qp, &wr, &bad));
+    CHECK(ibv_post_recv(end->qp, &wr, &bad) == ENOMEM);
 }
 
 int main(void)
@@ -142,6 +163,7 @@ int main(void)
     addresses(&end);
     queue_pairs(&end);
     lists(&end);
+    sequence_numbers(&end);
     full_queue(&end);
     close_end(&end);
     return 0;

@@ -127,6 +127,11 @@ int fanin_device_lost(struct fanin_context *context)
     return lost;
 }
 
+int fanin_device_is_lost(struct fanin_context *context)
+{
+    return fanin_device_lost(context);
+}
+
 int fanin_device_stands_still(const struct fanin_context *context)
 {
     return (int)__atomic_load_n(&context->stands_still, __ATOMIC_ACQUIRE);

@@ -71,25 +71,30 @@ enum fanin_status fanin_query_ordinary_qp(struct fanin_context *context, uint32_
     return status;
 }
 
-/* Copy a request into the ring that lies `offset` bytes behind the send ring of a queue pair. */
-static enum fanin_status post(struct fanin_context *context, uint32_t qp, uint32_t offset, const void *wqe, size_t size)
+/* Copy requests, all or none, into the ring that lies `offset` bytes behind the send ring of a queue pair. */
+static enum fanin_status post(struct fanin_context *context, uint32_t qp, uint32_t offset, const void *wqes,
+                              uint32_t count, size_t size)
 {
     struct fanin_ring *ring;
     uint32_t producer;
 
     if (fanin_device_lost(context))
         return FANIN_DEVICE_LOST;
+    if (count > FANIN_ORDINARY_DEPTH)
+        return FANIN_QUEUE_FULL;
     ring = (void *)(context->region + context->limits.oq_offset + (size_t)qp * context->limits.oq_stride + offset);
     pthread_mutex_lock(&context->ring_lock);
     producer = ring->producer;
-    if (producer - ring->consumer_seen >= FANIN_ORDINARY_DEPTH)
+    if (producer - ring->consumer_seen > FANIN_ORDINARY_DEPTH - count)
         ring->consumer_seen = __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE);
-    if (producer - ring->consumer_seen >= FANIN_ORDINARY_DEPTH) {
+    if (producer - ring->consumer_seen > FANIN_ORDINARY_DEPTH - count) {
         pthread_mutex_unlock(&context->ring_lock);
         return FANIN_QUEUE_FULL;
     }
-    memcpy((uint8_t *)(ring + 1) + producer % FANIN_ORDINARY_DEPTH * size, wqe, size);
-    __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < count; i++)
+        memcpy((uint8_t *)(ring + 1) + (producer + i) % FANIN_ORDINARY_DEPTH * size, (const uint8_t *)wqes + i * size,
+               size);
+    __atomic_store_n(&ring->producer, producer + count, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&context->ring_lock);
     fanin_ring_doorbell(context);
     return FANIN_SUCCESS;
@@ -111,16 +116,22 @@ static enum fanin_status check(struct fanin_context *context, uint32_t qp, uint3
 
 enum fanin_status fanin_post_send(struct fanin_context *context, uint32_t qp, const struct fanin_send_wqe *wqe)
 {
+    return fanin_post_sends(context, qp, wqe, 1);
+}
+
+enum fanin_status fanin_post_sends(struct fanin_context *context, uint32_t qp, const struct fanin_send_wqe *wqes,
+                                   uint32_t count)
+{
     enum fanin_status status = check(context, qp, FANIN_QP_RTS);
 
-    if (status != FANIN_SUCCESS)
-        return status;
-    if (wqe->sge_count > FANIN_MAX_SGE)
-        return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
-    if (wqe->flags & FANIN_SEND_INLINE && wqe->inline_length > FANIN_MAX_INLINE_DATA)
-        return fanin_complain("%u bytes of inline data; at most %u are possible", wqe->inline_length,
-                              FANIN_MAX_INLINE_DATA);
-    return post(context, qp, 0, wqe, sizeof *wqe);
+    for (uint32_t i = 0; i < count && status == FANIN_SUCCESS; i++) {
+        if (wqes[i].sge_count > FANIN_MAX_SGE)
+            return fanin_complain("%u pieces of memory; at most %u are possible", wqes[i].sge_count, FANIN_MAX_SGE);
+        if (wqes[i].flags & FANIN_SEND_INLINE && wqes[i].inline_length > FANIN_MAX_INLINE_DATA)
+            return fanin_complain("%u bytes of inline data; at most %u are possible", wqes[i].inline_length,
+                                  FANIN_MAX_INLINE_DATA);
+    }
+    return status == FANIN_SUCCESS && count ? post(context, qp, 0, wqes, count, sizeof *wqes) : status;
 }
 
 enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp, const struct fanin_receive_wqe *wqe)
@@ -131,5 +142,5 @@ enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp,
         return status;
     if (wqe->sge_count > FANIN_MAX_SGE)
         return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
-    return post(context, qp, context->limits.oq_receive, wqe, sizeof *wqe);
+    return post(context, qp, context->limits.oq_receive, wqe, 1, sizeof *wqe);
 }

@@ -83,6 +83,13 @@ struct ibv_port_attr {
     uint16_t port_cap_flags2; /* not in the port attributes of the symbol ibv_query_port */
 };
 
+enum ibv_event_type {
+    IBV_EVENT_CQ_ERR = 0,
+    IBV_EVENT_QP_FATAL = 1,
+    IBV_EVENT_COMM_EST = 4,
+    IBV_EVENT_DEVICE_FATAL = 8
+};
+
 struct ibv_async_event {
     void *element;
     int event_type;
@@ -142,11 +149,25 @@ struct ibv_ah {
 
 /* ---- Completions ---- */
 
+enum ibv_wc_status {
+    IBV_WC_SUCCESS = 0,
+    IBV_WC_LOC_QP_OP_ERR = 2,
+    IBV_WC_LOC_PROT_ERR = 4,
+    IBV_WC_WR_FLUSH_ERR = 5,
+    IBV_WC_REM_INV_REQ_ERR = 9,
+    IBV_WC_RETRY_EXC_ERR = 12,
+    IBV_WC_REM_ABORT_ERR = 16,
+    IBV_WC_RESP_TIMEOUT_ERR = 20,
+    IBV_WC_GENERAL_ERR = 21
+};
+
+enum ibv_wc_opcode { IBV_WC_DRIVER1 = 135, IBV_WC_DRIVER2 = 136 };
+
 enum ibv_wc_flags { IBV_WC_GRH = 1, IBV_WC_WITH_IMM = 2, IBV_WC_WITH_INV = 8 };
 
 struct ibv_wc {
     uint64_t wr_id;
-    int status, opcode;       /* as in fanin's abi.h */
+    int status, opcode;       /* as in fanin's abi.h, or those above */
     uint32_t vendor_err, byte_len;
     uint32_t imm_data;        /* big-endian; WITH_INV: the key, as it is */
     uint32_t qp_num, src_qp;
@@ -202,6 +223,7 @@ struct ibv_cq_ex {            /* begins as a struct ibv_cq */
 enum ibv_create_cq_wc_flags { IBV_WC_STANDARD_FLAGS = 0x7f }; /* what read_... up to dlid_path_bits gives */
 
 enum ibv_cq_init_attr_mask { IBV_CQ_INIT_ATTR_MASK_FLAGS = 1 };
+enum ibv_create_cq_attr_flags { IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 };
 
 struct ibv_cq_init_attr_ex {
     uint32_t cqe;

@@ -13,6 +13,8 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
 
     if (entries < 1 || entries > FANIN_CQ_DEPTH || vector < 0 || vector >= context->num_comp_vectors)
         return our_null(EINVAL);
+    if (our_is_inherited(context))
+        return our_null(EIO);
     ours = calloc(1, sizeof *ours);
     if (!ours)
         return our_null(ENOMEM);
@@ -25,7 +27,7 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
     cq->context = context;
     cq->channel = channel;
     cq->cq_context = cq_context;
-    cq->handle = ours->number;
+    cq->handle = our_new_number();
     cq->cqe = FANIN_CQ_DEPTH;
     pthread_mutex_init(&cq->mutex, NULL);
     pthread_cond_init(&cq->cond, NULL);
@@ -37,8 +39,9 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
     }
     if (channel) {
         __atomic_add_fetch(&channel->refcnt, 1, __ATOMIC_RELAXED);
-        our_use(&our_context(context)->watches);
+        our_use(&our_context(context)->users);
     }
+    our_know(OUR_CQS, &ours->known, cq->handle);
     return ours;
 }
 
@@ -59,7 +62,7 @@ struct ibv_cq_ex *our_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 
     if (init->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS || init->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
         return our_null(EOPNOTSUPP);
-    if (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && init->flags)
+    if (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && init->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
         return our_null(EOPNOTSUPP);
     made = create(context, init->cqe, init->cq_context, init->channel, (int)init->comp_vector);
     if (!made)
@@ -77,6 +80,8 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int entries)
 
     if (!our_context_is(cq->context))
         return NEXT(ibv_resize_cq, "IBVERBS_1.1")(cq, entries);
+    if (our_is_inherited(cq->context))
+        return EIO;
     error = our_errno(fanin_stored(our_fanin(cq->context), our_cq(cq)->number, &stored));
     if (!error)
         error = our_errno(fanin_poll(our_fanin(cq->context), our_cq(cq)->number, &none, 0, &count, &taken));
@@ -97,15 +102,18 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     if (ours->watch) {
         our_end_watch(ours->watch);
         ours->watch = NULL;
-        our_release(&our_context(cq->context)->watches);
-        our_forget_events(cq);
+        our_release(&our_context(cq->context)->users);
         __atomic_sub_fetch(&cq->channel->refcnt, 1, __ATOMIC_RELAXED);
     }
-    error = our_errno(fanin_destroy_cq(our_fanin(cq->context), ours->number));
-    if (error && error != EIO) /* of a device that is lost nothing is left to destroy */
+    error = our_end_at_device(cq->context, fanin_destroy_cq, ours->number);
+    if (error)
         return error;
+    our_unknow(OUR_CQS, &ours->known);
+    if (!our_is_inherited(cq->context)) { /* whom the parent waits for never comes in a child */
+        our_forget_events(cq);
+        pthread_cond_destroy(&cq->cond);
+    }
     pthread_mutex_destroy(&cq->mutex);
-    pthread_cond_destroy(&cq->cond);
     pthread_mutex_destroy(&ours->poll_lock);
     free(ours);
     return 0;

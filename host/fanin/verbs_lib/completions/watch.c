@@ -50,11 +50,16 @@ static void answer(struct our_watch *watch, uint32_t stored)
 static void *wait_for_completions(void *argument)
 {
     struct our_watch *watch = argument;
+    enum fanin_status status;
     uint32_t stored;
 
-    while (await_request(watch, &stored))
-        if (fanin_wait_cq(our_fanin(watch->cq->context), our_cq(watch->cq)->number, stored, LOOK_MS) != FANIN_PENDING)
-            answer(watch, stored);
+    while (await_request(watch, &stored)) {
+        status = fanin_wait_cq(our_fanin(watch->cq->context), our_cq(watch->cq)->number, stored, LOOK_MS);
+        if (status == FANIN_PENDING)
+            continue;
+        our_outcome_of(watch->cq, status);
+        answer(watch, stored);
+    }
     return NULL;
 }
 
@@ -87,6 +92,10 @@ struct our_watch *our_start_watch(struct ibv_cq *cq)
 
 void our_end_watch(struct our_watch *watch)
 {
+    if (our_is_inherited(watch->cq->context)) { /* the thread is the parent's */
+        free(watch);
+        return;
+    }
     pthread_mutex_lock(&watch->lock);
     watch->is_ending = 1;
     pthread_cond_signal(&watch->changed);
@@ -106,6 +115,8 @@ int our_request_event(struct ibv_cq *cq, int solicited_only)
     (void)solicited_only;
     if (!watch)
         return EINVAL;
+    if (our_is_inherited(cq->context))
+        return EIO;
     error = our_errno(fanin_stored(our_fanin(cq->context), our_cq(cq)->number, &stored));
     if (error)
         return error;

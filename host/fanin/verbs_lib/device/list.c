@@ -1,6 +1,6 @@
 /* The devices of this host: those of Fanin that answer, then those that libibverbs finds. */
 #include "abi/next.h"
-#include "objects.h"
+#include "device/device.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,11 @@ int our_device_is(const struct ibv_device *device)
     const struct our_device *ours = (const void *)device;
 
     return ours >= known && ours < known + FANIN_MAX_NICS;
+}
+
+void our_note_address(struct ibv_device *device, uint32_t address)
+{
+    __atomic_store_n(&((struct our_device *)device)->address, address, __ATOMIC_RELAXED);
 }
 
 static int answers(const char *socket)
@@ -50,6 +55,7 @@ static struct our_device *device_of(const struct fanin_nic *nic)
     snprintf(device->base.name, sizeof device->base.name, "fanin%u", device->number);
     snprintf(device->base.dev_name, sizeof device->base.dev_name, "fanin%u", device->number);
     memcpy(device->socket, nic->socket, sizeof device->socket);
+    device->address = nic->place.address;
     return device;
 }
 
@@ -60,11 +66,13 @@ static uint32_t find_ours(struct ibv_device **devices)
     uint32_t elsewhere, count = fanin_find_nics(nics, &elsewhere), found = 0;
     struct our_device *device;
 
-    pthread_mutex_lock(&known_lock);
-    for (uint32_t i = 0; i < count; i++)
-        if ((device = device_of(&nics[i])) && answers(device->socket))
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&known_lock);
+        device = device_of(&nics[i]);
+        pthread_mutex_unlock(&known_lock);
+        if (device && answers(device->socket)) /* one that stands still takes its time */
             devices[found++] = &device->base;
-    pthread_mutex_unlock(&known_lock);
+    }
     return found;
 }
 

@@ -117,17 +117,19 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_
     return our_query_port(context, port, attr, offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-/* Of a device that was never opened the address is asked. */
+/* A device that was never opened, and whose address the fabric does not tell, is asked once. */
 EXPORT uint64_t ibv_get_device_guid(struct ibv_device *device)
 {
+    struct our_device *ours = (struct our_device *)device;
     struct fanin_context *context;
-    uint64_t guid;
 
     if (!our_device_is(device))
         return NEXT(ibv_get_device_guid, "IBVERBS_1.1")(device);
-    if (fanin_open(((struct our_device *)device)->socket, &context) != FANIN_SUCCESS)
-        return 0;
-    guid = guid_of(fanin_limits(context)->address);
-    fanin_close(context);
-    return guid;
+    if (!__atomic_load_n(&ours->address, __ATOMIC_RELAXED)) {
+        if (fanin_open(ours->socket, &context) != FANIN_SUCCESS)
+            return 0;
+        our_note_address(device, fanin_limits(context)->address);
+        fanin_close(context);
+    }
+    return guid_of(__atomic_load_n(&ours->address, __ATOMIC_RELAXED));
 }

@@ -19,7 +19,8 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     if (!pd)
         return our_null(ENOMEM);
     pd->domain = __atomic_add_fetch(&our_context(context)->domains, 1, __ATOMIC_RELAXED) % DOMAINS;
-    pd->base = (struct ibv_pd){.context = context, .handle = pd->domain};
+    pd->base = (struct ibv_pd){.context = context, .handle = our_new_number()};
+    our_know(OUR_PDS, &pd->known, pd->base.handle);
     return &pd->base;
 }
 
@@ -29,19 +30,22 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
         return NEXT(ibv_dealloc_pd, "IBVERBS_1.1")(pd);
     if (our_in_use(&our_pd(pd)->users))
         return EBUSY;
+    our_unknow(OUR_PDS, &our_pd(pd)->known);
     free(our_pd(pd));
     return 0;
 }
 
 static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t length, unsigned int access)
 {
-    struct ibv_mr *mr;
+    struct our_mr *mr;
     uint32_t key;
     int error;
 
     access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
     if (access & ~(unsigned int)RIGHTS)
         return our_null(EOPNOTSUPP);
+    if (our_is_inherited(pd->context))
+        return our_null(EIO);
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return our_null(ENOMEM);
@@ -52,9 +56,11 @@ static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t l
         return our_null(error);
     }
     our_use(&our_pd(pd)->users);
-    *mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key,
-                          .lkey = key, .rkey = key};
-    return mr;
+    mr->base = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key,
+                               .lkey = key, .rkey = key};
+    mr->access = access;
+    our_know(OUR_MRS, &mr->known, key);
+    return &mr->base;
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
@@ -91,9 +97,10 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
     if (!our_context_is(mr->context))
         return NEXT(ibv_dereg_mr, "IBVERBS_1.1")(mr);
-    error = our_errno(fanin_deregister(our_fanin(mr->context), mr->lkey));
-    if (error && error != EIO) /* of a lost device nothing is left to forget */
+    error = our_end_at_device(mr->context, fanin_deregister, mr->lkey);
+    if (error)
         return error;
+    our_unknow(OUR_MRS, &((struct our_mr *)mr)->known);
     our_release(&our_pd(mr->pd)->users);
     free(mr);
     return 0;

@@ -1,5 +1,6 @@
 /* Making and freeing queue pairs. */
 #include "abi/next.h"
+#include "completions/completions.h"
 #include "queue_pairs/queue_pairs.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -43,6 +44,8 @@ static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
         return our_null(EOPNOTSUPP);
     if (!init->send_cq || !init->recv_cq || !fits(&init->cap))
         return our_null(EINVAL);
+    if (our_is_inherited(pd->context))
+        return our_null(EIO);
     ours = calloc(1, sizeof *ours);
     if (!ours)
         return our_null(ENOMEM);
@@ -66,6 +69,7 @@ static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     our_use(&our_pd(pd)->users);
     our_use(&our_cq(qp->send_cq)->users);
     our_use(&our_cq(qp->recv_cq)->users);
+    our_add_owner(ours);
     return ours;
 }
 
@@ -79,6 +83,19 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
     return made ? &made->base.qp_base : NULL;
 }
 
+/* Forget the asynchronous events of a queue pair that nobody has read, and wait until those read are acknowledged. */
+static void end_events(struct our_qp *qp)
+{
+    struct our_events *events = &our_context(qp->base.qp_base.context)->events;
+    uint32_t taken = our_forget_event(events, &qp->failed.event) + our_forget_event(events, &qp->established.event);
+
+    pthread_mutex_lock(&qp->base.qp_base.mutex);
+    while (qp->base.qp_base.events_completed != taken)
+        pthread_cond_wait(&qp->base.qp_base.cond, &qp->base.qp_base.mutex);
+    pthread_mutex_unlock(&qp->base.qp_base.mutex);
+    pthread_cond_destroy(&qp->base.qp_base.cond);
+}
+
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
     struct our_qp *ours = our_qp(qp);
@@ -86,15 +103,18 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 
     if (!our_context_is(qp->context))
         return NEXT(ibv_destroy_qp, "IBVERBS_1.1")(qp);
-    error = our_errno(fanin_destroy_ordinary_qp(our_fanin(qp->context), ours->number));
-    if (error && error != EIO) /* of a device that is lost nothing is left to destroy */
+    error = our_end_at_device(qp->context, fanin_destroy_ordinary_qp, ours->number);
+    if (error)
         return error;
+    if (!our_is_inherited(qp->context)) { /* whom the parent waits for never comes in a child */
+        our_remove_owner(ours);
+        end_events(ours);
+    }
     our_end_extended_post(ours);
     our_release(&our_pd(qp->pd)->users);
     our_release(&our_cq(qp->send_cq)->users);
     our_release(&our_cq(qp->recv_cq)->users);
     pthread_mutex_destroy(&qp->mutex);
-    pthread_cond_destroy(&qp->cond);
     free(ours);
     return 0;
 }

@@ -147,14 +147,14 @@ static void abort_batch(struct ibv_qp_ex *qp)
     pthread_mutex_unlock(&batch_of(qp)->lock);
 }
 
-/* If the queue is full, the requests before that are posted all the same. */
+/* All or nothing. */
 static int complete(struct ibv_qp_ex *qp)
 {
     struct our_batch *batch = batch_of(qp);
     int error = batch->error;
 
-    for (uint32_t i = 0; i < batch->count && !error; i++)
-        error = our_post_wqe((struct our_qp *)qp, &batch->wqes[i]);
+    if (!error)
+        error = our_post_wqes((struct our_qp *)qp, batch->wqes, batch->count);
     pthread_mutex_unlock(&batch->lock);
     return error;
 }

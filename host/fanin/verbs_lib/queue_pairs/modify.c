@@ -48,6 +48,17 @@ static struct ibv_ah_attr path_to(uint32_t ipv4)
                                 .port_num = OUR_PORT};
 }
 
+/* A queue pair that is reset begins anew. */
+static void enter(struct our_qp *qp, int state)
+{
+    qp->base.qp_base.state = state;
+    if (state != FANIN_QP_RESET)
+        return;
+    __atomic_store_n(&qp->receives, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&qp->established.is_told, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&qp->failed.is_told, 0, __ATOMIC_RELAXED);
+}
+
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     struct fanin_qp_attributes change;
@@ -68,9 +79,11 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     change.access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
     if (mask & FANIN_ATTR_AV && !(change.destination = destination_of(&attr->ah_attr)))
         return EINVAL;
+    if (our_is_inherited(qp->context))
+        return EIO;
     error = our_errno(fanin_modify_ordinary_qp(our_fanin(qp->context), our_qp(qp)->number, &change));
     if (!error && mask & FANIN_ATTR_STATE)
-        qp->state = attr->qp_state;
+        enter(our_qp(qp), attr->qp_state);
     return error;
 }
 
@@ -81,6 +94,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, s
 
     if (!our_context_is(qp->context))
         return NEXT(ibv_query_qp, "IBVERBS_1.1")(qp, attr, mask, init);
+    if (our_is_inherited(qp->context))
+        return EIO;
     error = our_errno(fanin_query_ordinary_qp(our_fanin(qp->context), our_qp(qp)->number, &found));
     if (error)
         return error;

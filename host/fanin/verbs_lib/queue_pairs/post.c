@@ -1,14 +1,22 @@
 /* Work requests, from the form of verbs into that of the host interface. */
+#include "device/device.h"
 #include "queue_pairs/queue_pairs.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
-enum { FLAGS = FANIN_SEND_FENCE | FANIN_SEND_SIGNALED | FANIN_SEND_SOLICITED | FANIN_SEND_INLINE };
+enum {
+    FLAGS = FANIN_SEND_FENCE | FANIN_SEND_SIGNALED | FANIN_SEND_SOLICITED | FANIN_SEND_INLINE,
+    AT_ONCE = 16              /* requests of a list with one doorbell */
+};
 
-int our_post_wqe(struct our_qp *qp, const struct fanin_send_wqe *wqe)
+int our_post_wqes(struct our_qp *qp, const struct fanin_send_wqe *wqes, uint32_t count)
 {
-    return our_errno(fanin_post_send(our_fanin(qp->base.qp_base.context), qp->number, wqe));
+    struct ibv_context *context = qp->base.qp_base.context;
+
+    if (our_is_inherited(context))
+        return EIO;
+    return our_outcome(context, fanin_post_sends(our_fanin(context), qp->number, wqes, count));
 }
 
 int our_append_inline(struct fanin_send_wqe *wqe, const void *data, size_t length)
@@ -74,36 +82,73 @@ static int address(const struct ibv_send_wr *wr, int service, struct fanin_send_
     }
 }
 
-static int post_one(struct ibv_qp *qp, const struct ibv_send_wr *wr)
+/* 0: it makes no sense. */
+static int convert(const struct ibv_send_wr *wr, int service, struct fanin_send_wqe *wqe)
 {
-    struct fanin_send_wqe wqe = {.wr_id = wr->wr_id, .opcode = (uint8_t)wr->opcode,
-                                 .flags = (uint8_t)(wr->send_flags & FLAGS)};
+    *wqe = (struct fanin_send_wqe){.wr_id = wr->wr_id, .opcode = (uint8_t)wr->opcode,
+                                   .flags = (uint8_t)(wr->send_flags & FLAGS)};
+    if (wr->send_flags & ~(unsigned int)FLAGS || !address(wr, service, wqe) || !gather(wr, wqe))
+        return 0;
+    wqe->immediate = wr->opcode == FANIN_SEND_SEND_WITH_INV ? wr->imm_data : ntohl(wr->imm_data);
+    return 1;
+}
 
-    if (wr->send_flags & ~(unsigned int)FLAGS || !address(wr, qp->qp_type, &wqe) || !gather(wr, &wqe))
-        return EINVAL;
-    wqe.immediate = wr->opcode == FANIN_SEND_SEND_WITH_INV ? wr->imm_data : ntohl(wr->imm_data);
-    return our_post_wqe(our_qp(qp), &wqe);
+/* Post requests of a list, with one doorbell; if one is refused, those before it. `posted`: how many were. */
+static int post_some(struct our_qp *qp, const struct fanin_send_wqe *wqes, uint32_t count, uint32_t *posted)
+{
+    int error = our_post_wqes(qp, wqes, count);
+
+    *posted = error ? 0 : count;
+    if (!error || count == 1)
+        return error;
+    while (*posted < count && !(error = our_post_wqes(qp, &wqes[*posted], 1)))
+        ++*posted;
+    return error;
 }
 
 int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-    int error = 0;
+    struct fanin_send_wqe wqes[AT_ONCE];
+    uint32_t count, posted;
+    int error = 0, is_right;
 
-    for (; wr && !error; wr = wr->next)
-        if ((error = post_one(qp, wr)))
-            *bad = wr;
+    while (wr && !error) {
+        const struct ibv_send_wr *next = wr;
+
+        is_right = 1;
+        for (count = 0; next && count < AT_ONCE && (is_right = convert(next, qp->qp_type, &wqes[count])); count++)
+            next = next->next;
+        error = post_some(our_qp(qp), wqes, count, &posted);
+        for (; posted; posted--)
+            wr = wr->next;
+        if (!error && !is_right)
+            error = EINVAL;
+    }
+    if (error)
+        *bad = wr;
     return error;
 }
 
 static int post_one_receive(struct ibv_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct fanin_receive_wqe wqe = {.wr_id = wr->wr_id};
+    struct our_qp *ours = our_qp(qp);
+    int error = 0;
 
+    if (our_is_inherited(qp->context))
+        return EIO;
     if (wr->num_sge < 0 || wr->num_sge > FANIN_MAX_SGE)
         return EINVAL;
     wqe.sge_count = (uint32_t)wr->num_sge;
     copy_pieces(wqe.sge, wr->sg_list, wr->num_sge);
-    return our_errno(fanin_post_receive(our_fanin(qp->context), our_qp(qp)->number, &wqe));
+    /* The device takes requests out of its ring, and would have room for more than the queue pair is to have. */
+    if (__atomic_add_fetch(&ours->receives, 1, __ATOMIC_RELAXED) > our_capacities.max_recv_wr)
+        error = ENOMEM;
+    if (!error)
+        error = our_outcome(qp->context, fanin_post_receive(our_fanin(qp->context), ours->number, &wqe));
+    if (error)
+        __atomic_sub_fetch(&ours->receives, 1, __ATOMIC_RELAXED);
+    return error;
 }
 
 int our_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -10,8 +10,8 @@ struct ibv_qp *our_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 /* post.c */
 int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int our_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* Post a request to send; errno. */
-int our_post_wqe(struct our_qp *qp, const struct fanin_send_wqe *wqe);
+/* Post all of these requests to send, or none; errno. */
+int our_post_wqes(struct our_qp *qp, const struct fanin_send_wqe *wqes, uint32_t count);
 /* Append data to the inline data of a request; 0: they do not fit. */
 int our_append_inline(struct fanin_send_wqe *wqe, const void *data, size_t length);
 

@@ -1,0 +1,61 @@
+/* Asynchronous events, as far as the library learns what they tell of: from the calls of the program, from the threads
+ * that wait for completions, and while the program waits here. The device sends none. */
+#include "abi/next.h"
+#include "device/device.h"
+#include <errno.h>
+#include <poll.h>
+
+enum { LOOK_MS = 50 }; /* for a device that is lost */
+
+void our_report(struct ibv_context *context, struct our_async_event *event, int type, void *element)
+{
+    if (__atomic_exchange_n(&event->is_told, 1, __ATOMIC_ACQ_REL))
+        return;
+    event->type = type;
+    event->element = element;
+    our_put_event(&our_context(context)->events, &event->event);
+}
+
+void our_report_loss(struct ibv_context *context)
+{
+    our_report(context, &our_context(context)->lost, IBV_EVENT_DEVICE_FATAL, NULL);
+}
+
+int our_outcome(struct ibv_context *context, enum fanin_status status)
+{
+    if (status == FANIN_DEVICE_LOST)
+        our_report_loss(context);
+    return our_errno(status);
+}
+
+/* Wait until there is an event; 0: a signal has come. A program that wants no waiting finds out by itself. */
+static int await_event(struct ibv_context *context)
+{
+    struct our_events *events = &our_context(context)->events;
+    struct pollfd ready = {.fd = events->fd, .events = POLLIN};
+    int found;
+
+    do {
+        if (fanin_device_is_lost(our_fanin(context)))
+            our_report_loss(context);
+        found = our_is_nonblocking(events) ? 1 : poll(&ready, 1, LOOK_MS);
+    } while (found == 0);
+    return found > 0;
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    struct our_async_event *taken;
+
+    if (!our_context_is(context))
+        return NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
+    if (our_is_inherited(context))
+        return our_minus_one(EIO);
+    if (!await_event(context))
+        return -1;
+    taken = (struct our_async_event *)our_take_event(&our_context(context)->events);
+    if (!taken)
+        return -1;
+    *event = (struct ibv_async_event){.element = taken->element, .event_type = taken->type};
+    return 0;
+}
