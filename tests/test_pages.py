@@ -25,7 +25,16 @@ CODE = ("protocol", "device", "host", "tools")
 FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
 # The user's, or another software's
-FOREIGN = {"fabric.toml", "program.py", "cost.py", "picture.png", "mpif.h", "infiniband/verbs.h"}
+FOREIGN = {
+    "fabric.toml",
+    "program.py",
+    "cost.py",
+    "picture.png",
+    "mpif.h",
+    "infiniband/verbs.h",
+    "rxe_comp.c",
+    "rxe_req.c",
+}
 REASONS = {  # why something is not offloaded: the page with its table, the file of the code
     "docs/mpi.md": ("host/fanin/mpi/report.h", r"^    X\((\w+), \""),
     "docs/collectives.md": ("host/fanin/collectives/offload.py", r"^    (\w+) = \"\1\""),
