@@ -14,6 +14,7 @@ SCENARIOS = [
     "inline",
     "copied",
     "longest",
+    "lying",
     "stream",
     "reduce",
     "requests",

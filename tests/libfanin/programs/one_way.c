@@ -120,6 +120,31 @@ static void scenario_longest(void)
     move_on(FOUR_SEGMENTS);
 }
 
+/* A rank that waits with a limit of time lets all that has arrived lie, and gets it in the usual way. */
+static void scenario_lying(void)
+{
+    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .source = rank ? NULL : data,
+                                        .destination = rank ? data : NULL, .block = WORDS * sizeof *data,
+                                        .timeout_ms = TIMEOUT_MS};
+    struct fanin_request *request;
+
+    if (rank == 0) {
+        run_ahead(WORDS);
+        leave_mark();
+        return;
+    }
+    await_mark(0);
+    for (int32_t i = 0; i < AHEAD; i++) {
+        memset(data, 0, WORDS * sizeof *data);
+        if (fanin_start(communicator, &operation, &request) || fanin_wait(request, TIMEOUT_MS))
+            fail("a broadcast failed");
+        fanin_free(request);
+        for (int32_t word = 0; word < WORDS; word++)
+            if (data[word] != i + word)
+                fail("the data are wrong");
+    }
+}
+
 /* More than may be under way, of all lengths. */
 static void scenario_stream(void)
 {
@@ -414,7 +439,7 @@ static const struct {
                  {"limit", scenario_limit},     {"leave", scenario_leave},           {"close", scenario_close},
                  {"killed", scenario_killed},   {"told", scenario_told},             {"flushed", scenario_flushed},
                  {"left", scenario_left},       {"persistent", scenario_persistent}, {"counted", scenario_counted},
-                 {"parts", scenario_parts},     {"fence", scenario_fence}};
+                 {"parts", scenario_parts},     {"fence", scenario_fence},           {"lying", scenario_lying}};
 
 int main(int count, char **arguments)
 {

@@ -11,6 +11,8 @@ static void look_for_arrival(struct stream *stream, struct fanin_request *reques
         request->arrived = 1;
     if (request->arrived)
         wqe->address.destination_blocks = 0;
+    else if (request->destination.way == WAY_OPEN)
+        fanin_request_choose_way(request, wqe);
 }
 
 /* Whether a request ends for the program when all of it is posted. */

@@ -13,7 +13,8 @@ enum way {
     WAY_NONE,                 /* the rank brings (wants) nothing */
     WAY_DIRECT,               /* the device reads (writes) the program's memory */
     WAY_BOUNCED,              /* a bounce buffer stands in for all of it */
-    WAY_PIPELINED             /* bounce buffers stand in for those parts that are under way */
+    WAY_PIPELINED,            /* bounce buffers stand in for those parts that are under way */
+    WAY_OPEN                  /* of a result that may be here already: found out when it is posted */
 };
 
 /* The memory of one side of a request. */
@@ -97,6 +98,8 @@ void fanin_request_destroy(struct fanin_request *request);
 /* transfer.c: the next work request, with its data where the device finds them; `run` goes on from the one before.
  * Returns 0 if its bounce buffer is still in use. */
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
+/* A result that may have been here is not: the device is to bring it. */
+void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *wqe);
 /* Where a message may have come before its only work request is posted; NULL: this one can not. */
 void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe);
 /* Work request `number` is complete: put its result where it belongs. */

@@ -32,6 +32,14 @@ static int is_past(const struct fanin_arrival *arrival, const struct fanin_wqe *
            (int16_t)(uint16_t)(arrival->mid - wqe->mid) < 0;
 }
 
+int fanin_has_arrivals(const struct fanin_context *context, uint32_t qp)
+{
+    const struct fanin_ring *ring = ring_of(context, qp);
+
+    return ring && __atomic_load_n(&ring->producer, __ATOMIC_RELAXED) !=
+                   __atomic_load_n(&ring->consumer, __ATOMIC_RELAXED);
+}
+
 int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe, void *destination)
 {
     struct fanin_ring *ring = ring_of(context, qp);

@@ -92,7 +92,9 @@ void fanin_ring_doorbell(const struct fanin_context *context);
 /* Sleep until as many completions have ever come as `target`, mod 2^32. */
 enum fanin_status fanin_await_completion(struct fanin_context *context, uint32_t cq, uint32_t target,
                                          uint32_t timeout_ms);
-/* arrivals.c: whether the data of a message that is about to be posted have come before: then they are copied, unless
+/* arrivals.c: whether anything has arrived that has not been taken. A guess, without any lock. */
+int fanin_has_arrivals(const struct fanin_context *context, uint32_t qp);
+/* Whether the data of a message that is about to be posted have come before: then they are copied, unless
  * `destination` is NULL. Drops what came for earlier messages. The same lock keeps other threads away. */
 int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe, void *destination);
 
