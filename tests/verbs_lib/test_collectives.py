@@ -11,9 +11,12 @@ import pytest
 
 from fanin import errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context
+from fanin.verbs_lib import library_path
 from fanin_tools.stress.faults.rank_threads import describe
-from tests.verbs_lib.conftest import PROGRAMS, Programs
+from tests.verbs_lib.conftest import BOUND_S, PROGRAMS, Programs
 
+ROOT = Path(__file__).parents[2]
+FANIN = Path(sys.executable).with_name("fanin")
 PACKAGED = Path("/usr/lib/python3/dist-packages/pyverbs")
 RANKS = 4
 
@@ -38,6 +41,16 @@ def test_collectives_on_objects_of_pyverbs(programs: Programs, pyverbs: Path, tm
     program = PROGRAMS / "collectives.py"
     ended = programs.run(sys.executable, program, PYTHONPATH=str(pyverbs), FANIN_JOB=str(text))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "right\n", ""), ended.stderr
+
+
+def test_example(programs: Programs, pyverbs: Path) -> None:
+    program = ROOT / "examples/verbs/greetings.py"
+    line = ["env", f"LD_PRELOAD={library_path()}", f"PYTHONPATH={pyverbs}", sys.executable, program]
+    command = [FANIN, "run", "-n", str(RANKS), "--fabric", programs.running.fabric.name, "--", *line]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    greetings = [f"rank {rank}: greetings from rank {(rank - 1) % RANKS}" for rank in range(RANKS)]
+    assert sorted(ended.stdout.splitlines()) == greetings
 
 
 def test_without_the_library_it_is_said_by_name() -> None:

@@ -1,7 +1,8 @@
 """The verbs library: for LD_PRELOAD, it gives unchanged verbs programs the devices of this host.
 
 It is written in C, in the folders here: `abi` (the binary interface of libibverbs), `device`, `memory`, `completions`
-and `queue_pairs` (the objects of verbs, on libfanin). `docs/verbs.md` describes it.
+and `queue_pairs` (the objects of verbs, on libfanin), `collectives` (what fanin.verbs asks of it). `docs/verbs.md`
+describes it.
 """
 
 from __future__ import annotations
