@@ -90,7 +90,9 @@ class Calls:
         """Output of a program."""
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
         if done.returncode:
-            raise RuntimeError(f"{command[0]} has ended with {done.returncode}: {done.stdout[-8000:]}{done.stderr[-8000:]}")
+            raise RuntimeError(
+                f"{command[0]} has ended with {done.returncode}: {done.stdout[-8000:]}{done.stderr[-8000:]}"
+            )
         return done.stdout
 
     # Memory

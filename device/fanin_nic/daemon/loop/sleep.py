@@ -14,7 +14,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EPOLL_EVENT_BYTES, POLLFD, POLLIN, epoll_wait, ppoll, stack_bytes
 from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at, store_u64
 from fanin_nic.port.descriptors import PORT
-from fanin_nic.port.verbs import receive as verbs_receive
+from fanin_nic.port.verbs import sleep as verbs_sleep
 from fanin_nic.transport.records.accessors import transport_at
 
 MAX_SLEEP = U64(10_000_000_000)  # ns
@@ -46,7 +46,7 @@ def sleep(lane, now):
 def packets_wait(port):
     """Whether there are packets already. Sockets tell `wait` themselves."""
     verbs = port_at(port).verbs
-    return verbs != 0 and verbs_receive.packets_wait(verbs)
+    return verbs != 0 and verbs_sleep.packets_wait(verbs)
 
 
 @compiled

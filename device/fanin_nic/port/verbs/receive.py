@@ -6,7 +6,7 @@ from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR, stack_bytes
-from fanin_nic.native.memory import call_library, load_be32, load_u64, record_at, store_be32
+from fanin_nic.native.memory import call_library, load_be32, record_at, store_be32
 from fanin_nic.port.descriptors import DESTINATION, PEER, SOCKET_ADDRESS
 from fanin_nic.port.peers import find_peer
 from fanin_nic.port.verbs.records import (
@@ -41,7 +41,7 @@ def take_completions(port, limit):
     verbs = verbs_at(port.verbs)
     if verbs.broken:
         return
-    _give_back(verbs)
+    give_back(verbs)
     found = int64(verbs.waiting)
     verbs.waiting = 0
     if found < limit:
@@ -83,7 +83,7 @@ def _check_sender(port, verbs, source, queue_pair):
 
 
 @compiled
-def _give_back(verbs):
+def give_back(verbs):
     """Post the buffers of the last call again, as one chain."""
     count = int64(verbs.received)
     verbs.received = 0
@@ -99,23 +99,3 @@ def _give_back(verbs):
     reason = call_library(verbs.post_receive, verbs.queue_pair, first, bad)
     if reason:
         fail(verbs, reason)
-
-
-@compiled
-def packets_wait(verbs_address):
-    """Before sleep: ask the device for an event when a datagram arrives. Returns whether there is one already."""
-    verbs = verbs_at(verbs_address)
-    if verbs.broken:
-        return False
-    if verbs.waiting:
-        return True
-    if verbs.asked_event:
-        queue, context = stack_bytes(8), stack_bytes(8)
-        while call_library(verbs.take_event, verbs.channel, queue, context) == 0:
-            call_library(verbs.acknowledge, load_u64(queue), uint64(1), uint64(0))
-    verbs.asked_event = 1
-    call_library(verbs.request_event, verbs.receive_queue, uint64(0), uint64(0))
-    _give_back(verbs)
-    found = call_library(verbs.poll, verbs.receive_queue, uint64(1), verbs.completions)
-    verbs.waiting = max(found, 0)
-    return found > 0

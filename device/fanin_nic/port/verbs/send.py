@@ -145,7 +145,7 @@ def _post_chain(port, verbs):
 @compiled
 def _await_room(port, verbs, count):
     """Take completions of sends until `count` requests are free, or for a while. Returns whether they are."""
-    while not _reclaim(verbs, count) and not verbs.broken:
+    while not reclaim(verbs, count) and not verbs.broken:
         if port.send_waits >= FULL_QUEUE_WAITS:
             return False
         port.send_waits += 1
@@ -154,7 +154,7 @@ def _await_room(port, verbs, count):
 
 
 @compiled
-def _reclaim(verbs, count):
+def reclaim(verbs, count):
     """Take completions of sends until `count` requests are free. Returns whether they are."""
     completions = stack_bytes(COMPLETIONS_BYTES)
     while int64(verbs.send_free) < count:
