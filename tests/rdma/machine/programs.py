@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fanin_nic.native.cache import cache_root
+from fanin_nic.native.cache import cache_root, completion_mark, source_digest
 
 from .guest import Guest
 from .packages import PackagesMissing
@@ -21,6 +21,7 @@ CHECKOUT = Path(__file__).parents[3]
 CPU = {"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": "+sse4.2,+pclmul,+popcnt,+cx16"}
 COMPILER = "fanin_nic.daemon.precompile"
 COMPILE_SECONDS = 1800
+FOLDER = "guest-cpu"  # beside the compiled code for this machine
 LIBRARIES = "/run/verbs"  # libibverbs with rxe's provider, of the guest's packages
 COPIED = ("libibverbs.so.1*", "libnl-3.so*", "libnl-route-3.so*", "libibverbs/librxe-rdmav*.so")
 ANSWER_SECONDS = 60  # for the agent, beyond the program's own time
@@ -35,9 +36,10 @@ def prepare() -> dict[str, str]:
     root = cache_root()
     if root is None:
         raise PackagesMissing("a home for compiled code of the virtual machine")
-    variables = CPU | {"FANIN_CACHE_DIR": str(root / "guest-cpu")}
-    command = [sys.executable, "-m", COMPILER]
-    subprocess.run(command, env=os.environ | variables, check=True, timeout=COMPILE_SECONDS, capture_output=True)
+    variables = CPU | {"FANIN_CACHE_DIR": str(root / FOLDER)}
+    if not completion_mark(root / FOLDER / f"compiled-{source_digest()}").exists():
+        command = [sys.executable, "-m", COMPILER]
+        subprocess.run(command, env=os.environ | variables, check=True, timeout=COMPILE_SECONDS, capture_output=True)
     return variables | {
         "HOME": "/root",
         "LD_LIBRARY_PATH": LIBRARIES,
