@@ -4,6 +4,7 @@ The module imports nothing, so that a command line can name a limit in its help 
 """
 
 MIN_MTU, MAX_MTU, DEFAULT_MTU = 1280, 65535, 9000  # bytes of an IP packet
+MAX_VERBS_MTU = 4096 + 28  # over verbs: a datagram of the largest path MTU of InfiniBand, behind IPv4 and UDP
 # Bytes of payload of a segment. Every device takes jobs of a chunk up to what fits into its MTU.
 MIN_CHUNK, MAX_CHUNK = 256, 8192
 MAX_JOB_CHUNK = 4096  # the largest path MTU of InfiniBand; `fanin run` asks for no more

@@ -85,6 +85,14 @@ ADDRESS_REMEDY = "write four numbers, as in 127.77.0.1"
 Address = Annotated[str, Meta(extra=_checked(ipv4_address, ADDRESS_REMEDY))]
 OptionalAddress = Annotated[str, Meta(extra=_checked(optional_ipv4_address, ADDRESS_REMEDY))]
 OptionalMulticastAddress = Annotated[str, Meta(extra=_checked(optional_multicast_address, "use one of 239.0.0.0/8"))]
+VERBS_PREFIX = "verbs://"
+PortName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(udp|{VERBS_PREFIX}[A-Za-z0-9_.-]{{1,63}})$",
+        extra={"remedy": "use udp, or verbs:// and the name of a verbs device"},
+    ),
+]
 Mtu = Annotated[int, Meta(ge=limits.MIN_MTU, le=limits.MAX_MTU)]
 Lanes = Annotated[int, Meta(ge=1, le=limits.MAX_LANES, extra=_checked(power_of_two, "use for example 2"))]
 Detection = Annotated[float, Meta(ge=limits.MIN_DETECTION, le=limits.MAX_DETECTION)]
@@ -135,6 +143,9 @@ class DeviceSettings(Settings, frozen=True, kw_only=True):
     slots: Annotated[DeviceSlots, Meta(description="segment buffers of each lane: a power of two")] = (
         limits.DEFAULT_DEVICE_SLOTS
     )
+    port: Annotated[
+        PortName, Meta(description="what carries packets: udp, or verbs://DEVICE for a queue pair of a verbs device")
+    ] = "udp"
     receive_buffer: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="bytes of the socket's buffer")] = (
         None
     )

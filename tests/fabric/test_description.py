@@ -176,3 +176,38 @@ def test_plain_switch_needs_no_address() -> None:
 def test_impossible_options_are_refused(shape: Shape) -> None:
     with pytest.raises(DescriptionError, match="options"):
         make("impossible", shape, "127.77.9")
+
+
+VERBS = GOOD.replace("ranks = 4", 'ranks = 4\nport = "verbs://rxe0"').replace(
+    'host = "b"', 'host = "b"\nport = "verbs://mlx5_1"'
+)
+
+
+def test_devices_over_verbs() -> None:
+    """Their addresses are those of network interfaces, and their packets are no longer than a datagram."""
+    fabric = description_file.parse(VERBS.replace("127.77.9", "10.1.2"), "file")
+    assert [device.port for device in fabric.devices] == ["verbs://rxe0", "verbs://mlx5_1"]
+    assert (fabric.is_over_verbs, fabric.path_mtu) == (True, 4096 + 28)
+    assert description_file.parse(description_file.render(fabric), "memory") == fabric
+    narrow = description_file.parse("mtu = 2076\n" + VERBS, "file")
+    assert narrow.path_mtu == 2076
+    plain = description_file.parse(GOOD, "file")
+    assert (plain.is_over_verbs, plain.path_mtu) == (False, plain.mtu)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('port = "verbs://mlx5_1"', "", "nic0 has a verbs device and s has none"),
+        ('name = "bench"', 'name = "bench"\nlanes = 2', "lanes = 2 is not there over verbs"),
+        ('name = "bench"', 'name = "bench"\nnetns = true', "netns = true is not there over verbs"),
+        ('host = "b"', 'host = "b"\ngroup = "239.77.0.1"', "multicast of results (group) is not there over verbs"),
+        ("verbs://rxe0", "verbs:rxe0", "'verbs:rxe0' is not allowed; use udp, or verbs://"),
+        ("verbs://rxe0", "verbs://a/b", "'verbs://a/b' is not allowed; use udp, or verbs://"),
+    ],
+)
+def test_what_verbs_lack_is_named(old: str, new: str, said: str) -> None:
+    assert old in VERBS
+    with pytest.raises(DescriptionError) as refusal:
+        description_file.parse(VERBS.replace(old, new), "file")
+    assert said in str(refusal.value)

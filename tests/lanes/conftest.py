@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fanin_nic.port.sockets import open_ports
+from fanin_nic.port.sockets import open_udp_ports
 from tests.lanes.rig import Rig
 from tests.lanes.stepped_lanes import LANES, SteppedLanes
 
@@ -37,5 +37,5 @@ def free_address() -> str:
 @pytest.fixture
 def lanes(free_address: str) -> Iterator[SteppedLanes]:
     """Lanes with one client, which run when the test says so."""
-    with contextlib.closing(SteppedLanes(open_ports(free_address, 9000, LANES))) as standing:
+    with contextlib.closing(SteppedLanes(open_udp_ports(free_address, 9000, LANES))) as standing:
         yield standing

@@ -13,7 +13,7 @@ import pytest
 
 from fanin_nic.port import sockets
 from fanin_nic.port.receive import receive
-from fanin_nic.port.sockets import PortError, UdpPort, open_ports
+from fanin_nic.port.sockets import PortError, UdpPort, open_udp_ports
 
 GROUP = f"239.{os.getpid() // 250 % 250}.{os.getpid() % 250}.1"
 OTHER_GROUP = f"239.{os.getpid() // 250 % 250}.{os.getpid() % 250}.2"
@@ -26,7 +26,7 @@ def listen(addresses: Iterator[str]) -> Iterator[Callable[..., list[UdpPort]]]:
     with contextlib.ExitStack() as opened:
 
         def ports(lanes: int = 1, group: str = GROUP) -> list[UdpPort]:
-            return [opened.enter_context(port) for port in open_ports(next(addresses), 9000, lanes, group=group)]
+            return [opened.enter_context(port) for port in open_udp_ports(next(addresses), 9000, lanes, group=group)]
 
         yield ports
 
@@ -119,7 +119,7 @@ def test_the_address_counts_in_the_checksum(listen, addresses, traffic, rocev2) 
 def test_each_lane_gets_its_own_only(addresses, listen, traffic) -> None:
     hearers = listen(lanes=2)
     with contextlib.ExitStack() as opened:
-        senders = [opened.enter_context(port) for port in open_ports(next(addresses), 9000, 2)]
+        senders = [opened.enter_context(port) for port in open_udp_ports(next(addresses), 9000, 2)]
         for lane in (1, 0):
             traffic.send(senders[lane], packets_to(traffic, GROUP, 5 + lane))
         for lane, port in enumerate(hearers):

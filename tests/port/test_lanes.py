@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fanin_nic.port.sockets import PortError, UdpPort, open_ports
+from fanin_nic.port.sockets import PortError, UdpPort, open_udp_ports
 from fanin_wire.fields import UDP_PORT, Opcode
 
 LANES = 4
@@ -19,13 +19,13 @@ COUNT = 37  # several super-packets
 @pytest.fixture
 def ports(addresses: Iterator[str]) -> Iterator[list[UdpPort]]:
     with contextlib.ExitStack() as opened:
-        yield [opened.enter_context(port) for port in open_ports(next(addresses), 9000, LANES)]
+        yield [opened.enter_context(port) for port in open_udp_ports(next(addresses), 9000, LANES)]
 
 
 @pytest.fixture
 def senders(addresses: Iterator[str]) -> Iterator[list[UdpPort]]:
     with contextlib.ExitStack() as opened:
-        yield [opened.enter_context(port) for port in open_ports(next(addresses), 9000, LANES)]
+        yield [opened.enter_context(port) for port in open_udp_ports(next(addresses), 9000, LANES)]
 
 
 def drops(port: UdpPort) -> int:
@@ -77,18 +77,18 @@ def open_ports_of(lane: int) -> UdpPort:
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_a_second_device_is_refused(ports, lanes):
     with pytest.raises(PortError, match=r"port 4791 .* choose another address"):
-        open_ports(ports[0].address, 9000, lanes)
+        open_udp_ports(ports[0].address, 9000, lanes)
 
 
 def test_a_device_of_several_lanes_does_not_join_another_of_one(open_port):
     with pytest.raises(PortError, match=r"port 4791 .* choose another address"):
-        open_ports(open_port().address, 9000, 2)
+        open_udp_ports(open_port().address, 9000, 2)
 
 
 def test_ports_that_can_not_all_be_had_are_given_back(address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind((address, 0xC001))
         with pytest.raises(PortError, match="port 49153"):
-            open_ports(address, 9000, 2)
-    for port in open_ports(address, 9000, 2):
+            open_udp_ports(address, 9000, 2)
+    for port in open_udp_ports(address, 9000, 2):
         port.close()

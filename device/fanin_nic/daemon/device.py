@@ -24,7 +24,8 @@ from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import DeviceLimits
 from fanin_nic.hostif.server import ControlServer
-from fanin_nic.port.sockets import UdpPort, open_ports
+from fanin_nic.port.opening import open_ports
+from fanin_nic.port.port import Port
 from fanin_wire import abi, fields
 from fanin_wire.limits import MAX_CHUNK, MIN_CHUNK
 from fanin_wire.settings import DeviceSettings
@@ -61,11 +62,10 @@ class Device:
 
     def _open_lanes(self, settings: DeviceSettings, is_switch: bool) -> None:
         """Open the ports first, because that fails if the address is not free."""
-        ports = open_ports(
-            settings.address, settings.mtu, settings.lanes, settings.receive_buffer, settings.parent_group or None
-        )
+        ports = open_ports(settings)
+        self._mtu = ports[0].mtu
         boot_id = secrets.randbits(63) + 1
-        ordinary = None if is_switch else OrdinaryHost(settings.address, settings.mtu)
+        ordinary = None if is_switch else OrdinaryHost(settings.address, self._mtu)
         self._cores = [
             LaneCore(number, _engine(settings, is_switch, boot_id, port), port, None if number else ordinary)
             for number, port in enumerate(ports)
@@ -88,7 +88,7 @@ class Device:
         bound = round(settings.detection * 1000)
         ordinary = self._cores[0].ordinary
         offer = DeviceLimits(
-            largest_chunk(settings.mtu),
+            largest_chunk(self._mtu),
             settings.slots,
             address,
             max_ordinary_qp=MAX_QUEUE_PAIRS,
@@ -146,8 +146,8 @@ class Device:
             self.host.spread_ends()
 
 
-def _engine(settings: DeviceSettings, is_switch: bool, boot_id: int, port: UdpPort) -> Engine:
-    max_chunk = largest_chunk(settings.mtu)
+def _engine(settings: DeviceSettings, is_switch: bool, boot_id: int, port: Port) -> Engine:
+    max_chunk = largest_chunk(port.mtu)
     segments = port.receive_buffer_bytes // (max_chunk + BUFFER_OVERHEAD)
     limits = Limits(slots=settings.slots, max_chunk=max_chunk, receive_segments=max(1, segments), shared=1)
     return Engine(

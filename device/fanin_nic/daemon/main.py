@@ -55,7 +55,7 @@ def serve(kind: str, device_settings: DeviceSettings, log_level: str = "warning"
     )
     from fanin_nic.daemon.device import Device  # loads the compiled code: not for --help
     from fanin_nic.hostif.listener import SocketInUse
-    from fanin_nic.port.sockets import PortError
+    from fanin_nic.port.port import PortError
 
     try:
         device = Device(device_settings, is_switch=kind == "switch")

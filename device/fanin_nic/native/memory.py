@@ -219,6 +219,17 @@ def call_function(typing_context, address, first, second, third, fourth, fifth):
 
 
 @intrinsic
+def call_library(typing_context, address, first, second, third):
+    """Call the C function at `address`: int (uint64_t, uint64_t, uint64_t), or one with fewer or narrower integers."""
+
+    def generate(context, builder, signature, arguments):
+        function_type = ir.FunctionType(ir.IntType(32), [ir.IntType(64)] * 3)
+        return builder.call(builder.inttoptr(arguments[0], function_type.as_pointer()), arguments[1:])
+
+    return types.int32(*[types.uint64] * 4), generate
+
+
+@intrinsic
 def lowest_bit(typing_context, bitmap):
     """Number of the lowest set bit of a 64-bit map; 64 if it is empty."""
 

@@ -1,4 +1,4 @@
-"""The tables of a port, which compiled code and the daemon find at the address `UdpPort.state`.
+"""The tables of a port, which compiled code and the daemon find at the address `Port.state`.
 
 Members named `..._table` are addresses of arrays of the record named beside them. IPv4 addresses and UDP ports are in
 host byte order unless said otherwise.
@@ -49,6 +49,7 @@ class Drop(enum.IntEnum):
     NOT_PERMITTED = 11  # to send: refused by a packet filter (EPERM, EACCES)
     SEND_ERROR = 12  # to send: anything else, see PORT.last_error (EINVAL: older kernels for MESSAGE_SIZE)
     LANE = 13  # received: for another lane, or one that this device does not have
+    UNRESOLVED = 14  # to send: the queue pair of the other device is not known yet (port over verbs)
 
 
 # One other device. Bytes are whole IP packets, header to ICRC; payload is what lies behind BTH and, for offload
@@ -84,6 +85,16 @@ SEND_MESSAGE = np.dtype(
     align=True,
 )
 
+# Where packets to the other device of the same index go, if the port is a queue pair of a verbs device.
+DESTINATION = np.dtype(
+    [
+        ("handle", "u8"),  # address of the struct ibv_ah; 0: not known yet
+        ("queue_pair", "u4"),
+        ("wanted", "u4"),  # 1: it is to be asked for
+    ],
+    align=True,
+)
+
 # struct sockaddr_in
 SOCKET_ADDRESS = np.dtype([("family", "u2"), ("port", ">u2"), ("address", ">u4"), ("zero", "u8")])
 
@@ -107,6 +118,7 @@ PORT = np.dtype(
         ("reserved", "u4"),
         ("receive_used", "u4"),  # receive messages whose lengths the kernel has overwritten
         ("receive_limit", "u4"),  # of them that the next batch may use
+        ("receive_capacity", "u4"),  # receive messages of one batch, at most
         ("send_filled", "u4"),  # send messages of the present batch
         ("send_length", "u4"),  # UDP payload of them all; looked at where a super-packet begins
         ("send_waits", "u4"),  # for a full socket, in the present `transmit` or turn of ordinary traffic
@@ -118,6 +130,7 @@ PORT = np.dtype(
         ("crc_behind", "u4"),  # CRC register behind `crc_payload`
         ("crc_low", "u8"),  # what stood before it (`offload_headers`)
         ("crc_high", "u8"),
+        ("verbs", "u8"),  # address of a VERBS if the port is a queue pair of a verbs device; 0: it is sockets
         ("crc_payload", "u8"),  # address of the payload that was sent last in this batch; 0: none
         ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
         ("received_table", "u8"),  # engine.received.RECEIVED [RECEIVED_CAPACITY], valid until the next `receive`

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from numba import uint64
+from numba import int64, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import record_at
 from fanin_nic.port.descriptors import PEER, PEER_SLOTS
+from fanin_wire.fields import IPV4_UDP_SIZE
 
 peer_at = record_at(PEER)
 
@@ -27,3 +28,13 @@ def find_peer(table, address):
         if peer.address == address:
             return place
     return table + uint64(PEER_SLOTS * PEER_SIZE)
+
+
+@compiled
+def count_sent(message):
+    """A super-packet was sent. Returns its number of packets."""
+    peer = peer_at(message.peer)
+    peer.tx_packets += message.packets
+    peer.tx_bytes += message.length + message.packets * IPV4_UDP_SIZE
+    peer.tx_payload_bytes += message.payload_length
+    return int64(message.packets)

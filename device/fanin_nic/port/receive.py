@@ -21,7 +21,6 @@ from fanin_nic.port.descriptors import (
     CONTROL,
     MIN_RECEIVE_MESSAGES,
     PORT,
-    RECEIVE_MESSAGES,
     RECEIVED_CAPACITY,
     SOCKET_ADDRESS,
     Drop,
@@ -30,6 +29,7 @@ from fanin_nic.port.icrc import contiguous_icrc
 from fanin_nic.port.identification import NONE, other_identification
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.tables import UDP_GRO
+from fanin_nic.port.verbs.receive import take_completions
 from fanin_wire import fields
 
 port_at = record_at(PORT)
@@ -201,6 +201,9 @@ def _arm(port):
 @compiled
 def _take(port, descriptor, limit):
     """Let the kernel fill free messages from one socket, up to `limit` used ones."""
+    if port.verbs:
+        take_completions(port, limit)
+        return
     used = uint32(port.receive_used)
     free = port.receive_message_table + uint64(used) * uint64(MESSAGE_SIZE)
     messages = recvmmsg(descriptor, free, uint32(limit - used), MSG_DONTWAIT, 0)
@@ -214,9 +217,9 @@ def _take(port, descriptor, limit):
 
 
 @compiled
-def _fitting(messages, length):
+def _fitting(port, messages, length):
     """Number of messages that make a batch, if `messages` ones have `length` bytes."""
-    return min(RECEIVE_MESSAGES, max(MIN_RECEIVE_MESSAGES, messages * BATCH_BYTES // max(1, length)))
+    return min(int64(port.receive_capacity), max(MIN_RECEIVE_MESSAGES, messages * BATCH_BYTES // max(1, length)))
 
 
 @compiled
@@ -244,6 +247,6 @@ def receive(port_address):
         message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
         length += int64(message.length)
         found = _split(port, message, port.group if i < to_group else port.address, found)
-    port.receive_limit = _fitting(messages, length)
+    port.receive_limit = _fitting(port, messages, length)
     lap(port.profile, CHECK)
     return uint32(found)

@@ -1,4 +1,4 @@
-"""The sockets of a port, and the port as an object of Python."""
+"""The port over sockets, as an object of Python."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import struct
 
 import numpy as np
 
-from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
 from fanin_nic.port.group import enable_group_send, join_group
+from fanin_nic.port.port import FIRST_SOURCE_PORT, Port, PortError
 from fanin_nic.port.steering import share, steer
 from fanin_nic.port.tables import UDP_GRO, PortTables
 from fanin_wire.fields import UDP_PORT
@@ -25,7 +25,6 @@ SO_RCVBUFFORCE = 33
 SO_MEMINFO = 55
 SK_MEMINFO_DROPS = 8  # linux/sock_diag.h: index of what the socket has dropped
 
-FIRST_SOURCE_PORT = 0xC000  # the start of the range that RoCEv2 takes its source ports from
 LANES = 64
 SMALLEST_MTU, LARGEST_MTU = 576, 65535
 DEFAULT_RECEIVE_BUFFER = 32 << 20  # 8 children with 128 segments of 4 KiB in flight, and the kernel's overhead twice
@@ -40,10 +39,6 @@ REMEDIES = {
     errno.ENOPROTOOPT: "use Linux 5.0 or later, which has UDP_GRO",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
-
-
-class PortError(Exception):
-    """A port could not be opened. The message has the cause and the remedy."""
 
 
 @contextlib.contextmanager
@@ -104,13 +99,12 @@ def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
     return udp
 
 
-class UdpPort:
+class UdpPort(Port):
     """A RoCEv2 port on UDP: receives at (address, 4791), sends from (address, 0xC000 + lane).
 
-    `state` is the address of its PORT record, for `receive` and `transmit`. Only one thread at a time may call these.
-    joins: the port of another lane of this device is open at the address (see `open_ports`). group: multicast address
-    at which the port receives as well; sending to a group needs nothing. Raises PortError if an argument is out of
-    range or a socket can not be opened.
+    joins: the port of another lane of this device is open at the address (see `open_udp_ports`). group: multicast
+    address at which the port receives as well; sending to a group needs nothing. Raises PortError if an argument is out
+    of range or a socket can not be opened.
     """
 
     def __init__(
@@ -179,29 +173,6 @@ class UdpPort:
     def _receivers(self) -> tuple[socket.socket, ...]:
         return (self._receiver, self._group_receiver) if self._group_receiver else (self._receiver,)
 
-    @property
-    def received(self) -> np.ndarray:
-        """The RECEIVED table. The return value of `receive` says how many entries are valid."""
-        return self._tables.received
-
-    def set_profile(self, address: int) -> None:
-        """Profile `receive` and `transmit` in the PROFILE at `address`; 0: do not."""
-        self._tables.port["profile"] = address
-
-    def peers(self) -> dict[str, dict[str, int]]:
-        """Counters of each other device by IPv4 address (PEER_COUNTERS); "other" where the table is full."""
-        peers = self._tables.peers
-        rows = {str(ipaddress.IPv4Address(int(row["address"]))): row for row in peers[peers["address"] != 0]}
-        if peers[PEER_SLOTS]["rx_packets"] or peers[PEER_SLOTS]["tx_packets"]:
-            rows["other"] = peers[PEER_SLOTS]
-        return {name: {counter: int(row[counter]) for counter in PEER_COUNTERS} for name, row in rows.items()}
-
-    def drops(self) -> dict[str, int]:
-        """Packets dropped so far, by reason: "drop_icrc" and so on, for each member of Drop; "drop_receive_buffer"."""
-        dropped = self._tables.port["dropped"][0]
-        named = {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
-        return named | {"drop_receive_buffer": self._dropped_by_kernel()}
-
     def _dropped_by_kernel(self) -> int:
         """Packets (super-packets count as one) for which the receive buffer had no room. Packets to a group count only
         in a device of one lane, because the kernel counts packets of other lanes among them."""
@@ -209,10 +180,6 @@ class UdpPort:
         receivers = self._receivers if self._is_alone else (self._receiver,)
         memories = (receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size) for receiver in receivers)
         return sum(struct.unpack_from("I", memory, place)[0] for memory in memories)
-
-    def last_error(self) -> str:
-        """Name of the error behind the last drop_send_error or failed receive, "EINVAL" for instance; "" if none."""
-        return errno.errorcode.get(int(self._tables.port["last_error"][0]), "")
 
     def close(self) -> None:
         """Close the sockets. `state` must not be used any more."""
@@ -226,7 +193,7 @@ class UdpPort:
         self.close()
 
 
-def open_ports(
+def open_udp_ports(
     address: str, mtu: int, lanes: int, receive_buffer: int | None = None, group: str | None = None
 ) -> list[UdpPort]:
     """The ports of a device with `lanes` lanes at one address, each with `receive_buffer` bytes, each receiving the

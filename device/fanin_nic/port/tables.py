@@ -36,35 +36,39 @@ def addresses_of(table: np.ndarray) -> np.ndarray:
 
 
 class PortTables:
-    """All tables of one port; they live as long as this object."""
+    """All tables of one port; they live as long as this object.
 
-    def __init__(self) -> None:
+    receive_messages: datagrams or super-packets of one batch, at most; buffers: whether they have buffers of their own.
+    """
+
+    def __init__(self, receive_messages: int = RECEIVE_MESSAGES, *, buffers: bool = True) -> None:
         self.port = np.zeros(1, PORT)
         self.received = np.zeros(RECEIVED_CAPACITY, RECEIVED)
         self.peers = np.zeros(PEER_SLOTS + 1, PEER)
-        self.receive_messages = np.zeros(RECEIVE_MESSAGES, MMSGHDR)
+        self.receive_messages = np.zeros(receive_messages, MMSGHDR)
         self.send_headers = np.zeros(SEND_MESSAGES, MMSGHDR)
         self.send_messages = np.zeros(SEND_MESSAGES, SEND_MESSAGE)
         self.frame_messages = np.zeros(SEND_MESSAGES, SEND_MESSAGE)
-        self._arrange_receive()
+        self._arrange_receive(receive_messages, receive_messages if buffers else 0)
         self._arrange_send()
         self._arrange_ordinary()
         self._link()
 
-    def _arrange_receive(self) -> None:
-        """Give each message a buffer for a whole super-packet. `receive` resets the lengths that the kernel
-        overwrites."""
-        self._buffers = np.zeros((RECEIVE_MESSAGES, RECEIVE_BUFFER_SIZE), np.uint8)
-        self._receive_iovecs = np.zeros(RECEIVE_MESSAGES, IOVEC)
-        self._receive_iovecs["base"] = addresses_of(self._buffers)
+    def _arrange_receive(self, count: int, buffers: int) -> None:
+        """Give each message a buffer for a whole super-packet, where whoever fills it brings none. `receive` resets the
+        lengths that the kernel overwrites."""
+        self._receive_iovecs = np.zeros(count, IOVEC)
+        self._buffers = np.zeros((buffers, RECEIVE_BUFFER_SIZE), np.uint8)
+        self._receive_iovecs["base"][:buffers] = addresses_of(self._buffers)
         self._receive_iovecs["length"] = RECEIVE_BUFFER_SIZE
-        self._sources = np.zeros(RECEIVE_MESSAGES, SOCKET_ADDRESS)
-        self._receive_controls = np.zeros(RECEIVE_MESSAGES, CONTROL)
+        self.sources = np.zeros(count, SOCKET_ADDRESS)
+        self._receive_controls = np.zeros(count, CONTROL)
         messages = self.receive_messages
-        messages["name"] = addresses_of(self._sources)
+        messages["name"] = addresses_of(self.sources)
         messages["iov"], messages["iov_count"] = addresses_of(self._receive_iovecs), 1
         messages["control"] = addresses_of(self._receive_controls)
-        self.port["receive_used"] = self.port["receive_limit"] = RECEIVE_MESSAGES
+        for member in ("receive_used", "receive_limit", "receive_capacity"):
+            self.port[member] = count
 
     def _arrange_send(self) -> None:
         """Give each message a destination, a control message for UDP_SEGMENT, and memory for its small pieces."""

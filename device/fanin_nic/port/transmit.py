@@ -18,7 +18,7 @@ from fanin_nic.native.memory import record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import BATCH_BYTES, PORT, SEND_MESSAGE, SEND_MESSAGES, Drop
 from fanin_nic.port.payload_crc import forget_payload
-from fanin_nic.port.peers import find_peer, peer_at
+from fanin_nic.port.peers import count_sent, find_peer, peer_at
 from fanin_nic.port.super_packet import (
     action_at,
     admits,
@@ -30,6 +30,7 @@ from fanin_nic.port.super_packet import (
     packet_size,
     start,
 )
+from fanin_nic.port.verbs.send import post_batch
 from fanin_wire.fields import HEADER, IPV4_UDP_SIZE
 
 port_at = record_at(PORT)
@@ -122,13 +123,15 @@ def _flush(port):
 def send_batch(port, messages, headers, filled):
     """Give `filled` super-packets to the kernel. messages, headers: their SEND_MESSAGE and MMSGHDR tables. Returns the
     number of packets sent."""
+    if port.verbs:
+        return post_batch(port, messages, headers, filled)
     sent, done = int64(0), uint64(0)
     while done < filled:
         header = headers + done * uint64(MMSGHDR_SIZE)
         taken = sendmmsg(port.send_fd, header, uint32(filled - done), MSG_DONTWAIT)
         if taken > 0:
             for i in range(done, done + uint64(taken)):
-                sent += _count_sent(message_at(messages + i * uint64(SEND_MESSAGE_SIZE)))
+                sent += count_sent(message_at(messages + i * uint64(SEND_MESSAGE_SIZE)))
             done += uint64(taken)
             continue
         reason = errno()
@@ -141,15 +144,6 @@ def send_batch(port, messages, headers, filled):
     if filled:
         lap(port.profile, KERNEL)
     return sent
-
-
-@compiled
-def _count_sent(message):
-    peer = peer_at(message.peer)
-    peer.tx_packets += message.packets
-    peer.tx_bytes += message.length + message.packets * IPV4_UDP_SIZE
-    peer.tx_payload_bytes += message.payload_length
-    return int64(message.packets)
 
 
 @compiled

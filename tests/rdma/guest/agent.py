@@ -88,9 +88,14 @@ class Calls:
                 pass
         return found
 
-    def run(self, command):
+    def run(self, command, seconds=60):
         """Output of a program."""
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        if done.returncode:
+            raise RuntimeError(
+                f"{command[0]} has ended with {done.returncode}: {done.stdout[-8000:]}{done.stderr[-8000:]}"
+            )
+        return done.stdout
 
     def start(self, command, port):
         """Start a program. With a port, wait until it listens to this port of TCP, or has ended."""

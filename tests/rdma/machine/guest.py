@@ -25,12 +25,17 @@ from typing import Any, NamedTuple
 from .image import Image, with_agent
 
 MEMORY = "768M"
+MEMORY_WITH_FILES = "3G"  # for programs of this machine
 BOOT_SECONDS = 240
 CALL_SECONDS = 120
 TAIL_LINES = 30
 BUFFER = 1 << 22
 PR_SET_PDEATHSIG = 1
 ADDRESS = "10.0.0.1/24"
+FILES = (
+    *("-fsdev", "local,id=files,path=/,security_model=none,readonly=on,multidevs=remap"),
+    *("-device", "virtio-9p-pci,fsdev=files,mount_tag=files"),
+)
 MAC = "52:54:00:00:00:01"
 _libc = ctypes.CDLL(None)
 
@@ -62,9 +67,10 @@ class Guest:
     serve: what is to go on while a call waits, above all the wire; it may block for up to the seconds that it is given,
     until one of the file descriptors that it is given can be read.
     place: where its network is, if not here.
+    with_files: the guest has a view of the files of this machine, which it can not change, in its folder `/machine`.
     """
 
-    def __init__(self, image: Image, folder: Path, place: Place | None = None) -> None:
+    def __init__(self, image: Image, folder: Path, place: Place | None = None, *, with_files: bool = False) -> None:
         interface = place.address if place else ADDRESS
         self.address = interface.partition("/")[0]
         self.console = folder / "console.log"
@@ -79,7 +85,9 @@ class Guest:
             command = [
                 *(place.prefix if place else ()),
                 *(str(image.emulator), *image.emulator_options),
-                *("-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "pc", "-m", MEMORY, "-smp", "2"),
+                *("-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "pc", "-smp", "2"),
+                *("-m", MEMORY_WITH_FILES if with_files else MEMORY),
+                *(FILES if with_files else ()),
                 *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
                 *("-kernel", str(image.kernel), "-initrd", str(file_system)),
                 *("-append", f"console=ttyS0 quiet panic=-1 edd=off net.ifnames=0 fanin.address={interface}"),
@@ -188,10 +196,10 @@ def die_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def running(image: Image, place: Place | None = None):
-    """A guest, which is stopped afterwards."""
+def running(image: Image, place: Place | None = None, *, with_files: bool = False):
+    """A guest, which is stopped afterwards. place, with_files: see `Guest`."""
     with tempfile.TemporaryDirectory(prefix="fanin-rdma-") as folder:
-        guest = Guest(image, Path(folder), place)
+        guest = Guest(image, Path(folder), place, with_files=with_files)
         try:
             guest.boot()
             yield guest

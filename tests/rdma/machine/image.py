@@ -19,7 +19,11 @@ from fanin_nic.native.cache import cache_root
 from . import initramfs, packages
 
 # crc32_generic: rxe asks for it by name and does not say that it needs it.
-MODULES = ["virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "crc32_generic", "rdma_rxe", "ib_uverbs"]
+MODULES = [
+    *("virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "crc32_generic", "rdma_rxe", "ib_uverbs"),
+    *("9pnet_virtio", "9p", "overlay"),  # the files of this machine
+    *("veth", "sch_netem"),  # a link with loss within the guest
+]
 NOT_IN_GUEST = (
     r"^usr/(share|lib/python3/dist-packages/pyverbs/providers|lib/python3\.11/(test|idlelib|lib2to3)|include)/"
 )

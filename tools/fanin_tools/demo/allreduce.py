@@ -181,7 +181,7 @@ def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[s
     """The payload that each device of a route must send and receive, if nothing is sent again."""
     operation, datatype = operation_by_name(task.op), datatype_by_name(task.dtype)
     segmentation = expected_traffic.segmentation(
-        task.message_bytes, job_file.chunk_for(fabric.mtu), operation, datatype, task.settings
+        task.message_bytes, job_file.chunk_for(fabric.path_mtu), operation, datatype, task.settings
     )
     return expected_traffic.expected(
         placement, segmentation, {switch.address: switch.name for switch in fabric.switches}

@@ -10,6 +10,7 @@ from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Lin
 from fanin_wire import settings
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MAX_DEVICES
+from fanin_wire.settings import VERBS_PREFIX
 
 MAX_RING_NODES = MAX_CHILDREN
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
@@ -32,6 +33,7 @@ def check(fabric: Fabric, source: str) -> Fabric:
     for key in ("name", "address", "host", "group"):
         _check_unique([getattr(device, key) for device in fabric.devices], f"{source}: device.{key}")
     _check_counts(fabric, source)
+    _check_ports(fabric, source)
     if not fabric.netns:
         _check_loopback(fabric, source)
     names = {device.name for device in fabric.devices}
@@ -87,8 +89,28 @@ def _check_counts(fabric: Fabric, source: str) -> None:
             raise DescriptionError(f"{source}: number of {what}", f"{count} is out of range", f"use 1 to {most}")
 
 
+def _check_ports(fabric: Fabric, source: str) -> None:
+    """Devices over verbs and devices over UDP do not hear each other; and what verbs ports lack."""
+    over_verbs = [device.name for device in fabric.daemons if device.port.startswith(VERBS_PREFIX)]
+    if not over_verbs:
+        return
+    if others := [device.name for device in fabric.daemons if device.name not in over_verbs]:
+        cause = f"{over_verbs[0]} has a verbs device and {others[0]} has none: they would not hear each other"
+        raise DescriptionError(f"{source}: device.port", cause, 'give every device a port = "verbs://...", or none')
+    place, remedy = f"{source}: device.port", "leave it out, or use UDP"
+    for what, asked in (
+        ("netns = true", fabric.netns),
+        (f"lanes = {fabric.lanes}", fabric.lanes > 1),
+        ("multicast of results (group)", any(device.group for device in fabric.daemons)),
+    ):
+        if asked:
+            raise DescriptionError(place, f"{what} is not there over verbs", remedy)
+
+
 def _check_loopback(fabric: Fabric, source: str) -> None:
     for device in fabric.daemons:
+        if device.port.startswith(VERBS_PREFIX):  # its address is that of a network interface
+            continue
         if ipaddress.IPv4Address(device.address) not in LOOPBACK:
             cause = f"{device.address} is no loopback address"
             raise DescriptionError(f"{source}: device.address", cause, "use 127.x.y.z, or netns = true")

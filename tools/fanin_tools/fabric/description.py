@@ -19,6 +19,7 @@ from fanin_tools.quantities import counted
 from fanin_wire import limits
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.settings import (
+    VERBS_PREFIX,
     Detection,
     DeviceSlots,
     InvalidSetting,
@@ -27,6 +28,7 @@ from fanin_wire.settings import (
     Name,
     OptionalAddress,
     OptionalMulticastAddress,
+    PortName,
     Rate,
     Settings,
 )
@@ -57,6 +59,7 @@ class Device(Settings, frozen=True, kw_only=True):
     slots: segment buffers of each lane of the device, from which jobs lease
     offload: whether it computes; a plain switch only forwards, and no daemon runs for it
     group: multicast address of its results, for all devices below; "" for none
+    port: what carries its packets: "udp", or "verbs://DEVICE" for a verbs device of its host that has its address
     """
 
     kind: Literal["nic", "switch"]
@@ -67,6 +70,7 @@ class Device(Settings, frozen=True, kw_only=True):
     slots: DeviceSlots = limits.DEFAULT_DEVICE_SLOTS
     offload: bool = True
     group: OptionalMulticastAddress = ""
+    port: PortName = "udp"
 
 
 class Link(Settings, frozen=True):
@@ -110,6 +114,16 @@ class Fabric(Settings, frozen=True):
     def daemons(self) -> tuple[Device, ...]:
         """The devices that compute. A process runs for each of them."""
         return tuple(device for device in self.devices if device.offload)
+
+    @property
+    def is_over_verbs(self) -> bool:
+        """Whether its devices exchange their packets over verbs devices."""
+        return any(device.port.startswith(VERBS_PREFIX) for device in self.daemons)
+
+    @property
+    def path_mtu(self) -> int:
+        """`mtu`, or what verbs devices carry of it."""
+        return min(self.mtu, limits.MAX_VERBS_MTU) if self.is_over_verbs else self.mtu
 
     def device(self, name: str) -> Device:
         """The device called `name`; KeyError if there is none."""

@@ -30,7 +30,7 @@ def describe(running: Running, placement: Placement, settings: JobSettings | Non
     """
     settings = settings or JobSettings()
     times = LOCAL_TIMES if len(placement.nics) == 1 and settings.reproducible == "none" else 1
-    chunk = chunk_for(running.fabric.mtu) * times
+    chunk = chunk_for(running.fabric.path_mtu) * times
     nodes = [
         {"address": nic.address, "ranks": list(ranks), "switches": list(uplink.switches), "ring": uplink.ring}
         for nic, ranks, uplink in zip(placement.nics, placement.ranks, placement.uplinks, strict=True)

@@ -16,7 +16,7 @@ from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.actions import ACTION, READ_BYTES
 from fanin_nic.engine.records.tables import Counter
 from fanin_nic.native.profile import Profile
-from fanin_nic.port.sockets import UdpPort
+from fanin_nic.port.port import Port
 from fanin_wire import abi
 
 NO_FD = -1
@@ -30,7 +30,7 @@ class LaneCore:
     traffic of the device, if this lane has it.
     """
 
-    def __init__(self, number: int, engine: Engine, port: UdpPort, ordinary: OrdinaryHost | None = None) -> None:
+    def __init__(self, number: int, engine: Engine, port: Port, ordinary: OrdinaryHost | None = None) -> None:
         self.number, self.engine, self.port, self.ordinary = number, engine, port, ordinary
         self.host = HostPort(engine)
         self._record = np.zeros(1, LANE)

@@ -13,6 +13,8 @@ from fanin_nic.hostif.rings import pending, set_sleeping
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EPOLL_EVENT_BYTES, POLLFD, POLLIN, epoll_wait, ppoll, stack_bytes
 from fanin_nic.native.memory import address_of, load_acquire, load_u64, record_at, store_u64
+from fanin_nic.port.descriptors import PORT
+from fanin_nic.port.verbs import sleep as verbs_sleep
 from fanin_nic.transport.records.accessors import transport_at
 
 MAX_SLEEP = U64(10_000_000_000)  # ns
@@ -22,6 +24,7 @@ RINGS_SIZE = RINGS * EPOLL_EVENT_BYTES
 POLLFD_SIZE = U64(POLLFD.itemsize)
 
 pollfd_at = record_at(POLLFD)
+port_at = record_at(PORT)
 
 
 @compiled
@@ -29,7 +32,7 @@ def sleep(lane, now):
     """Sleep until something comes or a timer expires. False: there is something for Python."""
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
     woken = not is_interrupted(lane)  # a `wait` before may have drained its doorbell
-    if woken and not requests_wait(lane):
+    if woken and not requests_wait(lane) and not packets_wait(lane.port):
         deadline = min(engine_at(lane.engine).next_deadline, now + MAX_SLEEP)
         if lane.ordinary_end:
             deadline = min(deadline, transport_at(lane.transport).next_deadline)
@@ -37,6 +40,13 @@ def sleep(lane, now):
         woken = ready >= 0 and is_only_port(lane)
     set_sleeping(lane.doorbells, lane.doorbell_count, 0)
     return woken
+
+
+@compiled
+def packets_wait(port):
+    """Whether there are packets already. Sockets tell `wait` themselves."""
+    verbs = port_at(port).verbs
+    return verbs != 0 and verbs_sleep.packets_wait(verbs)
 
 
 @compiled

@@ -1,0 +1,78 @@
+"""A port as an object of Python: what all kinds have."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
+from fanin_nic.port.tables import PortTables
+
+FIRST_SOURCE_PORT = 0xC000  # the start of the range that RoCEv2 takes its source ports from
+
+
+class PortError(Exception):
+    """A port could not be opened. The message has the cause and the remedy."""
+
+
+class Port(ABC):
+    """A port that is open. `state` is the address of its PORT record, for `receive` and `transmit`, which one thread at
+    a time may call.
+
+    receive_buffer_bytes: what may arrive before `receive` takes it, with an overhead for each packet
+    """
+
+    address: str
+    mtu: int
+    lane: int
+    state: np.uint64
+    receive_buffer_bytes: int
+    _tables: PortTables
+
+    @property
+    @abstractmethod
+    def receive_fd(self) -> int:
+        """Descriptor to poll for arriving packets."""
+
+    @property
+    @abstractmethod
+    def group_fd(self) -> int:
+        """Descriptor to poll for packets to the group; -1 without a group."""
+
+    @property
+    def received(self) -> np.ndarray:
+        """The RECEIVED table. The return value of `receive` says how many entries are valid."""
+        return self._tables.received
+
+    def set_profile(self, address: int) -> None:
+        """Profile `receive` and `transmit` in the PROFILE at `address`; 0: do not."""
+        self._tables.port["profile"] = address
+
+    def peers(self) -> dict[str, dict[str, int]]:
+        """Counters of each other device by IPv4 address (PEER_COUNTERS); "other" where the table is full."""
+        peers = self._tables.peers
+        rows = {str(ipaddress.IPv4Address(int(row["address"]))): row for row in peers[peers["address"] != 0]}
+        if peers[PEER_SLOTS]["rx_packets"] or peers[PEER_SLOTS]["tx_packets"]:
+            rows["other"] = peers[PEER_SLOTS]
+        return {name: {counter: int(row[counter]) for counter in PEER_COUNTERS} for name, row in rows.items()}
+
+    def drops(self) -> dict[str, int]:
+        """Packets dropped so far, by reason: "drop_icrc" and so on, for each member of Drop; "drop_receive_buffer"."""
+        dropped = self._tables.port["dropped"][0]
+        named = {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
+        return named | {"drop_receive_buffer": self._dropped_by_kernel()}
+
+    @abstractmethod
+    def _dropped_by_kernel(self) -> int:
+        """Packets for which there was no buffer."""
+
+    def last_error(self) -> str:
+        """Name of the error behind the last drop_send_error or failed receive, "EINVAL" for instance; "" if none."""
+        return errno.errorcode.get(int(self._tables.port["last_error"][0]), "")
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what the port holds. `state` must not be used any more."""

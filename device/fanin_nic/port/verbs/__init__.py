@@ -1,0 +1,1 @@
+"""The port over a verbs device: packets are the datagrams of a UD queue pair."""

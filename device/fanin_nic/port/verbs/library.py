@@ -1,0 +1,225 @@
+"""libibverbs, as far as a port needs it, by ctypes: for set-up only.
+
+A library that is preloaded counts first, so that a port runs on the devices that it gives as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+NAME = "libibverbs.so.1"
+LOCAL_WRITE = 1  # IBV_ACCESS_LOCAL_WRITE
+UD = 4  # IBV_QPT_UD
+RESET, INIT, RTR, RTS = 0, 1, 2, 3  # enum ibv_qp_state
+STATE, P_KEY_INDEX, PORT, Q_KEY, SEND_PSN = 1, 1 << 4, 1 << 5, 1 << 6, 1 << 16  # enum ibv_qp_attr_mask
+ROCE_V2 = 2  # IBV_GID_TYPE_ROCE_V2
+ACTIVE = 4  # IBV_PORT_ACTIVE
+
+
+class GidEntry(Structure):
+    """struct ibv_gid_entry"""
+
+    _fields_ = (
+        ("gid", c_uint8 * 16),
+        ("gid_index", c_uint32),
+        ("port_num", c_uint32),
+        ("gid_type", c_uint32),
+        ("ndev_ifindex", c_uint32),
+    )
+
+
+class DeviceAttributes(Structure):
+    """struct ibv_device_attr, whose first members are of interest."""
+
+    _fields_ = (
+        ("fw_ver", ctypes.c_char * 64),
+        ("guids", c_uint64 * 2),
+        ("max_mr_size", c_uint64),
+        ("page_size_cap", c_uint64),
+        ("vendor", c_uint32 * 3),
+        ("max_qp", c_int),
+        ("max_qp_wr", c_int),
+        ("device_cap_flags", c_uint32),
+        ("max_sge", c_int),
+        ("max_sge_rd", c_int),
+        ("max_cq", c_int),
+        ("max_cqe", c_int),
+        ("rest", c_uint8 * 91),
+        ("phys_port_cnt", c_uint8),
+    )
+
+
+class PortAttributes(Structure):
+    """struct ibv_port_attr, as the symbol `ibv_query_port` fills it."""
+
+    _fields_ = (
+        ("state", c_int),
+        ("max_mtu", c_int),
+        ("active_mtu", c_int),
+        ("gid_tbl_len", c_int),
+        ("rest", c_uint8 * 36),
+    )
+
+
+class Capabilities(Structure):
+    """struct ibv_qp_cap"""
+
+    _fields_ = (
+        ("max_send_wr", c_uint32),
+        ("max_recv_wr", c_uint32),
+        ("max_send_sge", c_uint32),
+        ("max_recv_sge", c_uint32),
+        ("max_inline_data", c_uint32),
+    )
+
+
+class QueuePairInit(Structure):
+    """struct ibv_qp_init_attr"""
+
+    _fields_ = (
+        ("qp_context", c_void_p),
+        ("send_cq", c_void_p),
+        ("recv_cq", c_void_p),
+        ("srq", c_void_p),
+        ("cap", Capabilities),
+        ("qp_type", c_int),
+        ("sq_sig_all", c_int),
+    )
+
+
+class AddressAttributes(Structure):
+    """struct ibv_ah_attr"""
+
+    _fields_ = (
+        ("dgid", c_uint8 * 16),
+        ("flow_label", c_uint32),
+        ("sgid_index", c_uint8),
+        ("hop_limit", c_uint8),
+        ("traffic_class", c_uint8),
+        ("padding", c_uint8),
+        ("dlid", c_uint16),
+        ("sl", c_uint8),
+        ("src_path_bits", c_uint8),
+        ("static_rate", c_uint8),
+        ("is_global", c_uint8),
+        ("port_num", c_uint8),
+    )
+
+
+class QueuePairAttributes(Structure):
+    """struct ibv_qp_attr"""
+
+    _fields_ = (
+        ("qp_state", c_int),
+        ("cur_qp_state", c_int),
+        ("path_mtu", c_int),
+        ("path_mig_state", c_int),
+        ("qkey", c_uint32),
+        ("rq_psn", c_uint32),
+        ("sq_psn", c_uint32),
+        ("dest_qp_num", c_uint32),
+        ("qp_access_flags", c_uint32),
+        ("cap", Capabilities),
+        ("ah_attr", c_uint64 * 4),
+        ("alt_ah_attr", c_uint64 * 4),
+        ("pkey_index", c_uint16),
+        ("alt_pkey_index", c_uint16),
+        ("sqd", c_uint8 * 2),
+        ("atomics", c_uint8 * 2),
+        ("min_rnr_timer", c_uint8),
+        ("port_num", c_uint8),
+        ("rest", c_uint8 * 14),
+    )
+
+
+class Region(Structure):
+    """struct ibv_mr"""
+
+    _fields_ = (
+        ("context", c_void_p),
+        ("pd", c_void_p),
+        ("addr", c_void_p),
+        ("length", c_size_t),
+        ("handle", c_uint32),
+        ("lkey", c_uint32),
+        ("rkey", c_uint32),
+    )
+
+
+class QueuePair(Structure):
+    """The beginning of struct ibv_qp."""
+
+    _fields_ = (
+        ("context", c_void_p),
+        ("qp_context", c_void_p),
+        ("pd", c_void_p),
+        ("send_cq", c_void_p),
+        ("recv_cq", c_void_p),
+        ("srq", c_void_p),
+        ("handle", c_uint32),
+        ("qp_num", c_uint32),
+    )
+
+
+class Channel(Structure):
+    """struct ibv_comp_channel"""
+
+    _fields_ = (("context", c_void_p), ("fd", c_int), ("refcnt", c_int))
+
+
+PROTOTYPES: dict[str, tuple[Any, ...]] = {  # result, arguments
+    "ibv_get_device_list": (POINTER(c_void_p), POINTER(c_int)),
+    "ibv_free_device_list": (None, POINTER(c_void_p)),
+    "ibv_get_device_name": (c_char_p, c_void_p),
+    "ibv_open_device": (c_void_p, c_void_p),
+    "ibv_close_device": (c_int, c_void_p),
+    "ibv_query_device": (c_int, c_void_p, POINTER(DeviceAttributes)),
+    "ibv_query_port": (c_int, c_void_p, c_uint8, POINTER(PortAttributes)),
+    "_ibv_query_gid_ex": (c_int, c_void_p, c_uint32, c_uint32, POINTER(GidEntry), c_uint32, c_size_t),
+    "ibv_alloc_pd": (c_void_p, c_void_p),
+    "ibv_dealloc_pd": (c_int, c_void_p),
+    "ibv_reg_mr": (POINTER(Region), c_void_p, c_void_p, c_size_t, c_int),
+    "ibv_dereg_mr": (c_int, POINTER(Region)),
+    "ibv_create_comp_channel": (POINTER(Channel), c_void_p),
+    "ibv_destroy_comp_channel": (c_int, POINTER(Channel)),
+    "ibv_create_cq": (c_void_p, c_void_p, c_int, c_void_p, POINTER(Channel), c_int),
+    "ibv_destroy_cq": (c_int, c_void_p),
+    "ibv_create_qp": (POINTER(QueuePair), c_void_p, POINTER(QueuePairInit)),
+    "ibv_modify_qp": (c_int, POINTER(QueuePair), POINTER(QueuePairAttributes), c_int),
+    "ibv_destroy_qp": (c_int, POINTER(QueuePair)),
+    "ibv_create_ah": (c_void_p, c_void_p, POINTER(AddressAttributes)),
+    "ibv_destroy_ah": (c_int, c_void_p),
+    "ibv_get_cq_event": (c_int, POINTER(Channel), POINTER(c_void_p), POINTER(c_void_p)),
+    "ibv_ack_cq_events": (None, c_void_p, c_uint32),
+}
+
+
+@functools.cache
+def library() -> Any:
+    """libibverbs. Raises OSError if this machine does not have it."""
+    preloaded = ctypes.CDLL(None, use_errno=True)
+    found = preloaded if hasattr(preloaded, "ibv_get_device_list") else ctypes.CDLL(NAME, use_errno=True)
+    for name, (result, *arguments) in PROTOTYPES.items():
+        function = getattr(found, name)
+        function.restype, function.argtypes = result, arguments
+    return found
+
+
+def last_error() -> str:
+    """What errno of the last call says."""
+    return os.strerror(ctypes.get_errno())
+
+
+def device_names() -> list[str]:
+    """The verbs devices of this host."""
+    count = c_int()
+    devices = library().ibv_get_device_list(byref(count))
+    if not devices:
+        return []
+    names = [library().ibv_get_device_name(devices[index]).decode() for index in range(count.value)]
+    library().ibv_free_device_list(devices)
+    return names

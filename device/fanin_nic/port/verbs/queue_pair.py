@@ -1,0 +1,280 @@
+"""A UD queue pair on a verbs device, with all that belongs to it, and the tables of its port."""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+import mmap
+import os
+from ctypes import byref, c_void_p, sizeof
+from typing import Any
+
+import numpy as np
+
+from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
+from fanin_nic.port.verbs import library as ibv
+from fanin_nic.port.verbs import records
+from fanin_nic.port.verbs.library import last_error, library
+from fanin_nic.port.verbs.records import COMPLETION, PIECE, RECEIVE_BATCH, RECEIVE_REQUEST, SEND_REQUEST, VERBS
+from fanin_wire.resolution import QUEUE_KEY
+
+SEND_DEPTH = 1024  # requests
+RECEIVE_DEPTH = 4096
+HOP_LIMIT = 64
+MAPPED = b"\0" * 10 + b"\xff" * 2  # an IPv4 address as GID
+
+
+class VerbsFailed(Exception):
+    """A verbs device can not serve as port: cause, then remedy."""
+
+
+def _gid(address: str) -> bytes:
+    return MAPPED + ipaddress.IPv4Address(address).packed
+
+
+def _checked(result: Any, what: str, remedy: str = "see the cause") -> Any:
+    if not result:
+        raise VerbsFailed(f"cannot {what}: {last_error()}; {remedy}")
+    return result
+
+
+def _zero(error: int, what: str, remedy: str = "see the cause") -> None:
+    if error:
+        raise VerbsFailed(f"cannot {what}: {os.strerror(abs(error))}; {remedy}")
+
+
+def _open(name: str) -> int:
+    """The context of a device."""
+    try:
+        devices = library()
+    except OSError as error:
+        remedy = "install libibverbs (Debian: libibverbs1 and ibverbs-providers)"
+        raise VerbsFailed(f"port verbs://{name} needs libibverbs: {error}; {remedy}") from error
+    names, count = [], ctypes.c_int()
+    found = devices.ibv_get_device_list(byref(count))
+    for index in range(count.value if found else 0):
+        names.append(devices.ibv_get_device_name(found[index]).decode())
+        if names[-1] == name:
+            context = devices.ibv_open_device(found[index])
+            cause = last_error()
+            devices.ibv_free_device_list(found)
+            if not context:
+                remedy = "give this user the right to /dev/infiniband"
+                raise VerbsFailed(f"cannot open verbs device {name}: {cause}; {remedy}")
+            return int(context)
+    if found:
+        devices.ibv_free_device_list(found)
+    remedy = f"use one of {', '.join(names)}" if names else "load the driver of an RDMA device (rdma link lists them)"
+    raise VerbsFailed(f"there is no verbs device {name}; {remedy}")
+
+
+class QueuePair:
+    """A UD queue pair at `address` on the device `name`, ready to send and to receive.
+
+    receive_bytes: memory for received datagrams. `state` is the address of the VERBS record. Raises VerbsFailed.
+    """
+
+    def __init__(self, name: str, address: str, receive_bytes: int) -> None:
+        self.name, self.address = name, address
+        self._library: Any = None
+        self._region: Any = None
+        self._channel: Any = None
+        self._queues: list[int] = []
+        self.queue_pair: Any = None
+        self._domain = 0
+        self.handles: dict[str, int] = {}
+        self._context = _open(name)
+        self._library = library()
+        try:
+            self._find_port()
+            self._make(receive_bytes)
+            self._arrange()
+            self.bring_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def _find_port(self) -> None:
+        """The port and the place in its table of the GID that is `address` over RoCE v2."""
+        self._attributes, wanted = ibv.DeviceAttributes(), _gid(self.address)
+        _zero(self._library.ibv_query_device(self._context, byref(self._attributes)), f"query {self.name}")
+        for port in range(1, self._attributes.phys_port_cnt + 1):
+            attributes, entry = ibv.PortAttributes(), ibv.GidEntry()
+            error = self._library.ibv_query_port(self._context, port, byref(attributes))
+            _zero(error, f"query port {port} of {self.name}")
+            for index in range(attributes.gid_tbl_len):
+                arguments = (self._context, port, index, byref(entry), 0, sizeof(entry))
+                if self._library._ibv_query_gid_ex(*arguments) == 0 and (bytes(entry.gid), entry.gid_type) == (
+                    wanted,
+                    ibv.ROCE_V2,
+                ):
+                    self._port, self._gid_index, self.mtu = port, index, 128 << attributes.active_mtu
+                    if attributes.state != ibv.ACTIVE:
+                        raise VerbsFailed(f"port {port} of {self.name} is down; set its network interface up")
+                    return
+        remedy = "give the device's network interface that address, or the Fanin device that of the interface"
+        raise VerbsFailed(f"verbs device {self.name} has no RoCE v2 address {self.address}; {remedy}")
+
+    def _make(self, receive_bytes: int) -> None:
+        """Domain, memory, queues, queue pair."""
+        most = min(self._attributes.max_qp_wr, self._attributes.max_cqe)
+        self.receive_size = self.mtu + 64  # the header of 40 bytes, and so that buffers begin at a cache line
+        self.send_depth = min(most, SEND_DEPTH)
+        self.receive_depth = max(1, min(most, RECEIVE_DEPTH, receive_bytes // self.receive_size))
+        self._domain = _checked(self._library.ibv_alloc_pd(self._context), f"make a protection domain on {self.name}")
+        size = self.send_depth * self.mtu + self.receive_depth * self.receive_size
+        self._memory = mmap.mmap(-1, size)
+        self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._region = _checked(
+            self._library.ibv_reg_mr(self._domain, self._start, size, ibv.LOCAL_WRITE),
+            f"register {size >> 20} MiB with {self.name}",
+            "raise the limit of locked memory (ulimit -l)",
+        )
+        self._channel = _checked(self._library.ibv_create_comp_channel(self._context), "make a completion channel")
+        os.set_blocking(self.event_fd, False)
+        for depth, channel in ((self.send_depth, None), (self.receive_depth, self._channel)):
+            made = self._library.ibv_create_cq(self._context, depth, None, channel, 0)
+            self._queues.append(_checked(made, f"make a completion queue of {depth} entries on {self.name}"))
+        wanted = ibv.QueuePairInit(
+            None,
+            *self._queues,
+            None,
+            ibv.Capabilities(self.send_depth, self.receive_depth, 1, 1, 0),
+            ibv.UD,
+            0,
+        )
+        self.queue_pair = _checked(self._library.ibv_create_qp(self._domain, byref(wanted)), "make a UD queue pair")
+
+    def _arrange(self) -> None:
+        """The tables of the compiled code."""
+        self.record = np.zeros(1, VERBS)
+        self.destinations = np.zeros(PEER_SLOTS + 1, DESTINATION)
+        self._completions = np.zeros(RECEIVE_BATCH, COMPLETION)
+        self._send_requests = np.zeros(self.send_depth, SEND_REQUEST)
+        self._send_pieces = np.zeros(self.send_depth, PIECE)
+        self._receive_requests = np.zeros(self.receive_depth, RECEIVE_REQUEST)
+        self._receive_pieces = np.zeros(self.receive_depth, PIECE)
+        self.wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        receive_buffers = self._start + self.send_depth * self.mtu
+        rows = (
+            (self._send_requests, self._send_pieces, self._start, self.mtu),
+            (self._receive_requests, self._receive_pieces, receive_buffers, self.receive_size),
+        )
+        for requests, pieces, start, size in rows:
+            numbers = np.arange(len(requests), dtype=np.uint64)
+            pieces["address"] = np.uint64(start) + numbers * np.uint64(size)
+            pieces["length"], pieces["key"] = size, self._region.contents.lkey
+            requests["number"], requests["piece_count"] = numbers, 1
+            requests["pieces"] = np.uint64(pieces.ctypes.data) + numbers * np.uint64(PIECE.itemsize)
+        self._send_requests["opcode"], self._send_requests["queue_key"] = records.SEND_OPCODE, QUEUE_KEY
+        members = {
+            "queue_pair": ctypes.addressof(self.queue_pair.contents),
+            "send_queue": self._queues[0],
+            "receive_queue": self._queues[1],
+            "channel": ctypes.addressof(self._channel.contents),
+            "poll": self._function(records.POLL),
+            "request_event": self._function(records.REQUEST_EVENT),
+            "post_send": self._function(records.POST_SEND),
+            "post_receive": self._function(records.POST_RECEIVE),
+            "take_event": ctypes.cast(self._library.ibv_get_cq_event, c_void_p).value,
+            "acknowledge": ctypes.cast(self._library.ibv_ack_cq_events, c_void_p).value,
+            "send_requests": self._send_requests.ctypes.data,
+            "send_pieces": self._send_pieces.ctypes.data,
+            "receive_requests": self._receive_requests.ctypes.data,
+            "receive_buffers": receive_buffers,
+            "completions": self._completions.ctypes.data,
+            "destinations": self.destinations.ctypes.data,
+            "send_depth": self.send_depth,
+            "send_size": self.mtu,
+            "receive_size": self.receive_size,
+            "wake_fd": self.wake_fd,
+        }
+        for member, value in members.items():
+            self.record[member] = value
+
+    def _function(self, offset: int) -> int:
+        """Address of a function of the context."""
+        return int(c_void_p.from_address(self._context + offset).value or 0)
+
+    @property
+    def state(self) -> int:
+        """Address of the VERBS record."""
+        return int(self.record.ctypes.data)
+
+    @property
+    def number(self) -> int:
+        """The number of the queue pair (QPN)."""
+        return int(self.queue_pair.contents.qp_num)
+
+    @property
+    def event_fd(self) -> int:
+        """Descriptor to poll for arriving datagrams, after `packets_wait`."""
+        return int(self._channel.contents.fd)
+
+    def _modify(self, state: int, mask: int) -> None:
+        attributes = ibv.QueuePairAttributes(qp_state=state, qkey=QUEUE_KEY, port_num=self._port)
+        error = self._library.ibv_modify_qp(self.queue_pair, byref(attributes), ibv.STATE | mask)
+        _zero(error, f"bring the queue pair on {self.name} into state {state}")
+
+    def bring_up(self) -> None:
+        """From RESET to RTS, with all buffers posted."""
+        self._modify(ibv.INIT, ibv.P_KEY_INDEX | ibv.PORT | ibv.Q_KEY)
+        following = np.roll(
+            np.uint64(self._receive_requests.ctypes.data)
+            + np.arange(self.receive_depth, dtype=np.uint64) * np.uint64(RECEIVE_REQUEST.itemsize),
+            -1,
+        )
+        following[-1] = 0
+        self._receive_requests["next"] = following
+        post = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, c_void_p, c_void_p)(self._function(records.POST_RECEIVE))
+        refused = c_void_p()
+        error = post(int(self.record[0]["queue_pair"]), self._receive_requests.ctypes.data, ctypes.addressof(refused))
+        _zero(error, f"post {self.receive_depth} buffers to {self.name}")
+        self._modify(ibv.RTR, 0)
+        self._modify(ibv.RTS, ibv.SEND_PSN)
+        for member in ("send_next", "chained", "send_uncovered", "received", "waiting", "asked_event"):
+            self.record[member] = 0
+        self.record["send_free"] = self.send_depth
+
+    def mend(self) -> None:
+        """Bring a queue pair that has failed up again. The compiled code must have marked it as broken; what it held is
+        lost. Raises VerbsFailed."""
+        self._modify(ibv.RESET, 0)
+        poll = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_int, c_void_p)(self._function(records.POLL))
+        for queue in self._queues:
+            while poll(queue, RECEIVE_BATCH, self._completions.ctypes.data) > 0:
+                pass
+        self.bring_up()
+        self.record["broken"] = 0
+
+    def address_handle(self, address: str) -> int:
+        """The handle by which datagrams go to an address; made when it is first asked for. Raises VerbsFailed."""
+        if address not in self.handles:
+            attributes = ibv.AddressAttributes(
+                sgid_index=self._gid_index, hop_limit=HOP_LIMIT, is_global=1, port_num=self._port
+            )
+            attributes.dgid[:] = _gid(address)
+            made = self._library.ibv_create_ah(self._domain, byref(attributes))
+            self.handles[address] = _checked(made, f"find the way from {self.address} on {self.name} to {address}")
+        return self.handles[address]
+
+    def close(self) -> None:
+        """Give all back."""
+        if self.queue_pair:
+            self._library.ibv_destroy_qp(self.queue_pair)
+        for handle in self.handles.values():
+            self._library.ibv_destroy_ah(handle)
+        for queue in self._queues:
+            self._library.ibv_destroy_cq(queue)
+        if self._channel:
+            self._library.ibv_destroy_comp_channel(self._channel)
+        if self._region:
+            self._library.ibv_dereg_mr(self._region)
+        if self._domain:
+            self._library.ibv_dealloc_pd(self._domain)
+        if self._context:
+            self._library.ibv_close_device(self._context)
+        if hasattr(self, "wake_fd"):
+            os.close(self.wake_fd)
+        self.queue_pair = self._channel = self._region = None
+        self._queues, self.handles, self._domain, self._context = [], {}, 0, 0

@@ -1,0 +1,101 @@
+"""Reception from a verbs device: completions become the messages that `port.receive` checks."""
+
+from __future__ import annotations
+
+from numba import int64, uint32, uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import IOVEC, MMSGHDR, stack_bytes
+from fanin_nic.native.memory import call_library, load_be32, record_at, store_be32
+from fanin_nic.port.descriptors import DESTINATION, PEER, SOCKET_ADDRESS
+from fanin_nic.port.peers import find_peer
+from fanin_nic.port.verbs.records import (
+    COMPLETION,
+    GRH_BYTES,
+    GRH_SOURCE,
+    RECEIVE_REQUEST,
+    verbs_at,
+)
+from fanin_nic.port.verbs.wake import fail, wake
+
+message_at = record_at(MMSGHDR)
+iovec_at = record_at(IOVEC)
+completion_at = record_at(COMPLETION)
+request_at = record_at(RECEIVE_REQUEST)
+destination_at = record_at(DESTINATION)
+
+MESSAGE_SIZE, COMPLETION_SIZE, REQUEST_SIZE = MMSGHDR.itemsize, COMPLETION.itemsize, RECEIVE_REQUEST.itemsize
+SOURCE_ADDRESS = SOCKET_ADDRESS.fields["address"][1]  # type: ignore[index]
+PEER_SIZE, DESTINATION_SIZE = PEER.itemsize, DESTINATION.itemsize
+
+
+@compiled
+def _completion(verbs, index):
+    return verbs.completions + uint64(index) * uint64(COMPLETION_SIZE)
+
+
+@compiled
+def take_completions(port, limit):
+    """Enter datagrams that have arrived as messages of the port, up to `limit` in all. The buffers of those of the last
+    call go back to the device first."""
+    verbs = verbs_at(port.verbs)
+    if verbs.broken:
+        return
+    give_back(verbs)
+    found = int64(verbs.waiting)
+    verbs.waiting = 0
+    if found < limit:
+        more = call_library(verbs.poll, verbs.receive_queue, uint64(limit - found), _completion(verbs, found))
+        found += max(int64(more), 0)
+    verbs.received = found
+    for index in range(found):
+        completion = completion_at(_completion(verbs, index))
+        if completion.status or completion.length < GRH_BYTES:
+            fail(verbs, completion.status)
+            return
+        _enter(port, verbs, index, completion)
+    port.receive_used = found
+
+
+@compiled
+def _enter(port, verbs, index, completion):
+    """Make a message of a datagram."""
+    message = message_at(port.receive_message_table + uint64(index) * uint64(MESSAGE_SIZE))
+    buffer = verbs.receive_buffers + completion.number * uint64(verbs.receive_size)
+    piece = iovec_at(message.iov)
+    piece.base = buffer + uint64(GRH_BYTES)
+    message.length = completion.length - uint32(GRH_BYTES)
+    message.control_length = 0
+    source = load_be32(buffer + uint64(GRH_SOURCE))
+    store_be32(message.name + uint64(SOURCE_ADDRESS), source)
+    _check_sender(port, verbs, source, completion.source)
+
+
+@compiled
+def _check_sender(port, verbs, source, queue_pair):
+    """Ask for the sender's queue pair again if it is not the one that is known: the sender was started anew."""
+    place = find_peer(port.peer_table, source)
+    row = (place - port.peer_table) // uint64(PEER_SIZE)
+    destination = destination_at(verbs.destinations + row * uint64(DESTINATION_SIZE))
+    if destination.handle and destination.queue_pair != queue_pair and not destination.wanted:
+        destination.wanted = 1
+        wake(verbs)
+
+
+@compiled
+def give_back(verbs):
+    """Post the buffers of the last call again, as one chain."""
+    count = int64(verbs.received)
+    verbs.received = 0
+    if count == 0:
+        return
+    first = after = uint64(0)
+    for index in range(count):
+        completion = completion_at(_completion(verbs, count - 1 - index))
+        first = verbs.receive_requests + completion.number * uint64(REQUEST_SIZE)
+        request_at(first).next = after
+        after = first
+    bad = stack_bytes(8)
+    reason = call_library(verbs.post_receive, verbs.queue_pair, first, bad)
+    if reason:
+        fail(verbs, reason)

@@ -1,0 +1,92 @@
+"""The tables of a verbs port, and the layouts of libibverbs (infiniband/verbs.h) that the compiled code works on.
+
+The layouts are part of libibverbs' binary interface; so are the places of the functions of a context that post and
+poll, which are not exported by name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_nic.native.memory import record_at
+
+# struct ibv_sge
+PIECE = np.dtype([("address", "u8"), ("length", "u4"), ("key", "u4")])
+
+# struct ibv_send_wr, as a datagram needs it
+SEND_REQUEST = np.dtype(
+    {
+        "names": ["number", "next", "pieces", "piece_count", "opcode", "flags", "handle", "queue_pair", "queue_key"],
+        "formats": ["u8", "u8", "u8", "i4", "i4", "u4", "u8", "u4", "u4"],
+        "offsets": [0, 8, 16, 24, 28, 32, 40, 48, 52],
+        "itemsize": 128,
+    }
+)
+
+# struct ibv_recv_wr
+RECEIVE_REQUEST = np.dtype([("number", "u8"), ("next", "u8"), ("pieces", "u8"), ("piece_count", "i4")], align=True)
+
+# struct ibv_wc
+COMPLETION = np.dtype(
+    [
+        ("number", "u8"),
+        ("status", "i4"),
+        ("opcode", "i4"),
+        ("vendor_error", "u4"),
+        ("length", "u4"),
+        ("immediate", "u4"),
+        ("queue_pair", "u4"),
+        ("source", "u4"),  # number of the sender's queue pair
+        ("flags", "u4"),
+        ("rest", "u8"),
+    ]
+)
+
+# struct ibv_context: its functions, by byte offset
+POLL, REQUEST_EVENT, POST_SEND, POST_RECEIVE = 96, 104, 208, 216
+
+SEND_OPCODE = 2  # IBV_WR_SEND
+SIGNALED = 2  # IBV_SEND_SIGNALED
+GRH_BYTES = 40  # before each received datagram; of RoCE v2 over IPv4 the last 20 are the IP header
+GRH_SOURCE = 32  # where the source address stands there
+
+# All that the compiled code of a verbs port needs. Members named like tables are addresses of arrays.
+VERBS = np.dtype(
+    [
+        ("queue_pair", "u8"),  # address of the struct ibv_qp
+        ("send_queue", "u8"),  # address of a struct ibv_cq
+        ("receive_queue", "u8"),
+        ("channel", "u8"),  # address of the struct ibv_comp_channel
+        ("poll", "u8"),  # addresses of the functions
+        ("request_event", "u8"),
+        ("post_send", "u8"),
+        ("post_receive", "u8"),
+        ("take_event", "u8"),
+        ("acknowledge", "u8"),
+        ("send_requests", "u8"),  # SEND_REQUEST [send_depth]
+        ("send_pieces", "u8"),  # PIECE [send_depth]
+        ("receive_requests", "u8"),  # RECEIVE_REQUEST [receive_depth]
+        ("receive_buffers", "u8"),  # bytes [receive_depth, receive_size]
+        ("completions", "u8"),  # COMPLETION [RECEIVE_BATCH]: of the last poll for received datagrams
+        ("destinations", "u8"),  # DESTINATION [PEER_SLOTS + 1]
+        ("send_depth", "u4"),
+        ("send_size", "u4"),  # bytes of a buffer
+        ("receive_size", "u4"),
+        ("send_next", "u4"),  # row of the next request
+        ("send_free", "u4"),  # requests that the device does not hold
+        ("chained", "u4"),  # requests of the present batch, not yet posted
+        ("send_uncovered", "u4"),  # posted since the last signaled one
+        ("received", "u4"),  # completions of the last call, whose buffers are to be posted again
+        ("waiting", "u4"),  # completions that `packets_wait` has found, for the next call
+        ("asked_event", "u4"),  # 1: an event was asked for since the channel was last emptied
+        ("broken", "u4"),  # 1: the queue pair has failed. Until it is mended, compiled code leaves it alone.
+        ("status", "u4"),  # of the completion or errno of the call by which it failed
+        ("wanted", "u4"),  # 1: some destination is wanted; the resolver was woken
+        ("wake_fd", "i4"),  # an eventfd that wakes the resolver
+    ],
+    align=True,
+)
+
+RECEIVE_BATCH = 256  # datagrams of one `receive`, at most
+
+verbs_at = record_at(VERBS)

@@ -1,0 +1,178 @@
+"""The resolver: a thread that learns the queue pairs of other devices, and mends a queue pair that has failed.
+
+The compiled code marks the destinations that it wants and wakes the resolver. What the resolver has learnt it writes
+into the table of destinations. A destination that is sent to and does not answer is asked again, because it may have
+been started anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import secrets
+import select
+import socket
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from fanin_nic.port.descriptors import PEER_SLOTS
+from fanin_nic.port.verbs.queue_pair import QueuePair, VerbsFailed
+from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
+
+REPEAT_SECONDS = 0.05  # between questions to a device that does not answer
+TRIES = 40  # questions; then only the next packet to it asks again
+LOOK_SECONDS = 0.25  # between looks for devices that have fallen silent
+MESSAGES = 64  # taken in one turn
+MEND_SECONDS = 0.05  # between attempts
+RECEIVE_BYTES = 2048
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Question:
+    """What was asked of an address."""
+
+    row: int
+    token: int
+    tries: int = 0
+    due: float = 0.0
+
+
+class Resolver:
+    """The resolver of one queue pair. peers: the PEER table whose rows the destinations stand beside."""
+
+    def __init__(self, queue_pair: QueuePair, lane: int, peers: np.ndarray) -> None:
+        self._queue_pair, self._lane, self._peers = queue_pair, lane, peers
+        self._record, self._destinations = queue_pair.record, queue_pair.destinations
+        self._questions: dict[str, Question] = {}
+        self._counted = np.zeros((2, PEER_SLOTS), np.uint64)
+        self._look_due = self._mend_due = 0.0
+        self._stop = False
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            self._socket.bind((queue_pair.address, RESOLUTION_PORT))
+        except OSError as error:
+            self._socket.close()
+            remedy = "stop the device that has this address, or choose another address"
+            raise VerbsFailed(
+                f"cannot open UDP port {RESOLUTION_PORT} of {queue_pair.address}: {error.strerror}; {remedy}"
+            ) from error
+        self._thread = threading.Thread(target=self._run, name="resolver", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop = True
+        os.eventfd_write(self._queue_pair.wake_fd, 1)
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        while not self._stop:
+            now = time.monotonic()
+            self._mend(now)
+            self._look(now)
+            self._ask(now)
+            descriptors = [self._socket.fileno(), self._queue_pair.wake_fd]
+            readable, _, _ = select.select(descriptors, [], [], self._pause(now))
+            if self._queue_pair.wake_fd in readable:
+                os.eventfd_read(self._queue_pair.wake_fd)
+            self._collect_wanted()
+            for _ in range(MESSAGES):
+                if not self._take_message():
+                    break
+
+    def _pause(self, now: float) -> float | None:
+        """Seconds to wait for messages; None: until one comes."""
+        dues = [question.due for question in self._questions.values()]
+        if self._queue_pair.handles:
+            dues.append(self._look_due)
+        if self._record[0]["broken"]:
+            dues.append(self._mend_due)
+        return max(0.0, min(dues) - now) if dues else None
+
+    def _mend(self, now: float) -> None:
+        if not self._record[0]["broken"] or now < self._mend_due:
+            return
+        name, status = self._queue_pair.name, int(self._record[0]["status"])
+        self._mend_due = now + MEND_SECONDS
+        try:
+            self._queue_pair.mend()
+            log.warning("the queue pair on %s had failed (status %d) and is up again", name, status)
+        except VerbsFailed as error:
+            log.warning("the queue pair on %s has failed (status %d) and stays down: %s", name, status, error)
+
+    def _collect_wanted(self) -> None:
+        """Put a question for each destination that the compiled code wants. What it marks after this wakes again."""
+        self._record["wanted"] = 0
+        for row in map(int, np.flatnonzero(self._destinations["wanted"][:PEER_SLOTS])):
+            self._destinations["wanted"][row] = 0
+            self._want(row)
+
+    def _look(self, now: float) -> None:
+        """Ask again those that were sent to since the last look and have sent nothing."""
+        if now < self._look_due:
+            return
+        self._look_due = now + LOOK_SECONDS
+        peers = self._peers[:PEER_SLOTS]
+        counted = np.stack([peers["tx_packets"], peers["rx_packets"]])
+        is_silent = (counted[0] != self._counted[0]) & (counted[1] == self._counted[1])
+        self._counted = counted
+        for row in map(int, np.flatnonzero(is_silent)):
+            self._want(row)
+
+    def _want(self, row: int) -> None:
+        address = str(ipaddress.IPv4Address(int(self._peers["address"][row])))
+        self._questions.setdefault(address, Question(row, secrets.randbits(64)))
+
+    def _ask(self, now: float) -> None:
+        for address, question in list(self._questions.items()):
+            if now < question.due:
+                continue
+            if question.tries == TRIES:
+                del self._questions[address]
+                continue
+            question.tries += 1
+            question.due = now + REPEAT_SECONDS
+            self._send(Message(Kind.QUESTION, self._lane, question.token), address, RESOLUTION_PORT)
+
+    def _send(self, message: Message, address: str, port: int) -> None:
+        with contextlib.suppress(OSError):  # it counts as lost
+            self._socket.sendto(encode(message), (address, port))
+
+    def _take_message(self) -> bool:
+        """Take one message. False: there is none."""
+        try:
+            data, (address, port) = self._socket.recvfrom(RECEIVE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        message = decode(data)
+        if message is None or message.lane != self._lane:
+            return True
+        if message.kind == Kind.QUESTION:
+            self._send(Message(Kind.ANSWER, self._lane, message.token, self._queue_pair.number), address, port)
+        elif port == RESOLUTION_PORT and address in self._questions:
+            self._learn(address, message)
+        return True
+
+    def _learn(self, address: str, message: Message) -> None:
+        question = self._questions[address]
+        if message.token != question.token:
+            return
+        del self._questions[address]
+        try:
+            handle = self._queue_pair.address_handle(address)
+        except VerbsFailed as error:
+            log.warning("%s", error)
+            return
+        destination = self._destinations[question.row : question.row + 1]
+        destination["queue_pair"] = message.queue_pair
+        destination["handle"] = handle

@@ -1,0 +1,170 @@
+"""Transmission by a verbs device: each packet of a super-packet is copied into a buffer of the send ring, and all
+requests of a batch are posted as one chain.
+
+The copy is the one that `sendmmsg` makes: the engine may use its memory again when `transmit` returns.
+"""
+
+from __future__ import annotations
+
+from numba import int64, uint32, uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.libc import IOVEC, MMSGHDR, poll, stack_bytes
+from fanin_nic.native.memory import call_library, copy, load_u64, record_at, store_u64
+from fanin_nic.native.profile import Stage, lap
+from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
+from fanin_nic.port.peers import count_sent
+from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
+from fanin_nic.port.verbs.wake import fail, wake
+
+message_at = record_at(SEND_MESSAGE)
+mmsghdr_at = record_at(MMSGHDR)
+iovec_at = record_at(IOVEC)
+request_at = record_at(SEND_REQUEST)
+piece_at = record_at(PIECE)
+completion_at = record_at(COMPLETION)
+destination_at = record_at(DESTINATION)
+
+MESSAGE_SIZE, MMSGHDR_SIZE, IOVEC_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize, IOVEC.itemsize
+REQUEST_SIZE, PIECE_SIZE, COMPLETION_SIZE = SEND_REQUEST.itemsize, PIECE.itemsize, COMPLETION.itemsize
+PEER_SIZE, DESTINATION_SIZE = PEER.itemsize, DESTINATION.itemsize
+UNRESOLVED, QUEUE_FULL, SEND_ERROR = int(Drop.UNRESOLVED), int(Drop.QUEUE_FULL), int(Drop.SEND_ERROR)
+KERNEL = int(Stage.SEND)
+
+COMPLETIONS = 16  # of one poll
+COMPLETIONS_BYTES = COMPLETIONS * COMPLETION_SIZE
+FULL_QUEUE_WAITS = 20  # in one call of `transmit`, each
+FULL_QUEUE_WAIT_MS = 1
+
+
+@compiled
+def post_batch(port, messages, headers, filled):
+    """Give `filled` super-packets to the device. messages, headers: their SEND_MESSAGE and MMSGHDR tables. Returns the
+    number of packets sent."""
+    verbs, sent = verbs_at(port.verbs), int64(0)
+    for index in range(filled):
+        message = message_at(messages + uint64(index) * uint64(MESSAGE_SIZE))
+        sent += _chain(port, verbs, message, mmsghdr_at(headers + uint64(index) * uint64(MMSGHDR_SIZE)))
+    sent -= _post_chain(port, verbs)
+    if filled:
+        lap(port.profile, KERNEL)
+    return sent
+
+
+@compiled
+def _chain(port, verbs, message, mmsghdr):
+    """Append the packets of one super-packet to the chain. Returns how many there are."""
+    count = int64(message.packets)
+    destination = destination_at(
+        verbs.destinations + (message.peer - port.peer_table) // uint64(PEER_SIZE) * uint64(DESTINATION_SIZE)
+    )
+    if verbs.broken:
+        port.dropped[SEND_ERROR] += message.packets
+        return int64(0)
+    if not destination.handle:
+        destination.wanted = 1
+        wake(verbs)
+        port.dropped[UNRESOLVED] += message.packets
+        return int64(0)
+    sent = int64(0)
+    if int64(verbs.send_free) < count:
+        sent -= _post_chain(port, verbs)
+        if not _await_room(port, verbs, count):
+            port.dropped[QUEUE_FULL] += message.packets
+            return sent
+    _copy_packets(verbs, message, mmsghdr, destination)
+    return sent + count_sent(message)
+
+
+@compiled
+def _row(verbs, row):
+    """A row of the requests, counted over their end."""
+    return row - int64(verbs.send_depth) if row >= int64(verbs.send_depth) else row
+
+
+@compiled
+def _request(verbs, row):
+    return verbs.send_requests + uint64(row) * uint64(REQUEST_SIZE)
+
+
+@compiled
+def _copy_packets(verbs, message, mmsghdr, destination):
+    """Fill the next requests, and their buffers, with the packets of a super-packet."""
+    count, left = int64(message.packets), int64(message.length)
+    piece, used = uint64(mmsghdr.iov), uint64(0)
+    for _ in range(count):
+        row = int64(verbs.send_next)
+        request, target = request_at(_request(verbs, row)), piece_at(verbs.send_pieces + uint64(row * PIECE_SIZE))
+        size = min(int64(message.segment_size), left)
+        left -= size
+        written = uint64(0)
+        while written < uint64(size):
+            source = iovec_at(piece)
+            part = min(uint64(source.length) - used, uint64(size) - written)
+            copy(target.address + written, uint64(source.base) + used, part)
+            written += part
+            used += part
+            if used == uint64(source.length):
+                piece, used = piece + uint64(IOVEC_SIZE), uint64(0)
+        target.length = size
+        request.handle, request.queue_pair = destination.handle, destination.queue_pair
+        verbs.send_next = _row(verbs, row + 1)
+        request.next, request.flags = _request(verbs, verbs.send_next), 0
+    verbs.chained += uint32(count)
+    verbs.send_free -= uint32(count)
+
+
+@compiled
+def _post_chain(port, verbs):
+    """Post the chain. Its last request is signaled; its number says how many requests are done with it. Returns how
+    many packets the device has not taken; they are dropped."""
+    count, depth = int64(verbs.chained), int64(verbs.send_depth)
+    if count == 0:
+        return int64(0)
+    first = _row(verbs, int64(verbs.send_next) + depth - count)
+    last = request_at(_request(verbs, _row(verbs, first + count - 1)))
+    last.next, last.flags = 0, SIGNALED
+    last.number = uint64(verbs.send_uncovered) + uint64(count)
+    verbs.chained = 0
+    bad = stack_bytes(8)
+    store_u64(bad, uint64(0))
+    reason = call_library(verbs.post_send, verbs.queue_pair, _request(verbs, first), bad)
+    if not reason:
+        verbs.send_uncovered = 0
+        return int64(0)
+    refused = (int64(load_u64(bad)) - int64(verbs.send_requests)) // REQUEST_SIZE
+    taken = refused - first if refused >= first else refused - first + depth
+    verbs.send_uncovered += uint32(taken)
+    verbs.send_free += uint32(count - taken)
+    verbs.send_next = _row(verbs, first + taken)
+    port.last_error = reason
+    port.dropped[SEND_ERROR] += uint64(count - taken)
+    return count - taken
+
+
+@compiled
+def _await_room(port, verbs, count):
+    """Take completions of sends until `count` requests are free, or for a while. Returns whether they are."""
+    while not reclaim(verbs, count) and not verbs.broken:
+        if port.send_waits >= FULL_QUEUE_WAITS:
+            return False
+        port.send_waits += 1
+        poll(uint64(0), uint64(0), FULL_QUEUE_WAIT_MS)
+    return not verbs.broken
+
+
+@compiled
+def reclaim(verbs, count):
+    """Take completions of sends until `count` requests are free. Returns whether they are."""
+    completions = stack_bytes(COMPLETIONS_BYTES)
+    while int64(verbs.send_free) < count:
+        found = int64(call_library(verbs.poll, verbs.send_queue, uint64(COMPLETIONS), completions))
+        if found <= 0:
+            return False
+        for index in range(found):
+            completion = completion_at(completions + uint64(index * COMPLETION_SIZE))
+            if completion.status:
+                fail(verbs, completion.status)
+                return False
+            verbs.send_free += uint32(completion.number)
+    return True

@@ -1,0 +1,50 @@
+"""How devices over verbs find each other's queue pairs: a question and an answer over UDP, as ARP does it.
+
+A verbs device chooses the numbers of its queue pairs. So each device listens at its own address, at UDP port
+RESOLUTION_PORT. It answers a QUESTION for a lane with the number of the queue pair of that lane. The answer repeats the
+token of the question, so that nobody who has not seen the question can answer.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import NamedTuple
+
+RESOLUTION_PORT = 14791
+QUEUE_KEY = 0x0FA_0C01  # Q_Key of every queue pair; its highest bit is for privileged users and not set
+MAGIC = b"FaUD"
+VERSION = 1
+LAYOUT = struct.Struct(">4sBBBxQI")  # magic, version, kind, lane, token, queue pair
+MOST_QUEUE_PAIR = (1 << 24) - 1
+
+
+class Kind(enum.IntEnum):
+    """What a message is."""
+
+    QUESTION = 1  # its queue pair is 0
+    ANSWER = 2
+
+
+class Message(NamedTuple):
+    """A question or an answer."""
+
+    kind: Kind
+    lane: int
+    token: int
+    queue_pair: int = 0
+
+
+def encode(message: Message) -> bytes:
+    """The UDP payload of a message."""
+    return LAYOUT.pack(MAGIC, VERSION, *message)
+
+
+def decode(data: bytes) -> Message | None:
+    """The message that a UDP payload is; None if it is none of this version."""
+    if len(data) != LAYOUT.size:
+        return None
+    magic, version, kind, lane, token, queue_pair = LAYOUT.unpack(data)
+    if magic != MAGIC or version != VERSION or kind not in tuple(Kind) or queue_pair > MOST_QUEUE_PAIR:
+        return None
+    return Message(Kind(kind), lane, token, queue_pair)

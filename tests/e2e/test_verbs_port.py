@@ -1,0 +1,138 @@
+"""Devices that exchange their packets over UD queue pairs of verbs devices: the same results, the same refusals.
+
+The verbs devices are NICs of another fabric, by the preloaded verbs library. `tests/rdma` does the same over rxe.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from fanin.verbs_lib import library_path
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent, statuses
+from tests.e2e.members import job, run_ranks
+
+NODES = 2
+ELEMENTS = 70_001
+
+
+def over_verbs(bench: Bench, shape: Shape, carriers: Running) -> Fabric:
+    """A fabric each of whose devices has the queue pairs, and the address, of one of the carriers."""
+    fabric = bench.describe(shape)
+    addresses = [nic.address for nic in carriers.fabric.nics]
+    assert len(addresses) >= len(fabric.devices)
+    devices = [
+        replace(device, address=address, port=f"verbs://fanin{number}")
+        for number, (device, address) in enumerate(zip(fabric.devices, addresses, strict=False))
+    ]
+    return replace(fabric, devices=tuple(devices))
+
+
+@pytest.fixture(scope="module")
+def carriers(bench: Bench) -> Running:
+    """NICs that serve as verbs devices: fanin0, fanin1, ..."""
+    return bench.up(Shape(NODES + 3, 1, direct=True, lanes=1))
+
+
+@pytest.fixture(scope="module")
+def on_carriers(carriers: Running) -> Iterator[pytest.MonkeyPatch]:
+    """Devices that are started find the carriers."""
+    sockets = ":".join(str(carriers.state.socket(nic.name)) for nic in carriers.fabric.nics)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FANIN_SOCKET", sockets)
+        patch.setenv("LD_PRELOAD", str(library_path()))
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench, carriers: Running, on_carriers: pytest.MonkeyPatch) -> Running:
+    """Two NICs below a switch, over verbs."""
+    return bench.build(over_verbs(bench, Shape(NODES, 2, lanes=1), carriers))
+
+
+def check_allreduce(running: Running, route: str) -> None:
+    with job(running, 2 * NODES, route) as members:
+
+        def act(rank: int) -> np.ndarray:
+            data = np.arange(ELEMENTS, dtype="i8") * (rank + 1)
+            return members[rank].allreduce(data, out=data, timeout=BOUND_S)
+
+        expected = np.arange(ELEMENTS, dtype="i8") * (NODES * (2 * NODES + 1))
+        for outcome in run_ranks(2 * NODES, act):
+            assert np.array_equal(outcome, expected)
+    assert_released(running)
+
+
+def sent_by_carriers(carriers: Running) -> int:
+    """Packets that the carriers have exchanged."""
+    return sum(link["tx_packets"] for status in statuses(carriers).values() for link in status["links"].values())
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_allreduce(running: Running, carriers: Running, route: str) -> None:
+    """Every packet that a device has sent has gone by its verbs device."""
+    before = sent_by_carriers(carriers)
+    own_before = sum(link["tx_packets"] for status in statuses(running).values() for link in status["links"].values())
+    check_allreduce(running, route)
+    own = sum(link["tx_packets"] for status in statuses(running).values() for link in status["links"].values())
+    assert sent_by_carriers(carriers) - before >= own - own_before >= ELEMENTS * 8 // 2048
+
+
+def test_device_that_is_started_anew(running: Running) -> None:
+    """It has another queue pair, for which the others ask."""
+    check_allreduce(running, "tree")
+    for name in ("switch", "nic0"):
+        lifecycle.restart(running.fabric.name, name, silent)
+        check_allreduce(running, "tree")
+
+
+def test_queue_pairs_that_fail(carriers: Running, on_carriers: pytest.MonkeyPatch) -> None:
+    """They are mended, and packets come through again."""
+    free = [f"fanin{number}={carriers.fabric.nics[number].address}" for number in (NODES + 1, NODES + 2)]
+    program = Path(__file__).with_name("verbs_ports.py")
+    done = subprocess.run([sys.executable, program, *free], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "whole"
+    assert done.stderr.count("is up again") == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"port": "verbs://nowhere"},
+            "there is no verbs device nowhere; use one of fanin0, fanin1, fanin2, fanin3, fanin4",
+        ),
+        ({"port": "verbs://fanin1"}, "verbs device fanin1 has no RoCE v2 address {address}; give the device's"),
+    ],
+)
+def test_device_that_can_not_be_had(
+    bench: Bench, carriers: Running, on_carriers: pytest.MonkeyPatch, changed: dict, said: str
+) -> None:
+    fabric = over_verbs(bench, Shape(1, 1, direct=True, lanes=1), carriers)
+    (nic,) = fabric.devices
+    # Another address than that of the running fabric's NIC, which has the same carriers.
+    nic = replace(nic, address=carriers.fabric.nics[2].address, **changed)
+    with pytest.raises(ToolError) as refusal:
+        bench.build(replace(fabric, devices=(nic,)))
+    assert refusal.value.name == "DEVICE_LOST"
+    assert said.format(address=nic.address) in refusal.value.cause
+
+
+def test_mtu_that_the_device_does_not_carry(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:
+    narrow = bench.up(Shape(1, 1, direct=True, lanes=1, mtu=1500))
+    on_carriers.setenv("FANIN_SOCKET", str(narrow.state.socket(narrow.fabric.nics[0].name)))
+    fabric = over_verbs(bench, Shape(1, 1, direct=True, lanes=1), narrow)
+    with pytest.raises(ToolError, match="carries datagrams of 1024 bytes, MTU 4124 needs more; raise the MTU of"):
+        bench.build(fabric)

@@ -1,0 +1,43 @@
+"""Which kind of port a device gets, and what is refused before anything is opened."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from fanin_nic.port.opening import open_ports
+from fanin_nic.port.port import PortError
+from fanin_nic.port.sockets import UdpPort
+from fanin_wire.settings import DeviceSettings, InvalidSetting, convert
+
+
+def settings(address: str, **changed: Any) -> DeviceSettings:
+    values = {"name": "nic0", "address": address, "socket": "/nowhere"}
+    return convert(values | changed, DeviceSettings)
+
+
+def test_udp_is_what_nobody_asks_for(address: str) -> None:
+    with contextlib.closing(open_ports(settings(address))[0]) as port:
+        assert isinstance(port, UdpPort)
+        assert port.mtu == settings(address).mtu
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"lanes": 2}, "2 lanes are not there over verbs://rxe0; use lanes = 1"),
+        ({"parent_group": "239.77.0.1"}, "multicast of results is not there over verbs://rxe0"),
+        ({"group": "239.77.0.1"}, "multicast of results is not there over verbs://rxe0"),
+    ],
+)
+def test_what_verbs_lack_is_named(address: str, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(PortError, match=said):
+        open_ports(settings(address, port="verbs://rxe0", **changed))
+
+
+@pytest.mark.parametrize("port", ["", "tcp", "verbs://", "verbs://a b", "verbs:rxe0"])
+def test_ports_that_there_are_not(port: str) -> None:
+    with pytest.raises(InvalidSetting, match="use udp, or verbs:// and the name of a verbs device"):
+        settings("127.0.0.1", port=port)

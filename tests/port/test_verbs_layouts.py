@@ -1,0 +1,120 @@
+"""The layouts by which a port works on libibverbs are those of the real infiniband/verbs.h."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fanin_nic.port.verbs import library, records
+
+REAL = Path("/usr/include/infiniband/verbs.h")
+FILLERS = {"rest", "padding", "guids", "vendor", "sqd", "atomics"}  # runs of members that nobody looks at
+STRUCTURES = {  # by the name in C; whole: whether the size is the same, too
+    "ibv_gid_entry": (library.GidEntry, True),
+    "ibv_device_attr": (library.DeviceAttributes, True),
+    "ibv_port_attr": (library.PortAttributes, True),
+    "ibv_qp_cap": (library.Capabilities, True),
+    "ibv_qp_init_attr": (library.QueuePairInit, True),
+    "ibv_ah_attr": (library.AddressAttributes, True),
+    "ibv_qp_attr": (library.QueuePairAttributes, True),
+    "ibv_mr": (library.Region, True),
+    "ibv_qp": (library.QueuePair, False),
+    "ibv_comp_channel": (library.Channel, True),
+}
+IN_ROUTE = {"dgid", "flow_label", "sgid_index", "hop_limit", "traffic_class"}  # members of ibv_ah_attr.grh
+TABLES = {  # numpy records: our members, and theirs
+    "ibv_sge": (records.PIECE, {"address": "addr", "length": "length", "key": "lkey"}),
+    "ibv_send_wr": (
+        records.SEND_REQUEST,
+        {
+            "number": "wr_id",
+            "next": "next",
+            "pieces": "sg_list",
+            "piece_count": "num_sge",
+            "opcode": "opcode",
+            "flags": "send_flags",
+            "handle": "wr.ud.ah",
+            "queue_pair": "wr.ud.remote_qpn",
+            "queue_key": "wr.ud.remote_qkey",
+        },
+    ),
+    "ibv_recv_wr": (
+        records.RECEIVE_REQUEST,
+        {"number": "wr_id", "next": "next", "pieces": "sg_list", "piece_count": "num_sge"},
+    ),
+    "ibv_wc": (
+        records.COMPLETION,
+        {
+            "number": "wr_id",
+            "status": "status",
+            "opcode": "opcode",
+            "vendor_error": "vendor_err",
+            "length": "byte_len",
+            "immediate": "imm_data",
+            "queue_pair": "qp_num",
+            "source": "src_qp",
+            "flags": "wc_flags",
+        },
+    ),
+}
+FUNCTIONS = {
+    "poll_cq": records.POLL,
+    "req_notify_cq": records.REQUEST_EVENT,
+    "post_send": records.POST_SEND,
+    "post_recv": records.POST_RECEIVE,
+}
+CODES = {
+    "IBV_ACCESS_LOCAL_WRITE": library.LOCAL_WRITE,
+    "IBV_QPT_UD": library.UD,
+    "IBV_QPS_RESET": library.RESET,
+    "IBV_QPS_INIT": library.INIT,
+    "IBV_QPS_RTR": library.RTR,
+    "IBV_QPS_RTS": library.RTS,
+    "IBV_QP_STATE": library.STATE,
+    "IBV_QP_PKEY_INDEX": library.P_KEY_INDEX,
+    "IBV_QP_PORT": library.PORT,
+    "IBV_QP_QKEY": library.Q_KEY,
+    "IBV_QP_SQ_PSN": library.SEND_PSN,
+    "IBV_GID_TYPE_ROCE_V2": library.ROCE_V2,
+    "IBV_PORT_ACTIVE": library.ACTIVE,
+    "IBV_WR_SEND": records.SEND_OPCODE,
+    "IBV_SEND_SIGNALED": records.SIGNALED,
+    "sizeof(struct ibv_grh)": records.GRH_BYTES,
+}
+
+
+def expected() -> dict[str, int]:
+    """Expressions of C, and their values by our layouts."""
+    found = dict(CODES)
+    for name, (kind, is_whole) in STRUCTURES.items():
+        if is_whole:
+            found[f"sizeof(struct {name})"] = ctypes.sizeof(kind)
+        for member, *_ in kind._fields_:
+            if member not in FILLERS:
+                place = f"grh.{member}" if name == "ibv_ah_attr" and member in IN_ROUTE else member
+                found[f"offsetof(struct {name}, {place})"] = getattr(kind, member).offset
+    for name, (table, members) in TABLES.items():
+        found[f"sizeof(struct {name})"] = table.itemsize
+        for ours, theirs in members.items():
+            found[f"offsetof(struct {name}, {theirs})"] = np.dtype(table).fields[ours][1]
+    return found | {f"offsetof(struct ibv_context, ops.{name})": place for name, place in FUNCTIONS.items()}
+
+
+@pytest.mark.process
+def test_layouts(tmp_path: Path) -> None:
+    if not REAL.exists() or shutil.which("cc") is None:
+        pytest.skip(f"{REAL} (Debian: libibverbs-dev), or a C compiler")
+    wanted = expected()
+    lines = [f'printf("%lld\\n", (long long)({expression}));' for expression in wanted]
+    source = "\n".join(
+        ["#include <infiniband/verbs.h>", "#include <stdio.h>", "#include <stddef.h>", "int main(void) {", *lines, "}"]
+    )
+    program = tmp_path / "layouts"
+    subprocess.run(["cc", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
+    assert dict(zip(wanted, map(int, said), strict=True)) == wanted

@@ -1,0 +1,65 @@
+"""Programs of this machine in a guest with its files: Python, the checkout, and compiled code for the guest's CPU.
+
+The emulator's CPU lacks what this machine's may have, so device code is compiled here once more, for a CPU that both
+are. That takes a minute or two, and the cache keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fanin_nic.native.cache import cache_root, completion_mark, source_digest
+
+from .guest import Guest
+from .packages import PackagesMissing
+
+CHECKOUT = Path(__file__).parents[3]
+CPU = {"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": "+sse4.2,+pclmul,+popcnt,+cx16"}
+COMPILER = "fanin_nic.daemon.precompile"
+COMPILE_SECONDS = 1800
+FOLDER = "guest-cpu"  # beside the compiled code for this machine
+LIBRARIES = "/run/verbs"  # libibverbs with rxe's provider, of the guest's packages
+COPIED = ("libibverbs.so.1*", "libnl-3.so*", "libnl-route-3.so*", "libibverbs/librxe-rdmav*.so")
+ANSWER_SECONDS = 60  # for the agent, beyond the program's own time
+
+
+def prepare() -> dict[str, str]:
+    """Compile the device code for guests. Returns the environment of their programs.
+
+    Raises:
+        PackagesMissing: there is no folder to keep it.
+    """
+    root = cache_root()
+    if root is None:
+        raise PackagesMissing("a home for compiled code of the virtual machine")
+    variables = CPU | {"FANIN_CACHE_DIR": str(root / FOLDER)}
+    if not completion_mark(root / FOLDER / f"compiled-{source_digest()}").exists():
+        command = [sys.executable, "-m", COMPILER]
+        subprocess.run(command, env=os.environ | variables, check=True, timeout=COMPILE_SECONDS, capture_output=True)
+    return variables | {
+        "HOME": "/root",
+        "LD_LIBRARY_PATH": LIBRARIES,
+        "PATH": os.environ["PATH"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "RDMAV_DRIVERS": "rxe",
+        "XDG_RUNTIME_DIR": "/run",
+    }
+
+
+def install_verbs(guest: Guest) -> None:
+    """Give the programs libibverbs, which this machine need not have."""
+    copies = " ".join(COPIED)
+    script = f"mkdir /machine{LIBRARIES} && cd /usr/lib/x86_64-linux-gnu && cp -a {copies} /machine{LIBRARIES}"
+    guest.call("run", command=["busybox", "sh", "-c", script])
+
+
+def run_module(guest: Guest, environment: dict[str, str], module: str, arguments: Sequence[str], seconds: float) -> str:
+    """What `python -m module` prints in the guest. Raises CallFailed with what it said if it fails."""
+    assignments = [f"{name}={value}" for name, value in environment.items()]
+    command = ["busybox", "chroot", "/machine", "/usr/bin/env", "-i", f"--chdir={CHECKOUT}", *assignments]
+    command += [sys.executable, "-m", module, *arguments]
+    return str(guest.call("run", command=command, seconds=seconds, within=seconds + ANSWER_SECONDS))
