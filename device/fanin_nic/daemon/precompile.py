@@ -29,7 +29,9 @@ from fanin_wire.abi import Service
 from fanin_wire.verbs import QueuePairState
 
 SMALL = Limits(jobs=1, slots=8, queues=1, requests=8, regions=2, actions=64, max_chunk=256)
-SMALL_TRANSPORT = TransportLimits(queue_pairs=1, send_depth=2, receive_depth=2, regions=1, actions=128, window=2)
+SMALL_TRANSPORT = TransportLimits(
+    queue_pairs=1, send_depth=2, receive_depth=2, shared_queues=1, shared_depth=2, regions=1, actions=128, window=2
+)
 MODULE = "fanin_nic.daemon.precompile"
 LOOP = "loop"  # argument: compile the loop only
 
