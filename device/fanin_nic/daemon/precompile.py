@@ -71,10 +71,12 @@ def _precompile_transport() -> None:
     """The same of the transport of ordinary traffic."""
     ordinary = OrdinaryHost("127.0.0.1", 1500, SMALL_TRANSPORT)
     key = ordinary.register(0, OrdinaryRegion(0, 1, 0, 0, 0))
-    queue_pair = OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 0, 0)
+    shared = ordinary.create_shared(0, 0, 0)
+    queue_pair = OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 0, 0, shared)
     row, _ = ordinary.create(0, queue_pair)
     ordinary.modify(row, QueuePairState.ERR, {})
     ordinary.destroy(row)
+    ordinary.destroy_shared(shared)
     ordinary.deregister(key)
 
 

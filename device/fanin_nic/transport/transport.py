@@ -58,7 +58,7 @@ class Limits(NamedTuple):
     send_depth: int = 256
     receive_depth: int = 256
     shared_queues: int = 64
-    shared_depth: int = 1024
+    shared_depth: int = 4096
     regions: int = 1024
     actions: int = 4096
     window: int = 128

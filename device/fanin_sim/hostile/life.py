@@ -24,6 +24,7 @@ PACKETS = 150  # hostile ones of a life
 MILLISECOND = 10**6
 LENGTHS = (0, 1, 40, 100, 256, 300, 600, 600, 600, 600)  # of pieces of receive requests
 RARELY = 0.02
+CUT_OFF = 0.1  # likewise, in the middle of a message that has taken a request of a shared queue
 SHARED = 0.5  # of the lives have a shared receive queue
 RENEWED = {State.RESET: 0.1, State.INIT: 0.1, State.ERR: 0.4}  # how often a queue pair begins anew after a packet
 LONGEST_TICKS = 200  # until every request of a queue pair must have ended by itself
@@ -71,7 +72,8 @@ class Life:
         self.outcome = Outcome(seed)
         self._victim, self._peer = Device("10.0.0.1", self._random), Device("10.0.0.2", self._random)
         self._honest = Honest(self._random, self._victim, self._peer)
-        shared = self._victim.create_shared(OURS) if self._random.random() < SHARED else None
+        is_shared = Random(f"shared {seed}").random() < SHARED
+        shared = self._victim.create_shared(OURS) if is_shared else None
         self._targets = [self._victim.create(kind, OURS, is_attacked=True, shared=shared) for kind in TARGETS]
         self._attacker = Attacker(self._random, self._victim, self._targets, self._peer.address)
         self._given = Counter[Device]()
@@ -106,7 +108,9 @@ class Life:
             self._carry()
             self._pass_time(random.randrange(1, 100) * MILLISECOND)
         for queue in self._targets:
-            if random.random() < RENEWED.get(self._victim.state(queue), RARELY):
+            is_amid = queue.shared is not None and bool(queue.receives)  # of a message
+            often = CUT_OFF if is_amid else RENEWED.get(self._victim.state(queue), RARELY)
+            if random.random() < often:
                 self._begin(queue)
             elif random.random() < 0.1:
                 self._post_receive(queue)

@@ -9,7 +9,7 @@ SCHEDULES = test("sim/rdma/test_schedules.py::test_nothing_is_violated")
 LIVES = test("sim/hostile/test_lives.py::test_nothing_is_violated")
 UNREADABLE = test("transport/test_unreadable.py::test_datagrams_that_are_complete_are_taken_back")
 REQUESTS, RETRY = "transport/responder/requests.py", "transport/requester/retry.py"
-SHARED = test("transport/test_shared_queues.py")
+SHARED = test("transport/test_shared_queues.py::test_room_of_a_queue_counts_what_is_taken")
 RECEIVE_QUEUE = "transport/queue_pairs/receive_queue.py"
 ACKNOWLEDGE, SEND = "transport/requester/acknowledge.py", "transport/requester/send.py"
 

@@ -11,13 +11,14 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
                                         .domain = init->domain,
                                         .send_cq = init->send_cq,
                                         .receive_cq = init->receive_cq,
-                                        .all_signaled = init->all_signaled};
+                                        .all_signaled = init->all_signaled,
+                                        .shared_queue = init->shared_queue};
     enum fanin_status status;
 
     fanin_forget_complaint();
     status = fanin_exchange(context, FANIN_MSG_CREATE_ORDINARY_QP, &message.head, sizeof message, -1);
     if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("the device refuses the service, the protection domain or a completion queue");
+        fanin_complain("the device refuses the service, the protection domain, a completion queue or a shared queue");
     if (status != FANIN_SUCCESS)
         return status;
     if (message.qp >= FANIN_MAX_ORDINARY_QP) {
@@ -25,6 +26,7 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
         return FANIN_NO_RESOURCES;
     }
     __atomic_store_n(&context->ordinary_states[message.qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
+    __atomic_store_n(&context->is_shared[message.qp], init->shared_queue != 0, __ATOMIC_RELAXED);
     *qp = message.qp;
     *qpn = message.qpn;
     return FANIN_SUCCESS;
@@ -71,24 +73,30 @@ enum fanin_status fanin_query_ordinary_qp(struct fanin_context *context, uint32_
     return status;
 }
 
-/* Copy a request into the ring that lies `offset` bytes behind the send ring of a queue pair. */
-static enum fanin_status post(struct fanin_context *context, uint32_t qp, uint32_t offset, const void *wqe, size_t size)
+/* Where the send ring of a queue pair lies; its receive ring follows. */
+static size_t rings_of(const struct fanin_context *context, uint32_t qp)
+{
+    return context->limits.oq_offset + (size_t)qp * context->limits.oq_stride;
+}
+
+enum fanin_status fanin_store_request(struct fanin_context *context, size_t offset, uint32_t depth, const void *wqe,
+                                      size_t size)
 {
     struct fanin_ring *ring;
     uint32_t producer;
 
     if (fanin_device_lost(context))
         return FANIN_DEVICE_LOST;
-    ring = (void *)(context->region + context->limits.oq_offset + (size_t)qp * context->limits.oq_stride + offset);
+    ring = (void *)(context->region + offset);
     pthread_mutex_lock(&context->ring_lock);
     producer = ring->producer;
-    if (producer - ring->consumer_seen >= FANIN_ORDINARY_DEPTH)
+    if (producer - ring->consumer_seen >= depth)
         ring->consumer_seen = __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE);
-    if (producer - ring->consumer_seen >= FANIN_ORDINARY_DEPTH) {
+    if (producer - ring->consumer_seen >= depth) {
         pthread_mutex_unlock(&context->ring_lock);
         return FANIN_QUEUE_FULL;
     }
-    memcpy((uint8_t *)(ring + 1) + producer % FANIN_ORDINARY_DEPTH * size, wqe, size);
+    memcpy((uint8_t *)(ring + 1) + producer % depth * size, wqe, size);
     __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&context->ring_lock);
     fanin_ring_doorbell(context);
@@ -120,7 +128,7 @@ enum fanin_status fanin_post_send(struct fanin_context *context, uint32_t qp, co
     if (wqe->flags & FANIN_SEND_INLINE && wqe->inline_length > FANIN_MAX_INLINE_DATA)
         return fanin_complain("%u bytes of inline data; at most %u are possible", wqe->inline_length,
                               FANIN_MAX_INLINE_DATA);
-    return post(context, qp, 0, wqe, sizeof *wqe);
+    return fanin_store_request(context, rings_of(context, qp), FANIN_ORDINARY_DEPTH, wqe, sizeof *wqe);
 }
 
 enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp, const struct fanin_receive_wqe *wqe)
@@ -129,7 +137,10 @@ enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp,
 
     if (status != FANIN_SUCCESS)
         return status;
+    if (__atomic_load_n(&context->is_shared[qp], __ATOMIC_RELAXED))
+        return fanin_complain("this queue pair receives from a shared receive queue; post to that");
     if (wqe->sge_count > FANIN_MAX_SGE)
         return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
-    return post(context, qp, context->limits.oq_receive, wqe, sizeof *wqe);
+    return fanin_store_request(context, rings_of(context, qp) + context->limits.oq_receive, FANIN_ORDINARY_DEPTH, wqe,
+                               sizeof *wqe);
 }
