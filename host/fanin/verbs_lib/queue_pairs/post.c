@@ -95,14 +95,22 @@ int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
     return error;
 }
 
+int our_receive_wqe(const struct ibv_recv_wr *wr, struct fanin_receive_wqe *wqe)
+{
+    *wqe = (struct fanin_receive_wqe){.wr_id = wr->wr_id};
+    if (wr->num_sge < 0 || wr->num_sge > FANIN_MAX_SGE)
+        return 0;
+    wqe->sge_count = (uint32_t)wr->num_sge;
+    copy_pieces(wqe->sge, wr->sg_list, wr->num_sge);
+    return 1;
+}
+
 static int post_one_receive(struct ibv_qp *qp, const struct ibv_recv_wr *wr)
 {
-    struct fanin_receive_wqe wqe = {.wr_id = wr->wr_id};
+    struct fanin_receive_wqe wqe;
 
-    if (wr->num_sge < 0 || wr->num_sge > FANIN_MAX_SGE)
+    if (!our_receive_wqe(wr, &wqe))
         return EINVAL;
-    wqe.sge_count = (uint32_t)wr->num_sge;
-    copy_pieces(wqe.sge, wr->sg_list, wr->num_sge);
     return our_errno(fanin_post_receive(our_fanin(qp->context), our_qp(qp)->number, &wqe));
 }
 
