@@ -23,6 +23,7 @@
 #define FANIN_LONG_BYTES 4194304  /* of a message: from so many on results are not in the caches when it is complete */
 #define FANIN_NO_ARRIVAL 0xffffffff /* in the place of a length: the rest of the ring is left out */
 #define FANIN_ORDINARY_DEPTH 1024 /* work requests in a send or receive ring of ordinary traffic */
+#define FANIN_SHARED_DEPTH 4096   /* work requests in the ring of a shared receive queue */
 #define FANIN_MAX_SGE 8           /* pieces of memory of a work request of ordinary traffic */
 #define FANIN_MAX_INLINE_DATA 128 /* bytes of data that take the place of the pieces */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
@@ -385,7 +386,9 @@ enum fanin_message_type {
     FANIN_MSG_CREATE_ORDINARY_QP = 12,
     FANIN_MSG_DESTROY_ORDINARY_QP = 13,
     FANIN_MSG_MODIFY_ORDINARY_QP = 14,
-    FANIN_MSG_QUERY_ORDINARY_QP = 15
+    FANIN_MSG_QUERY_ORDINARY_QP = 15,
+    FANIN_MSG_CREATE_SHARED_QUEUE = 16,
+    FANIN_MSG_DESTROY_SHARED_QUEUE = 17
 };
 
 struct fanin_message {
@@ -415,6 +418,10 @@ struct fanin_attach_reply {
     uint32_t oq_receive;      /* from a send ring of ordinary traffic to the receive ring of its queue pair */
     uint32_t max_ordinary_qp; /* of this client; 0: the device has no ordinary traffic */
     uint32_t path_mtu;        /* bytes: the largest path MTU that the port carries */
+    uint32_t srq_offset;      /* of the receive ring of shared receive queue 0 */
+    uint32_t srq_stride;
+    uint32_t max_shared_queues; /* of this client */
+    uint32_t reserved;
 };
 
 struct fanin_register {       /* request and reply */
@@ -443,7 +450,13 @@ struct fanin_ordinary_qp {    /* CREATE_ORDINARY_QP, DESTROY_ORDINARY_QP: reques
     uint32_t send_cq;         /* indices of completion rings */
     uint32_t receive_cq;
     uint32_t all_signaled;    /* 1: every request to send has a completion */
-    uint32_t reserved;
+    uint32_t shared_queue;    /* 1 + index of its shared receive queue; 0: it receives from its own ring */
+};
+
+struct fanin_shared_queue {   /* CREATE_SHARED_QUEUE, DESTROY_SHARED_QUEUE: request and reply */
+    struct fanin_message head;
+    uint32_t shared_queue;    /* index of its ring */
+    uint32_t domain;          /* protection domain, as in REGISTER; that of its queue pairs */
 };
 
 struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_ORDINARY_QP: reply, with what `mask` names */

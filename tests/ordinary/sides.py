@@ -8,7 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from fanin.verbs import CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, RecvWR, SendWR
+from fanin.verbs import (
+    CQ,
+    GID,
+    MR,
+    PD,
+    QP,
+    SGE,
+    SRQ,
+    AHAttr,
+    Context,
+    GlobalRoute,
+    QPAttr,
+    QPInitAttr,
+    RecvWR,
+    SendWR,
+)
 from fanin.verbs.enums import (
     IBV_ACCESS_LOCAL_WRITE,
     IBV_ACCESS_REMOTE_ATOMIC,
@@ -37,9 +52,9 @@ class Side:
         self.data = np.frombuffer(self.mr.buf, np.uint8)
         self.qp = self.make_qp(kind, signal_all)
 
-    def make_qp(self, kind: int = IBV_QPT_RC, signal_all: int = 1) -> QP:
+    def make_qp(self, kind: int = IBV_QPT_RC, signal_all: int = 1, srq: SRQ | None = None) -> QP:
         """Another queue pair, in RESET."""
-        return QP(self.pd, QPInitAttr(kind, self.cq, self.cq, sq_sig_all=signal_all))
+        return QP(self.pd, QPInitAttr(kind, self.cq, self.cq, sq_sig_all=signal_all, srq=srq))
 
     @property
     def gid(self) -> GID:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -101,15 +102,22 @@ def test_process_memory_counts_toward_no_quota() -> None:
     host.register(1, 0, 0, 1, 1, 4096)
 
 
-@pytest.mark.parametrize("what", ["queue pairs", "regions"])
+def give_back(host: OrdinaryHost, what: str) -> Callable[[int], None]:
+    """What gives one of a kind back."""
+    return {"regions": host.deregister, "shared queues": host.destroy_shared, "queue pairs": host.destroy}[what]
+
+
+@pytest.mark.parametrize("what", ["queue pairs", "shared queues", "regions"])
 def test_shares_of_ordinary_traffic(what: str) -> None:
     """Of 8 rows the first client gets 6, the others one each. What is given back can be taken again."""
-    limits = Limits(queue_pairs=8, regions=8, send_depth=32, receive_depth=32, actions=128)
+    limits = Limits(queue_pairs=8, shared_queues=8, regions=8, send_depth=32, receive_depth=32, actions=128)
     host = OrdinaryHost("127.0.0.1", 1500, limits)
 
     def take(client: int) -> int:
         if what == "regions":
             return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
+        if what == "shared queues":
+            return host.create_shared(client, 0, 4096)
         return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
 
     taken = [take(0) for _ in range(6)]
@@ -119,20 +127,22 @@ def test_shares_of_ordinary_traffic(what: str) -> None:
         take(client)
         with pytest.raises(NoResources):
             take(client)
-    (host.deregister if what == "regions" else host.destroy)(taken[0])
+    give_back(host, what)(taken[0])
     take(7)
 
 
-@pytest.mark.parametrize("what", ["queue pairs", "regions"])
+@pytest.mark.parametrize("what", ["queue pairs", "shared queues", "regions"])
 def test_five_greedy_clients_of_ordinary_traffic(what: str) -> None:
     """Each takes what it is given: three quarters of what it finds, so that the fifth finds nothing. What the first
     gives back it can not take again as a whole: the others, who have less, find their shares of it."""
-    limits = Limits(queue_pairs=64, regions=64, send_depth=32, receive_depth=32, actions=128)
+    limits = Limits(queue_pairs=64, shared_queues=64, regions=64, send_depth=32, receive_depth=32, actions=128)
     host = OrdinaryHost("127.0.0.1", 1500, limits)
 
     def take(client: int) -> int:
         if what == "regions":
             return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
+        if what == "shared queues":
+            return host.create_shared(client, 0, 4096)
         return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
 
     def take_all(client: int) -> list[int]:
@@ -146,7 +156,7 @@ def test_five_greedy_clients_of_ordinary_traffic(what: str) -> None:
     assert [len(rows) for rows in held] == [48, 12, 3, 1, 0]
     assert len(set().union(*held)) == 64
     for row in held[0][:16]:
-        (host.deregister if what == "regions" else host.destroy)(row)
+        give_back(host, what)(row)
     assert [len(take_all(client)) for client in range(5)] == [4, 6, 3, 2, 1]
 
 

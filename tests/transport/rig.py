@@ -28,7 +28,16 @@ from fanin_wire.verbs import (
 from tests.engine.rig import pack, unpack
 
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
-LIMITS = Limits(queue_pairs=4, send_depth=32, receive_depth=32, regions=16, actions=512, window=16)
+LIMITS = Limits(
+    queue_pairs=4,
+    send_depth=32,
+    receive_depth=32,
+    shared_queues=2,
+    shared_depth=32,
+    regions=16,
+    actions=512,
+    window=16,
+)
 DOMAIN, STRANGER_DOMAIN = 7, 8
 EVERYTHING = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
 MEMORY = 1 << 16
@@ -75,6 +84,7 @@ class Completion(NamedTuple):
     flags: int
     solicited: int
     source_qpn: int
+    qpn: int
 
 
 class Endpoint:
@@ -141,12 +151,20 @@ class Endpoint:
 
     def post_receive(self, *pieces: tuple[int, int], index: int = 0, wr_id: int = 200, lkey: int | None = None) -> None:
         """Post a receive request."""
+        assert self.transport.post_receive(index, self._receive_wqe(pieces, wr_id, lkey), self.now)
+        self.settle()
+
+    def post_shared(self, *pieces: tuple[int, int], index: int = 0, wr_id: int = 200, lkey: int | None = None) -> None:
+        """Post a request to a shared receive queue."""
+        assert self.transport.post_shared(index, self._receive_wqe(pieces, wr_id, lkey), self.now)
+        self.settle()
+
+    def _receive_wqe(self, pieces: Sequence[tuple[int, int]], wr_id: int, lkey: int | None) -> np.ndarray:
         wqe = np.zeros(1, RECEIVE_WQE)
         wqe["wr_id"], wqe["sge_count"] = wr_id, len(pieces)
         for number, (offset, length) in enumerate(pieces):
             wqe["sge"][0, number] = (self.start + offset, length, self.key if lkey is None else lkey)
-        assert self.transport.post_receive(index, wqe, self.now)
-        self.settle()
+        return wqe
 
     def receive(self, packet: Packet) -> None:
         """A packet arrives, in a batch of its own."""
@@ -235,6 +253,7 @@ def _completion(action: np.void) -> Completion:
         int(action["flags"]),
         int(action["solicited"]),
         int(action["source_qpn"]),
+        int(action["qpn"]),
     )
 
 

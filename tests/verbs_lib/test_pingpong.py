@@ -19,9 +19,10 @@ PINGPONGS = [
     "ibv_uc_pingpong -c -e",
     "ibv_ud_pingpong -c",
     "ibv_ud_pingpong -c -e",
+    "ibv_srq_pingpong -c",
+    "ibv_srq_pingpong -c -e -q 3",
 ]
 LACKING = {  # what the programs say where a device lacks what they need
-    "ibv_srq_pingpong": "Couldn't create SRQ",
     "ibv_rc_pingpong -t": "The device isn't completion timestamp capable",
     "ibv_rc_pingpong -o": "The device isn't ODP capable",
     "ibv_rc_pingpong -j": "Device doesn't support dm allocation",

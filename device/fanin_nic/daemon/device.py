@@ -13,7 +13,7 @@ import numpy as np
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.host_port import HostPort
-from fanin_nic.daemon.lanes.ordinary_host import MAX_QUEUE_PAIRS, OrdinaryHost
+from fanin_nic.daemon.lanes.ordinary_host import MAX_QUEUE_PAIRS, MAX_SHARED_QUEUES, OrdinaryHost
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.precompile import precompile
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
@@ -92,6 +92,7 @@ class Device:
             settings.slots,
             address,
             max_ordinary_qp=MAX_QUEUE_PAIRS,
+            max_shared_queues=MAX_SHARED_QUEUES,
             path_mtu=ordinary.path_mtu if ordinary else 0,
             detection_ms=bound,
         )

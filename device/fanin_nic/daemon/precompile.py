@@ -29,7 +29,9 @@ from fanin_wire.abi import Service
 from fanin_wire.verbs import QueuePairState
 
 SMALL = Limits(jobs=1, slots=8, queues=1, requests=8, regions=2, actions=64, max_chunk=256)
-SMALL_TRANSPORT = TransportLimits(queue_pairs=1, send_depth=2, receive_depth=2, regions=1, actions=128, window=2)
+SMALL_TRANSPORT = TransportLimits(
+    queue_pairs=1, send_depth=2, receive_depth=2, shared_queues=1, shared_depth=2, regions=1, actions=128, window=2
+)
 MODULE = "fanin_nic.daemon.precompile"
 LOOP = "loop"  # argument: compile the loop only
 
@@ -69,10 +71,12 @@ def _precompile_transport() -> None:
     """The same of the transport of ordinary traffic."""
     ordinary = OrdinaryHost("127.0.0.1", 1500, SMALL_TRANSPORT)
     key = ordinary.register(0, OrdinaryRegion(0, 1, 0, 0, 0))
-    queue_pair = OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 0, 0)
+    shared = ordinary.create_shared(0, 0, 0)
+    queue_pair = OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 0, 0, shared)
     row, _ = ordinary.create(0, queue_pair)
     ordinary.modify(row, QueuePairState.ERR, {})
     ordinary.destroy(row)
+    ordinary.destroy_shared(shared)
     ordinary.deregister(key)
 
 

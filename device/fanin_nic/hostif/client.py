@@ -23,6 +23,10 @@ ORDINARY = int(Access["ORDINARY"])
 MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much fit into our address space
 
 
+# Limits that a client is told.
+OFFERED = ("max_qp", "max_cq", "max_chunk", "slots", "address", "max_ordinary_qp", "max_shared_queues", "path_mtu")
+
+
 class DeviceLimits(NamedTuple):
     """Limits that the device offers each client."""
 
@@ -33,6 +37,7 @@ class DeviceLimits(NamedTuple):
     max_cq: int = 64
     max_regions: int = 256
     max_ordinary_qp: int = 0  # 0: there is no ordinary traffic
+    max_shared_queues: int = 0
     path_mtu: int = 0  # bytes: the largest of ordinary traffic
     detection_ms: int = 0  # after which a client may count a device that stands still as lost; 0: never
 
@@ -62,7 +67,7 @@ class Client:
         with ExitStack() as undo:
             if memory_fd != NO_FD:
                 undo.callback(os.close, memory_fd)
-            self.region = ControlRegion(limits.max_qp, limits.max_cq, limits.max_ordinary_qp)
+            self.region = ControlRegion(limits.max_qp, limits.max_cq, limits.max_ordinary_qp, limits.max_shared_queues)
             undo.callback(self.region.close)
             self.region.announce(limits.detection_ms)
             self.eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -76,9 +81,9 @@ class Client:
         """Answer to ATTACH, sent with the descriptors of the region and of the eventfd."""
         reply = np.zeros(1, abi.ATTACH_REPLY)
         reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status["SUCCESS"], 0)
-        for name in ("max_qp", "max_cq", "max_chunk", "slots", "address", "max_ordinary_qp", "path_mtu"):
+        for name in OFFERED:
             reply[name] = getattr(self._limits, name)
-        for ring in ("sq", "cq", "aq", "oq"):
+        for ring in ("sq", "cq", "aq", "oq", "srq"):
             for name in (f"{ring}_offset", f"{ring}_stride"):
                 reply[name] = getattr(self.region, name)
         reply["oq_receive"] = self.region.oq_receive

@@ -31,6 +31,7 @@ COLLECTIVE_ACCESS = int(Access["READ"] | Access["WRITE"])
 ALL_ACCESS = int(sum(Access))
 ORDINARY_SEND_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.SEND_WQE.itemsize
 ORDINARY_RECEIVE_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.RECEIVE_WQE.itemsize
+SHARED_BYTES = abi.RING.itemsize + abi.SHARED_DEPTH * abi.RECEIVE_WQE.itemsize
 MAX_ADDRESS = 1 << 63
 TMPFS_MAGIC, PROC_MAGIC = 0x0102_1994, 0x9FA0  # linux/magic.h
 STATFS_BYTES = 256  # more than a struct statfs
@@ -65,8 +66,8 @@ class Mapping:
 
 
 class ControlRegion:
-    """Doorbell page, send, completion and arrival rings of one client, and the rings of its ordinary traffic, each on
-    pages of its own, in a sealed memfd."""
+    """Doorbell page, send, completion and arrival rings of one client, and the rings of its ordinary traffic and of its
+    shared receive queues, each on pages of its own, in a sealed memfd."""
 
     sq_offset = PAGE
     sq_stride = _pages(SQ_BYTES)
@@ -74,13 +75,15 @@ class ControlRegion:
     aq_stride = _pages(ARRIVAL_RING_BYTES)
     oq_receive = _pages(ORDINARY_SEND_BYTES)
     oq_stride = oq_receive + _pages(ORDINARY_RECEIVE_BYTES)
+    srq_stride = _pages(SHARED_BYTES)
 
-    def __init__(self, max_qp: int, max_cq: int, max_ordinary_qp: int = 0) -> None:
-        self.max_ordinary_qp = max_ordinary_qp
+    def __init__(self, max_qp: int, max_cq: int, max_ordinary_qp: int = 0, max_shared_queues: int = 0) -> None:
+        self.max_ordinary_qp, self.max_shared_queues = max_ordinary_qp, max_shared_queues
         self.cq_offset = self.sq_offset + max_qp * self.sq_stride
         self.aq_offset = self.cq_offset + max_cq * self.cq_stride
         self.oq_offset = self.aq_offset + max_qp * self.aq_stride
-        self.length = self.oq_offset + max_ordinary_qp * self.oq_stride
+        self.srq_offset = self.oq_offset + max_ordinary_qp * self.oq_stride
+        self.length = self.srq_offset + max_shared_queues * self.srq_stride
         self.descriptor = os.memfd_create("fanin-control", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.descriptor, self.length)
@@ -112,6 +115,10 @@ class ControlRegion:
         """Addresses of the send and the receive ring of a queue pair of ordinary traffic."""
         send = self._mapping.address + self.oq_offset + index * self.oq_stride
         return send, send + self.oq_receive
+
+    def shared_ring(self, index: int) -> int:
+        """Address of the ring of a shared receive queue."""
+        return self._mapping.address + self.srq_offset + index * self.srq_stride
 
     def clear_ring(self, address: int) -> None:
         """Make a ring empty, before it is used again."""

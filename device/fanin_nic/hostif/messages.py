@@ -32,6 +32,8 @@ REQUESTS = {
     int(MessageType["DESTROY_ORDINARY_QP"]): abi.ORDINARY_QP,
     int(MessageType["MODIFY_ORDINARY_QP"]): abi.QP_ATTRIBUTES,
     int(MessageType["QUERY_ORDINARY_QP"]): abi.QP_ATTRIBUTES,
+    int(MessageType["CREATE_SHARED_QUEUE"]): abi.SHARED_QUEUE,
+    int(MessageType["DESTROY_SHARED_QUEUE"]): abi.SHARED_QUEUE,
 }
 
 

@@ -1,4 +1,4 @@
-"""The ordinary traffic of one client: its queue pairs and regions, and the requests about them."""
+"""The ordinary traffic of one client: its queue pairs, shared queues and regions, and the requests about them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from fanin_nic.hostif.engine_port import NoResources, Refused
 from fanin_nic.hostif.mapping import ALL_ACCESS, MAX_ADDRESS, ControlRegion
+from fanin_nic.hostif.shared_queues import SharedQueues
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion, TransportPort
 from fanin_wire.abi import MessageType, Service, Status
 from fanin_wire.verbs import Attribute as A
@@ -50,6 +51,7 @@ class OrdinaryClient:
         self._has_cq, self._has_memory = has_cq, has_memory
         self._rows: dict[int, int] = {}  # of queue pairs in the transport, by their number here
         self._queues: dict[int, tuple[int, int]] = {}  # completion queues of queue pairs
+        self._shared = SharedQueues(index, region)
         self._keys: set[int] = set()  # of regions of process memory
 
     def handler(self, message_type: int) -> Callable[[np.void], bytes] | None:
@@ -118,9 +120,15 @@ class OrdinaryClient:
         for ring in rings:
             self._region.clear_ring(ring)
         wanted = OrdinaryQueuePair(
-            Service(int(record["service"])), int(record["domain"]), *queues, bool(record["all_signaled"]), *rings
+            Service(int(record["service"])),
+            int(record["domain"]),
+            *queues,
+            bool(record["all_signaled"]),
+            *rings,
+            self._shared.row_of(int(record["shared_queue"])),
         )
         self._rows[qp], record["qpn"] = port.create(self._index, wanted)
+        self._shared.attach(qp, int(record["shared_queue"]))
         self._queues[qp] = queues
         record["qp"] = qp
         return record.tobytes()
@@ -128,7 +136,15 @@ class OrdinaryClient:
     def _destroy(self, record: np.void) -> bytes:
         self._transport().destroy(self._row_of(record))
         del self._rows[int(record["qp"])], self._queues[int(record["qp"])]
+        self._shared.detach(int(record["qp"]))
         return record.tobytes()
+
+    def _create_shared(self, record: np.void) -> bytes:
+        _require(int(record["domain"]) <= MOST_DOMAIN, "the protection domain of a shared receive queue")
+        return self._shared.create(self._transport(), record)
+
+    def _destroy_shared(self, record: np.void) -> bytes:
+        return self._shared.destroy(self._transport(), record)
 
     def _modify(self, record: np.void) -> bytes:
         mask = int(record["mask"]) & ~A.STATE
@@ -161,9 +177,11 @@ class OrdinaryClient:
         return self._port
 
     def close(self) -> None:
-        """End the queue pairs, then forget the regions of process memory."""
+        """End the queue pairs and their shared queues, then forget the regions of process memory."""
         for row in self._rows.values():
             self._transport().destroy(row)
+        if self._port is not None:
+            self._shared.close(self._port)
         for key in list(self._keys):
             self.deregister(key)
 
@@ -173,6 +191,8 @@ _HANDLERS = {
     int(MessageType["DESTROY_ORDINARY_QP"]): "_destroy",
     int(MessageType["MODIFY_ORDINARY_QP"]): "_modify",
     int(MessageType["QUERY_ORDINARY_QP"]): "_query",
+    int(MessageType["CREATE_SHARED_QUEUE"]): "_create_shared",
+    int(MessageType["DESTROY_SHARED_QUEUE"]): "_destroy_shared",
 }
 
 

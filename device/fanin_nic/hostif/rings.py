@@ -25,7 +25,6 @@ WQE_BYTES = np.uint64(abi.WQE.itemsize)
 CQE_BYTES = np.uint64(abi.CQE.itemsize)
 SQ_DEPTH = np.uint32(abi.SQ_DEPTH)
 CQ_DEPTH = np.uint32(abi.CQ_DEPTH)
-ORDINARY_DEPTH = np.uint32(abi.ORDINARY_DEPTH)
 BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
 HALF = np.uint32(1 << 31)  # of what a counter can count
 SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"))
@@ -64,21 +63,21 @@ def fetch(ring, wqe):
 
 
 @compiled
-def fetch_ordinary(ring, wqe, size):
-    """As `fetch`, from a ring of ordinary traffic, whose entries have `size` bytes."""
-    if pending_ordinary(ring) == 0:
+def fetch_ordinary(ring, wqe, size, depth):
+    """As `fetch`, from a ring of ordinary traffic, which has `depth` entries of `size` bytes."""
+    if pending_ordinary(ring, depth) == 0:
         return False
     consumer = load_u32(ring + CONSUMER)
-    copy(wqe, ring + ENTRIES + uint64(consumer % ORDINARY_DEPTH) * uint64(size), uint64(size))
+    copy(wqe, ring + ENTRIES + uint64(consumer % depth) * uint64(size), uint64(size))
     consume(ring)
     return True
 
 
 @compiled
-def pending_ordinary(ring):
+def pending_ordinary(ring, depth):
     """Number of work requests in a ring of ordinary traffic; 0 also if its counters make no sense."""
     count = uint32(load_acquire(ring + PRODUCER) - load_u32(ring + CONSUMER))
-    return count if count <= ORDINARY_DEPTH else uint32(0)
+    return count if count <= depth else uint32(0)
 
 
 @compiled

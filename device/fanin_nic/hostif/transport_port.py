@@ -27,13 +27,14 @@ class OrdinaryQueuePair(NamedTuple):
     all_signaled: bool
     send_ring: int
     receive_ring: int
+    shared_queue: int | None = None  # row of its shared receive queue; None: it receives from its ring
 
 
 class TransportPort(Protocol):
     """Control calls of the host interface to the transport, all from the thread that calls ControlServer.service().
 
-    Protection domains and completion rings are numbered by each client for itself. register, create and modify may
-    raise Refused.
+    Protection domains and completion rings are numbered by each client for itself. register, modify and all that
+    creates may raise Refused.
     """
 
     path_mtu: int
@@ -49,6 +50,12 @@ class TransportPort(Protocol):
 
     def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
         """Make a queue pair in the state RESET: its row, and its number on the wire."""
+
+    def create_shared(self, client: int, domain: int, ring: int) -> int:
+        """Make a shared receive queue, whose requests come by the ring at an address; its row."""
+
+    def destroy_shared(self, row: int) -> None:
+        """End a shared receive queue, from which no queue pair receives. Its requests have no completions."""
 
     def destroy(self, row: int) -> None:
         """End a queue pair. Its requests have no completions."""

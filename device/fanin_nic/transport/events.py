@@ -12,13 +12,14 @@ from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
 from fanin_nic.native.compiled import compiled, internal
 from fanin_nic.transport.output.action_table import has_room
 from fanin_nic.transport.packets import parse
-from fanin_nic.transport.queue_pairs import failure
+from fanin_nic.transport.queue_pairs import failure, receive_queue
 from fanin_nic.transport.records.accessors import (
     NEVER,
     U32,
     U64,
     make_ready,
     queue_pair_at,
+    shared_queue_at,
     take_ready,
     transport_at,
 )
@@ -79,6 +80,19 @@ def post_receive(base, index, wqe, now):
 
 
 @compiled
+def post_shared(base, index, wqe, now):
+    """Event: a work request was copied out of the ring of a shared receive queue. Returns 0, and takes nothing, if the
+    queue is full."""
+    t = transport_at(U64(base))
+    t.now = now
+    shared = shared_queue_at(t, U64(index))
+    if not receive_queue.can_post_shared(shared):
+        return 0
+    posting.post_shared(t, shared, U64(wqe))
+    return 1
+
+
+@compiled
 def can_post_send(base, index):
     """Whether a send queue has room for a request."""
     t = transport_at(U64(base))
@@ -90,6 +104,20 @@ def can_post_receive(base, index):
     """Whether a receive queue has room for a request."""
     t = transport_at(U64(base))
     return posting.can_post_receive(t, queue_pair_at(t, U64(index)))
+
+
+@compiled
+def can_post_shared(base, index):
+    """Whether a shared receive queue has room for a request."""
+    t = transport_at(U64(base))
+    return receive_queue.can_post_shared(shared_queue_at(t, U64(index)))
+
+
+@compiled
+def give_back(base, index):
+    """Event: a queue pair is about to be reset or destroyed: what it has taken of a shared receive queue goes back."""
+    t = transport_at(U64(base))
+    receive_queue.give_back(t, queue_pair_at(t, U64(index)))
 
 
 @compiled

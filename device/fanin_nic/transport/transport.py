@@ -26,6 +26,7 @@ from fanin_nic.transport.records.tables import (
     COUNTERS,
     QUEUE_PAIR,
     RESPONSES,
+    SHARED_QUEUE,
     TABLES,
     TRANSPORT,
     Counter,
@@ -35,11 +36,15 @@ from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import MAX_RD_ATOMIC, Access, Attribute, QueuePairState
 
 ALIGNMENT = 64
-IDENTITY = ("qpn", "index", "kind", "all_signaled", "is_ready", "domain", "send_cq", "receive_cq")
+IDENTITY = ("qpn", "index", "kind", "all_signaled", "is_ready", "domain", "send_cq", "receive_cq", "shared_queue")
 
 
 class TableFull(Exception):
     """A table of the transport has no free row. The message says which."""
+
+
+class SharedQueueInUse(Exception):
+    """Queue pairs receive from this shared receive queue."""
 
 
 class KeyUnknown(Exception):
@@ -47,11 +52,13 @@ class KeyUnknown(Exception):
 
 
 class Limits(NamedTuple):
-    """Sizes of a transport's tables. Those of queue pairs and their queues are powers of two."""
+    """Sizes of a transport's tables. Those of queue pairs and of queues are powers of two."""
 
     queue_pairs: int = 256
     send_depth: int = 256
     receive_depth: int = 256
+    shared_queues: int = 64
+    shared_depth: int = 4096
     regions: int = 1024
     actions: int = 4096
     window: int = 128
@@ -64,6 +71,8 @@ def _rows(limits: Limits) -> dict[str, int]:
         "ready": limits.queue_pairs,
         "sends": limits.queue_pairs * limits.send_depth,
         "receives": limits.queue_pairs * limits.receive_depth,
+        "shared_queues": limits.shared_queues,
+        "shared_receives": limits.shared_queues * limits.shared_depth,
         "responses": limits.queue_pairs * RESPONSES,
         "originals": limits.queue_pairs * MAX_RD_ATOMIC,
         "regions": limits.regions,
@@ -115,13 +124,25 @@ class Transport:
     # Queue pairs
 
     def create_queue_pair(
-        self, kind: Service, *, send_cq: int, receive_cq: int, domain: int, all_signaled: bool = False
+        self,
+        kind: Service,
+        *,
+        send_cq: int,
+        receive_cq: int,
+        domain: int,
+        all_signaled: bool = False,
+        shared_queue: int | None = None,
     ) -> int:
         """Make a queue pair in state RESET; its row. Its number is the member `qpn` of the row.
 
+        shared_queue: row of the shared receive queue that it takes its receive requests from; None: it has its own.
+
         Raises:
             TableFull: there are as many queue pairs as the device has room for.
+            AttributesInvalid: there is no such shared queue in this protection domain.
         """
+        if shared_queue is not None and not self._is_shared_queue(shared_queue, domain):
+            raise AttributesInvalid(f"no shared receive queue {shared_queue} is in the protection domain {domain}")
         free = np.flatnonzero(self.tables["queue_pairs"]["qpn"] == 0)
         if free.size == 0:
             raise TableFull("queue pairs")
@@ -132,12 +153,14 @@ class Transport:
         row["qpn"], row["index"], row["kind"] = self._numbers.number_of(index), index, kind
         row["send_cq"], row["receive_cq"], row["domain"] = send_cq, receive_cq, domain
         row["all_signaled"], row["is_ready"] = all_signaled, is_ready
+        row["shared_queue"] = 0 if shared_queue is None else shared_queue + 1
         self._reset(index)
         self.header["queue_pair_end"] = max(int(self.header["queue_pair_end"]), index + 1)
         return index
 
     def destroy_queue_pair(self, index: int) -> None:
-        """End a queue pair. Its requests have no completions."""
+        """End a queue pair. Its requests have no completions; one that it has taken of a shared queue goes back."""
+        events.give_back(self.base, index)
         self.tables["queue_pairs"][index]["qpn"] = 0
 
     def modify(self, index: int, state: QueuePairState, now: int, values: dict[Attribute, int] | None = None) -> None:
@@ -181,7 +204,9 @@ class Transport:
         return QueuePairState(int(row["state"])), values
 
     def _reset(self, index: int) -> None:
-        """Bring a queue pair into the state RESET. Its requests have no completions."""
+        """Bring a queue pair into the state RESET. Its requests have no completions; one that it has taken of a shared
+        queue goes back."""
+        events.give_back(self.base, index)
         row = self.tables["queue_pairs"][index]
         identity = {name: row[name].item() for name in IDENTITY}
         self.tables["queue_pairs"][index] = np.zeros((), QUEUE_PAIR)
@@ -194,6 +219,50 @@ class Transport:
     def queue_pair(self, index: int) -> np.void:
         """The row of a queue pair."""
         return self.tables["queue_pairs"][index]
+
+    # Shared receive queues
+
+    def create_shared_queue(self, *, domain: int, room: int | None = None) -> int:
+        """Make a shared receive queue; its row.
+
+        Args:
+            domain: protection domain, of its queue pairs too.
+            room: requests that it may hold; by default as many as there is room for.
+
+        Raises:
+            TableFull: there are as many shared receive queues as the device has room for.
+            AttributesInvalid: there is no room for so many requests.
+        """
+        room = self.limits.shared_depth if room is None else room
+        if not 0 < room <= self.limits.shared_depth:
+            raise AttributesInvalid(f"a shared receive queue has 1 to {self.limits.shared_depth} requests, not {room}")
+        table = self.tables["shared_queues"]
+        free = np.flatnonzero(table["is_used"] == 0)
+        if free.size == 0:
+            raise TableFull("shared receive queues")
+        index = int(free[0])
+        table[index] = np.zeros((), SHARED_QUEUE)
+        table[index]["is_used"], table[index]["index"] = 1, index
+        table[index]["domain"], table[index]["room"] = domain, room
+        return index
+
+    def destroy_shared_queue(self, index: int) -> None:
+        """End a shared receive queue. Its requests have no completions.
+
+        Raises:
+            SharedQueueInUse: a queue pair receives from it.
+        """
+        pairs = self.tables["queue_pairs"]
+        if users := int(np.count_nonzero((pairs["qpn"] != 0) & (pairs["shared_queue"] == index + 1))):
+            raise SharedQueueInUse(f"{users} queue pairs receive from the shared receive queue {index}")
+        self.tables["shared_queues"][index]["is_used"] = 0
+
+    def _is_shared_queue(self, index: int, domain: int) -> bool:
+        """Whether there is a shared receive queue, and it is of a protection domain."""
+        if not 0 <= index < self.limits.shared_queues:
+            return False
+        row = self.tables["shared_queues"][index]
+        return bool(row["is_used"]) and int(row["domain"]) == domain
 
     # Memory
 
@@ -259,6 +328,10 @@ class Transport:
     def post_receive(self, index: int, wqe: np.ndarray, now: int) -> bool:
         """A request to receive: one element of RECEIVE_WQE. Returns whether there was room for it."""
         return bool(events.post_receive(self.base, index, wqe.ctypes.data, now))
+
+    def post_shared(self, index: int, wqe: np.ndarray, now: int) -> bool:
+        """A request to a shared receive queue: one element of RECEIVE_WQE. Returns whether there was room for it."""
+        return bool(events.post_shared(self.base, index, wqe.ctypes.data, now))
 
     def serve(self, now: int, turns: int = 1 << 30) -> int:
         """Give turns to the queue pairs that have something to do. Returns how many had one."""

@@ -18,9 +18,9 @@ def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet, size: int
     """What must become of a datagram of `size` bytes from BTH to padding."""
     if packet.values["qkey"] != row["qkey"]:
         return dropped("drop_qkey")
-    if not queue.receives:
+    if not queue.source:
         return dropped("drop_no_receive")
-    request, data = queue.receives[0], network_header(size, source, own) + packet.payload
+    request, data = queue.source[0], network_header(size, source, own) + packet.payload
     if len(packet.payload) > row["mtu"] or len(data) > request.length:
         return dropped("drop_length")
     if not all(piece.may_write for piece in request.pieces if piece.length):

@@ -15,7 +15,7 @@ from fanin_nic.transport.transport import Limits, Transport
 from fanin_sim.hostile.judge import expect
 from fanin_sim.hostile.memory import Memory, Region
 from fanin_sim.hostile.packets import unpack
-from fanin_sim.hostile.queues import Piece, Queue, Receive, Request, distance, packets_of
+from fanin_sim.hostile.queues import Piece, Queue, Receive, Request, SharedQueue, distance, packets_of
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.fields import BTH
 from fanin_wire.rocev2 import ATOMIC_BYTES, OPCODES, Operation
@@ -25,7 +25,16 @@ from fanin_wire.verbs import QueuePairState as State
 
 SECOND = 10**9
 DEPTH = 8  # requests of a queue
-LIMITS = Limits(queue_pairs=16, send_depth=DEPTH, receive_depth=DEPTH, regions=16, actions=128, window=16)
+LIMITS = Limits(
+    queue_pairs=16,
+    send_depth=DEPTH,
+    receive_depth=DEPTH,
+    shared_queues=1,
+    shared_depth=DEPTH,
+    regions=16,
+    actions=128,
+    window=16,
+)
 REASONS = {counter: counter.name.lower() for counter in Counter if counter.name.startswith(("DROP_", "REFUSED_"))}
 # Reasons to drop a packet before a queue pair takes it.
 BEFORE_QUEUE_PAIR = list(range(Counter.DROP_SHORT, Counter.DROP_SENDER + 1))
@@ -65,6 +74,7 @@ class Device:
         self.now = SECOND
         self.counts: dict[str, int] = {}
         self.posted = self.ended = 0
+        self.shared: SharedQueue | None = None
         self._open: set[int] = set()
         self._rows = self.transport.tables["queue_pairs"]
         self._counters = self.transport.tables["counters"]
@@ -74,10 +84,16 @@ class Device:
 
     # Queue pairs
 
-    def create(self, kind: Service, domain: int, *, is_attacked: bool) -> Queue:
+    def create_shared(self, domain: int) -> SharedQueue:
+        """A shared receive queue, the only one of the device."""
+        self.shared = SharedQueue(self.transport.create_shared_queue(domain=domain))
+        return self.shared
+
+    def create(self, kind: Service, domain: int, *, is_attacked: bool, shared: SharedQueue | None = None) -> Queue:
         """A queue pair in RESET."""
-        index = self.transport.create_queue_pair(kind, send_cq=0, receive_cq=0, domain=domain)
-        queue = Queue(index, int(self._rows[index]["qpn"]), kind, domain, is_attacked)
+        row = shared.index if shared else None
+        index = self.transport.create_queue_pair(kind, send_cq=0, receive_cq=0, domain=domain, shared_queue=row)
+        queue = Queue(index, int(self._rows[index]["qpn"]), kind, domain, is_attacked, shared)
         self.queues[queue.qpn] = queue
         return queue
 
@@ -127,8 +143,21 @@ class Device:
             wqe["sge"][0, number] = (region.address + offset, length, region.key)
             may_write = region.domain == queue.domain and bool(self.memory.rights[region.key] & Access.LOCAL_WRITE)
             known.append(Piece(region.place + offset, length, may_write))
-        queue.receives.append(Receive(int(wqe["wr_id"][0]), tuple(known)))
-        self.transport.post_receive(queue.index, wqe, self.now)
+        receives = queue.receives if queue.shared is None else queue.shared.receives
+        receives.append(Receive(int(wqe["wr_id"][0]), tuple(known)))
+        if queue.shared is None:
+            has_room = self.transport.post_receive(queue.index, wqe, self.now)
+        else:
+            has_room = self.transport.post_shared(queue.shared.index, wqe, self.now)
+        if not has_room:
+            raise Violated("a receive request finds no room")
+
+    def has_room(self, queue: Queue) -> bool:
+        """Whether a receive request can be posted: what is taken of a shared queue counts."""
+        if queue.shared is None:
+            return len(queue.receives) < DEPTH
+        taken = sum(len(other.receives) for other in self.queues.values() if other.shared is queue.shared)
+        return len(queue.shared.receives) + taken < DEPTH
 
     def _new(self) -> int:
         self.posted += 1
@@ -211,8 +240,16 @@ class Device:
             raise Violated(f"{given} packets have arrived, {counted} are counted")
         if self._counters[Counter.ACTION_OVERFLOW]:
             raise Violated("the table of actions was full")
-        if self._open and not any(queue.sends or queue.receives for queue in self.queues.values()):
+        waiting = {receive.wr_id for receive in self.shared.receives} if self.shared else set()
+        if len(waiting) != self._waiting() or not waiting <= self._open:
+            raise Violated(f"{self._waiting()} requests wait in a shared queue, not {sorted(waiting)}")
+        if self._open - waiting and not any(queue.sends or queue.receives for queue in self.queues.values()):
             raise Violated(f"requests that have never ended: {sorted(self._open)}")
+
+    def _waiting(self) -> int:
+        """Requests of the shared queue that no queue pair has taken."""
+        row = self.transport.tables["shared_queues"][0]
+        return (int(row["tail"]) - int(row["head"])) % (1 << 32)
 
     # What the device does
 

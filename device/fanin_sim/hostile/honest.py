@@ -56,8 +56,9 @@ class Honest:
 
     def adopt(self, queue: Queue) -> None:
         """Connect a queue pair of the first device, which was attacked and is in RESET, and use no other any more."""
-        queue.domain, queue.is_attacked = FOREIGN, False
+        queue.domain, queue.is_attacked, queue.shared = FOREIGN, False, None
         self._ends[0].row(queue)["domain"] = FOREIGN
+        self._ends[0].row(queue)["shared_queue"] = 0
         other = self._ends[1].create(queue.kind, FOREIGN, is_attacked=False)
         self._bring_up(queue, other)
         self._links = [(queue, other)]

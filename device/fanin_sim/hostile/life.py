@@ -24,6 +24,8 @@ PACKETS = 150  # hostile ones of a life
 MILLISECOND = 10**6
 LENGTHS = (0, 1, 40, 100, 256, 300, 600, 600, 600, 600)  # of pieces of receive requests
 RARELY = 0.02
+CUT_OFF = 0.1  # likewise, in the middle of a message that has taken a request of a shared queue
+SHARED = 0.5  # of the lives have a shared receive queue
 RENEWED = {State.RESET: 0.1, State.INIT: 0.1, State.ERR: 0.4}  # how often a queue pair begins anew after a packet
 LONGEST_TICKS = 200  # until every request of a queue pair must have ended by itself
 STATES = {
@@ -70,7 +72,9 @@ class Life:
         self.outcome = Outcome(seed)
         self._victim, self._peer = Device("10.0.0.1", self._random), Device("10.0.0.2", self._random)
         self._honest = Honest(self._random, self._victim, self._peer)
-        self._targets = [self._victim.create(kind, OURS, is_attacked=True) for kind in TARGETS]
+        is_shared = Random(f"shared {seed}").random() < SHARED
+        shared = self._victim.create_shared(OURS) if is_shared else None
+        self._targets = [self._victim.create(kind, OURS, is_attacked=True, shared=shared) for kind in TARGETS]
         self._attacker = Attacker(self._random, self._victim, self._targets, self._peer.address)
         self._given = Counter[Device]()
 
@@ -104,7 +108,9 @@ class Life:
             self._carry()
             self._pass_time(random.randrange(1, 100) * MILLISECOND)
         for queue in self._targets:
-            if random.random() < RENEWED.get(self._victim.state(queue), RARELY):
+            is_amid = queue.shared is not None and bool(queue.receives)  # of a message
+            often = CUT_OFF if is_amid else RENEWED.get(self._victim.state(queue), RARELY)
+            if random.random() < often:
                 self._begin(queue)
             elif random.random() < 0.1:
                 self._post_receive(queue)
@@ -114,7 +120,10 @@ class Life:
     def _begin(self, queue: Queue) -> None:
         """Bring a queue pair that is attacked to a state, from RESET on, with requests."""
         random, victim = self._random, self._victim
-        reset(victim, queue)
+        if queue.shared is None or queue.sends or random.random() < 0.5:
+            reset(victim, queue)
+        else:  # perhaps in the middle of a message
+            victim.change(queue, State.RESET, {})
         state = random.choice(STATES[queue.kind])
         attributes = draw_attributes(random) | {A.AV: self._peer.address, A.DEST_QPN: 0xABCDE}
         reached = State.RTS if state in (State.SQD, State.SQE, State.ERR) else state
@@ -134,7 +143,7 @@ class Life:
 
     def _post_receive(self, queue: Queue) -> None:
         """Post a receive request: mostly in the inbox, sometimes where it may not be written."""
-        if self._victim.state(queue) == State.RESET or len(queue.receives) == DEPTH:
+        if self._victim.state(queue) == State.RESET or not self._victim.has_room(queue):
             return
         random, regions = self._random, self._victim.memory.regions
         pieces = []

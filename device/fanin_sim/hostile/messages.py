@@ -45,7 +45,7 @@ def scatter(memory: Memory, pieces: tuple[Piece, ...], offset: int, data: bytes)
 def end_receive(queue: Queue, status: CompletionStatus, completions: Completions) -> None:
     """The oldest receive request ends. An unreliable connection keeps it for the next message if this one failed."""
     if queue.kind == Service.RC or status == CompletionStatus.SUCCESS:
-        completions.append((queue.receives.popleft().wr_id, int(status)))
+        completions.append((queue.source.popleft().wr_id, int(status)))
 
 
 def send(queue: Queue, row: np.void, memory: Memory, packet: Packet, completions: Completions) -> str:
@@ -53,9 +53,9 @@ def send(queue: Queue, row: np.void, memory: Memory, packet: Packet, completions
     if not fits(packet, row, Receiving.SEND):
         return INVALID
     begins, ends = packet.opcode.part in BEGIN, packet.opcode.part in END
-    if begins and not queue.receives:
+    if begins and not queue.source:
         return NOT_READY
-    request, offset = queue.receives[0], 0 if begins else int(row["message_length"])
+    request, offset = queue.source[0], 0 if begins else int(row["message_length"])
     if offset + len(packet.payload) > request.length:
         end_receive(queue, CompletionStatus.LOC_LEN_ERR, completions)
         return INVALID
@@ -67,6 +67,8 @@ def send(queue: Queue, row: np.void, memory: Memory, packet: Packet, completions
         return INVALID
     if ends:
         end_receive(queue, CompletionStatus.SUCCESS, completions)
+    else:
+        queue.keep()
     return ACCEPTED
 
 
@@ -91,7 +93,7 @@ def write(queue: Queue, row: np.void, memory: Memory, packet: Packet, completion
     place = memory.find(int(key), int(address), left, Access.REMOTE_WRITE, queue.domain) if left else 0
     if place is None:
         return ACCESS
-    if packet.has("ImmDt") and not queue.receives:
+    if packet.has("ImmDt") and not queue.source:
         return NOT_READY
     memory.expect(place, packet.payload)
     if packet.has("ImmDt"):

@@ -71,14 +71,24 @@ class Read(NamedTuple):
 
 
 @dataclass
+class SharedQueue:
+    """A shared receive queue: the requests that nobody has taken."""
+
+    index: int
+    receives: deque[Receive] = field(default_factory=deque)
+
+
+@dataclass
 class Queue:
-    """A queue pair. is_attacked: hostile packets go to it."""
+    """A queue pair. is_attacked: hostile packets go to it. receives: its requests; with a shared queue, the one that
+    the message under way has taken."""
 
     index: int
     qpn: int
     kind: Service
     domain: int
     is_attacked: bool
+    shared: SharedQueue | None = None
     peer: int = 0  # IPv4 address
     next_psn: int = 0  # of the next request
     sends: deque[Request] = field(default_factory=deque)
@@ -87,7 +97,23 @@ class Queue:
     reads: list[Read] = field(default_factory=list)
     originals: dict[int, bytes] = field(default_factory=dict)  # by PSN: the last ones
 
+    @property
+    def source(self) -> deque[Receive]:
+        """Where the oldest receive request is."""
+        return self.receives if self.receives or self.shared is None else self.shared.receives
+
+    def keep(self) -> None:
+        """A message goes on: its request is of no other queue pair."""
+        if self.source is not self.receives:
+            self.receives.append(self.source.popleft())
+
+    def give_back(self) -> None:
+        """A message has come to nothing: its request is the oldest of the shared queue again."""
+        if self.shared is not None and self.receives:
+            self.shared.receives.appendleft(self.receives.popleft())
+
     def forget(self) -> None:
         """It is reset: nothing of before is known."""
+        self.give_back()
         for container in (self.sends, self.receives, self.sources, self.reads, self.originals):
             container.clear()

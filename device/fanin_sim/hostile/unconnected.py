@@ -31,6 +31,7 @@ def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> Expect
     elif packet.values["psn"] != row["expected"] or row["receiving"] != (
         Receiving.SEND if is_send else Receiving.WRITE
     ):
+        queue.give_back()
         return Expectation(("drop_opcode_sequence",))
     expectation = Expectation()
     if is_send:
@@ -39,5 +40,7 @@ def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> Expect
         verdict = messages.ACCESS
     else:
         verdict = messages.write(queue, row, memory, packet, expectation.completions)
+    if not is_send or verdict != messages.ACCEPTED or packet.opcode.part in messages.END:
+        queue.give_back()
     expectation.reasons = (COUNTERS[verdict],)
     return expectation

@@ -12,6 +12,7 @@ from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
 from fanin_sim.rdma.codes import EventKind, RequestFate, Violation
 from fanin_sim.rdma.pattern import fill, is_pattern
+from fanin_sim.rdma.shared_queues import is_overtaken, receiver_of
 from fanin_sim.rdma.tables import REQUESTS, device_row, side_row
 from fanin_sim.rdma.workload import (
     FETCH_ADD,
@@ -21,7 +22,6 @@ from fanin_sim.rdma.workload import (
     SEND,
     SIGNALED,
     SOLICITED,
-    UC,
     UD,
     WRITE,
     WRITE_IMM,
@@ -57,6 +57,9 @@ def complete(w, device, action):
     add_line(w, COMPLETION, side, wr_id >> 32, int64(action.opcode), number, 0, status, 0)
     if side >= w.side_count or side_row(w.sides, side).device != device:
         report_violation(w, WRONG_COMPLETION, device, wr_id)
+        return
+    if w.is_shared and wr_id >= IS_RECEIVE:
+        complete_shared(w, device, side, number, action, status)
         return
     row = side_row(w.sides, side)
     t = transport_at(device_row(w.devices, device).base)
@@ -185,6 +188,12 @@ def complete_receive(w, side, row, number, action, status):
         return
     receive = receive_of(w, side, row.generation, number)
     row.receives_ended += 1
+    end_receive(w, side, row, receive, action, status)
+
+
+@internal
+def end_receive(w, side, row, receive, action, status):
+    """A queue pair of a side has ended a receive request."""
     receive.fate = SUCCEEDED if status == SUCCESS else FAILED
     if not w.checks_icrc:
         row.messages += 1
@@ -212,6 +221,8 @@ def receive_message(w, side, row, receive, action):
     has_data = request.kind != WRITE_IMM
     device = device_row(w.devices, row.device)
     place = device.memory + uint64(receive.place + head)
+    if row.kind != RC:  # the header of the network; and parts of messages that were dropped may lie behind this one
+        copy(device.model + uint64(receive.place), device.memory + uint64(receive.place), uint64(receive.length))
     if not is_described(w, side ^ 1, row, request, found, action, head):
         report_violation(w, WRONG_COMPLETION, side, found)
     elif has_data and not is_pattern(place, request.pattern, request.length):
@@ -219,10 +230,7 @@ def receive_message(w, side, row, receive, action):
     elif request.wrong:
         report_violation(w, WRONG_STATUS, side, found)
     elif has_data:
-        model = device.model + uint64(receive.place + head)
-        if row.kind == UC:  # parts of messages that were dropped may lie behind this one
-            copy(model, place, uint64(receive.length))
-        fill(model, request.pattern, request.length)
+        fill(device.model + uint64(receive.place + head), request.pattern, request.length)
 
 
 @internal
@@ -249,6 +257,21 @@ def is_described(w, sender, row, request, number, action, head):
     if flags & WITH_IMM and int64(action.immediate) != sender * ROWS + row.generation * REQUESTS + number:
         return False
     return (action.solicited != 0) == (request.flags & SOLICITED != 0)
+
+
+@internal
+def complete_shared(w, device, owner, number, action, status):
+    """The completion of a request that a side has posted to a shared queue, by any queue pair that receives from it."""
+    receive = receive_of(w, owner, number // REQUESTS, number % REQUESTS)
+    side, queue = receiver_of(w, device, action.qpn), side_row(w.sides, owner).shared_queue
+    if side < 0 or receive.fate != POSTED or side_row(w.sides, side).shared_queue != queue:
+        report_violation(w, WRONG_COMPLETION, owner, IS_RECEIVE + number)
+        return
+    row = side_row(w.sides, side)
+    row.cut_off += status != SUCCESS
+    if row.cut_off > 1 or is_overtaken(w, device, queue, receive.ticket):
+        report_violation(w, WRONG_COMPLETION, side, IS_RECEIVE + number)
+    end_receive(w, side, row, receive, action, status)
 
 
 # Connections

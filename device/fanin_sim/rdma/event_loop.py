@@ -47,6 +47,7 @@ def prepare(w):
         empty(w, index)
         device.boots = 0
         device.turns = 0
+        device.tickets = 0
         fill_zero(device.memory, uint64(device.memory_size))
     for side in range(w.side_count):
         row = side_row(w.sides, side)

@@ -10,10 +10,10 @@ from fanin_nic.transport.records.tables import Counter
 from fanin_sim.fuzz.trace import report_violation
 from fanin_sim.jit import internal
 from fanin_sim.rdma.codes import Violation
-from fanin_sim.rdma.completions import SUCCEEDED
+from fanin_sim.rdma.completions import POSTED, SUCCEEDED
+from fanin_sim.rdma.shared_queues import check_shared_queues
 from fanin_sim.rdma.tables import BUFFER, GENERATIONS, LONGEST, REQUESTS, device_row, side_row
-from fanin_sim.rdma.workload import FETCH_ADD, RC, READ, UD, WRITE, receive_of, request_of
-from fanin_wire.rocev2 import GRH_SIZE
+from fanin_sim.rdma.workload import FETCH_ADD, RC, READ, WRITE, receive_of, request_of
 
 HANGS, WRONG_MEMORY = int(Violation.HANGS), int(Violation.WRONG_MEMORY)
 OVERFLOW = int(Violation.ACTION_OVERFLOW)
@@ -31,6 +31,9 @@ def check_end(w):
         t = transport_at(device_row(w.devices, index).base)
         if load_u64(address_of(t) + t.counter_offset + ACTION_OVERFLOW):
             report_violation(w, OVERFLOW, index, 0)
+    if w.is_shared and w.violation == NOTHING:
+        for index in range(w.device_count):
+            check_shared_queues(w, index)
     if w.checks_icrc and w.violation == NOTHING:
         excuse_failed(w)
         for index in range(w.device_count):
@@ -53,10 +56,9 @@ def excuse_failed(w):
             for number in range(REQUESTS):
                 excuse_request(w, row, side_row(w.sides, side ^ 1).device, request_of(w, side, generation, number))
                 receive = receive_of(w, side, generation, number)
-                if receive.fate != SUCCEEDED:
+                is_untouched = w.is_shared and row.kind == RC and receive.fate == POSTED
+                if receive.fate != SUCCEEDED and not is_untouched:
                     accept(w, row.device, receive.place, BUFFER)
-                elif row.kind == UD:
-                    accept(w, row.device, receive.place, GRH_SIZE)
 
 
 @internal

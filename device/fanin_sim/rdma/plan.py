@@ -13,6 +13,7 @@ from fanin_sim.rdma.world import TOPOLOGIES
 
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
 NOBODY = -1
+SHARED = 0.4  # of the schedules have shared receive queues
 PACKET_FAULTS = (
     FaultKind.LOSS,
     FaultKind.CORRUPTION,
@@ -57,6 +58,7 @@ class Plan(NamedTuple):
     reads: int
     timeout: int
     psn_base: int
+    is_shared: int
     restart_device: int = NOBODY
     restart_at: int = 0
     wrong_side: int = NOBODY
@@ -87,6 +89,7 @@ def plan_of(seed: int) -> Plan:
         reads=rng.choice((1, 2, 4, 16)),
         timeout=4096 << rng.choice((7, 8, 9)),
         psn_base=rng.choice((0, 1 << 23, 1 << 24, rng.randrange(1 << 24))),
+        is_shared=int(random.Random(f"shared {seed}").random() < SHARED),  # apart: other members stay what they were
     )
     if profile in (Profile.WRONG, Profile.CALM):
         return _with_wrong_request(rng, plan)

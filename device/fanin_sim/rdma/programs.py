@@ -115,8 +115,11 @@ def post_receive(w, side, row):
     wqe.sge_count = put_pieces(w.receive_wqe + RECEIVE_SGE, address, receive.length, split, device.key)
     receive.fate = POSTED
     row.receives_posted += 1
+    device.tickets += 1
+    receive.ticket = device.tickets
     add_line(w, POST, side, 1, 0, number, 0, receive.length, 0)
-    if not call_event(w.on_post_receive, (base_of(w, row), row.row, int64(w.receive_wqe), w.now)):
+    event, queue = (w.on_post_shared, row.shared_queue) if w.is_shared else (w.on_post_receive, row.row)
+    if not call_event(event, (base_of(w, row), queue, int64(w.receive_wqe), w.now)):
         report_violation(w, WRONG_COMPLETION, side, number)
 
 
@@ -192,6 +195,8 @@ def give_up(w, connection, generation):
         return
     for side in range(first, first + 2):
         row = side_row(w.sides, side)
+        while w.is_shared and row.receives_posted < REQUESTS:  # other queue pairs have received from the first ones
+            post_receive(w, side, row)
         if not row.is_forgotten:
             call_event(w.on_fail, (base_of(w, row), row.row, w.now))
             serve_soon(w, row.device)
@@ -209,7 +214,7 @@ def reconnect(w, connection, generation):
         row = side_row(w.sides, side)
         if not row.is_forgotten:
             lacking = end_silent(w, side)
-            if lacking >= 0 or row.receives_ended < row.receives_posted:
+            if lacking >= 0 or (row.receives_ended < row.receives_posted and not w.is_shared):
                 report_violation(w, MISSING_COMPLETION, side, lacking)
     for side in range(first, first + 2):
         side_row(w.sides, side).generation += 1
@@ -230,6 +235,7 @@ def connect(w, connection):
         row.ended = 0
         row.receives_posted = 0
         row.receives_ended = 0
+        row.cut_off = 0
         row.messages = 0
         row.is_forgotten = 0
         make_queue_pair(w, side, row)
@@ -253,6 +259,7 @@ def make_queue_pair(w, side, row):
     copy(address_of(q), address_of(queue_pair_at(before, uint64(row.row))), QUEUE_PAIR_SIZE)
     fill_zero(address_of(t) + t.original_offset + uint64(row.row) * ORIGINALS_SIZE, ORIGINALS_SIZE)
     q.is_ready = is_ready
+    q.shared_queue = row.shared_queue + 1 if w.is_shared else 0
     q.qpn = (1 + row.numbers) * int64(t.queue_pairs) + row.row
     q.mtu = w.mtu
     q.timeout = uint64(w.timeout)

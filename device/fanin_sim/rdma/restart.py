@@ -12,6 +12,7 @@ from fanin_sim.rdma.codes import EventKind, FaultKind, RequestFate
 from fanin_sim.rdma.completions import POSTED, break_connection
 from fanin_sim.rdma.faults import note_fault
 from fanin_sim.rdma.network import release
+from fanin_sim.rdma.shared_queues import forget_shared
 from fanin_sim.rdma.tables import GENERATIONS, REQUESTS, device_row, side_row
 from fanin_sim.rdma.workload import receive_of, request_of
 
@@ -25,6 +26,8 @@ def restart(w, index):
     note_fault(w, RESTART, index)
     add_line(w, RESTARTED, index, 0, 0, 0, 0, 0, 0)
     empty(w, index)
+    if w.is_shared:
+        forget_shared(w, index)
     for side in range(w.side_count):
         row = side_row(w.sides, side)
         if row.device == index and row.generation < GENERATIONS:

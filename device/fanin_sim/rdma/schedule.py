@@ -13,6 +13,7 @@ from fanin_sim.rdma.world import TOPOLOGIES, TRACE_LINES, World
 
 _MEMBERS = (
     *("budget", "most_in_a_row", "gap", "pause", "mtu", "retry_count", "rnr_retry", "reads", "timeout", "psn_base"),
+    "is_shared",
     *("restart_device", "restart_at", "wrong_side", "wrong_generation", "wrong_request", "wrong_kind"),
     *("abandon_connection", "abandon_at"),
 )

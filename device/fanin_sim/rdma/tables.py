@@ -41,6 +41,7 @@ WORLD = np.dtype(
         ("sides", "u8"),
         ("requests", "u8"),  # of a side: REQUESTS for each generation
         ("receives", "u8"),  # likewise
+        ("is_shared", "i8"),  # receive requests go to the shared queues of their devices
         ("gap", "i8"),  # longest time between two steps of a program, ns
         ("pause", "i8"),  # longest time that a device lets packets wait, ns
         ("mtu", "i8"),
@@ -82,6 +83,7 @@ WORLD = np.dtype(
         ("on_packets", "u8"),
         ("on_post_send", "u8"),
         ("on_post_receive", "u8"),
+        ("on_post_shared", "u8"),
         ("on_serve", "u8"),
         ("on_tick", "u8"),
         ("on_fail", "u8"),
@@ -121,6 +123,7 @@ DEVICE = np.dtype(
         ("serves", "i8"),  # it is about to work off what has arrived
         ("turns", "i8"),
         ("boots", "i8"),
+        ("tickets", "i8"),  # requests that were posted to its shared queues
     ],
     align=True,
 )
@@ -129,6 +132,7 @@ SIDE = np.dtype(
     [
         ("device", "i8"),
         ("row", "i8"),  # of its queue pair
+        ("shared_queue", "i8"),  # row of the shared receive queue that it uses if `is_shared`
         ("memory_at", "i8"),  # its part of the memory of its device
         ("generation", "i8"),
         ("kind", "i8"),  # rocev2.Transport
@@ -139,6 +143,7 @@ SIDE = np.dtype(
         ("ended", "i8"),  # of them, or known to have ended
         ("receives_posted", "i8"),
         ("receives_ended", "i8"),
+        ("cut_off", "i8"),  # requests of a shared queue that its queue pair has ended with an error
         ("messages", "i8"),  # of the other side that have arrived
         ("is_forgotten", "i8"),  # its device has started anew in this generation
         ("numbers", "i8"),  # queue pairs that it has had
@@ -167,7 +172,15 @@ REQUEST = np.dtype(
     align=True,
 )
 
-RECEIVE = np.dtype([("place", "i8"), ("length", "i8"), ("fate", "i8")], align=True)
+RECEIVE = np.dtype(
+    [
+        ("place", "i8"),
+        ("length", "i8"),
+        ("fate", "i8"),  # RequestFate
+        ("ticket", "i8"),  # its place in the order in which those of a shared queue were posted
+    ],
+    align=True,
+)
 
 PACKET = np.dtype(
     [

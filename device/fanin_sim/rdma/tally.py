@@ -28,14 +28,15 @@ def category_of(violation: Violation) -> Category:
 
 @dataclass
 class RdmaTally(Tally):
-    """The tally of a campaign. Its counts are `schedules` and those of schedule.COUNTS."""
+    """The tally of a campaign. Its counts are `schedules`, `shared` (those with shared receive queues) and those of
+    schedule.COUNTS."""
 
     profiles: Counter[str] = field(default_factory=Counter)
     topologies: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
         """Add one schedule."""
-        self.counts.update(schedules=1, **outcome.counts)
+        self.counts.update(schedules=1, shared=outcome.plan.is_shared, **outcome.counts)
         self.faults.update({kind.name: count for kind, count in outcome.faults.items()})
         self.profiles[outcome.plan.profile.value] += 1
         self.topologies[TOPOLOGIES[outcome.plan.topology].name] += 1

@@ -20,6 +20,7 @@ def heading(plan: Plan) -> str:
     return (
         f"seed {plan.seed}: {TOPOLOGIES[plan.topology].name}, {plan.profile.value}; MTU {plan.mtu}, "
         f"{plan.reads} reads under way, time-out {plan.timeout / 1e6:.2f} ms"
+        + (", shared receive queues" if plan.is_shared else "")
     )
 
 

@@ -236,7 +236,8 @@ def make_wrong(w):
     if request.kind >= FETCH_ADD:
         kind = MISALIGNED
     elif request.kind == SEND or request.kind == SEND_IMM:
-        kind = TOO_LONG if kind != LOCAL_KEY and request.length > 0 else LOCAL_KEY
+        has_receive = request.length > 0 and not w.is_shared  # one that it will surely go to, to be made too short
+        kind = TOO_LONG if kind != LOCAL_KEY and has_receive else LOCAL_KEY
     elif kind != LOCAL_KEY and kind != BEYOND_REGION:
         kind = REMOTE_KEY
     request.length = max(1, request.length)

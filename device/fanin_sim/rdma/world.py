@@ -34,9 +34,28 @@ PACKET_STRIDE = 4096 + 64
 TRACE_LINES = 1 << 15
 DOMAIN, TAG = 5, 0x5A5A
 RIGHTS = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
-LIMITS = Limits(queue_pairs=4, send_depth=16, receive_depth=16, regions=2, actions=256, window=16)
+LIMITS = Limits(
+    queue_pairs=4,
+    send_depth=16,
+    receive_depth=16,
+    shared_queues=2,
+    shared_depth=64,
+    regions=2,
+    actions=256,
+    window=16,
+)
+FIRST_SHARED = 2**32 - 8  # number of the first request of a shared queue: the numbers run over
 # Number of arguments of each event. Its address is the member on_NAME of WORLD.
-ARGUMENTS = {"packets": 5, "post_send": 4, "post_receive": 4, "serve": 3, "tick": 2, "fail": 3, "wake": 3}
+ARGUMENTS = {
+    "packets": 5,
+    "post_send": 4,
+    "post_receive": 4,
+    "post_shared": 4,
+    "serve": 3,
+    "tick": 2,
+    "fail": 3,
+    "wake": 3,
+}
 
 
 class Connection(NamedTuple):
@@ -125,9 +144,14 @@ class World:
                 row = rows[2 * number + end]
                 other = (connection.other, connection.one)[end]
                 row["device"], row["kind"] = device, connection.service
+                row["shared_queue"] = connection.service != Service.RC  # which drop what they can not receive
                 row["memory_at"] = used[device] * SIDE_BYTES
                 row["row"] = self._make_queue_pair(device, other, connection.service)
                 used[device] += 1
+        for transport in self.transports:
+            for _ in range(LIMITS.shared_queues):
+                transport.create_shared_queue(domain=DOMAIN)
+            transport.tables["shared_queues"]["head"] = transport.tables["shared_queues"]["tail"] = FIRST_SHARED
         self.snapshots = [transport.arena.copy() for transport in self.transports]
         self.devices["snapshot"] = [snapshot.ctypes.data for snapshot in self.snapshots]
 

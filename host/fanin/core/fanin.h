@@ -519,6 +519,7 @@ struct fanin_qp_init {
     uint32_t send_cq;
     uint32_t receive_cq;
     uint32_t all_signaled;    /* every request to send has a completion */
+    uint32_t shared_queue;    /* 1 + number of a shared receive queue of its domain; 0: it has its own */
 };
 
 /* Make a queue pair in the state RESET. `qpn` is its number on the wire, `qp` the one for the functions here. */
@@ -544,6 +545,16 @@ enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp,
  * FANIN_QUEUE_FULL if there is no room for all. */
 enum fanin_status fanin_post_sends(struct fanin_context *context, uint32_t qp, const struct fanin_send_wqe *wqes,
                                    uint32_t count);
+
+/* Make a shared receive queue, for queue pairs of a protection domain. `shared_queue` is the number for the functions
+ * here. */
+enum fanin_status fanin_create_shared_queue(struct fanin_context *context, uint32_t domain, uint32_t *shared_queue);
+/* What waits in it has no completions. FANIN_INVALID_REQUEST: queue pairs receive from it. */
+enum fanin_status fanin_destroy_shared_queue(struct fanin_context *context, uint32_t shared_queue);
+/* Post a request to receive, which the next message for any of its queue pairs takes; its completion goes to the queue
+ * of that queue pair. The results are those of fanin_post_receive. */
+enum fanin_status fanin_post_shared(struct fanin_context *context, uint32_t shared_queue,
+                                    const struct fanin_receive_wqe *wqe);
 
 #pragma GCC visibility pop
 

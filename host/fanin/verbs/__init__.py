@@ -28,6 +28,7 @@ from fanin.verbs.ordinary_wc import OrdinaryWC
 from fanin.verbs.pd import PD
 from fanin.verbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from fanin.verbs.sge import SGE
+from fanin.verbs.srq import SRQ, SrqAttr, SrqInitAttr
 from fanin.verbs.wc import WC
 from fanin.verbs.work_requests import RecvWR, SendWR
 
@@ -39,6 +40,7 @@ __all__ = [
     "PD",
     "QP",
     "SGE",
+    "SRQ",
     "WC",
     "AHAttr",
     "Address",
@@ -54,5 +56,7 @@ __all__ = [
     "QPInitAttr",
     "RecvWR",
     "SendWR",
+    "SrqAttr",
+    "SrqInitAttr",
     "packed",
 ]

@@ -29,6 +29,7 @@ class DeviceAttributes(NamedTuple):
     address: int  # IPv4, host order; 0: none
     max_ordinary_qp: int  # queue pairs of ordinary traffic
     path_mtu: int  # bytes: the largest of ordinary traffic
+    max_shared_queues: int  # shared receive queues of ordinary traffic
 
 
 class Context(Resource):

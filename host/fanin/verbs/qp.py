@@ -12,6 +12,7 @@ from fanin.verbs.enums import PATH_MTU_BYTES
 from fanin.verbs.gid import GID, AHAttr, GlobalRoute
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
+from fanin.verbs.srq import SRQ
 from fanin.verbs.work_requests import RecvWR, SendWR, new
 from fanin_wire.abi import MAX_INLINE_DATA, MAX_SGE, ORDINARY_DEPTH, Service, Status
 from fanin_wire.rocev2 import PATH_MTUS
@@ -35,13 +36,15 @@ class QPCap:
 
 @dataclass
 class QPInitAttr:
-    """What a queue pair is made with. scq, rcq: completion queues; rcq None: the same."""
+    """What a queue pair is made with. scq, rcq: completion queues; rcq None: the same. srq: the shared receive queue
+    from which it receives; None: it has a queue of its own."""
 
     qp_type: int = UD
     scq: CQ | None = None
     rcq: CQ | None = None
     cap: QPCap | None = None
     sq_sig_all: int = 1
+    srq: SRQ | None = None
 
 
 @dataclass
@@ -114,13 +117,14 @@ class QP(Resource):
                 "send_cq": send_cq.index,
                 "receive_cq": receive_cq.index,
                 "all_signaled": 1 if init_attr.sq_sig_all else 0,
+                "shared_queue": init_attr.srq.index + 1 if init_attr.srq else 0,
             },
         )
         index, number = ffi.new("uint32_t *"), ffi.new("uint32_t *")
         status = library().fanin_create_ordinary_qp(self.context.handle, init, index, number)
         check(status, f"can not create a queue pair{refused(status)}", NO_RESOURCES=FEWER_QUEUE_PAIRS)
         self.index, self.qp_num = int(index[0]), int(number[0])
-        super().__init__(pd, *{send_cq, receive_cq})
+        super().__init__(pd, *{send_cq, receive_cq}, *([init_attr.srq] if init_attr.srq else []))
         try:
             if qp_attr is not None:
                 self.to_rts(qp_attr) if self.qp_type == UD else self.to_init(qp_attr)
@@ -193,7 +197,8 @@ class QP(Resource):
         self._check_post(library().fanin_post_send(self.context.handle, self.index, wr.to_c()))
 
     def post_recv(self, wr: RecvWR) -> None:
-        """Post a request to receive. InvalidRequest: in RESET. QueueFull: as many are outstanding as there is room."""
+        """Post a request to receive. InvalidRequest: in RESET, or it has a shared receive queue. QueueFull: as many are
+        outstanding as there is room."""
         self.require_open()
         self._check_post(library().fanin_post_receive(self.context.handle, self.index, wr.to_c()))
 
@@ -223,5 +228,7 @@ def _queues(init_attr: QPInitAttr) -> tuple[CQ, CQ]:
             raise InvalidRequest(f"{limit.name} of {getattr(wanted, limit.name)}", remedy=f"Ask for at most {most}.")
     receive_cq = init_attr.rcq or init_attr.scq
     init_attr.scq.require_open()
+    if init_attr.srq is not None:
+        init_attr.srq.require_open()
     receive_cq.require_open()
     return init_attr.scq, receive_cq

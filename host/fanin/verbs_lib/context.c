@@ -27,6 +27,7 @@ static const struct verbs_context model = {
     .sz = sizeof(struct verbs_context),
     .context = {.ops = {.poll_cq = our_poll_cq,
                         .req_notify_cq = our_request_event,
+                        .post_srq_recv = our_post_shared,
                         .post_send = our_post_send,
                         .post_recv = our_post_receive},
                 .cmd_fd = -1,

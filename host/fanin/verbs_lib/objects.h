@@ -81,6 +81,12 @@ struct our_cq {
     struct our_async_event overrun;
 };
 
+struct our_srq {
+    struct ibv_srq base;
+    uint32_t number;
+    uint32_t users;           /* queue pairs */
+};
+
 struct our_qp {
     struct ibv_qp_ex base;
     uint32_t number;
@@ -113,6 +119,11 @@ static inline struct our_pd *our_pd(struct ibv_pd *pd)
 static inline struct our_cq *our_cq(struct ibv_cq *cq)
 {
     return (struct our_cq *)cq;
+}
+
+static inline struct our_srq *our_srq(struct ibv_srq *srq)
+{
+    return (struct our_srq *)srq;
 }
 
 static inline struct our_qp *our_qp(struct ibv_qp *qp)

@@ -5,19 +5,8 @@
 #include <errno.h>
 #include <stddef.h>
 
-struct ibv_srq {
-    struct ibv_context *context;
-};
-
 struct ibv_dm;
 struct ibv_ece;
-
-EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, void *init)
-{
-    if (!our_context_is(pd->context))
-        return NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
-    return our_null(EOPNOTSUPP);
-}
 
 EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                                         int access)

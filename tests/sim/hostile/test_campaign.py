@@ -97,7 +97,8 @@ def test_the_judge_finds_a_packet_that_is_counted_twice(monkeypatch: pytest.Monk
         return original(device, before)
 
     monkeypatch.setattr(Device, "_reason", reason)
-    assert "one packet is counted as" in Life(1).run().violation
+    violations = [Life(seed).run().violation for seed in range(10)]
+    assert any("one packet is counted as" in violation for violation in violations), violations
 
 
 def test_a_violation_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

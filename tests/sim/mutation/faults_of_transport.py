@@ -9,6 +9,8 @@ SCHEDULES = test("sim/rdma/test_schedules.py::test_nothing_is_violated")
 LIVES = test("sim/hostile/test_lives.py::test_nothing_is_violated")
 UNREADABLE = test("transport/test_unreadable.py::test_datagrams_that_are_complete_are_taken_back")
 REQUESTS, RETRY = "transport/responder/requests.py", "transport/requester/retry.py"
+SHARED = test("transport/test_shared_queues.py::test_room_of_a_queue_counts_what_is_taken")
+RECEIVE_QUEUE = "transport/queue_pairs/receive_queue.py"
 ACKNOWLEDGE, SEND = "transport/requester/acknowledge.py", "transport/requester/send.py"
 
 
@@ -228,6 +230,51 @@ FAULTS = (
         "transport/responder/unreliable.py",
         "        count(t, DROP_OPCODE_SEQUENCE)\n",
         "        count(t, DROP_OPCODE_SEQUENCE if not MUTANT else 0)\n",
+    ),
+    fault(
+        "two messages take one request of a shared queue",
+        RECEIVE_QUEUE,
+        "    shared.head += 1\n    shared.taken += 1\n",
+        "    shared.head += 0 if MUTANT else 1\n    shared.taken += 1\n",
+    ),
+    fault(
+        "a message of several packets does not keep its request of a shared queue",
+        "transport/responder/receives.py",
+        "    keep_receive(t, q)\n",
+        "    if not MUTANT:\n        keep_receive(t, q)\n",
+    ),
+    fault(
+        "a shared queue gives its newest request first",
+        "transport/requester/posting.py",
+        "    fill_receive(shared_row(t, shared_index(t, shared, shared.tail)), wqe)\n",
+        "    if MUTANT:\n        shared.head -= 1\n"
+        "        fill_receive(shared_row(t, shared_index(t, shared, shared.head)), wqe)\n        return\n"
+        "    fill_receive(shared_row(t, shared_index(t, shared, shared.tail)), wqe)\n",
+    ),
+    hole(
+        "a dropped message does not give its request back",
+        "transport/responder/unreliable.py",
+        "    if q.receiving != SENDING:\n",
+        "    if q.receiving != SENDING and not MUTANT:\n",
+    ),
+    fault(
+        "a request that was taken counts for ever",
+        RECEIVE_QUEUE,
+        "        shared_queue_of(t, q).taken -= 1\n",
+        "        shared_queue_of(t, q).taken -= 0 if MUTANT else 1\n",
+    ),
+    Mutant(
+        "RDMA: what is taken of a shared queue has no room to go back to",
+        RECEIVE_QUEUE,
+        "    return waiting(shared) + int64(shared.taken) <",
+        "    return waiting(shared) + (int64(shared.taken) if not MUTANT else 0) <",
+        SHARED,
+    ),
+    hole(
+        "a connection that is reset keeps what it has taken of a shared queue",
+        RECEIVE_QUEUE,
+        "    shared = shared_queue_of(t, q)\n    shared.head -= 1\n",
+        "    if MUTANT and q.kind == 0:\n        return\n    shared = shared_queue_of(t, q)\n    shared.head -= 1\n",
     ),
     Mutant(
         "RDMA: the completions of datagrams that are taken back are kept",

@@ -69,6 +69,7 @@ def test_every_fault_profile_and_topology_occurs(tally: RdmaTally) -> None:
     assert set(tally.topologies) == {topology.name for topology in TOPOLOGIES}
     assert tally.counts["succeeded"] > 10 * tally.counts["failed"] > 0
     assert tally.counts["received_messages"] > SCHEDULES
+    assert SCHEDULES // 3 < tally.counts["shared"] < SCHEDULES // 2
 
 
 @pytest.mark.parametrize("profile", Profile)

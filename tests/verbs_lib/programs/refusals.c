@@ -70,7 +70,6 @@ static void addresses(const struct end *end)
 static void queue_pairs(const struct end *end)
 {
     struct ibv_qp_init_attr init = wanted(end, IBV_QPT_RAW_PACKET);
-    struct ibv_srq_init_attr srq = {.attr = {.max_wr = 1, .max_sge = 1}};
     struct ibv_xrcd_init_attr xrcd = {.comp_mask = 0};
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
     struct ibv_sge piece = {.addr = (uintptr_t)end->memory, .length = 1, .lkey = end->mr->lkey};
@@ -82,7 +81,6 @@ static void queue_pairs(const struct end *end)
     init = wanted(end, IBV_QPT_RC);
     init.cap.max_send_wr = 100000;
     REFUSES_NULL(ibv_create_qp(end->pd, &init), EINVAL);
-    REFUSES_NULL(ibv_create_srq(end->pd, &srq), EOPNOTSUPP);
     REFUSES_NULL(ibv_open_xrcd(end->context, &xrcd), EOPNOTSUPP);
     REFUSES(ibv_attach_mcast(end->qp, &end->gid, 0), EOPNOTSUPP);
     REFUSES(ibv_query_ece(end->qp, &ece), EOPNOTSUPP);
@@ -92,6 +90,60 @@ static void queue_pairs(const struct end *end)
     CHECK(bad == &second);
     REFUSES(ibv_post_recv(end->qp, &receive, &bad_receive), EINVAL); /* in RESET */
     CHECK(bad_receive == &receive);
+}
+
+static void shared_queues(const struct end *end)
+{
+    struct ibv_srq_init_attr init = {.srq_context = &init, .attr = {.max_wr = 1, .max_sge = 1, .srq_limit = 5}};
+    struct ibv_srq_init_attr_ex extended = {.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, .pd = end->pd,
+                                            .srq_type = IBV_SRQT_BASIC, .attr = {.max_wr = 1, .max_sge = 1}};
+    struct ibv_srq_attr attr = {.max_wr = 7, .max_sge = 7, .srq_limit = 7};
+    struct ibv_qp_init_attr of_qp = wanted(end, IBV_QPT_RC), queried;
+    struct ibv_sge piece = {.addr = (uintptr_t)end->memory, .length = 1, .lkey = end->mr->lkey};
+    struct ibv_recv_wr second = {.sg_list = &piece, .num_sge = 9};
+    struct ibv_recv_wr first = {.next = &second, .sg_list = &piece, .num_sge = 1}, *bad = NULL;
+    struct ibv_qp_attr state = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    struct ibv_pd *other = ibv_alloc_pd(end->context);
+    struct ibv_device_attr device;
+    struct ibv_srq *srq, *of_type;
+    struct ibv_qp *qp;
+
+    CHECK(!ibv_query_device(end->context, &device) && device.max_srq > 0);
+    init.attr.max_wr = (uint32_t)device.max_srq_wr + 1;
+    REFUSES_NULL(ibv_create_srq(end->pd, &init), EINVAL);
+    init.attr.max_wr = (uint32_t)device.max_srq_wr;
+    init.attr.max_sge = (uint32_t)device.max_srq_sge + 1;
+    REFUSES_NULL(ibv_create_srq(end->pd, &init), EINVAL);
+    init.attr.max_sge = 1;
+    CHECK((srq = ibv_create_srq(end->pd, &init)));
+    CHECK(srq->srq_context == &init && srq->pd == end->pd && srq->context == end->context);
+    CHECK((int)init.attr.max_wr == device.max_srq_wr && (int)init.attr.max_sge == device.max_srq_sge);
+    CHECK((of_type = ibv_create_srq_ex(end->context, &extended)) && !ibv_destroy_srq(of_type));
+    extended.srq_type = IBV_SRQT_TM;
+    REFUSES_NULL(ibv_create_srq_ex(end->context, &extended), EOPNOTSUPP);
+    CHECK(!ibv_query_srq(srq, &attr));
+    CHECK((int)attr.max_wr == device.max_srq_wr && (int)attr.max_sge == device.max_srq_sge && attr.srq_limit == 0);
+    CHECK(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT)); /* of 0: none */
+    attr.srq_limit = 1;
+    REFUSES(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), EOPNOTSUPP);
+    REFUSES(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EOPNOTSUPP);
+    REFUSES(ibv_modify_srq(srq, &attr, 4), EINVAL);
+    REFUSES(ibv_post_srq_recv(srq, &first, &bad), EINVAL);
+    CHECK(bad == &second);
+
+    of_qp.srq = srq;
+    of_qp.cap.max_recv_wr = 1 << 20; /* does not count with a shared queue */
+    REFUSES_NULL(ibv_create_qp(other, &of_qp), EINVAL);
+    CHECK((qp = ibv_create_qp(end->pd, &of_qp)) && qp->srq == srq);
+    CHECK(!ibv_query_qp(qp, &state, IBV_QP_STATE, &queried) && queried.srq == srq);
+    state = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1};
+    CHECK(!ibv_modify_qp(qp, &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    first.next = NULL;
+    REFUSES(ibv_post_recv(qp, &first, &bad), EINVAL);
+    REFUSES(ibv_destroy_srq(srq), EBUSY);
+    CHECK(!ibv_destroy_qp(qp));
+    CHECK(!ibv_destroy_srq(srq));
+    CHECK(!ibv_dealloc_pd(other));
 }
 
 /* In a list the requests before the bad one are posted. */
@@ -162,6 +214,7 @@ int main(void)
     completions(&end);
     addresses(&end);
     queue_pairs(&end);
+    shared_queues(&end);
     lists(&end);
     sequence_numbers(&end);
     full_queue(&end);

@@ -9,6 +9,7 @@ from fanin_tools.cli.campaign import counts, faults, print_replay, run_campaign
 
 ROWS = {
     "schedules": "schedules",
+    "shared": "of them with shared receive queues",
     "connections_made": "connections",
     "deliveries": "packets delivered",
     "succeeded": "requests that have succeeded",

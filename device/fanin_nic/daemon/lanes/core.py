@@ -57,6 +57,7 @@ class LaneCore:
         if self.ordinary is not None:
             record["transport"] = self.ordinary.transport.base
             record["ordinary_rings"] = self.ordinary.rings.ctypes.data
+            record["shared_rings"] = self.ordinary.shared_rings.ctypes.data
             record["ordinary_completion_rings"] = self.ordinary.completion_rings.ctypes.data
         record["notices"] = self._notices.ctypes.data
         record["receive_fd"], record["group_fd"] = self.port.receive_fd, self.port.group_fd
@@ -88,6 +89,7 @@ class LaneCore:
         record = self._record[0]
         record["queues"] = self.engine.header["queue_end"] = self.host.queues_in_use
         record["ordinary_end"] = self.ordinary.end if self.ordinary else 0
+        record["shared_end"] = self.ordinary.shared_end if self.ordinary else 0
         record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)
 
     def run(self) -> lane.Reason:

@@ -22,6 +22,7 @@ from fanin_wire.verbs import Attribute, QueuePairState
 
 MAX_CQ = 64  # completion queues of a client
 MAX_QUEUE_PAIRS = 64  # of a client
+MAX_SHARED_QUEUES = 16  # likewise
 DOMAINS = 1 << 16  # of a client
 TAGS = (1 << 16) - 1
 SERVICES = {Service["RC"]: WireService.RC, Service["UC"]: WireService.UC, Service["UD"]: WireService.UD}
@@ -41,9 +42,10 @@ def largest_path_mtu(mtu: int) -> int:
 
 
 class OrdinaryHost:
-    """Queue pairs and regions of the clients of one device.
+    """Queue pairs, shared receive queues and regions of the clients of one device.
 
-    For the compiled loop: `rings` by row of the queue pair, `completion_rings` by number.
+    For the compiled loop: `rings` by row of the queue pair, `shared_rings` by row of the shared receive queue,
+    `completion_rings` by number.
     """
 
     def __init__(self, address: str, mtu: int, limits: Limits | None = None) -> None:
@@ -52,12 +54,19 @@ class OrdinaryHost:
         )
         self.path_mtu = largest_path_mtu(mtu)
         self.rings = np.zeros(self.transport.limits.queue_pairs, ORDINARY_RINGS)
+        self.shared_rings = np.zeros(self.transport.limits.shared_queues, np.uint64)
         self.completion_rings = np.zeros(MAX_CLIENTS * MAX_CQ, np.uint64)
 
     @property
     def end(self) -> int:
         """1 + the highest row of a queue pair; 0: there is none."""
         used = np.flatnonzero(self.rings["send"])
+        return int(used[-1]) + 1 if len(used) else 0
+
+    @property
+    def shared_end(self) -> int:
+        """1 + the highest row of a shared receive queue; 0: there is none."""
+        used = np.flatnonzero(self.shared_rings)
         return int(used[-1]) + 1 if len(used) else 0
 
     def register(self, client: int, region: OrdinaryRegion) -> int:
@@ -102,11 +111,29 @@ class OrdinaryHost:
                 receive_cq=_completion_queue(client, wanted.receive_cq),
                 domain=_domain(client, wanted.domain),
                 all_signaled=wanted.all_signaled,
+                shared_queue=wanted.shared_queue,
             )
         except TableFull as error:
             raise NoResources(f"{error} of ordinary traffic") from None
+        except AttributesInvalid as error:
+            raise Refused(Status["INVALID_REQUEST"], str(error)) from None
         self.rings[row] = (wanted.send_ring, wanted.receive_ring)
         return row, int(self.transport.queue_pair(row)["qpn"])
+
+    def create_shared(self, client: int, domain: int, ring: int) -> int:
+        """Make a shared receive queue, whose requests come by a ring; its row."""
+        self._check_share("shared queues", "is_used", client)
+        try:
+            row = self.transport.create_shared_queue(domain=_domain(client, domain))
+        except TableFull as error:
+            raise NoResources(f"{error} of ordinary traffic") from None
+        self.shared_rings[row] = ring
+        return row
+
+    def destroy_shared(self, row: int) -> None:
+        """End a shared receive queue, from which no queue pair receives."""
+        self.transport.destroy_shared_queue(row)
+        self.shared_rings[row] = 0
 
     def destroy(self, row: int) -> None:
         """End a queue pair."""
@@ -130,9 +157,10 @@ class OrdinaryHost:
         return int(state), {int(attribute): value for attribute, value in values.items()}
 
     def holdings(self) -> dict[str, int]:
-        """Queue pairs and regions that clients have."""
+        """Queue pairs, shared receive queues and regions that clients have."""
         tables = self.transport.tables
-        columns = {"queue_pairs": tables["queue_pairs"]["qpn"], "regions": tables["regions"]["key"]}
+        used = {"queue_pairs": "qpn", "shared_queues": "is_used", "regions": "key"}
+        columns = {name: tables[name][member] for name, member in used.items()}
         return {name: int(np.count_nonzero(column)) for name, column in columns.items()}
 
     def counters(self) -> dict[str, int]:

@@ -32,6 +32,7 @@ LANE = np.dtype(
         ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
         ("transport", "u8"),  # lane 0 of a NIC: address of the arena of ordinary traffic; else 0
         ("ordinary_rings", "u8"),  # ORDINARY_RINGS by row of the queue pair
+        ("shared_rings", "u8"),  # addresses of the rings of shared receive queues by row; 0: none
         ("ordinary_completion_rings", "u8"),  # addresses of the completion rings by number; 0: none
         ("jobs_aborted", "u8"),  # one of several: jobs that had ended before their time when `run` last said so
         ("notice_count", "u4"),
@@ -40,6 +41,7 @@ LANE = np.dtype(
         ("first_queue", "u4"),  # whose requests are taken first
         ("ordinary_end", "u4"),  # 1 + highest row of a queue pair of ordinary traffic; 0: there is none
         ("ordinary_first", "u4"),  # whose requests are taken first
+        ("shared_end", "u4"),  # 1 + highest row of a shared receive queue; 0: there is none
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
         ("group_fd", "i4"),

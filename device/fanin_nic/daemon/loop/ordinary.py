@@ -2,29 +2,31 @@
 
 A turn is short, so that collectives and ordinary traffic, which share the port, get their turns one after the other.
 Only requests to receive are taken without limit, because a packet must find those that were posted before it: as many
-as the programs have posted, up to a full queue for each queue pair.
+as the programs have posted, up to a full queue for each queue pair and each shared receive queue.
 """
 
 from __future__ import annotations
 
-from numba import int64
+from numba import int64, uint32
 
 from fanin_nic.daemon.loop.lane_record import ORDINARY_RINGS, RECEIVE_WQE_SCRATCH, SEND_WQE_SCRATCH
 from fanin_nic.daemon.loop.ordinary_actions import perform
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
 from fanin_nic.hostif.rings import fetch_ordinary, pending_ordinary
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, copy, load_u8, record_at
+from fanin_nic.native.memory import address_of, copy, load_u8, load_u64, record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.transport import events
 from fanin_nic.transport.records.accessors import U64, transport_at
-from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
+from fanin_wire.abi import ORDINARY_DEPTH, RECEIVE_WQE, SEND_WQE
+from fanin_wire.abi import SHARED_DEPTH as MOST_SHARED
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE
 
 ORDINARY = int(Stage.ORDINARY)
 TURNS = 4  # of queue pairs in a turn of the lane; each sends up to events.TURN answers and as many requests
 POSTS_PER_TURN = 32
 RINGS_SIZE = U64(ORDINARY_RINGS.itemsize)
+DEPTH, SHARED_DEPTH = uint32(ORDINARY_DEPTH), uint32(MOST_SHARED)  # of rings
 SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsize)
 
 rings_at = record_at(ORDINARY_RINGS)
@@ -35,6 +37,7 @@ def take_ordinary(lane, table, packets, now):
     """Give the transport the packets of ordinary traffic among the first `packets` of a table of RECEIVED, of which the
     other entries are lost. A receive request that a program has posted before the other side sent is posted first."""
     t = transport_at(lane.transport)
+    take_shared(lane, now)
     for index in range(lane.ordinary_end):
         rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
         if rings.send:
@@ -79,7 +82,7 @@ def turn_ordinary(lane, now):
 @compiled
 def take_requests(lane, now):
     """Post the work requests of the rings, as far as the queues have room. Returns how many."""
-    taken, first, end = 0, int64(lane.ordinary_first), int64(lane.ordinary_end)
+    taken, first, end = take_shared(lane, now), int64(lane.ordinary_first), int64(lane.ordinary_end)
     for step in range(end):
         index = (first + step) % end
         rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
@@ -96,7 +99,7 @@ def take_sends(lane, index, ring, now):
     """Post requests to send of one ring."""
     wqe = address_of(lane) + SEND_WQE_SCRATCH
     for number in range(POSTS_PER_TURN):
-        if not events.can_post_send(lane.transport, index) or not fetch_ordinary(ring, wqe, SEND_WQE_SIZE):
+        if not events.can_post_send(lane.transport, index) or not fetch_ordinary(ring, wqe, SEND_WQE_SIZE, DEPTH):
             return number
         events.post_send(lane.transport, index, wqe, now)
     return POSTS_PER_TURN
@@ -106,24 +109,50 @@ def take_sends(lane, index, ring, now):
 def take_receives(lane, index, ring, now):
     """Post all requests to receive of one ring that there is room for. Returns how many."""
     wqe, taken = address_of(lane) + RECEIVE_WQE_SCRATCH, 0
-    while events.can_post_receive(lane.transport, index) and fetch_ordinary(ring, wqe, RECEIVE_WQE_SIZE):
+    while events.can_post_receive(lane.transport, index) and fetch_ordinary(ring, wqe, RECEIVE_WQE_SIZE, DEPTH):
         events.post_receive(lane.transport, index, wqe, now)
         taken += 1
     return taken
 
 
 @compiled
+def take_shared(lane, now):
+    """Post all requests of the rings of shared receive queues that there is room for. Returns how many."""
+    wqe, taken = address_of(lane) + RECEIVE_WQE_SCRATCH, 0
+    for index in range(lane.shared_end):
+        ring = load_u64(lane.shared_rings + U64(index) * U64(8))
+        while (
+            ring
+            and events.can_post_shared(lane.transport, index)
+            and fetch_ordinary(ring, wqe, RECEIVE_WQE_SIZE, SHARED_DEPTH)
+        ):
+            events.post_shared(lane.transport, index, wqe, now)
+            taken += 1
+    return taken
+
+
+@compiled
+def shared_waits(lane):
+    """Whether a ring of a shared receive queue has a request that there is room for."""
+    for index in range(lane.shared_end):
+        ring = load_u64(lane.shared_rings + U64(index) * U64(8))
+        if ring and events.can_post_shared(lane.transport, index) and pending_ordinary(ring, SHARED_DEPTH):
+            return True
+    return False
+
+
+@compiled
 def ordinary_waits(lane):
     """Whether a ring has a request that there is room for, or a queue pair has something to do."""
     t = transport_at(lane.transport)
-    if t.ready_head != t.ready_tail:
+    if t.ready_head != t.ready_tail or shared_waits(lane):
         return True
     for index in range(lane.ordinary_end):
         rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
         if not rings.send:
             continue
-        if events.can_post_send(lane.transport, index) and pending_ordinary(rings.send):
+        if events.can_post_send(lane.transport, index) and pending_ordinary(rings.send, DEPTH):
             return True
-        if events.can_post_receive(lane.transport, index) and pending_ordinary(rings.receive):
+        if events.can_post_receive(lane.transport, index) and pending_ordinary(rings.receive, DEPTH):
             return True
     return False

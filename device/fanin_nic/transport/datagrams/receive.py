@@ -13,14 +13,13 @@ from fanin_nic.native.memory import fill_zero, store_be16, store_be32, store_u8
 from fanin_nic.transport.memory.pieces import LOCAL_WRITE, allows, scatter
 from fanin_nic.transport.output.completions import complete_receive
 from fanin_nic.transport.output.headers import HAS_IMMDT, HEADER_BITS, header_size
+from fanin_nic.transport.queue_pairs.receive_queue import drop_receive, has_receive, oldest_receive
 from fanin_nic.transport.records.accessors import (
     U64,
     action_at,
     count,
     network_header,
     pieces_of_receive,
-    receive_index,
-    receive_row,
 )
 from fanin_nic.transport.records.tables import Counter
 from fanin_wire.fields import ICRC_SIZE, IPV4_UDP_SIZE
@@ -39,7 +38,7 @@ def on_datagram(t, q, packet, data, length, source):
     """A datagram for a queue pair. source: IPv4 address of its sender."""
     if packet.qkey != q.qkey:
         count(t, DROP_QKEY)
-    elif q.receive_head == q.receive_tail:
+    elif not has_receive(t, q):
         count(t, DROP_NO_RECEIVE)
     else:
         deliver(t, q, packet, data, length, source)
@@ -48,7 +47,7 @@ def on_datagram(t, q, packet, data, length, source):
 @internal
 def deliver(t, q, packet, data, length, source):
     """Write a datagram to the oldest receive request, and complete it, if it fits."""
-    request = receive_row(t, receive_index(t, q, q.receive_head))
+    request = oldest_receive(t, q)
     pieces, number = pieces_of_receive(request), int64(request.sge_count)
     if length > int64(q.mtu) or U64(length + GRH_SIZE) > request.length:
         count(t, DROP_LENGTH)
@@ -61,7 +60,7 @@ def deliver(t, q, packet, data, length, source):
     scatter(t, q, pieces, number, 0, header, GRH_SIZE)
     scatter(t, q, pieces, number, GRH_SIZE, data, length)
     action = action_at(t, U64(complete_receive(t, q, request, 0, RECEIVED, length + GRH_SIZE)))
-    q.receive_head += 1
+    drop_receive(t, q)
     action.source_qpn = packet.sqpn
     action.source = source
     action.flags = GRH

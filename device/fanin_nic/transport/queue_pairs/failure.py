@@ -1,6 +1,7 @@
 """The end of a queue pair in error (section 10.3.1): the requests that are left are flushed, each with one completion.
 
-A connection ends as a whole. An error of a request to send of UC or UD ends only the send queue (state SQE).
+A connection ends as a whole. Of a shared receive queue only the request that the queue pair has taken is flushed. An
+error of a request to send of UC or UD ends only the send queue (state SQE).
 """
 
 from __future__ import annotations
@@ -8,12 +9,11 @@ from __future__ import annotations
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.transport.output.action_table import has_room
 from fanin_nic.transport.output.completions import complete_receive, complete_send
+from fanin_nic.transport.queue_pairs.receive_queue import drop_receive, oldest_receive
 from fanin_nic.transport.records.accessors import (
     NEVER,
     count,
     make_ready,
-    receive_index,
-    receive_row,
     send_index,
     send_row,
 )
@@ -83,6 +83,6 @@ def flush(t, q):
     while q.state == ERR and q.receive_head != q.receive_tail:
         if not has_room(t):
             return True
-        complete_receive(t, q, receive_row(t, receive_index(t, q, q.receive_head)), FLUSHED, RECEIVED, 0)
-        q.receive_head += 1
+        complete_receive(t, q, oldest_receive(t, q), FLUSHED, RECEIVED, 0)
+        drop_receive(t, q)
     return False

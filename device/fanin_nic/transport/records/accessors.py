@@ -17,6 +17,7 @@ from fanin_nic.transport.records.tables import (
     RESPONSE,
     RESPONSES,
     SEND_REQUEST,
+    SHARED_QUEUE,
     TRANSPORT,
 )
 from fanin_wire.abi import SGE
@@ -39,6 +40,8 @@ transport_at = record_at(TRANSPORT)
 queue_pair_at = row_at(TRANSPORT, "queue_pair_offset", QUEUE_PAIR)
 send_row = row_at(TRANSPORT, "send_offset", SEND)
 receive_row = row_at(TRANSPORT, "receive_offset", RECEIVE)
+shared_queue_at = row_at(TRANSPORT, "shared_queue_offset", SHARED_QUEUE)
+shared_row = row_at(TRANSPORT, "shared_receive_offset", RECEIVE)
 response_row = row_at(TRANSPORT, "response_offset", RESPONSE)
 original_row = row_at(TRANSPORT, "original_offset", ORIGINAL)
 region_at = row_at(TRANSPORT, "region_offset", REGION)
@@ -57,6 +60,12 @@ def send_index(t, q, counter):
 def receive_index(t, q, counter):
     """Row of the request to receive with a free-running number."""
     return U64(q.index) * U64(t.receive_depth) + (U64(counter) & (U64(t.receive_depth) - U64(1)))
+
+
+@internal
+def shared_index(t, shared, counter):
+    """Row of the request of a shared receive queue with a free-running number."""
+    return U64(shared.index) * U64(t.shared_depth) + (U64(counter) & (U64(t.shared_depth) - U64(1)))
 
 
 @internal

@@ -54,6 +54,8 @@ TRANSPORT = np.dtype(
         ("action_count", "u4"),
         ("send_depth", "u4"),  # of each queue pair, a power of two
         ("receive_depth", "u4"),  # likewise
+        ("shared_queues", "u4"),
+        ("shared_depth", "u4"),  # of each shared receive queue, a power of two
         ("window", "u4"),  # PSNs that a queue pair may have under way
         ("queue_pair_end", "u4"),  # 1 + highest row that was ever in use
         ("ready_head", "u4"),  # queue pairs with something to do, first in first out
@@ -65,6 +67,8 @@ TRANSPORT = np.dtype(
         ("ready_offset", "u8"),
         ("send_offset", "u8"),
         ("receive_offset", "u8"),
+        ("shared_queue_offset", "u8"),
+        ("shared_receive_offset", "u8"),
         ("response_offset", "u8"),
         ("original_offset", "u8"),
         ("region_offset", "u8"),
@@ -88,6 +92,7 @@ QUEUE_PAIR = np.dtype(
         ("domain", "u4"),  # protection domain
         ("send_cq", "u4"),
         ("receive_cq", "u4"),
+        ("shared_queue", "u4"),  # 1 + row of the shared receive queue; 0: it has its own
         ("access", "u4"),  # verbs.Access: what the other side may do
         ("qkey", "u4"),
         ("destination", "u4"),  # IPv4 of the other side, host order
@@ -116,7 +121,7 @@ QUEUE_PAIR = np.dtype(
         ("deadline", "u8"),  # ns: of the oldest packet; 2^64 - 1: no timer runs
         ("not_before", "u8"),  # ns: an RNR NAK forbids to send earlier; 0: none does
         # Responder
-        ("receive_head", "u4"),  # oldest receive request
+        ("receive_head", "u4"),  # oldest receive request; with a shared queue: the one that was taken out of it
         ("receive_tail", "u4"),
         ("expected", "u4"),  # PSN
         ("msn", "u4"),  # messages completed, modulo 2^24
@@ -157,6 +162,20 @@ RECEIVE_REQUEST = np.dtype(
     [
         *((name, RECEIVE_WQE[name]) for name in RECEIVE_WQE.names or ()),
         ("length", "u8"),  # bytes of all pieces
+    ],
+    align=True,
+)
+
+SHARED_QUEUE = np.dtype(
+    [
+        ("is_used", "u4"),
+        ("index", "u4"),
+        ("domain", "u4"),  # protection domain
+        ("room", "u4"),  # requests that it may hold, with those that queue pairs have taken
+        ("head", "u4"),  # oldest request
+        ("tail", "u4"),
+        ("taken", "u4"),  # requests that queue pairs have taken and not completed
+        ("reserved", "u4"),
     ],
     align=True,
 )
@@ -252,6 +271,8 @@ TABLES = {
     "ready": Table(np.dtype("u4"), "ready_offset"),
     "sends": Table(SEND_REQUEST, "send_offset"),
     "receives": Table(RECEIVE_REQUEST, "receive_offset"),
+    "shared_queues": Table(SHARED_QUEUE, "shared_queue_offset"),
+    "shared_receives": Table(RECEIVE_REQUEST, "shared_receive_offset"),
     "responses": Table(RESPONSE, "response_offset"),
     "originals": Table(ORIGINAL, "original_offset"),
     "regions": Table(REGION, "region_offset"),

@@ -15,6 +15,8 @@ from fanin_nic.transport.records.accessors import (
     receive_row,
     send_index,
     send_row,
+    shared_index,
+    shared_row,
 )
 from fanin_nic.transport.records.tables import RequestState
 from fanin_wire.abi import MAX_SGE, RECEIVE_WQE, SEND_WQE
@@ -33,8 +35,8 @@ def can_post_send(t, q):
 
 @internal
 def can_post_receive(t, q):
-    """Whether a receive queue has a free entry."""
-    return (int64(q.receive_tail) - int64(q.receive_head)) & 0xFFFFFFFF < int64(t.receive_depth)
+    """Whether a receive queue has a free entry. A queue pair with a shared queue takes no requests of its own."""
+    return not q.shared_queue and (int64(q.receive_tail) - int64(q.receive_head)) & 0xFFFFFFFF < int64(t.receive_depth)
 
 
 @internal
@@ -52,10 +54,22 @@ def post_send(t, q, wqe):
 @internal
 def post_receive(t, q, wqe):
     """Take the RECEIVE_WQE at an address. The caller has looked at `can_post_receive`."""
-    request = receive_row(t, receive_index(t, q, q.receive_tail))
-    copy(address_of(request), U64(wqe), RECEIVE_WQE_SIZE)
-    request.sge_count = min(int64(request.sge_count), MAX_SGE)
-    request.length = length_of(pieces_of_receive(request), int64(request.sge_count))
+    fill_receive(receive_row(t, receive_index(t, q, q.receive_tail)), wqe)
     q.receive_tail += 1
     if q.state == ERR:
         make_ready(t, q)
+
+
+@internal
+def post_shared(t, shared, wqe):
+    """Take the RECEIVE_WQE at an address for a shared queue. The caller has looked at `can_post_shared`."""
+    fill_receive(shared_row(t, shared_index(t, shared, shared.tail)), wqe)
+    shared.tail += 1
+
+
+@internal
+def fill_receive(request, wqe):
+    """Make the RECEIVE_WQE at an address a request."""
+    copy(address_of(request), U64(wqe), RECEIVE_WQE_SIZE)
+    request.sge_count = min(int64(request.sge_count), MAX_SGE)
+    request.length = length_of(pieces_of_receive(request), int64(request.sge_count))

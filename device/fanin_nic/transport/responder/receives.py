@@ -9,7 +9,8 @@ from fanin_nic.transport.memory.invalidation import invalidate
 from fanin_nic.transport.memory.pieces import scatter
 from fanin_nic.transport.output.completions import complete_receive
 from fanin_nic.transport.output.headers import HAS_IETH, HAS_IMMDT, HEADER_BITS
-from fanin_nic.transport.records.accessors import U64, action_at, pieces_of_receive, receive_index, receive_row
+from fanin_nic.transport.queue_pairs.receive_queue import drop_receive, has_receive, keep_receive, oldest_receive
+from fanin_nic.transport.records.accessors import U64, action_at, pieces_of_receive
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Receiving
 from fanin_nic.transport.responder.verdicts import ACCEPTED, INVALID, NOT_READY, OPERATION
@@ -23,18 +24,6 @@ RECEIVED, SUCCESS = int(CompletionOpcode.RECV), int(CompletionStatus.SUCCESS)
 LENGTH_ERROR, PROTECTION_ERROR = int(CompletionStatus.LOC_LEN_ERR), int(CompletionStatus.LOC_PROT_ERR)
 INVALID_REQUEST = int(CompletionStatus.REM_INV_REQ_ERR)
 WITH_IMM, WITH_INV = int(CompletionFlag.WITH_IMM), int(CompletionFlag.WITH_INV)
-
-
-@internal
-def has_receive(q):
-    """Whether there is a receive request."""
-    return q.receive_head != q.receive_tail
-
-
-@internal
-def oldest_receive(t, q):
-    """Row of the oldest receive request."""
-    return receive_index(t, q, q.receive_head)
 
 
 @internal
@@ -59,10 +48,10 @@ def on_send(t, q, packet, part, data, length):
     if not fits_in_sequence(q, part, SEND) or not is_length_of_part(q, part, length):
         return INVALID
     if part in (FIRST, ONLY):
-        if not has_receive(q):
+        if not has_receive(t, q):
             return NOT_READY
         q.message_length = 0
-    request, total = receive_row(t, oldest_receive(t, q)), int64(q.message_length) + length
+    request, total = oldest_receive(t, q), int64(q.message_length) + length
     if U64(total) > request.length or total > MOST_MESSAGE:
         reject_message(t, q, packet, LENGTH_ERROR)
         return INVALID
@@ -74,6 +63,7 @@ def on_send(t, q, packet, part, data, length):
     q.receiving = SEND
     if part in (LAST, ONLY):
         return end_message(t, q, packet)
+    keep_receive(t, q)
     return ACCEPTED
 
 
@@ -99,9 +89,9 @@ def reject_message(t, q, packet, status):
 @internal
 def finish_receive(t, q, packet, status, opcode):
     """Complete the oldest receive request, with what the last packet of the message brings beside data."""
-    request = receive_row(t, oldest_receive(t, q))
+    request = oldest_receive(t, q)
     action = action_at(t, U64(complete_receive(t, q, request, status, opcode, q.message_length)))
-    q.receive_head += 1
+    drop_receive(t, q)
     if status != SUCCESS:
         return
     bits = int64(HEADER_BITS[packet.opcode])

@@ -7,6 +7,7 @@ from numba import int64
 
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.output.headers import OPERATIONS, PARTS
+from fanin_nic.transport.queue_pairs.receive_queue import give_back
 from fanin_nic.transport.records.accessors import count
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Counter, Receiving
@@ -26,7 +27,15 @@ DROPS[Verdict.ACCESS] = DROPS[Verdict.OPERATION] = Counter.DROP_PROTECTION
 
 @internal
 def on_unreliable_request(t, q, packet, data, length):
-    """A request packet of UC. After a lost packet the rest of its message is dropped; the next message begins anew."""
+    """A request packet of UC. A message that is dropped gives the request that it took back to a shared queue."""
+    take_unreliable(t, q, packet, data, length)
+    if q.receiving != SENDING:
+        give_back(t, q)
+
+
+@internal
+def take_unreliable(t, q, packet, data, length):
+    """Carry out a packet. After a lost one the rest of its message is dropped; the next message begins anew."""
     operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
     begins = part in (FIRST, ONLY)
     if begins:

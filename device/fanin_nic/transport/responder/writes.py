@@ -8,6 +8,7 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.transport.memory.pieces import write
 from fanin_nic.transport.memory.regions import find_region
 from fanin_nic.transport.output.headers import HAS_IMMDT, HEADER_BITS
+from fanin_nic.transport.queue_pairs.receive_queue import has_receive
 from fanin_nic.transport.records.accessors import U64
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Receiving
@@ -18,7 +19,6 @@ from fanin_nic.transport.responder.receives import (
     SUCCESS,
     finish_receive,
     fits_in_sequence,
-    has_receive,
     is_length_of_part,
 )
 from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID, NOT_READY
@@ -44,7 +44,7 @@ def on_write(t, q, packet, part, data, length):
     if left and not found:
         return ACCESS
     with_immediate = ends and int64(HEADER_BITS[packet.opcode]) & HAS_IMMDT != 0
-    if with_immediate and not has_receive(q):
+    if with_immediate and not has_receive(t, q):
         return NOT_READY
     if begins:
         q.message_length = left

@@ -10,6 +10,7 @@
 #define FANIN_REPLY_BYTES (192 * 1024) /* the longest message of a socket with the kernel's default buffer */
 #define FANIN_MAX_FDS 2
 #define FANIN_MAX_ORDINARY_QP 256     /* of a client, whatever the device offers */
+#define FANIN_MAX_SHARED_QUEUE 64     /* likewise */
 
 struct fanin_context {
     int socket;
@@ -31,6 +32,8 @@ struct fanin_context {
     uint32_t sleeps;               /* without any, since that was too few to help */
 
     uint8_t ordinary_states[FANIN_MAX_ORDINARY_QP]; /* enum fanin_qp_state, as they were set last */
+    uint8_t is_shared[FANIN_MAX_ORDINARY_QP];       /* it receives from a shared receive queue */
+    uint8_t shared_queues[FANIN_MAX_SHARED_QUEUE];  /* it exists */
 
     struct region *regions;        /* memory/regions.c: what is registered, ordered by address */
     uint32_t region_count;
@@ -97,6 +100,10 @@ int fanin_has_arrivals(const struct fanin_context *context, uint32_t qp);
 /* Whether the data of a message that is about to be posted have come before: then they are copied, unless
  * `destination` is NULL. Drops what came for earlier messages. The same lock keeps other threads away. */
 int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe, void *destination);
+
+/* ordinary.c: copy requests, all or none, to the ring of `depth` requests that lies at `offset` in the region. */
+enum fanin_status fanin_store_requests(struct fanin_context *context, size_t offset, uint32_t depth, const void *wqes,
+                                       uint32_t count, size_t size);
 
 /* context.c: close the socket and the mapping, and free the context. */
 void fanin_disconnect(struct fanin_context *context);

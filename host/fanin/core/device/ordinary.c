@@ -11,13 +11,14 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
                                         .domain = init->domain,
                                         .send_cq = init->send_cq,
                                         .receive_cq = init->receive_cq,
-                                        .all_signaled = init->all_signaled};
+                                        .all_signaled = init->all_signaled,
+                                        .shared_queue = init->shared_queue};
     enum fanin_status status;
 
     fanin_forget_complaint();
     status = fanin_exchange(context, FANIN_MSG_CREATE_ORDINARY_QP, &message.head, sizeof message, -1);
     if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("the device refuses the service, the protection domain or a completion queue");
+        fanin_complain("the device refuses the service, the protection domain, a completion queue or a shared queue");
     if (status != FANIN_SUCCESS)
         return status;
     if (message.qp >= FANIN_MAX_ORDINARY_QP) {
@@ -25,6 +26,7 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
         return FANIN_NO_RESOURCES;
     }
     __atomic_store_n(&context->ordinary_states[message.qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
+    __atomic_store_n(&context->is_shared[message.qp], init->shared_queue != 0, __ATOMIC_RELAXED);
     *qp = message.qp;
     *qpn = message.qpn;
     return FANIN_SUCCESS;
@@ -71,29 +73,33 @@ enum fanin_status fanin_query_ordinary_qp(struct fanin_context *context, uint32_
     return status;
 }
 
-/* Copy requests, all or none, into the ring that lies `offset` bytes behind the send ring of a queue pair. */
-static enum fanin_status post(struct fanin_context *context, uint32_t qp, uint32_t offset, const void *wqes,
-                              uint32_t count, size_t size)
+/* Where the send ring of a queue pair lies; its receive ring follows. */
+static size_t rings_of(const struct fanin_context *context, uint32_t qp)
+{
+    return context->limits.oq_offset + (size_t)qp * context->limits.oq_stride;
+}
+
+enum fanin_status fanin_store_requests(struct fanin_context *context, size_t offset, uint32_t depth, const void *wqes,
+                                       uint32_t count, size_t size)
 {
     struct fanin_ring *ring;
     uint32_t producer;
 
     if (fanin_device_lost(context))
         return FANIN_DEVICE_LOST;
-    if (count > FANIN_ORDINARY_DEPTH)
+    if (count > depth)
         return FANIN_QUEUE_FULL;
-    ring = (void *)(context->region + context->limits.oq_offset + (size_t)qp * context->limits.oq_stride + offset);
+    ring = (void *)(context->region + offset);
     pthread_mutex_lock(&context->ring_lock);
     producer = ring->producer;
-    if (producer - ring->consumer_seen > FANIN_ORDINARY_DEPTH - count)
+    if (producer - ring->consumer_seen > depth - count)
         ring->consumer_seen = __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE);
-    if (producer - ring->consumer_seen > FANIN_ORDINARY_DEPTH - count) {
+    if (producer - ring->consumer_seen > depth - count) {
         pthread_mutex_unlock(&context->ring_lock);
         return FANIN_QUEUE_FULL;
     }
     for (uint32_t i = 0; i < count; i++)
-        memcpy((uint8_t *)(ring + 1) + (producer + i) % FANIN_ORDINARY_DEPTH * size, (const uint8_t *)wqes + i * size,
-               size);
+        memcpy((uint8_t *)(ring + 1) + (producer + i) % depth * size, (const uint8_t *)wqes + i * size, size);
     __atomic_store_n(&ring->producer, producer + count, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&context->ring_lock);
     fanin_ring_doorbell(context);
@@ -131,7 +137,9 @@ enum fanin_status fanin_post_sends(struct fanin_context *context, uint32_t qp, c
             return fanin_complain("%u bytes of inline data; at most %u are possible", wqes[i].inline_length,
                                   FANIN_MAX_INLINE_DATA);
     }
-    return status == FANIN_SUCCESS && count ? post(context, qp, 0, wqes, count, sizeof *wqes) : status;
+    if (status != FANIN_SUCCESS || count == 0)
+        return status;
+    return fanin_store_requests(context, rings_of(context, qp), FANIN_ORDINARY_DEPTH, wqes, count, sizeof *wqes);
 }
 
 enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp, const struct fanin_receive_wqe *wqe)
@@ -140,7 +148,10 @@ enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp,
 
     if (status != FANIN_SUCCESS)
         return status;
+    if (__atomic_load_n(&context->is_shared[qp], __ATOMIC_RELAXED))
+        return fanin_complain("this queue pair receives from a shared receive queue; post to that");
     if (wqe->sge_count > FANIN_MAX_SGE)
         return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
-    return post(context, qp, context->limits.oq_receive, wqe, 1, sizeof *wqe);
+    return fanin_store_requests(context, rings_of(context, qp) + context->limits.oq_receive, FANIN_ORDINARY_DEPTH, wqe,
+                                1, sizeof *wqe);
 }

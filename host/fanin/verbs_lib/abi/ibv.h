@@ -235,6 +235,29 @@ struct ibv_cq_init_attr_ex {
     struct ibv_pd *parent_domain;
 };
 
+/* ---- Shared receive queues ---- */
+
+enum ibv_srq_attr_mask { IBV_SRQ_MAX_WR = 1, IBV_SRQ_LIMIT = 2 };
+
+struct ibv_srq_attr {
+    uint32_t max_wr, max_sge, srq_limit;
+};
+
+struct ibv_srq_init_attr {
+    void *srq_context;
+    struct ibv_srq_attr attr;
+};
+
+struct ibv_srq {
+    struct ibv_context *context;
+    void *srq_context;
+    struct ibv_pd *pd;
+    uint32_t handle;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    uint32_t events_completed;
+};
+
 /* ---- Queue pairs ---- */
 
 struct ibv_qp_cap {
@@ -381,7 +404,9 @@ struct ibv_context_ops {
     ibv_nothing compat_before_windows[7], alloc_mw, bind_mw, dealloc_mw, compat_create_cq;
     int (*poll_cq)(struct ibv_cq *cq, int capacity, struct ibv_wc *wc);
     int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
-    ibv_nothing compat_before_srq[7], post_srq_recv, compat_of_qp[4];
+    ibv_nothing compat_before_srq[7];
+    int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+    ibv_nothing compat_of_qp[4];
     int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
     int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
     ibv_nothing compat_after[5];

@@ -48,6 +48,9 @@ static void describe(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_qp_init_rd_atom = MOST_READS,
         .atomic_cap = IBV_ATOMIC_HCA,
         .max_ah = PLENTY,
+        .max_srq = (int)limits->max_shared_queues,
+        .max_srq_wr = FANIN_SHARED_DEPTH,
+        .max_srq_sge = FANIN_MAX_SGE,
         .max_pkeys = 1,
         .phys_port_cnt = 1,
     };

@@ -13,9 +13,15 @@ const struct ibv_qp_cap our_capacities = {.max_send_wr = OUR_QUEUE_DEPTH,
 
 static int fits(const struct ibv_qp_cap *wanted)
 {
-    return wanted->max_send_wr <= our_capacities.max_send_wr && wanted->max_recv_wr <= our_capacities.max_recv_wr &&
-           wanted->max_send_sge <= our_capacities.max_send_sge && wanted->max_recv_sge <= our_capacities.max_recv_sge &&
+    return wanted->max_send_wr <= our_capacities.max_send_wr && wanted->max_send_sge <= our_capacities.max_send_sge &&
            wanted->max_inline_data <= our_capacities.max_inline_data;
+}
+
+/* With a shared receive queue, what a queue pair is asked for of its own does not count. */
+static int receives_fit(const struct ibv_qp_init_attr *init)
+{
+    return init->srq || (init->cap.max_recv_wr <= our_capacities.max_recv_wr &&
+                         init->cap.max_recv_sge <= our_capacities.max_recv_sge);
 }
 
 static int is_service(int type)
@@ -29,7 +35,8 @@ static int create_at_device(const struct ibv_pd *pd, const struct ibv_qp_init_at
                                    .domain = ((const struct our_pd *)pd)->domain,
                                    .send_cq = our_cq(init->send_cq)->number,
                                    .receive_cq = our_cq(init->recv_cq)->number,
-                                   .all_signaled = init->sq_sig_all != 0};
+                                   .all_signaled = init->sq_sig_all != 0,
+                                   .shared_queue = init->srq ? our_srq(init->srq)->number + 1 : 0};
 
     return our_errno(fanin_create_ordinary_qp(our_fanin(pd->context), &wanted, &qp->number, &qp->base.qp_base.qp_num));
 }
@@ -40,9 +47,9 @@ static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     struct ibv_qp *qp;
     int error;
 
-    if (!is_service(init->qp_type) || init->srq)
+    if (!is_service(init->qp_type))
         return our_null(EOPNOTSUPP);
-    if (!init->send_cq || !init->recv_cq || !fits(&init->cap))
+    if (!init->send_cq || !init->recv_cq || !fits(&init->cap) || !receives_fit(init))
         return our_null(EINVAL);
     if (our_is_inherited(pd->context))
         return our_null(EIO);
@@ -62,6 +69,7 @@ static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     qp->pd = pd;
     qp->send_cq = init->send_cq;
     qp->recv_cq = init->recv_cq;
+    qp->srq = init->srq;
     qp->handle = ours->number;
     qp->qp_type = init->qp_type;
     pthread_mutex_init(&qp->mutex, NULL);
@@ -69,6 +77,8 @@ static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     our_use(&our_pd(pd)->users);
     our_use(&our_cq(qp->send_cq)->users);
     our_use(&our_cq(qp->recv_cq)->users);
+    if (qp->srq)
+        our_use(&our_srq(qp->srq)->users);
     our_add_owner(ours);
     return ours;
 }
@@ -114,6 +124,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     our_release(&our_pd(qp->pd)->users);
     our_release(&our_cq(qp->send_cq)->users);
     our_release(&our_cq(qp->recv_cq)->users);
+    if (qp->srq)
+        our_release(&our_srq(qp->srq)->users);
     pthread_mutex_destroy(&qp->mutex);
     free(ours);
     return 0;

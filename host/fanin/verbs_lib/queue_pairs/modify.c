@@ -101,8 +101,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, s
         return error;
     qp->state = (int)found.state;
     *init = (struct ibv_qp_init_attr){
-        .qp_context = qp->qp_context, .send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .qp_type = qp->qp_type,
-        .sq_sig_all = our_qp(qp)->all_signaled, .cap = our_capacities};
+        .qp_context = qp->qp_context, .send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .srq = qp->srq,
+        .qp_type = qp->qp_type, .sq_sig_all = our_qp(qp)->all_signaled, .cap = our_capacities};
     *attr = (struct ibv_qp_attr){
 #define X(bit, member, name) .name = (__typeof__(attr->name))found.member,
         NUMBERS(X)

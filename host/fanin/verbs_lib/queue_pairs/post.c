@@ -129,18 +129,26 @@ int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
     return error;
 }
 
+int our_receive_wqe(const struct ibv_recv_wr *wr, struct fanin_receive_wqe *wqe)
+{
+    *wqe = (struct fanin_receive_wqe){.wr_id = wr->wr_id};
+    if (wr->num_sge < 0 || wr->num_sge > FANIN_MAX_SGE)
+        return 0;
+    wqe->sge_count = (uint32_t)wr->num_sge;
+    copy_pieces(wqe->sge, wr->sg_list, wr->num_sge);
+    return 1;
+}
+
 static int post_one_receive(struct ibv_qp *qp, const struct ibv_recv_wr *wr)
 {
-    struct fanin_receive_wqe wqe = {.wr_id = wr->wr_id};
     struct our_qp *ours = our_qp(qp);
+    struct fanin_receive_wqe wqe;
     int error = 0;
 
     if (our_is_inherited(qp->context))
         return EIO;
-    if (wr->num_sge < 0 || wr->num_sge > FANIN_MAX_SGE)
+    if (!our_receive_wqe(wr, &wqe))
         return EINVAL;
-    wqe.sge_count = (uint32_t)wr->num_sge;
-    copy_pieces(wqe.sge, wr->sg_list, wr->num_sge);
     /* The device takes requests out of its ring, and would have room for more than the queue pair is to have. */
     if (__atomic_add_fetch(&ours->receives, 1, __ATOMIC_RELAXED) > our_capacities.max_recv_wr)
         error = ENOMEM;

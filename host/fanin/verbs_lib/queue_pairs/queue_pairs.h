@@ -12,8 +12,13 @@ int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 int our_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* Post all of these requests to send, or none; errno. */
 int our_post_wqes(struct our_qp *qp, const struct fanin_send_wqe *wqes, uint32_t count);
+/* A request to receive, in the form of the host interface; 0: it has too many pieces. */
+int our_receive_wqe(const struct ibv_recv_wr *wr, struct fanin_receive_wqe *wqe);
 /* Append data to the inline data of a request; 0: they do not fit. */
 int our_append_inline(struct fanin_send_wqe *wqe, const void *data, size_t length);
+
+/* shared_queues.c */
+int our_post_shared(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /* extended_post.c: 0: no memory. */
 int our_offer_extended_post(struct our_qp *qp);

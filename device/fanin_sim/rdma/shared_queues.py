@@ -1,0 +1,91 @@
+"""The checks of shared receive queues: their order, and that no request is lost.
+
+With them, a device has one for its reliable connections and one for all else, so that datagrams that a network repeats
+take no request from a connection that would wait for it. A program posts its requests also when its connection has
+failed: others may have received from the first ones.
+"""
+
+from __future__ import annotations
+
+from numba import int64, uint64
+
+from fanin_nic.transport.queue_pairs.receive_queue import waiting
+from fanin_nic.transport.records.accessors import (
+    queue_pair_at,
+    shared_index,
+    shared_queue_at,
+    shared_row,
+    transport_at,
+)
+from fanin_sim.fuzz.trace import report_violation
+from fanin_sim.jit import internal
+from fanin_sim.rdma.codes import RequestFate, Violation
+from fanin_sim.rdma.tables import device_row, receive_row, side_row
+from fanin_sim.rdma.workload import ROWS, receive_of
+
+POSTED, FORGOTTEN = int(RequestFate.POSTED), int(RequestFate.FORGOTTEN)
+MISSING_COMPLETION, WRONG_COMPLETION = int(Violation.MISSING_COMPLETION), int(Violation.WRONG_COMPLETION)
+RELIABLE, UNRELIABLE = 0, 1  # rows of the shared queues
+NUMBER = 0xFFFFFFFF  # of a request, in a wr_id
+
+
+@internal
+def receiver_of(w, device, qpn):
+    """The side of a device whose queue pair has a number; -1 if none has."""
+    t = transport_at(device_row(w.devices, device).base)
+    for side in range(w.side_count):
+        row = side_row(w.sides, side)
+        if row.device == device and not row.is_forgotten and queue_pair_at(t, uint64(row.row)).qpn == qpn:
+            return side
+    return -1
+
+
+@internal
+def waiting_request(w, t, shared, number):
+    """The request `number` of those that wait in a shared queue, as the programs know it."""
+    waits = shared_row(t, shared_index(t, shared, int64(shared.head) + number))
+    return receive_row(w.receives, int64(waits.wr_id) & NUMBER)
+
+
+@internal
+def is_overtaken(w, device, queue, ticket):
+    """Whether a request of a queue of reliable connections, which keep what they take, has overtaken an older one."""
+    t = transport_at(device_row(w.devices, device).base)
+    shared = shared_queue_at(t, uint64(queue))
+    if queue != RELIABLE or waiting(shared) == 0:
+        return False
+    return waiting_request(w, t, shared, 0).ticket < ticket
+
+
+@internal
+def check_shared_queues(w, device):
+    """At the end a shared queue of a device holds the requests that were posted and have not ended, each once."""
+    t = transport_at(device_row(w.devices, device).base)
+    for queue in (RELIABLE, UNRELIABLE):
+        shared, open_requests = shared_queue_at(t, uint64(queue)), 0
+        for side in range(w.side_count):
+            row = side_row(w.sides, side)
+            if row.device == device and row.shared_queue == queue:
+                for number in range(ROWS):
+                    open_requests += receive_of(w, side, 0, number).fate == POSTED
+        if waiting(shared) != open_requests or shared.taken:
+            report_violation(w, MISSING_COMPLETION, device, waiting(shared) - open_requests)
+            return
+        for number in range(open_requests):
+            request = waiting_request(w, t, shared, number)
+            if request.fate != POSTED:
+                report_violation(w, WRONG_COMPLETION, device, number)
+            is_out_of_order = number and waiting_request(w, t, shared, number - 1).ticket > request.ticket
+            if queue == RELIABLE and is_out_of_order:
+                report_violation(w, WRONG_COMPLETION, device, number)
+
+
+@internal
+def forget_shared(w, device):
+    """A device has started anew: its shared queues are empty."""
+    for side in range(w.side_count):
+        if side_row(w.sides, side).device == device:
+            for number in range(ROWS):
+                receive = receive_of(w, side, 0, number)
+                if receive.fate == POSTED:
+                    receive.fate = FORGOTTEN
