@@ -97,7 +97,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     if (our_is_inherited(context))
         fanin_close_inherited(our_fanin(context));
     else if (our_in_use(&our_context(context)->users))
-        return EBUSY;
+        return errno = EBUSY; /* programs look at either */
     else
         fanin_close(our_fanin(context));
     close(context->cmd_fd);
