@@ -125,7 +125,7 @@ def test_requests_are_looked_at_beside_those_of_the_mpi(mpi: Mpi, fabrics: Fabri
 
 
 def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fabrics: Fabrics) -> None:
-    """Its queues are wanted meanwhile, and become free when it is done: only three calls, of three ranks each, go without."""
+    """Its queues are wanted meanwhile, and become free when it is done: three calls, of 3 ranks each, go without."""
     ended = mpi.run(3, [mpi.build("mixed"), "queues"], fabrics.variables(3, "local"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "queues: 0 wrong" in ended.stdout
