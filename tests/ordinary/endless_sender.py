@@ -1,11 +1,12 @@
 """A program that sends for ever: `endless_sender.py SOCKET DESTINATION QPN RKEY ADDRESS`. It prints the number of its
-queue pair, waits for a line, and then writes 64 KiB again and again."""
+queue pair, waits for a line, and then writes 64 KiB again and again. It has a shared receive queue, too, with requests
+and a queue pair of it."""
 
 from __future__ import annotations
 
 import sys
 
-from fanin.verbs import GID, AHAttr, GlobalRoute, QPAttr, SendWR
+from fanin.verbs import GID, SRQ, AHAttr, GlobalRoute, QPAttr, RecvWR, SendWR
 from fanin.verbs.enums import IBV_WR_RDMA_WRITE
 from tests.ordinary.sides import ALL_RIGHTS, Side
 
@@ -15,6 +16,10 @@ LENGTH = 65536
 def main() -> None:
     socket, destination, qpn, rkey, address = sys.argv[1:]
     side = Side(socket)
+    shared = SRQ(side.pd)
+    side.make_qp(srq=shared)
+    for number in range(100):
+        shared.post_recv(RecvWR(number, sg=[side.piece(8)]))
     print(side.qp.qp_num, flush=True)
     sys.stdin.readline()
     route = AHAttr(GlobalRoute(GID(destination)))

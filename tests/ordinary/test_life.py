@@ -17,7 +17,7 @@ import pytest
 from fanin import Communicator, device_status
 from fanin.driver import ffi, library
 from fanin.errors import DeviceLost, QueueFull
-from fanin.verbs import GID, AHAttr, GlobalRoute, SendWR
+from fanin.verbs import GID, SRQ, AHAttr, GlobalRoute, SendWR
 from fanin.verbs.enums import (
     IBV_QPS_ERR,
     IBV_QPT_RC,
@@ -41,7 +41,7 @@ FAST = {"timeout": 10, "retry_cnt": 3}  # 4 ms each
 
 
 def holdings(socket: str) -> dict[str, int]:
-    """Queue pairs and regions that a device has."""
+    """What clients have of the ordinary traffic of a device."""
     return device_status(socket)["ordinary"]
 
 
@@ -70,12 +70,15 @@ def route_to(socket: str) -> AHAttr:
 
 
 def test_a_process_that_is_killed(running: Running) -> None:
-    """Its queue pairs and regions go with it. The other side notices when it sends."""
+    """Its queue pairs, shared receive queue and regions go with it. The other side notices when it sends."""
     first, second = sockets(running)
     before = holdings(first)
     with closing(Side(second)) as other, sending(first, other) as (process, _):
-        more = {"queue_pairs": before["queue_pairs"] + 1, "regions": before["regions"] + 1}
-        assert holdings(first) == before | more
+        assert holdings(first) == {
+            "queue_pairs": before["queue_pairs"] + 2,
+            "shared_queues": before["shared_queues"] + 1,
+            "regions": before["regions"] + 1,
+        }
         process.kill()
         process.wait()
         assert eventually(lambda: holdings(first), lambda now: now == before)
@@ -179,23 +182,62 @@ def control_regions() -> set[int]:
 
 
 def scribble(start: int, side: Side, rng: np.random.Generator, *, is_likely: bool) -> None:
-    """Random requests into both rings of a queue pair, with counters as if they were there, or with any. is_likely:
-    opcodes and keys are often right, so that requests come further."""
+    """Random requests into both rings of a queue pair."""
     limits = library().fanin_limits(side.context.handle)
     ring = start + limits.oq_offset + side.qp.index * limits.oq_stride
-    for place, entry in ((ring, abi.SEND_WQE), (ring + limits.oq_receive, abi.RECEIVE_WQE)):
-        entries = rng.integers(0, 256, abi.ORDINARY_DEPTH * entry.itemsize, np.uint8).view(entry)
-        head = np.zeros(1, abi.RING)
-        head["producer"] = 200 if is_likely else rng.integers(0, 1 << 32)
-        if is_likely:
-            entries["sge_count"] %= 3
-            entries["sge"]["lkey"] = side.mr.lkey
-            entries["sge"]["address"] = side.mr.address + entries["sge"]["address"] % MEMORY
-            entries["sge"]["length"] %= 5000
-        if is_likely and entry is abi.SEND_WQE:
-            entries["opcode"] %= 8
-        for data, offset in ((entries, abi.RING.itemsize), (head, 0)):
-            ffi.memmove(ffi.cast("char *", place + offset), data.tobytes(), data.nbytes)
+    fill_ring(ring, abi.SEND_WQE, abi.ORDINARY_DEPTH, side, rng, is_likely=is_likely)
+    fill_ring(ring + limits.oq_receive, abi.RECEIVE_WQE, abi.ORDINARY_DEPTH, side, rng, is_likely=is_likely)
+
+
+def fill_ring(
+    place: int, entry: np.dtype, depth: int, side: Side, rng: np.random.Generator, *, is_likely: bool
+) -> None:
+    """Random requests into a ring, with counters as if they were there, or with any. is_likely: opcodes and keys are
+    often right, so that requests come further."""
+    entries = rng.integers(0, 256, depth * entry.itemsize, np.uint8).view(entry)
+    head = np.zeros(1, abi.RING)
+    head["producer"] = 200 if is_likely else rng.integers(0, 1 << 32)
+    if is_likely:
+        entries["sge_count"] %= 3
+        entries["sge"]["lkey"] = side.mr.lkey
+        entries["sge"]["address"] = side.mr.address + entries["sge"]["address"] % MEMORY
+        entries["sge"]["length"] %= 5000
+    if is_likely and entry is abi.SEND_WQE:
+        entries["opcode"] %= 8
+    for data, offset in ((entries, abi.RING.itemsize), (head, 0)):
+        ffi.memmove(ffi.cast("char *", place + offset), data.tobytes(), data.nbytes)
+
+
+def test_rings_of_shared_queues_full_of_rubbish(running: Running, connected: Connected) -> None:
+    """Messages arrive for requests of random bits, and for queues whose counters make no sense, which are empty."""
+    one, other = connected()
+    known = control_regions()
+    victim = Side(sockets(running)[0])
+    (start,) = control_regions() - known
+    target, limits = Side(sockets(running)[1]), library().fanin_limits(victim.context.handle)
+    rng, ends = np.random.default_rng(6), set()
+    for number in range(20):
+        srq = SRQ(victim.pd)
+        kind = (IBV_QPT_RC, IBV_QPT_UC)[number // 2 % 2]
+        victim.qp, target.qp = victim.make_qp(kind, srq=srq), target.make_qp(kind)
+        connect(target, victim, rnr_retry=0, **FAST)
+        ring = start + limits.srq_offset + srq.index * limits.srq_stride
+        is_likely = number % 2 == 0
+        fill_ring(ring, abi.RECEIVE_WQE, abi.SHARED_DEPTH, victim, rng, is_likely=is_likely)
+        for _ in range(3):
+            target.send(IBV_WR_SEND, target.piece(1000))
+        ends |= {(kind, is_likely, status) for status in target.statuses(3)}
+        while victim.cq.poll(64)[0]:
+            pass
+        srq.close()
+        target.qp.close()
+    assert ends >= {(IBV_QPT_RC, True, "SUCCESS"), (IBV_QPT_RC, False, "RNR_RETRY_EXC_ERR")}
+    one.fill()
+    one.send(IBV_WR_RDMA_WRITE, one.piece(5000), remote=(other, 0))
+    one.completion()
+    assert np.array_equal(one.data[:5000], other.data[:5000])
+    victim.close()
+    target.close()
 
 
 def test_beside_an_allreduce(running: Running, connected: Connected) -> None:
