@@ -12,12 +12,16 @@ import numpy as np
 import pytest
 
 from fanin import device_status
+from fanin.verbs import SRQ, RecvWR
 from fanin.verbs.enums import (
+    IBV_MTU_256,
     IBV_QPS_ERR,
     IBV_QPS_RTS,
     IBV_QPT_RC,
+    IBV_QPT_UC,
     IBV_QPT_UD,
     IBV_WR_RDMA_WRITE,
+    IBV_WR_SEND,
 )
 from fanin_sim.hostile.packets import make
 from fanin_tools.fabric.generate import Shape
@@ -194,6 +198,32 @@ def write_and_compare(one: Side, other: Side) -> None:
     one.send(IBV_WR_RDMA_WRITE, one.piece(100_000), remote=(other, 0))
     one.completion()
     assert np.array_equal(one.data[:100_000], other.data[:100_000])
+
+
+@pytest.mark.parametrize("kind", ["RC", "UC"])
+def test_a_message_that_never_ends_keeps_one_request_of_a_shared_queue(running: Running, kind: str) -> None:
+    """Others receive meanwhile. When its queue pair is destroyed, its request is the next one."""
+    first, second = sockets(running)
+    service = {"RC": IBV_QPT_RC, "UC": IBV_QPT_UC}[kind]
+    with closing(Side(first, service)) as one, closing(Side(second)) as other:
+        shared = SRQ(other.pd)
+        attacked, honest = other.make_qp(service, srq=shared), other.make_qp(service, srq=shared)
+        attacked.to_rts(attributes(one, 0xABCDE, rq_psn=PSN, path_mtu=IBV_MTU_256))
+        honest.to_rts(attributes(one, one.qp.qp_num))
+        one.qp.to_rts(attributes(other, honest.qp_num))
+        for number in range(3):
+            shared.post_recv(RecvWR(number, sg=[other.piece(1000, 1000 * number)]))
+        before = other.context.status()["counters"]["ordinary_rx_packets"]
+        beginning = make(CODES[f"{kind}_SEND_FIRST"], bytes(256), {"dqpn": attacked.qp_num, "psn": PSN})
+        Attacker(str(device_status(first)["address"])).send(str(device_status(second)["address"]), beginning)
+        assert eventually(
+            lambda: other.context.status()["counters"]["ordinary_rx_packets"], lambda now: now == before + 1
+        )
+        for number in (1, 0):
+            one.send(IBV_WR_SEND, one.piece(1000))
+            assert other.completion().wr_id == number
+            attacked.close()
+        assert other.cq.poll(1)[0] == 0
 
 
 def test_a_flood_beside_a_connection(running: Running, target: Target) -> None:

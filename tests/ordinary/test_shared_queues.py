@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from fanin import device_status
-from fanin.errors import InvalidRequest, NoResources, QueueFull
-from fanin.verbs import AH, PD, SRQ, AHAttr, GlobalRoute, RecvWR, SendWR, SrqAttr, SrqInitAttr
+from fanin.errors import CqOverrun, InvalidRequest, NoResources, QueueFull
+from fanin.verbs import AH, CQ, PD, QP, SRQ, AHAttr, GlobalRoute, QPInitAttr, RecvWR, SendWR, SrqAttr, SrqInitAttr
 from fanin.verbs.enums import (
     IBV_QPS_ERR,
     IBV_QPS_RESET,
+    IBV_QPS_RTS,
     IBV_QPT_RC,
     IBV_QPT_UC,
     IBV_QPT_UD,
@@ -24,10 +25,10 @@ from fanin.verbs.enums import (
 )
 from fanin_nic.daemon.lanes.ordinary_host import MAX_SHARED_QUEUES
 from fanin_tools.fabric.lifecycle import Running
-from fanin_wire.abi import SHARED_DEPTH
+from fanin_wire.abi import CQ_DEPTH, SHARED_DEPTH
 from fanin_wire.verbs import Attribute
 from tests.e2e.fabrics import eventually
-from tests.ordinary.sides import QKEY, Side, attributes, sockets
+from tests.ordinary.sides import BOUND_S, QKEY, Side, attributes, sockets
 
 GRH = 40
 BUFFER = 16384
@@ -136,6 +137,31 @@ def test_queue_pair_that_ends_leaves_the_requests_to_the_others(running: Running
         sharing.send(2, 500)
         found = sharing.two.completion()
         assert (found.wr_id, found.qp_num) == (number, sharing.receivers[2].qp_num)
+
+
+def test_a_completion_queue_that_is_full_ends_the_queue_pairs_that_fill_it(running: Running, opened: ExitStack) -> None:
+    """A shared queue has room for more requests than a completion queue for completions. What has not been taken is
+    for the queue pairs that have another one."""
+    sharing, posted = Sharing(running, [IBV_QPT_RC], opened), CQ_DEPTH + 100
+    for number in range(posted):
+        sharing.srq.post_recv(RecvWR(number, sg=[sharing.two.piece(8)]))
+    for _ in range(CQ_DEPTH):
+        sharing.send(0, 8)
+        sharing.one.completion()
+    assert sharing.receivers[0].qp_state == IBV_QPS_RTS
+    sharing.send(0, 8)
+    assert eventually(lambda: sharing.receivers[0].qp_state, lambda now: now == IBV_QPS_ERR) == IBV_QPS_ERR
+    other = CQ(sharing.two.context)
+    receiver = QP(sharing.two.pd, QPInitAttr(IBV_QPT_RC, other, other, srq=sharing.srq))
+    sender = sharing.one.make_qp()
+    sender.to_rts(attributes(sharing.two, receiver.qp_num))
+    receiver.to_rts(attributes(sharing.one, sender.qp_num))
+    sender.post_send(SendWR(1, IBV_WR_SEND, sg=[sharing.one.piece(8)]))
+    assert other.wait(BOUND_S)
+    assert [found.wr_id for found in other.poll(2)[1]] == [CQ_DEPTH + 1]
+    assert [found.wr_id for found in sharing.two.completions(CQ_DEPTH)] == list(range(CQ_DEPTH))
+    with pytest.raises(CqOverrun):
+        sharing.two.cq.poll(1)
 
 
 def test_requests_posted_before_there_is_a_queue_pair(running: Running, opened: ExitStack) -> None:
