@@ -233,6 +233,15 @@ def test_queue_that_is_not_there(side: Side) -> None:
         srq.index -= 1
 
 
+def test_queues_of_another_context(running: Running, side: Side) -> None:
+    """Where queues of this context may have the same numbers."""
+    with closing(Side(sockets(running)[1])) as other, SRQ(side.pd), SRQ(other.pd) as srq:
+        with pytest.raises(InvalidRequest, match="SRQ of another context"):
+            side.make_qp(srq=srq)
+        with pytest.raises(InvalidRequest, match="CQ of another context"):
+            QP(side.pd, QPInitAttr(IBV_QPT_RC, side.cq, other.cq))
+
+
 def test_pieces_that_are_too_many(side: Side) -> None:
     with SRQ(side.pd) as srq, pytest.raises(InvalidRequest, match="pieces"):
         srq.post_recv(RecvWR(1, sg=[side.piece(8)] * 9))

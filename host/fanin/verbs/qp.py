@@ -106,7 +106,7 @@ class QP(Resource):
 
     def __init__(self, pd: PD, init_attr: QPInitAttr, qp_attr: QPAttr | None = None) -> None:
         pd.require_open()
-        send_cq, receive_cq = _queues(init_attr)
+        send_cq, receive_cq = _queues(pd, init_attr)
         self.context, self.qp_type = pd.context, int(init_attr.qp_type)
         self._steps = {UD: _UD_STEPS, UC: _UC_STEPS}.get(self.qp_type, _RC_STEPS)
         init = ffi.new(
@@ -215,7 +215,7 @@ class QP(Resource):
         return columns(qp_num=self.qp_num, qp_type=Service(self.qp_type).name)
 
 
-def _queues(init_attr: QPInitAttr) -> tuple[CQ, CQ]:
+def _queues(pd: PD, init_attr: QPInitAttr) -> tuple[CQ, CQ]:
     """Its completion queues, after a look at what is asked for."""
     if init_attr.scq is None:
         raise InvalidRequest("a queue pair without a completion queue", remedy="Give QPInitAttr an scq.")
@@ -227,8 +227,10 @@ def _queues(init_attr: QPInitAttr) -> tuple[CQ, CQ]:
         if not 0 <= getattr(wanted, limit.name) <= most:
             raise InvalidRequest(f"{limit.name} of {getattr(wanted, limit.name)}", remedy=f"Ask for at most {most}.")
     receive_cq = init_attr.rcq or init_attr.scq
-    init_attr.scq.require_open()
-    if init_attr.srq is not None:
-        init_attr.srq.require_open()
-    receive_cq.require_open()
+    for queue in (init_attr.scq, receive_cq, init_attr.srq):
+        if queue is None:
+            continue
+        queue.require_open()
+        if queue.context is not pd.context:  # where its number may be that of another queue
+            raise InvalidRequest(f"a {type(queue).__name__} of another context", remedy="Make all on one Context.")
     return init_attr.scq, receive_cq

@@ -17,7 +17,7 @@ FEWER_QUEUES = "Close shared receive queues that are not needed; other programs 
 @dataclass
 class SrqAttr:
     """Limits that a program asks for; the device gives every queue what is here by default, and no more. srq_limit:
-    only 0 is taken, since there are no asynchronous events."""
+    only 0 is taken, since the device sends no events."""
 
     max_wr: int = SHARED_DEPTH
     max_sge: int = MAX_SGE
