@@ -11,7 +11,21 @@ import pytest
 
 from fanin import device_status
 from fanin.errors import CqOverrun, InvalidRequest, NoResources, QueueFull
-from fanin.verbs import AH, CQ, PD, QP, SRQ, AHAttr, GlobalRoute, QPInitAttr, RecvWR, SendWR, SrqAttr, SrqInitAttr
+from fanin.verbs import (
+    AH,
+    CQ,
+    PD,
+    QP,
+    SRQ,
+    AHAttr,
+    CollectiveQP,
+    GlobalRoute,
+    QPInitAttr,
+    RecvWR,
+    SendWR,
+    SrqAttr,
+    SrqInitAttr,
+)
 from fanin.verbs.enums import (
     IBV_QPS_ERR,
     IBV_QPS_RESET,
@@ -240,6 +254,8 @@ def test_queues_of_another_context(running: Running, side: Side) -> None:
             side.make_qp(srq=srq)
         with pytest.raises(InvalidRequest, match="CQ of another context"):
             QP(side.pd, QPInitAttr(IBV_QPT_RC, side.cq, other.cq))
+        with pytest.raises(InvalidRequest, match="CQ of another context"):
+            CollectiveQP(side.pd, other.cq)
 
 
 def test_pieces_that_are_too_many(side: Side) -> None:

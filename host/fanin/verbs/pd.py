@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fanin.errors import InvalidRequest
 from fanin.verbs.context import Context
 from fanin.verbs.resource import Resource, columns
 
@@ -15,6 +18,12 @@ class PD(Resource):
         self.context = context
         self.domain = context.new_domain()
         super().__init__(context)
+
+    def require_beside(self, queue: Any) -> None:
+        """Refuse a queue that is closed, or of another context, where its number may be that of another queue."""
+        queue.require_open()
+        if queue.context is not self.context:
+            raise InvalidRequest(f"a {type(queue).__name__} of another context", remedy="Make all on one Context.")
 
     def __str__(self) -> str:
         return columns(socket=self.context.socket_path, domain=self.domain)

@@ -228,9 +228,6 @@ def _queues(pd: PD, init_attr: QPInitAttr) -> tuple[CQ, CQ]:
             raise InvalidRequest(f"{limit.name} of {getattr(wanted, limit.name)}", remedy=f"Ask for at most {most}.")
     receive_cq = init_attr.rcq or init_attr.scq
     for queue in (init_attr.scq, receive_cq, init_attr.srq):
-        if queue is None:
-            continue
-        queue.require_open()
-        if queue.context is not pd.context:  # where its number may be that of another queue
-            raise InvalidRequest(f"a {type(queue).__name__} of another context", remedy="Make all on one Context.")
+        if queue is not None:
+            pd.require_beside(queue)
     return init_attr.scq, receive_cq

@@ -32,8 +32,8 @@ class OwnQueue:
     """On a protection domain and a completion queue of fanin.verbs."""
 
     def __init__(self, pd: PD, cq: CQ) -> None:
-        cq.require_open()
         pd.require_open()
+        pd.require_beside(cq)
         self.calls, self._context = library(), pd.context
         index = driver.ffi.new("uint32_t *")
         status = library().fanin_create_qp(self.handle, cq.index, index)
