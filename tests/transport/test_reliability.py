@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
 from fanin_wire.rocev2 import RNR_TIMES_NS, Acknowledge, Nak, syndrome
 from fanin_wire.verbs import Access, QueuePairState, RequestOpcode
 
-from .rig import MILLISECOND, Packet, Pair, make
+from .rig import MILLISECOND, Packet, Pair, bring_up, make
 from .test_operations import SOURCE, TARGET, data_of, remote
 
 TIMEOUT = 4096 << 14  # ns, of the rig's queue pairs
@@ -172,6 +174,51 @@ def test_acknowledgement_of_a_repetition_is_none_of_what_has_a_response_of_its_o
     (acknowledgement,) = [packet for packet in pair.log if packet.name == "RC_ACKNOWLEDGE"]
     assert acknowledgement.bth["psn"] == (3 if answered == FETCH_ADD else 7)
     assert acknowledgement.header("AETH")["msn"] == 4
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_acknowledgements_in_any_mix_of_requests_and_repetitions(seed: int):
+    """Each is of the last SEND or WRITE packet that was carried out, and counts the messages that had ended then."""
+    pair, random = Pair(psns=(0xFFFFF0, 0)), Random(seed)
+    expected, ended, known, answers = (0xFFFFEF, 0), 0, [], 0
+    for _ in range(40):
+        operation = random.choice([SEND, WRITE, READ, FETCH_ADD])
+        if operation == SEND:
+            pair.two.post_receive((TARGET, 2000))
+        length = 8 if operation == FETCH_ADD else random.choice([1, 256, 257, 1000])
+        pair.one.post(operation, (SOURCE, length), compare_add=1, **remote(pair))
+        packets, pair.one.sent = pair.one.sent, []
+        for packet in packets:
+            pair.two.receive(packet)
+            is_answered = "READ" in packet.name or "ADD" in packet.name
+            ended += is_answered or packet.name.endswith(("LAST", "ONLY"))
+            if not is_answered:
+                expected = (packet.bth["psn"], ended)
+                known.append(packet)
+            if known and random.random() < 0.5:
+                pair.two.receive(random.choice(known))
+            responses, pair.two.sent = pair.two.sent, []
+            for response in responses:
+                if response.name == "RC_ACKNOWLEDGE":
+                    assert (response.bth["psn"], response.header("AETH")["msn"]) == expected
+                    answers += 1
+            pair.one.receive_all(responses)
+    assert pair.one.statuses() == ["SUCCESS"] * 40
+    assert pair.one.count("implied_naks") == 0
+    assert answers > 40
+
+
+def test_acknowledgement_after_a_reset():
+    """What was read before does not count."""
+    pair = Pair()
+    pair.one.post(READ, (SOURCE, 1000), **remote(pair))
+    pair.run()
+    for end, other in ((pair.one, pair.two), (pair.two, pair.one)):
+        end.transport.modify(0, QueuePairState.RESET, end.now)
+        bring_up(end, 0, AV=other.address, DEST_QPN=other.qpn(0), SQ_PSN=7, RQ_PSN=7)
+    pair.two.receive(make("RC_RDMA_WRITE_ONLY", pair.one, pair.two, psn=6))
+    (acknowledgement,) = pair.two.sent
+    assert (acknowledgement.bth["psn"], acknowledgement.header("AETH")["msn"]) == (6, 0)
 
 
 def test_late_repetition_of_a_write_does_not_undo_a_later_one():
