@@ -146,30 +146,6 @@ static void shared_queues(const struct end *end)
     CHECK(!ibv_dealloc_pd(other));
 }
 
-/* Each context has queues with the same numbers. */
-static void queues_of_another_context(const struct end *end)
-{
-    struct ibv_context *context = open_device("fanin0");
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
-    struct ibv_srq_init_attr wanted_queue = {.attr = {.max_wr = 1, .max_sge = 1}};
-    struct ibv_srq *srq = ibv_create_srq(pd, &wanted_queue), *foreign = ibv_create_srq(end->pd, &wanted_queue);
-    struct ibv_qp_init_attr init = wanted(end, IBV_QPT_RC);
-    struct ibv_qp *qp;
-
-    CHECK(context && pd && cq && srq && foreign);
-    REFUSES_NULL(ibv_create_qp(pd, &init), EINVAL);
-    init.send_cq = cq;
-    REFUSES_NULL(ibv_create_qp(pd, &init), EINVAL);
-    init.recv_cq = cq;
-    init.srq = foreign;
-    REFUSES_NULL(ibv_create_qp(pd, &init), EINVAL);
-    init.srq = srq;
-    CHECK((qp = ibv_create_qp(pd, &init)) && !ibv_destroy_qp(qp));
-    CHECK(!ibv_destroy_srq(srq) && !ibv_destroy_srq(foreign) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd));
-    CHECK(!ibv_close_device(context));
-}
-
 /* In a list the requests before the bad one are posted. */
 static void lists(struct end *end)
 {
@@ -239,7 +215,6 @@ int main(void)
     addresses(&end);
     queue_pairs(&end);
     shared_queues(&end);
-    queues_of_another_context(&end);
     lists(&end);
     sequence_numbers(&end);
     full_queue(&end);

@@ -24,13 +24,6 @@ static int receives_fit(const struct ibv_qp_init_attr *init)
                          init->cap.max_recv_sge <= our_capacities.max_recv_sge);
 }
 
-/* Whether the queues are of one context. On another their numbers may be those of other queues. */
-static int are_of_one_context(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
-{
-    return init->send_cq->context == pd->context && init->recv_cq->context == pd->context &&
-           (!init->srq || init->srq->context == pd->context);
-}
-
 static int is_service(int type)
 {
     return type == FANIN_SERVICE_RC || type == FANIN_SERVICE_UC || type == FANIN_SERVICE_UD;
@@ -56,7 +49,7 @@ static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 
     if (!is_service(init->qp_type))
         return our_null(EOPNOTSUPP);
-    if (!init->send_cq || !init->recv_cq || !fits(&init->cap) || !receives_fit(init) || !are_of_one_context(pd, init))
+    if (!init->send_cq || !init->recv_cq || !fits(&init->cap) || !receives_fit(init))
         return our_null(EINVAL);
     if (our_is_inherited(pd->context))
         return our_null(EIO);
