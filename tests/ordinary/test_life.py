@@ -220,7 +220,7 @@ def test_rings_of_shared_queues_full_of_rubbish(running: Running, connected: Con
         srq = SRQ(victim.pd)
         kind = (IBV_QPT_RC, IBV_QPT_UC)[number // 2 % 2]
         victim.qp, target.qp = victim.make_qp(kind, srq=srq), target.make_qp(kind)
-        connect(target, victim, rnr_retry=0, **FAST)
+        connect(target, victim, rnr_retry=0)
         ring = start + limits.srq_offset + srq.index * limits.srq_stride
         is_likely = number % 2 == 0
         fill_ring(ring, abi.RECEIVE_WQE, abi.SHARED_DEPTH, victim, rng, is_likely=is_likely)
