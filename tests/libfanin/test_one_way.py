@@ -47,6 +47,11 @@ def test_early_data_are_not_taken_for_another_part(compiler: Compiler, run: Run,
     assert done.returncode == 0, done.stderr
 
 
+def test_early_data_beside_a_long_message_of_short_blocks(compiler: Compiler, run: Run, tmp_path: Path) -> None:
+    done = run("crowded", 32, compiler.build(PROGRAMS / "one_way.c"), "blocks", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
 def test_early_data_are_not_taken_for_a_later_message_of_the_same_number(
     compiler: Compiler, run: Run, tmp_path: Path
 ) -> None:

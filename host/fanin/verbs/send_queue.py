@@ -19,6 +19,7 @@ from fanin_wire.abi import ABI_VERSION
 HEADER_PATH = Path(__file__).parents[1] / "verbs_lib/collectives/fanin_verbs.h"
 PRELOAD_IT = "Start the program with LD_PRELOAD=$(fanin verbs-lib), and open a device fanin0, fanin1, ..."
 ONE_CONTEXT = "Make both with pyverbs, on one context of a device fanin0, fanin1, ..."
+ITS_TEXT = "Use a pyverbs whose text of a CQ has a line `Handle`, as that of rdma-core 44."
 ONE_RANK = "Post for one rank, in memory of fanin.verbs.MR or in that of pyverbs' MR with LOCAL_WRITE for the result."
 
 ffi = cffi.FFI()
@@ -106,5 +107,5 @@ def _handle_of(made: Any) -> int:
         found = re.search(r"^Handle *: (\d+)", str(made), re.M)
         shown = found and found[1]
     if shown is None:
-        raise NotSupported("this version of pyverbs does not show the handle of a completion queue", remedy=PRELOAD_IT)
+        raise NotSupported("this version of pyverbs does not show the handle of a completion queue", remedy=ITS_TEXT)
     return int(shown)

@@ -65,6 +65,15 @@ class Rank:
         return found[0]
 
 
+class OfTheKernel:
+    """An object of pyverbs, on a device of libibverbs: its handle is small."""
+
+    __module__ = "pyverbs.pd"
+
+    def __init__(self, handle):
+        self.handle = handle
+
+
 def refuses(kind, call, *arguments):
     try:
         call(*arguments)
@@ -143,6 +152,10 @@ def refusals(ranks):
     assert rank.qp.position == before
     refuses(errors.InvalidRequest, CollectiveQP, rank.pd, ranks[-1].cq)  # of another context
     refuses(errors.InvalidRequest, CollectiveQP, rank.pd, 5)
+    without = type("CQ", (), {"__module__": "pyverbs.cq"})()  # of a version that shows it nowhere
+    assert "Handle" in refuses(errors.NotSupported, CollectiveQP, rank.pd, without).remedy
+    for first in range(3 * len(ranks)):
+        refuses(errors.InvalidRequest, CollectiveQP, OfTheKernel(first), OfTheKernel(first + 1))
     assert refuses(PyverbsRDMAError, rank.cq.close).error_code == errno.EBUSY
 
 
@@ -151,7 +164,8 @@ def late(ranks):
     rank = ranks[0]
     rank.qp.post_send(rank.request(wr_id=11, deadline_ms=300))
     wc = rank.next()
-    assert (wc.wr_id, wc.status, wc.vendor_err) == (11, TIMEOUT_ERR, Status["TIMEOUT"]), (wc.status, wc.vendor_err)
+    assert (wc.wr_id, wc.status, wc.opcode) == (11, TIMEOUT_ERR, COLLECTIVE), (wc.status, wc.opcode)
+    assert wc.vendor_err == Status["TIMEOUT"]
     assert rank.qp.last_completion().missing_members() == [1]
 
 

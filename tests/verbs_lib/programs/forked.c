@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 
 static struct end end;
+static struct ibv_srq *shared;
 
 static void open_all(void)
 {
+    struct ibv_srq_init_attr of_shared = {.attr = {.max_wr = 1, .max_sge = 1}};
     struct ibv_qp_init_attr init;
 
     open_end(&end, "fanin0");
@@ -14,6 +16,13 @@ static void open_all(void)
     CHECK((end.qp = ibv_create_qp(end.pd, &init)));
     connect_to(&end, &end);
     CHECK(!ibv_req_notify_cq(end.cq, 0)); /* a thread waits */
+    CHECK((shared = ibv_create_srq(end.pd, &of_shared)));
+}
+
+static void close_all(void)
+{
+    CHECK(!ibv_destroy_srq(shared));
+    close_end(&end);
 }
 
 static void send_one(void)
@@ -37,6 +46,7 @@ static void run_child(void)
     struct ibv_async_event event;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     struct ibv_qp_init_attr init = wanted(&end, IBV_QPT_RC);
+    struct ibv_srq_init_attr of_shared = {.attr = {.max_wr = 1, .max_sge = 1}};
     struct ibv_cq *cq;
     struct ibv_wc wc;
     void *context;
@@ -44,6 +54,7 @@ static void run_child(void)
     alarm(30);
     REFUSES(ibv_post_send(end.qp, &wr, &bad), EIO);
     REFUSES(ibv_post_recv(end.qp, &receive, &bad_receive), EIO);
+    REFUSES(ibv_post_srq_recv(shared, &receive, &bad_receive), EIO);
     REFUSES(ibv_modify_qp(end.qp, &attr, IBV_QP_STATE), EIO);
     REFUSES(ibv_query_qp(end.qp, &attr, IBV_QP_STATE, &init), EIO);
     REFUSES(ibv_req_notify_cq(end.cq, 0), EIO);
@@ -53,16 +64,18 @@ static void run_child(void)
     CHECK(ibv_get_async_event(end.context, &event) == -1 && errno == EIO);
     REFUSES_NULL(ibv_create_cq(end.context, 1, NULL, NULL, 0), EIO);
     REFUSES_NULL(ibv_create_qp(end.pd, &init), EIO);
+    REFUSES_NULL(ibv_create_srq(end.pd, &of_shared), EIO);
     REFUSES_NULL(ibv_reg_mr(end.pd, end.memory, MEMORY, ALL), EIO);
-    close_end(&end);
+    close_all();
     open_all();
     send_one();
-    close_end(&end);
+    close_all();
     exit(0);
 }
 
 int main(void)
 {
+    struct ibv_recv_wr receive = {.wr_id = 1}, *bad;
     int status;
     pid_t child;
 
@@ -73,6 +86,7 @@ int main(void)
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
     CHECK(status == 0);
     send_one(); /* all that the parent has is as it was */
-    close_end(&end);
+    CHECK(!ibv_post_srq_recv(shared, &receive, &bad));
+    close_all();
     return 0;
 }

@@ -146,6 +146,29 @@ static void shared_queues(const struct end *end)
     CHECK(!ibv_dealloc_pd(other));
 }
 
+/* What is made of several objects wants all of one context. Queues of two contexts may have the same number. */
+static void two_contexts(const struct end *end)
+{
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 1, .max_sge = 1}};
+    struct ibv_qp_init_attr of_qp = wanted(end, IBV_QPT_RC);
+    struct end other;
+
+    open_end(&other, "fanin0");
+    REFUSES_NULL(ibv_create_cq(end->context, 1, NULL, other.channel, 0), EINVAL);
+    of_qp.send_cq = other.cq;
+    REFUSES_NULL(ibv_create_qp(end->pd, &of_qp), EINVAL);
+    of_qp.send_cq = end->cq;
+    of_qp.recv_cq = other.cq;
+    REFUSES_NULL(ibv_create_qp(end->pd, &of_qp), EINVAL);
+    of_qp.recv_cq = end->cq;
+    CHECK((of_qp.srq = ibv_create_srq(other.pd, &init)));
+    REFUSES_NULL(ibv_create_qp(end->pd, &of_qp), EINVAL);
+    CHECK(!ibv_destroy_srq(of_qp.srq));
+    of_qp = wanted(&other, IBV_QPT_RC);
+    CHECK((other.qp = ibv_create_qp(other.pd, &of_qp)));
+    close_end(&other);
+}
+
 /* In a list the requests before the bad one are posted. */
 static void lists(struct end *end)
 {
@@ -215,6 +238,7 @@ int main(void)
     addresses(&end);
     queue_pairs(&end);
     shared_queues(&end);
+    two_contexts(&end);
     lists(&end);
     sequence_numbers(&end);
     full_queue(&end);

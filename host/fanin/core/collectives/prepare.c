@@ -205,13 +205,15 @@ static enum fanin_status shape(struct fanin_request *request)
     return FANIN_SUCCESS;
 }
 
-/* Whether a short result may be here before it is asked for. Then it needs no way from the device, and no buffer. */
+/* Whether a short result may be here before it is asked for. Then it needs no way from the device, and no buffer. A
+ * message with a block for each rank does not come so, and may need a window. */
 static int may_have_arrived(const struct fanin_request *request)
 {
     const struct side *destination = &request->destination;
+    const struct collective_row *row = request->message.row;
 
     return request->count == 1 && destination->memory && destination->length && !request->source.length &&
-           destination->length <= FANIN_MAX_ARRIVAL && request->message.row->contributors == FANIN_CLASS_ONE &&
+           destination->length <= FANIN_MAX_ARRIVAL && row->contributors == FANIN_CLASS_ONE && !row->divided &&
            fanin_has_arrivals(request->stream->context, request->stream->qp);
 }
 

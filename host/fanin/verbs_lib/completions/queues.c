@@ -13,6 +13,8 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
 
     if (entries < 1 || entries > FANIN_CQ_DEPTH || vector < 0 || vector >= context->num_comp_vectors)
         return our_null(EINVAL);
+    if (channel && channel->context != context)
+        return our_null(EINVAL);
     if (our_is_inherited(context))
         return our_null(EIO);
     ours = calloc(1, sizeof *ours);

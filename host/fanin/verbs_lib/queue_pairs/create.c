@@ -29,6 +29,13 @@ static int is_service(int type)
     return type == FANIN_SERVICE_RC || type == FANIN_SERVICE_UC || type == FANIN_SERVICE_UD;
 }
 
+/* Numbers of queues are those of a context: the same number of another would name a queue of this one. */
+static int is_of_one_context(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+{
+    return init->send_cq->context == pd->context && init->recv_cq->context == pd->context &&
+           (!init->srq || init->srq->context == pd->context);
+}
+
 static int create_at_device(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init, struct our_qp *qp)
 {
     struct fanin_qp_init wanted = {.service = (uint32_t)init->qp_type,
@@ -49,7 +56,9 @@ static struct our_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 
     if (!is_service(init->qp_type))
         return our_null(EOPNOTSUPP);
-    if (!init->send_cq || !init->recv_cq || !fits(&init->cap) || !receives_fit(init))
+    if (!init->send_cq || !init->recv_cq || !is_of_one_context(pd, init))
+        return our_null(EINVAL);
+    if (!fits(&init->cap) || !receives_fit(init))
         return our_null(EINVAL);
     if (our_is_inherited(pd->context))
         return our_null(EIO);
