@@ -1,14 +1,17 @@
 """Two ports over verbs devices in one process: `verbs_ports.py DEVICE=ADDRESS DEVICE=ADDRESS`.
 
-They exchange packets. Then each queue pair fails. "whole" is printed when packets have come through again, both ways.
+They exchange packets. Then each queue pair fails, and a device refuses what is posted. "whole" is printed when packets
+have come through again each time, both ways.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import ipaddress
 import logging
+import os
 import select
 import sys
 import time
@@ -19,11 +22,13 @@ from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 from fanin_nic.port.verbs.port import VerbsPort
+from fanin_nic.port.verbs.sleep import UNTIL_EVENT, UNTIL_MENDED, longest_sleep
 from fanin_wire.fields import HEADER, TRANSPORT_SIZE, Opcode
 
 SECONDS = 120.0
 REPEAT_SECONDS, POLL_SECONDS = 0.5, 0.001
 ERR = 6  # IBV_QPS_ERR
+POST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 PAYLOADS = [bytes([number]) * length for number, length in enumerate((0, 1, 2000, 2000, 2000, 7, 2048, 2048))]
 
 
@@ -56,12 +61,53 @@ def exchange(sender: VerbsPort, receiver: VerbsPort) -> None:
         send(sender, receiver.address)
         again = time.monotonic() + REPEAT_SECONDS
         while time.monotonic() < again:
-            take(sender)  # where a queue pair that has failed is noticed
+            take(sender)
             found += [packet[TRANSPORT_SIZE:] for packet in take(receiver)]
             if found[-len(wanted) :] == wanted:
                 return
             select.select([], [], [], POLL_SECONDS)
     raise TimeoutError(f"{sender.address} to {receiver.address}: {sender.drops()} {receiver.drops()}")
+
+
+@contextlib.contextmanager
+def unmended(port: VerbsPort):
+    """Nobody mends the queue pair meanwhile."""
+    port._resolver._mend_due = time.monotonic() + 2 * SECONDS
+    yield
+    port._resolver._mend_due = 0.0
+    os.eventfd_write(port._queue_pair.wake_fd, 1)
+
+
+def is_broken(port: VerbsPort) -> bool:
+    return bool(port._queue_pair.record[0]["broken"])
+
+
+def fail(port: VerbsPort) -> None:
+    """Let the queue pair fail while its lane sleeps. The lane is woken; then it looks now and then, and no event that
+    nobody takes keeps it awake."""
+    verbs = np.uint64(port._queue_pair.state)
+    while longest_sleep(verbs) != UNTIL_EVENT:
+        take(port)
+    with unmended(port):
+        port._queue_pair._modify(ERR, 0)
+        assert select.select([port.receive_fd], [], [], SECONDS)[0]
+        while not is_broken(port):
+            take(port)
+        assert longest_sleep(verbs) == UNTIL_MENDED
+        assert not select.select([port.receive_fd], [], [], 0)[0]
+
+
+def refuse(port: VerbsPort, to: str) -> None:
+    """Let the device refuse a chain without a word on where. No packet of it counts as sent."""
+    record, before = port._queue_pair.record, port.drops()["drop_send_error"]
+    refusal, accepts = POST(lambda *_: errno.EIO), int(record[0]["post_send"])
+    with unmended(port):
+        record["post_send"] = ctypes.cast(refusal, ctypes.c_void_p).value
+        assert send(port, to) == 0
+        record["post_send"] = accepts
+        assert port.drops()["drop_send_error"] == before + len(PAYLOADS)
+        assert is_broken(port)
+        assert port.last_error() == "EIO"
 
 
 def main() -> None:
@@ -74,7 +120,10 @@ def main() -> None:
         exchange(one, other)
         exchange(other, one)
         for port in ports:
-            port._queue_pair._modify(ERR, 0)
+            fail(port)
+        exchange(one, other)
+        exchange(other, one)
+        refuse(one, other.address)
         exchange(one, other)
         exchange(other, one)
         print("whole")

@@ -16,7 +16,7 @@ from fanin_nic.port.verbs.records import (
     RECEIVE_REQUEST,
     verbs_at,
 )
-from fanin_nic.port.verbs.wake import fail, wake
+from fanin_nic.port.verbs.wake import fail, is_broken, wake
 
 message_at = record_at(MMSGHDR)
 iovec_at = record_at(IOVEC)
@@ -39,14 +39,19 @@ def take_completions(port, limit):
     """Enter datagrams that have arrived as messages of the port, up to `limit` in all. The buffers of those of the last
     call go back to the device first."""
     verbs = verbs_at(port.verbs)
-    if verbs.broken:
+    if is_broken(verbs):
         return
     give_back(verbs)
+    if is_broken(verbs):
+        return
     found = int64(verbs.waiting)
     verbs.waiting = 0
     if found < limit:
-        more = call_library(verbs.poll, verbs.receive_queue, uint64(limit - found), _completion(verbs, found))
-        found += max(int64(more), 0)
+        more = int64(call_library(verbs.poll, verbs.receive_queue, uint64(limit - found), _completion(verbs, found)))
+        if more < 0:
+            fail(verbs, -more)
+            return
+        found += more
     verbs.received = found
     for index in range(found):
         completion = completion_at(_completion(verbs, index))
